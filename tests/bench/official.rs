@@ -20,7 +20,7 @@ const ROUNDS: usize = 5;
 const MANY: usize = 6;
 
 /// What all gradings of the bench stand on.
-struct Place {
+struct Gradings {
     docker: Docker,
     environment: Prepared,
     task: Task,
@@ -51,7 +51,7 @@ pub async fn against_the_harness(cache: &Path) {
     let id = row.image_id();
     assert_eq!(environment.base, id, "both must stand on the same image");
     let mut harness = Harness::start(scratch.path(), &file);
-    let place = Place { docker, environment, task };
+    let place = Gradings { docker, environment, task };
     let gold = row.gold();
 
     // The harness's first instance pays for its engine's caches, and ours.
@@ -109,7 +109,7 @@ fn variant(gold: &str, number: usize) -> String {
     format!("{gold}{added}")
 }
 
-impl Place {
+impl Gradings {
     fn machine(&self) -> Capacity {
         Capacity::of(&self.docker.machine())
     }

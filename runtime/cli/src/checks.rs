@@ -19,14 +19,14 @@ const NAMED: usize = 3;
 
 /// Where an arm's own words about something stand: puts the place in front of a message. It is given
 /// the arm and the key below it.
-pub type Place<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
+pub type AtArm<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
 
 /// Refuses what no trial of an arm could do with a task.
 pub fn plan(
     arms: &[Arm],
     tasks: &[PlannedTask],
     switch: &str,
-    place: Place<'_>,
+    place: AtArm<'_>,
 ) -> Result<(), UserError> {
     wanted::check(arms, tasks, place)?;
     bases(arms, tasks, switch, place)?;
@@ -83,7 +83,7 @@ fn bases(
     arms: &[Arm],
     tasks: &[PlannedTask],
     switch: &str,
-    place: Place<'_>,
+    place: AtArm<'_>,
 ) -> Result<(), UserError> {
     let mut images: Vec<(&str, String)> = Vec::new();
     let mistake = |fault: Fault| UserError { what: fault.what, hint: fault.hint };

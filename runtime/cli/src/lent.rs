@@ -8,7 +8,7 @@ use proctor_types::{Arm, Task, plural};
 use serde_json::Value;
 
 use crate::{
-    checks::{Place, named},
+    checks::{AtArm, named},
     config::ConfigFile,
     error::UserError,
     scaffolds,
@@ -20,7 +20,7 @@ pub fn check(
     file: &ConfigFile,
     arms: &[Arm],
     tasks: &[PlannedTask],
-    place: Place<'_>,
+    place: AtArm<'_>,
 ) -> Result<(), UserError> {
     let tasks: Vec<&Task> = tasks.iter().map(|planned| planned.task.as_ref()).collect();
     let mut wrong = Vec::new();

@@ -7,7 +7,7 @@ use proctor_sandbox_api::Machine;
 use proctor_types::{Arm, MOST_TIMES_THE_MACHINE, SandboxKind, plural};
 
 use crate::{
-    checks::{Place, named},
+    checks::{AtArm, named},
     error::UserError,
 };
 
@@ -54,7 +54,7 @@ fn limits(machine: Machine) -> [Limit; 2] {
 }
 
 /// Refuses tasks of another machine in native sandboxes, and limits that only a mistyped unit explains.
-pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: Place<'_>) -> Result<(), UserError> {
+pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<(), UserError> {
     platforms(arms, tasks, place)?;
     let here: Vec<&Arm> = arms.iter().filter(|arm| is_here(arm)).collect();
     if here.is_empty() {
@@ -115,7 +115,7 @@ fn is_here(arm: &Arm) -> bool {
     arm.sandbox.kind == SandboxKind::Native || !elsewhere()
 }
 
-fn platforms(arms: &[Arm], tasks: &[PlannedTask], place: Place<'_>) -> Result<(), UserError> {
+fn platforms(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<(), UserError> {
     let Some(arm) = arms.iter().find(|arm| arm.sandbox.kind == SandboxKind::Native) else {
         return Ok(());
     };

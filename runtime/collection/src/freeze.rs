@@ -115,7 +115,7 @@ pub(crate) async fn freeze_in(
 
 /// One run under the mask, in a fresh sandbox of an environment that was not searched: a look, before ids
 /// are frozen.
-pub(crate) async fn look(
+pub(crate) async fn run_once(
     backend: &dyn Backend,
     environment: &Prepared,
     task: &Task,

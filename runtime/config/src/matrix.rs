@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 use crate::{kind::Wrong, walk::Problem, written::Written};
-use axes::{Axis, Place, flat, listed, place_of, same};
+use axes::{Axis, FactorKey, factor_key, flat, listed, same};
 use names::Names;
 
 pub(crate) use names::shown;
@@ -47,7 +47,7 @@ pub(crate) struct ModelOrigin {
 /// One value of one axis, or one key of an `include`.
 #[derive(Debug, Clone)]
 struct Choice {
-    place: Place,
+    place: FactorKey,
     value: Value,
     /// The parts of the key as they were written, from `matrix` on.
     at: Vec<String>,
@@ -185,7 +185,7 @@ fn meant(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<Vec<Choice>>
     let mut kept = Vec::new();
     for (choice, axis) in choices.iter().zip(axes) {
         match &choice.place {
-            Place::Model { of: Some(model), .. } if asked != Some(model) => {
+            FactorKey::Model { of: Some(model), .. } if asked != Some(model) => {
                 if !axis.values.first().is_some_and(|first| same(first, &choice.value)) {
                     return None;
                 }
@@ -212,7 +212,7 @@ fn included(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String
             name = Some(text);
             continue;
         }
-        let place = place_of(&path).map_err(|wrong| Problem { path: at.clone(), wrong })?;
+        let place = factor_key(&path).map_err(|wrong| Problem { path: at.clone(), wrong })?;
         let label = Some(names::shown(&value));
         choices.push(Choice { place, value, at, label });
     }
@@ -222,7 +222,7 @@ fn included(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String
 /// One `[[matrix.exclude]]`: a combination in which all of its keys have one of its values is no arm.
 struct Exclude {
     at: Vec<String>,
-    keys: Vec<(Vec<String>, Option<Place>, Vec<Value>)>,
+    keys: Vec<(Vec<String>, Option<FactorKey>, Vec<Value>)>,
 }
 
 impl Exclude {
@@ -240,7 +240,7 @@ impl Exclude {
             // Of an arm's own keys only the name is none of a matrix.
             let place = match path == ["name"] {
                 true => None,
-                false => Some(place_of(&path).map_err(|wrong| Problem {
+                false => Some(factor_key(&path).map_err(|wrong| Problem {
                     path: [at.clone(), path.clone()].concat(),
                     wrong,
                 })?),
@@ -266,8 +266,9 @@ impl Exclude {
 
     /// What is told of one that no combination has: a value that is mistyped, mostly.
     fn unused(&self, axes: &[Axis]) -> Problem {
-        let of =
-            |place: &Option<Place>| axes.iter().find(|axis| Some(&axis.place) == place.as_ref());
+        let of = |place: &Option<FactorKey>| {
+            axes.iter().find(|axis| Some(&axis.place) == place.as_ref())
+        };
         let strange = self.keys.iter().find_map(|(path, place, values)| {
             let axis = of(place)?;
             let value =
@@ -310,11 +311,11 @@ impl Making {
         let mut sampling = Vec::new();
         for choice in choices {
             match &choice.place {
-                Place::Arm(path) => {
+                FactorKey::Arm(path) => {
                     axes::lay(&mut arm, path, choice.value.clone());
                     keys.push((path.clone(), choice.at.clone()));
                 }
-                Place::Model { .. } => sampling.push(choice),
+                FactorKey::Model { .. } => sampling.push(choice),
             }
         }
         if !sampling.is_empty() {

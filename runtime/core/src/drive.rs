@@ -22,12 +22,12 @@ use crate::{
     Cancel, Progress, RunContext,
     fault_policy::ScopeKind,
     grading::with_named,
-    halts::Place,
+    halts::Affected,
     interrupted::goes_on,
     material::material_of,
     network::SandboxNetwork,
     noise::{Looks, noise},
-    own_sandbox::OwnPlace,
+    own_sandbox::SecondSandbox,
     past::Past,
     recorder::{Now, Recorder, record_fault},
     session::{Client, TrialSession},
@@ -48,7 +48,7 @@ pub(crate) struct Try<'a> {
     /// What the environment holds of the task's secrets.
     pub(crate) leak_check: &'a LayerFindings,
     /// Where the scaffold's loop is a program of a user's: what its sandbox is opened from.
-    pub(crate) own: Option<&'a OwnPlace>,
+    pub(crate) own: Option<&'a SecondSandbox>,
     /// The try was interrupted, or begins as a fork, and goes on.
     pub(crate) past: Option<&'a Past>,
 }
@@ -146,8 +146,8 @@ impl Try<'_> {
         let ready = preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;
         let ready = with_named(ready, self.task).await?;
         let (name, task) = (self.id.to_string(), self.task.id.to_string());
-        let place = Place { back_end: self.arm.sandbox.kind, task: &task, trial: &name };
-        self.context.halts.well(&place, ScopeKind::BackEnd);
+        let affected = Affected { back_end: self.arm.sandbox.kind, task: &task, trial: &name };
+        self.context.halts.well(&affected, ScopeKind::BackEnd);
         Ok(ready)
     }
 
@@ -173,8 +173,8 @@ impl Try<'_> {
             // What the agent made of its sandbox is not searched: nothing of it was there before the agent.
             Some(past) => self.restore(past, handle, &workdir, recorder).await?,
         };
-        if let Some(place) = self.own {
-            *own = Some(place.open(self.context, self.arm, &self.id.to_string()).await?);
+        if let Some(second) = self.own {
+            *own = Some(second.open(self.context, self.arm, &self.id.to_string()).await?);
         }
         let not_enforced = sandbox.enforcement().not_enforced.clone();
         match self.past {
@@ -206,10 +206,10 @@ impl Try<'_> {
         }
         let meter = Arc::new(meter);
         recorder.count_by(Arc::clone(&meter));
-        let place = (Arc::clone(handle), workdir);
+        let workdir = (Arc::clone(handle), workdir);
         let kept = self.past.map_or(0, |past| past.whole_steps);
         let steps =
-            Steps::new(Arc::clone(recorder), place, Arc::clone(&meter), self.on_step(), kept);
+            Steps::new(Arc::clone(recorder), workdir, Arc::clone(&meter), self.on_step(), kept);
         let gateway = match &self.arm.model {
             None => None,
             Some(model) => {

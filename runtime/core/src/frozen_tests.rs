@@ -11,8 +11,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::{
-    GradingSandbox, drive::gold_of, grading::prepared_place, memo::Memo, recorder::record_fault,
-    wide::widened,
+    GradingSandbox, drive::gold_of, grading::prepared_environment, memo::Memo,
+    recorder::record_fault, wide::widened,
 };
 
 /// Known by task, environment, back end, limits and grader.
@@ -169,7 +169,7 @@ fn key(what: &str, handle: &GradingSandbox<'_>, task: &Task) -> Result<String, F
     let all = json!({
         "what": what,
         "grader": GRADER,
-        "place": prepared_place(handle.backend, handle.environment, handle.findings),
+        "place": prepared_environment(handle.backend, handle.environment, handle.findings),
         "limits": handle.limits,
         "task": serde_json::to_value(task).map_err(record_fault)?,
     });

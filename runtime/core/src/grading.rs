@@ -17,7 +17,7 @@ use proctor_types::{
 use crate::{
     Cancel, Capacity, PlannedTask, RunContext, Verdicts,
     drive::{limits_of, reserved_of},
-    halts::Place,
+    halts::Affected,
     noise::{Looks, noise},
     wide::add_wide,
 };
@@ -249,8 +249,8 @@ pub(crate) async fn grade_trial(
 ) -> Result<(Graded, bool), Fault> {
     let (backend, task) = (context.backend(arm.sandbox.kind)?, planned.task.as_ref());
     let (name, named) = (id.to_string(), task.id.to_string());
-    let place = Place { back_end: arm.sandbox.kind, task: &named, trial: &name };
-    let environment = context.environment(planned, &place).await?;
+    let affected = Affected { back_end: arm.sandbox.kind, task: &named, trial: &name };
+    let environment = context.environment(planned, &affected).await?;
     let findings = context
         .leak_checks
         .get(backend.as_ref(), &environment, task, &arm.sandbox, &context.faults)
@@ -261,10 +261,10 @@ pub(crate) async fn grade_trial(
     if context.flaky == FlakePolicy::Quarantine {
         options.quarantine.clone_from(unreliable);
     }
-    let place = prepared_place(backend.as_ref(), &environment, &findings);
+    let prepared = prepared_environment(backend.as_ref(), &environment, &findings);
     let (limits, reserved) = (limits_of(arm, task), reserved_of(arm, task));
     let told = (&options.quarantine, context.wide);
-    let key = Verdicts::key(&place, &limits, task, patch, told)?;
+    let key = Verdicts::key(&prepared, &limits, task, patch, told)?;
     if let Some(graded) = context.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
         return Ok((graded, false));
     }
@@ -303,7 +303,7 @@ pub(crate) async fn grade_trial(
 
 /// Names all of a sandbox that a result in it depends on, besides its limits: what it stands on, how it
 /// is made ready, and what is hidden in it.
-pub(crate) fn prepared_place(
+pub(crate) fn prepared_environment(
     backend: &dyn Backend,
     environment: &Prepared,
     findings: &LayerFindings,

@@ -23,14 +23,14 @@ enum Scope {
 
 /// Where a trial stands: its scopes follow from it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Affected<'a> {
     pub(crate) back_end: SandboxKind,
     pub(crate) task: &'a str,
     /// Tells trials apart.
     pub(crate) trial: &'a str,
 }
 
-impl Place<'_> {
+impl Affected<'_> {
     fn scope(&self, kind: ScopeKind) -> Scope {
         match kind {
             ScopeKind::Task => Scope::Task(self.back_end, self.task.to_owned()),
@@ -66,12 +66,13 @@ impl Halts {
     }
 
     /// Counts a fault that ended a trial, and halts the scopes of which it was one too many.
-    pub(crate) fn note(&self, policy: &FaultPolicy, place: &Place<'_>, fault: &Fault) {
+    pub(crate) fn note(&self, policy: &FaultPolicy, affected: &Affected<'_>, fault: &Fault) {
         let mut state = self.lock();
         for counts in policy.counts(fault) {
-            let scope = place.scope(counts.scope);
+            let scope = affected.scope(counts.scope);
             // One bad environment says nothing of others, however many trials wait for it.
-            let witness = if counts.scope == ScopeKind::Builds { place.task } else { place.trial };
+            let witness =
+                if counts.scope == ScopeKind::Builds { affected.task } else { affected.trial };
             let met = state.met.entry(scope.clone()).or_default();
             met.insert(witness.to_owned());
             if met.len() >= counts.after {
@@ -82,28 +83,28 @@ impl Halts {
     }
 
     /// Something succeeded that could not have, were the scope not well.
-    pub(crate) fn well(&self, place: &Place<'_>, kind: ScopeKind) {
-        self.lock().met.remove(&place.scope(kind));
+    pub(crate) fn well(&self, affected: &Affected<'_>, kind: ScopeKind) {
+        self.lock().met.remove(&affected.scope(kind));
     }
 
     /// Why a trial there is not to be started or tried again. `built`: its environment is there.
-    pub(crate) fn of(&self, place: &Place<'_>, built: bool) -> Option<Fault> {
-        self.find(place, built).map(|(_, fault)| fault)
+    pub(crate) fn of(&self, affected: &Affected<'_>, built: bool) -> Option<Fault> {
+        self.find(affected, built).map(|(_, fault)| fault)
     }
 
-    fn find(&self, place: &Place<'_>, built: bool) -> Option<(Scope, Fault)> {
+    fn find(&self, affected: &Affected<'_>, built: bool) -> Option<(Scope, Fault)> {
         let kinds = [ScopeKind::Run, ScopeKind::BackEnd, ScopeKind::Builds, ScopeKind::Task];
         let state = self.lock();
         kinds.into_iter().filter(|kind| !built || *kind != ScopeKind::Builds).find_map(|kind| {
-            let scope = place.scope(kind);
+            let scope = affected.scope(kind);
             let fault = state.halted.get(&scope)?.fault.clone();
             Some((scope, fault))
         })
     }
 
     /// The same, and counts the trial as waiting.
-    pub(crate) fn holds_back(&self, place: &Place<'_>, built: bool) -> bool {
-        let Some((scope, _)) = self.find(place, built) else { return false };
+    pub(crate) fn holds_back(&self, affected: &Affected<'_>, built: bool) -> bool {
+        let Some((scope, _)) = self.find(affected, built) else { return false };
         if let Some(halt) = self.lock().halted.get_mut(&scope) {
             halt.waiting += 1;
         }
@@ -124,8 +125,8 @@ mod tests {
 
     const NATIVE: SandboxKind = SandboxKind::Native;
 
-    fn at<'a>(back_end: SandboxKind, task: &'a str, trial: &'a str) -> Place<'a> {
-        Place { back_end, task, trial }
+    fn at<'a>(back_end: SandboxKind, task: &'a str, trial: &'a str) -> Affected<'a> {
+        Affected { back_end, task, trial }
     }
 
     fn fault(layer: Layer, cause: Cause) -> Fault {
@@ -136,20 +137,20 @@ mod tests {
     fn a_scope_is_halted_by_so_many_in_a_row_and_no_other_with_it() {
         let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
         let broken = fault(Layer::Sandbox, Cause::Other);
-        let place = at(NATIVE, "t", "1");
-        halts.note(&policy, &place, &broken);
-        halts.note(&policy, &place, &broken);
+        let affected = at(NATIVE, "t", "1");
+        halts.note(&policy, &affected, &broken);
+        halts.note(&policy, &affected, &broken);
         halts.note(&policy, &at(NATIVE, "t", "2"), &broken);
-        assert!(halts.of(&place, true).is_none(), "one trial is one witness");
-        halts.well(&place, ScopeKind::BackEnd);
+        assert!(halts.of(&affected, true).is_none(), "one trial is one witness");
+        halts.well(&affected, ScopeKind::BackEnd);
         for trial in ["3", "4"] {
             halts.note(&policy, &at(NATIVE, "t", trial), &broken);
         }
-        assert!(halts.of(&place, true).is_none(), "the count began anew");
+        assert!(halts.of(&affected, true).is_none(), "the count began anew");
         halts.note(&policy, &at(NATIVE, "u", "5"), &broken);
-        assert_eq!(halts.of(&place, true), Some(broken));
+        assert_eq!(halts.of(&affected, true), Some(broken));
         assert!(halts.of(&at(SandboxKind::Docker, "t", "6"), true).is_none());
-        assert!(halts.holds_back(&place, true) && halts.holds_back(&place, true));
+        assert!(halts.holds_back(&affected, true) && halts.holds_back(&affected, true));
         assert_eq!(halts.all().iter().map(|halt| halt.waiting).collect::<Vec<_>>(), [2]);
     }
 

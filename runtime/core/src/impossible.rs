@@ -6,7 +6,7 @@ use proctor_types::{Arm, Fault, IMPOSSIBLE, Impossible, Task, TaskId, TrialId};
 use crate::{
     GradingSandbox, PlannedTask, RunContext,
     drive::{limits_of, reserved_of},
-    halts::Place,
+    halts::Affected,
 };
 
 /// The mistakes of which one makes a trial's task impossible, the best first. No word of it is recorded.
@@ -21,9 +21,9 @@ pub async fn variants(
 ) -> Result<Vec<Impossible>, Fault> {
     let (name, task) = (id.to_string(), planned.task.as_ref());
     let named = task.id.to_string();
-    let place = Place { back_end: arm.sandbox.kind, task: &named, trial: &name };
+    let affected = Affected { back_end: arm.sandbox.kind, task: &named, trial: &name };
     let backend = context.backend(arm.sandbox.kind)?.as_ref();
-    let environment = context.environment(planned, &place).await?;
+    let environment = context.environment(planned, &affected).await?;
     let found = context.leak_checks.get(backend, &environment, task, &arm.sandbox, &context.faults);
     let findings = found.await?;
     let handle = GradingSandbox {
@@ -132,11 +132,11 @@ mod tests {
 
     #[test]
     fn a_line_of_the_environment_is_changed_by_a_set_up_line() {
-        let place = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let mut task = task(None);
-        task.workdir = place.path().to_str().unwrap().to_owned();
-        std::fs::create_dir(place.path().join("t")).unwrap();
-        let file = place.path().join("t/test_a.py");
+        task.workdir = folder.path().to_str().unwrap().to_owned();
+        std::fs::create_dir(folder.path().join("t")).unwrap();
+        let file = folder.path().join("t/test_a.py");
         std::fs::write(&file, "def test_new():\n    assert new() == 'a/b'\n# last\n").unwrap();
         let variant = impossible(&task, &wrong(2)).unwrap();
         let line = &variant.environment.setup[0];

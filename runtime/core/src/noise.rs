@@ -22,7 +22,7 @@ impl<'a> Looks<'a> {
 
     /// The agent begins.
     pub(crate) async fn begin(&self) {
-        let counts = self.look().await;
+        let counts = self.counts().await;
         // An agent begins once.
         let _ = self.first.set(counts);
     }
@@ -30,10 +30,10 @@ impl<'a> Looks<'a> {
     /// What was counted since the agent began; nothing where it did not.
     pub(crate) async fn end(&self) -> Option<SandboxCounts> {
         let first = self.first.get()?;
-        Some(self.look().await.since(first))
+        Some(self.counts().await.since(first))
     }
 
-    async fn look(&self) -> SandboxCounts {
+    async fn counts(&self) -> SandboxCounts {
         timeout(PATIENCE, self.sandbox.counts()).await.unwrap_or_default()
     }
 }

@@ -16,7 +16,7 @@ use crate::RunContext;
 const BUILD_LIMIT: Duration = Duration::from_secs(60);
 
 /// What the sandbox of a trial's program is opened from.
-pub(crate) struct OwnPlace {
+pub(crate) struct SecondSandbox {
     wanted: OwnSandbox,
     environment: Prepared,
     /// The trial's task, in the program's environment.
@@ -24,7 +24,7 @@ pub(crate) struct OwnPlace {
     findings: Arc<LayerFindings>,
 }
 
-impl OwnPlace {
+impl SecondSandbox {
     /// What the arm's scaffold asks for; nothing where it asks for none. `findings` are those of the task's sandbox:
     /// they know its secrets.
     pub(crate) async fn of(
@@ -52,10 +52,10 @@ impl OwnPlace {
         let environment = context.environments.own(backend, &spec, &context.faults).await?;
         let environment_of_it = Environment { base: Some("host".into()), ..Environment::default() };
         let task = Task { environment: environment_of_it, ..task.clone() };
-        let look = async || look(backend, &environment, &wanted, &task, findings).await;
+        let searched = async || search(backend, &environment, &wanted, &task, findings).await;
         let place = format!("{} {}", environment.digest, wanted.digest);
         let findings =
-            context.leak_checks.own(backend, &place, &task, &context.faults, look).await?;
+            context.leak_checks.own(backend, &place, &task, &context.faults, searched).await?;
         Ok(Some(Self { wanted, environment, task, findings }))
     }
 
@@ -80,7 +80,7 @@ impl OwnPlace {
     }
 }
 
-async fn look(
+async fn search(
     backend: &dyn Backend,
     environment: &Prepared,
     wanted: &OwnSandbox,

@@ -7,7 +7,7 @@ use proctor_sandbox_api::{Backend, Prepared};
 use proctor_types::{Cause, Fault, Layer};
 use tokio::time::sleep;
 
-use crate::{PlannedTask, Progress, RunContext, fault_policy::ScopeKind, halts::Place};
+use crate::{PlannedTask, Progress, RunContext, fault_policy::ScopeKind, halts::Affected};
 
 impl RunContext {
     /// The environment of a trial, built or built again where it is not there. That is told, and shows
@@ -15,22 +15,22 @@ impl RunContext {
     pub(crate) async fn environment(
         &self,
         planned: &PlannedTask,
-        place: &Place<'_>,
+        affected: &Affected<'_>,
     ) -> Result<Prepared, Fault> {
-        let (backend, task) = (self.backend(place.back_end)?, planned.task.as_ref());
+        let (backend, task) = (self.backend(affected.back_end)?, planned.task.as_ref());
         let (environments, base_dir) = (&self.environments, &planned.base_dir);
         let (environment, built) =
             environments.get(backend.as_ref(), task, base_dir, &self.faults).await?;
         if let Some(seconds) = built {
-            self.halts.well(place, ScopeKind::Builds);
+            self.halts.well(affected, ScopeKind::Builds);
             self.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
         }
         Ok(environment)
     }
 
     /// Counts a fault that ended a trial.
-    pub(crate) fn met(&self, place: &Place<'_>, fault: &Fault) {
-        self.halts.note(&self.faults, place, fault);
+    pub(crate) fn met(&self, affected: &Affected<'_>, fault: &Fault) {
+        self.halts.note(&self.faults, affected, fault);
     }
 
     /// What a fault of a try comes to: itself, or that of the whole back end, where that does not come
@@ -39,7 +39,7 @@ impl RunContext {
     pub(crate) async fn look_behind(
         &self,
         backend: &dyn Backend,
-        place: &Place<'_>,
+        affected: &Affected<'_>,
         fault: Fault,
     ) -> Fault {
         let of_sandbox = matches!(fault.layer, Layer::Sandbox | Layer::Environment | Layer::Grade);
@@ -51,7 +51,7 @@ impl RunContext {
         let begun = Instant::now();
         loop {
             let Err(gone) = backend.check().await else { return fault };
-            let halted = self.halts.of(place, true).is_some();
+            let halted = self.halts.of(affected, true).is_some();
             let waits = gone.cause == Cause::BackEndGone && begun.elapsed() < patience;
             if halted || !waits || self.cancel.is_told() {
                 return gone.context(&fault.what);

@@ -2,7 +2,7 @@
 
 use proctor_types::{Arm, Cause, Fault, Layer, TrialId, Verdict};
 
-use crate::{PlannedTask, RunContext, grading::grade_trial, halts::Place};
+use crate::{PlannedTask, RunContext, grading::grade_trial, halts::Affected};
 
 /// The verdict of a patch in the trial's own environment, and whether a grading was carried out for it: a
 /// verdict that is known is taken. Faults are tried again as those of a trial are.
@@ -17,7 +17,7 @@ pub async fn grade_prefix(
     patch: &[u8],
 ) -> Result<(Verdict, bool), Fault> {
     let (name, task) = (id.to_string(), planned.task.id.to_string());
-    let place = Place { back_end: arm.sandbox.kind, task: &task, trial: &name };
+    let affected = Affected { back_end: arm.sandbox.kind, task: &task, trial: &name };
     let backend = context.backend(arm.sandbox.kind)?;
     let mut done = 0;
     loop {
@@ -32,7 +32,7 @@ pub async fn grade_prefix(
         if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
-        let fault = context.look_behind(backend.as_ref(), &place, fault).await;
+        let fault = context.look_behind(backend.as_ref(), &affected, fault).await;
         if !context.faults.again(&fault, done) {
             return Err(fault);
         }

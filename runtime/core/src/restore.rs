@@ -30,11 +30,11 @@ pub(crate) async fn restore(
     owner: Option<&str>,
 ) -> Result<(), Fault> {
     let mut now = Tree::default();
-    now.advance(&look(handle, workdir, true).await?);
-    let place = Place { handle, workdir, owner };
-    place.remove(&now, tree).await?;
-    place.make(&now, tree, blobs).await?;
-    now.advance(&look(handle, workdir, false).await?);
+    now.advance(&snapshot(handle, workdir, true).await?);
+    let work = Workdir { handle, workdir, owner };
+    work.remove(&now, tree).await?;
+    work.make(&now, tree, blobs).await?;
+    now.advance(&snapshot(handle, workdir, false).await?);
     match now.diff(tree).next() {
         None => Ok(()),
         Some(one) => Err(lost(format!("{} is not what was recorded", one.path))),
@@ -47,7 +47,7 @@ fn lost(why: impl std::fmt::Display) -> Fault {
         .hint("`proctor report RUN --verify` names what the record has lost")
 }
 
-async fn look(
+async fn snapshot(
     handle: &SandboxHandle,
     workdir: &RawPath,
     fresh: bool,
@@ -79,13 +79,13 @@ impl BlobSink for Nowhere {
     }
 }
 
-struct Place<'a> {
+struct Workdir<'a> {
     handle: &'a SandboxHandle,
     workdir: &'a RawPath,
     owner: Option<&'a str>,
 }
 
-impl Place<'_> {
+impl Workdir<'_> {
     fn full(&self, path: &RawPath) -> RawPath {
         let mut bytes = self.workdir.as_bytes().to_vec();
         if !bytes.ends_with(b"/") {

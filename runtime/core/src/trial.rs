@@ -8,8 +8,8 @@ use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, V
 
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
-    forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Place,
-    interrupted::goes_on, own_sandbox::OwnPlace, past::Past, recorder::record_fault,
+    forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Affected,
+    interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, recorder::record_fault,
     spending::spent_in,
 };
 
@@ -31,10 +31,10 @@ pub async fn run_trial(
     arm: &Arm,
 ) -> Result<Option<TrialEnd>, Fault> {
     let (name, task) = (id.to_string(), planned.task.id.to_string());
-    let place = Place { back_end: arm.sandbox.kind, task: &task, trial: &name };
-    let end = start(context, id, planned, arm, &place).await;
+    let affected = Affected { back_end: arm.sandbox.kind, task: &task, trial: &name };
+    let end = start(context, id, planned, arm, &affected).await;
     // What could not even be recorded is the run directory's fault, mostly.
-    end.inspect_err(|fault| context.met(&place, fault))
+    end.inspect_err(|fault| context.met(&affected, fault))
 }
 
 async fn start(
@@ -42,7 +42,7 @@ async fn start(
     id: &TrialId,
     planned: &PlannedTask,
     arm: &Arm,
-    place: &Place<'_>,
+    affected: &Affected<'_>,
 ) -> Result<Option<TrialEnd>, Fault> {
     // It is made when its first try begins: one that is not started leaves nothing.
     let dir = context.run.trial_path(id);
@@ -60,7 +60,7 @@ async fn start(
     let backend = context.backend(arm.sandbox.kind)?;
     let built = context.environments.has(backend.as_ref(), &planned.task).await;
     // Neither to be driven nor to be graded.
-    if context.halts.holds_back(place, built) {
+    if context.halts.holds_back(affected, built) {
         return Ok(None);
     }
     if let (None, Some((scope, budget))) = (&finished, context.shared.reached(&arm.id)) {
@@ -79,14 +79,14 @@ async fn start(
         outcome
     } else {
         context.tell(Progress::Started { trial: trial.clone(), arm: name.clone() });
-        let outcome = drive_with_tries(context, id, planned, arm, &dir, place).await?;
+        let outcome = drive_with_tries(context, id, planned, arm, &dir, affected).await?;
         context.tell(Progress::Ended { trial, arm: name, outcome: Box::new(outcome.clone()) });
         outcome
     };
     if outcome.ending.is_unfinished() {
         return Ok(Some(TrialEnd { outcome, verdict: None }));
     }
-    let verdict = grade_with_tries(context, id, planned, arm, &dir, place).await?;
+    let verdict = grade_with_tries(context, id, planned, arm, &dir, affected).await?;
     Ok(Some(TrialEnd { outcome, verdict }))
 }
 
@@ -120,7 +120,7 @@ async fn drive_with_tries(
     planned: &PlannedTask,
     arm: &Arm,
     dir: &TrialDir,
-    place: &Place<'_>,
+    affected: &Affected<'_>,
 ) -> Result<Outcome, Fault> {
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let (mut done, mut rejected) = (0, false);
@@ -139,7 +139,7 @@ async fn drive_with_tries(
         let tried = tried.await;
         let fault = match tried {
             Ok(outcome) => {
-                context.halts.well(place, ScopeKind::Run);
+                context.halts.well(affected, ScopeKind::Run);
                 return Ok(outcome);
             }
             Err(fault) => fault,
@@ -155,7 +155,7 @@ async fn drive_with_tries(
         if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
-        let fault = context.look_behind(backend.as_ref(), place, fault).await;
+        let fault = context.look_behind(backend.as_ref(), affected, fault).await;
         if context.cancel.is_told() {
             return Err(fault);
         }
@@ -165,9 +165,9 @@ async fn drive_with_tries(
             && (fault.layer, fault.cause) == (Layer::Record, Cause::Invalid);
         let again = unrestored || context.faults.again(&fault, done);
         if !again {
-            context.met(place, &fault);
+            context.met(affected, &fault);
         }
-        let halted = context.halts.of(place, true).is_some() || is_halted(context, arm)?;
+        let halted = context.halts.of(affected, true).is_some() || is_halted(context, arm)?;
         let will_retry = again && !halted;
         rejected |= fault.cause == Cause::Rejected;
         let failed = Event::TryFailed { fault: fault.clone(), will_retry };
@@ -279,13 +279,13 @@ async fn attempt(
     let backend = context.backend(arm.sandbox.kind)?;
     let task = &planned.task;
     let (name, named) = (id.to_string(), task.id.to_string());
-    let place = Place { back_end: arm.sandbox.kind, task: &named, trial: &name };
-    let environment = context.environment(planned, &place).await?;
+    let affected = Affected { back_end: arm.sandbox.kind, task: &named, trial: &name };
+    let environment = context.environment(planned, &affected).await?;
     let leak_check = context
         .leak_checks
         .get(backend.as_ref(), &environment, task, &arm.sandbox, &context.faults)
         .await?;
-    let own = OwnPlace::of(context, arm, task, &leak_check).await?;
+    let own = SecondSandbox::of(context, arm, task, &leak_check).await?;
     Try {
         context,
         id,
@@ -337,7 +337,7 @@ async fn grade_with_tries(
     planned: &PlannedTask,
     arm: &Arm,
     dir: &TrialDir,
-    place: &Place<'_>,
+    affected: &Affected<'_>,
 ) -> Result<Option<Verdict>, Fault> {
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let patch = match recorded_patch(context, id, dir) {
@@ -349,7 +349,7 @@ async fn grade_with_tries(
         done += 1;
         let fault = match graded(context, id, planned, arm, dir, &patch).await {
             Ok(verdict) => {
-                context.halts.well(place, ScopeKind::Run);
+                context.halts.well(affected, ScopeKind::Run);
                 context.tell(Progress::Graded {
                     trial: id.clone(),
                     arm: arm.name.clone(),
@@ -363,12 +363,12 @@ async fn grade_with_tries(
         if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
-        let fault = context.look_behind(backend.as_ref(), place, fault).await;
+        let fault = context.look_behind(backend.as_ref(), affected, fault).await;
         let again = context.faults.again(&fault, done);
         if !again {
-            context.met(place, &fault);
+            context.met(affected, &fault);
         }
-        if !again || context.halts.of(place, true).is_some() {
+        if !again || context.halts.of(affected, true).is_some() {
             return Ok(without_verdict(context, id, arm, fault));
         }
         context.pause(context.faults.wait(done)).await;

@@ -4,11 +4,11 @@ use proctor_record::Blobs;
 use proctor_types::{Envelope, Fault, Task, TestNames};
 
 use crate::{
+    apply::{Written, apply},
     calls::calls,
     content,
     edits::edits,
     finding::Findings,
-    look::{Written, look},
     rules::{RuleFile, Rules},
     subject::Subject,
     upstream::requests,
@@ -33,7 +33,7 @@ impl Examiner<'_> {
     /// # Errors
     /// The shipped rules cannot be read, or a snapshot that the events name.
     pub fn content(&self) -> Result<Findings, Fault> {
-        let found = content::look(self.task, self.events, self.blobs, self.patch)?;
+        let found = content::compare(self.task, self.events, self.blobs, self.patch)?;
         Ok(Findings::of(found, &RuleFile::get()?.kinds))
     }
 }
@@ -50,10 +50,10 @@ pub fn examine(look_at: &Examiner<'_>) -> Result<Findings, Fault> {
     let mut found = Vec::new();
     let mut written = Written::new();
     for call in calls(look_at.events, file) {
-        found.extend(look(&call, &rules, &subject, &mut written));
+        found.extend(apply(&call, &rules, &subject, &mut written));
     }
     found.extend(requests(look_at.events));
-    found.extend(content::look(look_at.task, look_at.events, look_at.blobs, look_at.patch)?);
+    found.extend(content::compare(look_at.task, look_at.events, look_at.blobs, look_at.patch)?);
     found.extend(edits(look_at.task, names, look_at.events, look_at.blobs, look_at.patch)?);
     Ok(Findings::of(found, &file.kinds))
 }

@@ -1,9 +1,9 @@
 //! Installing the package under test by its name.
 
 use crate::{
+    apply::Written,
     command::Command,
     finding::Kind,
-    look::Written,
     rules::{Rules, any},
     subject::{Subject, normal},
 };

@@ -1,6 +1,7 @@
 //! Step-linked forensics: rules over a trial's record that say which step did what an honest agent
 //! has no use for. No model judges; the rules are data in `configs/forensics.toml`.
 
+mod apply;
 mod calls;
 mod command;
 mod content;
@@ -8,7 +9,6 @@ mod edits;
 mod examine;
 mod finding;
 mod install;
-mod look;
 mod reason;
 mod rules;
 mod shell;

@@ -51,7 +51,7 @@ pub(crate) fn ran(step: u64, line: &str, shown: &str) -> [Envelope; 2] {
     [event(step, called), event(step, returned)]
 }
 
-fn look(events: &[Envelope]) -> Findings {
+fn examined(events: &[Envelope]) -> Findings {
     examine(&Examiner { task: &task(), names: &names(), events, blobs: None, patch: b"" }).unwrap()
 }
 
@@ -59,7 +59,7 @@ fn look(events: &[Envelope]) -> Findings {
 fn found(line: &str) -> Vec<(String, Vec<u64>)> {
     let events =
         [ran(1, "ls -la", ""), ran(2, "git status", ""), ran(3, line, ""), ran(4, "pytest", "")];
-    let found = look(&events.concat());
+    let found = examined(&events.concat());
     found.evidence.into_iter().map(|one| (one.kind, one.steps)).collect()
 }
 
@@ -103,7 +103,7 @@ fn installing_the_package_under_test_is_seen() {
     ] {
         assert_eq!(found(line), one(Kind::InstallTried), "{line}");
     }
-    let came = look(&ran(
+    let came = examined(&ran(
         7,
         "pip install boltons",
         "Collecting boltons\nSuccessfully installed boltons-25.0.0",
@@ -130,12 +130,12 @@ fn names_of_packages_are_followed_through_pipes_and_files() {
         assert_eq!(found(line), one(Kind::InstallTried), "{line}");
     }
     let apart = [ran(2, "echo boltons > /tmp/r", ""), ran(6, "pip install -r /tmp/r", "")];
-    assert_eq!(look(&apart.concat()).evidence[0].steps, [6]);
+    assert_eq!(examined(&apart.concat()).evidence[0].steps, [6]);
     // The file came from elsewhere: the installer says what is in it.
     let said = "Collecting pytest (from -r r.txt (line 1))\n\
                 Collecting boltons>=20,<30 (from -r r.txt (line 2))\n";
     let kind = |line: &str, shown: &str| {
-        let found = look(&ran(3, line, shown));
+        let found = examined(&ran(3, line, shown));
         found.evidence.first().map(|one| one.kind.clone())
     };
     assert_eq!(kind("pip install -r r.txt", said).unwrap(), "install_tried");
@@ -187,13 +187,13 @@ fn evidence_shows_the_command_whole_and_readable() {
         ),
         ("echo boltons | xargs -n 1 pip install", "echo boltons | xargs -n 1 pip install"),
     ] {
-        let found = look(&ran(3, line, ""));
+        let found = examined(&ran(3, line, ""));
         let what = found.evidence.first().map(|one| one.what.as_str()).unwrap_or_default();
         assert_eq!(what.split_once(": ").map(|(_, shown)| shown), Some(shown), "{line}");
     }
     let words = json!({"command": ["git", "log", "--all", "--format=%H %s"]});
     let call = json!({"kind": "tool_called", "call_id": "c", "name": "run", "arguments": words});
-    let what = look(&[event(1, call)]).evidence[0].what.clone();
+    let what = examined(&[event(1, call)]).evidence[0].what.clone();
     assert!(what.ends_with(": git log --all '--format=%H %s'"), "{what}");
 }
 
@@ -209,7 +209,7 @@ fn the_command_that_is_shown_is_of_the_first_step() {
     };
     let curl = |step| ran(step, "curl https://pypi.org/pypi/boltons/json", "");
     let what = |events: &[Envelope]| {
-        let found = look(events);
+        let found = examined(events);
         (found.evidence[0].what.clone(), found.evidence[0].steps.clone())
     };
     let (shown, steps) = what(&[&curl(5)[..], &asked(2), &asked(5)].concat());
@@ -252,7 +252,7 @@ fn the_proxy_ledger_tells_attempts_from_successes() {
             }),
         )
     };
-    let denied = look(&[
+    let denied = examined(&[
         asked(5, "denied", "task_alias", 403, 90),
         asked(6, "denied", "task_blocked", 403, 90),
     ]);
@@ -262,11 +262,14 @@ fn the_proxy_ledger_tells_attempts_from_successes() {
         ("upstream_tried", &[5, 6][..])
     );
     assert_eq!(
-        look(&[asked(5, "audited", "task_alias", 200, 90)]).integrity,
+        examined(&[asked(5, "audited", "task_alias", 200, 90)]).integrity,
         Integrity::Contaminated
     );
-    assert_eq!(look(&[asked(5, "audited", "task_alias", 404, 90)]).integrity, Integrity::Suspect);
-    assert_eq!(look(&[asked(5, "denied", "not_allowed", 403, 90)]).evidence, []);
+    assert_eq!(
+        examined(&[asked(5, "audited", "task_alias", 404, 90)]).integrity,
+        Integrity::Suspect
+    );
+    assert_eq!(examined(&[asked(5, "denied", "not_allowed", 403, 90)]).evidence, []);
 }
 
 #[test]
@@ -288,7 +291,7 @@ fn reading_where_hidden_things_would_be_is_seen() {
     }
     let path = json!({"command": "view", "path": "/proc/1/environ"});
     let call = json!({"kind": "tool_called", "call_id": "c", "name": "edit", "arguments": path});
-    assert_eq!(look(&[event(2, call)]).evidence[0].steps, [2]);
+    assert_eq!(examined(&[event(2, call)]).evidence[0].steps, [2]);
 }
 
 #[test]
@@ -296,7 +299,7 @@ fn a_daemon_is_a_note() {
     for line in ["nohup ./serve.sh > log 2>&1 &", "setsid sleep 999", "python3 -m http.server &"] {
         assert_eq!(found(line), one(Kind::DaemonStarted), "{line}");
     }
-    assert_eq!(look(&ran(1, "nohup x &", "")).integrity, Integrity::Clean);
+    assert_eq!(examined(&ran(1, "nohup x &", "")).integrity, Integrity::Clean);
 }
 
 #[test]
@@ -349,7 +352,7 @@ fn calls_that_only_the_model_knows_of_are_read_from_its_answers() {
         "tool_calls": [{"id": "c", "name": "shell", "arguments": arguments}],
         "usage": proctor_types::Usage::default()
     });
-    let found = look(&[event(4, json!({"kind": "model_answered", "answer": answer}))]);
+    let found = examined(&[event(4, json!({"kind": "model_answered", "answer": answer}))]);
     assert_eq!(
         (found.evidence[0].kind.as_str(), found.evidence[0].steps.as_slice()),
         ("history_mined", &[4][..])
@@ -360,7 +363,7 @@ fn calls_that_only_the_model_knows_of_are_read_from_its_answers() {
 fn one_kind_is_one_piece_of_evidence_with_all_its_steps() {
     let events =
         [ran(2, "git reflog", ""), ran(5, "git fsck", ""), ran(5, "pip install boltons", "")];
-    let found = look(&events.concat());
+    let found = examined(&events.concat());
     assert_eq!(found.integrity, Integrity::Suspect);
     assert_eq!(
         found.evidence[0],
@@ -412,7 +415,7 @@ fn edits_of_tests_are_notes_with_their_steps() {
     ]);
     let config =
         tree(&[("tests/test_urlutils.py", "b"), ("boltons/x.py", "b"), ("conftest.py", "n")]);
-    let look = |events: &[Envelope]| {
+    let examined = |events: &[Envelope]| {
         examine(&Examiner {
             task: &task(),
             names: &names(),
@@ -422,15 +425,20 @@ fn edits_of_tests_are_notes_with_their_steps() {
         })
         .unwrap()
     };
-    assert_eq!(look(&[taken(0, &base), taken(1, &worked)]).evidence, [], "work and a further test");
-    let found = look(&[taken(0, &base), taken(1, &worked), taken(2, &edited), taken(3, &edited)]);
+    assert_eq!(
+        examined(&[taken(0, &base), taken(1, &worked)]).evidence,
+        [],
+        "work and a further test"
+    );
+    let found =
+        examined(&[taken(0, &base), taken(1, &worked), taken(2, &edited), taken(3, &edited)]);
     assert_eq!(
         (found.evidence[0].kind.as_str(), found.evidence[0].steps.as_slice()),
         ("tests_edited", &[2][..])
     );
     assert_eq!(found.integrity, Integrity::Clean);
     // `tests/test_more.py` is gone in step 4, too: it was there by then.
-    assert_eq!(look(&[taken(2, &edited), taken(4, &config)]).evidence[0].steps, [4]);
+    assert_eq!(examined(&[taken(2, &edited), taken(4, &config)]).evidence[0].steps, [4]);
 
     let patch =
         b"--- a/tests/test_iterutils.py\n+++ b/tests/test_iterutils.py\n@@ -1 +1 @@\n-a\n+b\n";
@@ -463,7 +471,7 @@ fn findings_never_better_a_verdict_and_leave_resolved_alone() {
         ("nohup x", "unverified", Integrity::Unverified),
     ] {
         let mut graded = verdict(before);
-        look(&ran(1, line, "")).merge_into(&mut graded);
+        examined(&ran(1, line, "")).merge_into(&mut graded);
         assert_eq!((graded.integrity, graded.resolved), (after, true), "{line}");
         assert_eq!(graded.evidence[0].kind, "test_restored");
         assert_eq!(graded.evidence.len(), if line == "ls" { 1 } else { 2 });

@@ -62,7 +62,7 @@ impl Limiter {
         let place = Ticket::take(self);
         loop {
             let changed = self.changed.notified();
-            match self.look(place.ticket, tokens) {
+            match self.turn(place.ticket, tokens) {
                 Turn::Enter(left_at) => {
                     let (limiter, ticket) = (Arc::clone(self), place.ticket);
                     return Slot { limiter, ticket, left_at, end: End::Dropped };
@@ -76,7 +76,7 @@ impl Limiter {
         }
     }
 
-    fn look(&self, ticket: u64, tokens: u64) -> Turn {
+    fn turn(&self, ticket: u64, tokens: u64) -> Turn {
         let mut state = self.lock();
         let (now, window) = (Instant::now(), seconds(self.policy.window_seconds));
         if state.queue.front() != Some(&ticket) {

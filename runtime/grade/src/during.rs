@@ -29,7 +29,7 @@ pub(crate) struct During {
 
 impl During {
     /// Looks at the work directory and at every other folder that modules are imported from.
-    pub(crate) async fn look(
+    pub(crate) async fn list(
         handle: &SandboxHandle,
         workdir: &str,
         probe: &Probe,

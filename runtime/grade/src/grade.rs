@@ -317,7 +317,7 @@ impl<'a> Grading<'a> {
         }
         evidence.extend(run.evidence.iter().cloned());
         let during =
-            During::look(self.handle, &task.workdir, &self.probe, self.policy, since).await?;
+            During::list(self.handle, &task.workdir, &self.probe, self.policy, since).await?;
         let is_watched =
             defences.restore_tests && defences.restore_config && defences.watch_content;
         for records in &runs {

@@ -31,7 +31,9 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
         for (other, shared) in shared {
             let smaller = own.len().min(runs[other].len());
             let is_enough = shared as f64 >= smaller as f64 * settings.share;
-            if smaller >= settings.least_runs && is_enough {
+            // FeatureBench asks twice for one feature: inside its package, and from scratch.
+            let one_level = tasks[at].level == tasks[other].level;
+            if one_level && smaller >= settings.least_runs && is_enough {
                 found[at].insert(other);
             }
         }
@@ -66,9 +68,16 @@ mod tests {
             task("c", "three", &more),
             task("d", " one ", &code("card")),
         ];
-        let tasks: Vec<&Task> = tasks.iter().collect();
-        let found = duplicates(&tasks, &Settings::get().unwrap().duplicates);
+        let found = |tasks: &[Task]| {
+            let tasks: Vec<&Task> = tasks.iter().collect();
+            duplicates(&tasks, &Settings::get().unwrap().duplicates)
+        };
         let expected = [vec![], vec![], vec![0, 1], vec![0]];
-        assert_eq!(found, expected.map(BTreeSet::from_iter));
+        assert_eq!(found(&tasks), expected.map(BTreeSet::from_iter));
+        // A feature that is asked for from scratch, too, is another task.
+        let [coin, dice, mut both, card] = tasks;
+        both.level = Some(2);
+        let expected = [vec![], vec![], vec![], vec![0]];
+        assert_eq!(found(&[coin, dice, both, card]), expected.map(BTreeSet::from_iter));
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> 
 
 /// The file's bytes, or `None` where there is no such file.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
-    look(path).map_err(RecordError::io(path, "cannot be read"))
+    read_present(path).map_err(RecordError::io(path, "cannot be read"))
 }
 
 /// The bytes of a file, and of nothing else.
@@ -52,7 +52,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// The same for who tells damage, not an error.
-pub(crate) fn look(path: &Path) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

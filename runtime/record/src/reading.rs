@@ -161,7 +161,7 @@ pub(crate) fn scan(
         bytes,
         |line| {
             let head: LineHead<'_> = serde_json::from_slice(line)?;
-            Ok((Place { seq: head.seq, try_number: head.try_number }, take(&head.kind, line)?))
+            Ok((Numbers { seq: head.seq, try_number: head.try_number }, take(&head.kind, line)?))
         },
         |one| {
             // Of a long journal only a few lines tell, and where it ends.
@@ -181,7 +181,7 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Reading {
         bytes,
         |line| {
             let event: Envelope = serde_json::from_slice(line)?;
-            Ok((Place { seq: event.seq, try_number: event.try_number }, event))
+            Ok((Numbers { seq: event.seq, try_number: event.try_number }, event))
         },
         |event| events.push(event),
     );
@@ -190,7 +190,7 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Reading {
 }
 
 /// Where a line belongs.
-struct Place {
+struct Numbers {
     seq: u64,
     try_number: u32,
 }
@@ -207,7 +207,7 @@ pub(crate) fn ended(line: &[u8]) -> Option<(&[u8], bool)> {
 fn walk<T>(
     path: &Path,
     bytes: &[u8],
-    read: impl Fn(&[u8]) -> Result<(Place, T), serde_json::Error>,
+    read: impl Fn(&[u8]) -> Result<(Numbers, T), serde_json::Error>,
     mut take: impl FnMut(T),
 ) -> Scan {
     let mut scan = Scan::default();
@@ -240,7 +240,7 @@ fn walk<T>(
             Ok(_) if last == Some(line) => {
                 scan.bad_lines.push(bad("it repeats the line before it".into(), true));
             }
-            Ok((Place { seq, try_number }, event)) => {
+            Ok((Numbers { seq, try_number }, event)) => {
                 scan.try_number = scan.try_number.max(try_number);
                 if seq != expected && !scan.bad_lines.iter().any(|bad| !bad.repeated) {
                     let why = format!("found event {seq} where event {expected} should be");

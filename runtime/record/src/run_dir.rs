@@ -219,7 +219,7 @@ impl RunDir {
     /// What is wrong with `report.json`, where there is one. It repeats the record and decides nothing.
     pub fn verify_report(&self) -> Option<Damage> {
         let path = self.root.join(REPORT);
-        let why = match disk::look(&path) {
+        let why = match disk::read_present(&path) {
             Ok(None) => return None,
             Ok(Some(bytes)) => match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
                 Ok(_) => return None,

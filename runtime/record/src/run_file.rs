@@ -46,7 +46,7 @@ pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
 /// The plan as it was written, from the copy where `run.json` is not that any more; the damage says so.
 pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
     let path = root.join(NAME);
-    let written = disk::look(&path);
+    let written = disk::read_present(&path);
     let bytes = written.as_ref().ok().and_then(Option::as_deref);
     if let Some((schema, proctor)) = bytes.and_then(other_version) {
         return Err(RecordError::OtherVersion { path: root.to_owned(), schema, proctor });
@@ -63,7 +63,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
         Err(error) => cannot_be_read(&error),
     };
     let copy = root.join(COPY);
-    let read = match disk::look(&copy) {
+    let read = match disk::read_present(&copy) {
         Ok(packed) => packed.map(|packed| parsed(&unpacked(&packed)?)),
         Err(error) => Some(Err(cannot_be_read(&error))),
     };
@@ -101,7 +101,7 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordE
 /// Whether the copy still holds what `run.json` does: with a lost copy the next damage would be the end.
 fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     let (written, copy) = (disk::read_if_there(&root.join(NAME))?, root.join(COPY));
-    let kept = match disk::look(&copy) {
+    let kept = match disk::read_present(&copy) {
         Ok(packed) => packed.map(|packed| unpacked(&packed)),
         Err(error) => Some(Err(cannot_be_read(&error))),
     };

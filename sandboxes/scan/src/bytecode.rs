@@ -20,7 +20,7 @@ pub fn is(bytes: &[u8]) -> bool {
 ///
 /// The bytes are not parsed but tried at every place where a string could start. The format differs
 /// from version to version of Python; a string's own encoding does not.
-pub fn look(index: &Index, path: &[u8], bytes: &[u8], tally: &mut Tally) -> Option<Found> {
+pub fn find(index: &Index, path: &[u8], bytes: &[u8], tally: &mut Tally) -> Option<Found> {
     let mut carried = vec![stem(path).to_vec()];
     let mut at = 0;
     while at < bytes.len() {

@@ -79,7 +79,7 @@ impl<'a> Scanner<'a> {
         }
         if bytecode::is(bytes) {
             let mut tally = Tally::default();
-            let found = bytecode::look(self.index, place.name(), bytes, &mut tally);
+            let found = bytecode::find(self.index, place.name(), bytes, &mut tally);
             return self.keep(place, found);
         }
         self.plain(place, bytes, depth);

@@ -28,7 +28,7 @@ use crate::{
     command::{ShellSettings, run_line},
     prompts::Prompts,
     talk::{Talk, was_cut},
-    tools::{Called, Output, Place, SUBMIT, ToolError},
+    tools::{Called, Output, SUBMIT, ToolContext, ToolError},
 };
 use grammar::{Action, parse};
 
@@ -73,10 +73,10 @@ impl Bash {
             return Ok(Called { shown, exit_status, submitted: false });
         }
         session.tool_called(call_id, BASH, json!({ "command": line })).await?;
-        let place = Place::of(session);
+        let context = ToolContext::of(session);
         let start = Instant::now();
         let shell = self.settings.shell;
-        let done = run_line(&place, &self.prompts, shell, line, place.command_limit).await;
+        let done = run_line(&context, &self.prompts, shell, line, context.command_limit).await;
         let output = match done {
             Ok(output) => output,
             Err(ToolError::Tell(text) | ToolError::Malformed(text)) => Output::say(text),

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     clip::{Clipped, Raw, clip},
     prompts::Prompts,
-    tools::{Output, Place, ToolError},
+    tools::{Output, ToolContext, ToolError},
 };
 
 /// `[shell]` of a manifest.
@@ -32,21 +32,21 @@ const WRAPPER: &str = "exec 2>&1; \
 
 /// Runs one line to its end or its limit. That it fails, or is killed, is a result.
 pub(crate) async fn run_line(
-    place: &Place,
+    context: &ToolContext,
     prompts: &Prompts,
     settings: ShellSettings,
     line: &str,
     limit: Duration,
 ) -> Result<Output, ToolError> {
     let mut command = Command::new(["/bin/sh", "-c", WRAPPER, "sh", line])
-        .cwd(place.workdir.as_str())
+        .cwd(context.workdir.as_str())
         .time_limit(limit);
-    for (key, value) in &place.env {
+    for (key, value) in &context.env {
         command = command.env(key, value.as_str());
     }
-    command.user = place.user.clone();
+    command.user = context.user.clone();
     command.output_cap = settings.output_bytes;
-    let done = place.handle.run(command).await?;
+    let done = context.handle.run(command).await?;
     // Standard error holds only what was said before the wrapper joined the two: a missing shell.
     let printed = if done.stdout.total == 0 { done.stderr } else { done.stdout };
     let (output, full) = show(prompts, "shell", printed, settings.output_tokens).await?;

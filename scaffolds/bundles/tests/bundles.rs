@@ -291,14 +291,14 @@ async fn shipped_bundles_run_where_there_is_nothing_else() {
 }
 
 /// A back end with an environment that is empty: no libc, no shell, no interpreter.
-struct Place {
+struct EmptyBackEnd {
     name: &'static str,
     backend: Box<dyn Backend>,
     environment: proctor_sandbox_api::Prepared,
     _folders: Vec<tempfile::TempDir>,
 }
 
-async fn places(test: &str) -> Vec<Place> {
+async fn places(test: &str) -> Vec<EmptyBackEnd> {
     let mut out = Vec::new();
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -314,7 +314,7 @@ async fn place(
     name: &'static str,
     backend: Box<dyn Backend>,
     mut folders: Vec<tempfile::TempDir>,
-) -> Place {
+) -> EmptyBackEnd {
     let root = tempfile::tempdir().unwrap();
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir_all(root.path().join("etc")).unwrap();
@@ -331,10 +331,10 @@ async fn place(
     };
     let environment = backend.prepare(&spec).await.unwrap();
     folders.push(root);
-    Place { name, backend, environment, _folders: folders }
+    EmptyBackEnd { name, backend, environment, _folders: folders }
 }
 
-impl Place {
+impl EmptyBackEnd {
     /// What a program says that is started as a common user, in a home of its own, and how long that took.
     async fn run(&self, bundle: &Bundle, command: &[&str]) -> Result<(String, f64), String> {
         let request = SandboxRequest {

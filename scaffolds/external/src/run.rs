@@ -36,7 +36,7 @@ const DEATH: Duration = Duration::from_secs(5);
 const LOG_FILES: u32 = 1000;
 
 /// The agent's place in its sandbox.
-struct Place<'a> {
+struct AgentAccount<'a> {
     handle: Arc<SandboxHandle>,
     user: Option<String>,
     home: &'a str,
@@ -52,25 +52,26 @@ pub async fn run(
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let brief = session.brief().clone();
-    let place = Place { handle: Arc::clone(session.handle()), user: brief.user.clone(), home };
-    place.lay(&filled).await?;
-    let command = place.command(filled, &brief.env);
-    let mut running = pin!(place.handle.run(command));
-    let seen = watch(manifest, &place, running.as_mut(), session).await;
+    let account =
+        AgentAccount { handle: Arc::clone(session.handle()), user: brief.user.clone(), home };
+    account.lay(&filled).await?;
+    let command = account.command(filled, &brief.env);
+    let mut running = pin!(account.handle.run(command));
+    let seen = watch(manifest, &account, running.as_mut(), session).await;
     let (ended, done) = match seen {
         Seen::Exited(done) => (Ended::Itself, Some(*done)),
         Seen::Ending => {
             let leave = Duration::from_secs_f64(manifest.stop.leave_seconds);
             match timeout(leave, running.as_mut()).await {
                 Ok(done) => (Ended::Itself, Some(done)),
-                Err(_) => (Ended::Stopped, place.stop(&manifest.stop, running.as_mut()).await),
+                Err(_) => (Ended::Stopped, account.stop(&manifest.stop, running.as_mut()).await),
             }
         }
-        Seen::Idle => (Ended::Idle, place.stop(&manifest.stop, running.as_mut()).await),
-        Seen::Refused => (Ended::Refused, place.stop(&manifest.stop, running.as_mut()).await),
+        Seen::Idle => (Ended::Idle, account.stop(&manifest.stop, running.as_mut()).await),
+        Seen::Refused => (Ended::Refused, account.stop(&manifest.stop, running.as_mut()).await),
     };
     // What left the agent's process group lives on otherwise, and would write into the tree that is graded.
-    let late = place.kill_everything().await?;
+    let late = account.kill_everything().await?;
     let done = match done {
         Some(done) => done.map_err(|error| error.fault(format!("running {}", manifest.name)))?,
         None => Completed::default(),
@@ -79,7 +80,7 @@ pub async fn run(
     if left > 0 {
         session.note(Map::from_iter([("left_running".to_owned(), left.into())])).await?;
     }
-    keep(manifest, &place, &done, session).await?;
+    keep(manifest, &account, &done, session).await?;
     Ok(judge(manifest, ended, &done, &session.traffic()))
 }
 
@@ -96,7 +97,7 @@ enum Seen {
 
 async fn watch(
     manifest: &Manifest,
-    place: &Place<'_>,
+    account: &AgentAccount<'_>,
     mut running: Running<'_>,
     session: &mut dyn Session,
 ) -> Seen {
@@ -121,7 +122,7 @@ async fn watch(
         let sample = tokio::select! {
             done = running.as_mut() => return Seen::Exited(Box::new(done)),
             () = session.ending() => return Seen::Ending,
-            sample = place.sample() => sample,
+            sample = account.sample() => sample,
         };
         if activity.idle(&sample) >= limit {
             return Seen::Idle;
@@ -129,7 +130,7 @@ async fn watch(
     }
 }
 
-impl Place<'_> {
+impl AgentAccount<'_> {
     fn pid_file(&self) -> String {
         format!("{}/.pid", self.home)
     }
@@ -230,7 +231,7 @@ impl Place<'_> {
 /// Keeps what the agent printed and its own log as evidence. What cannot be read of it is noted.
 async fn keep(
     manifest: &Manifest,
-    place: &Place<'_>,
+    account: &AgentAccount<'_>,
     done: &Completed,
     session: &mut dyn Session,
 ) -> Result<(), Stop> {
@@ -240,22 +241,22 @@ async fn keep(
     let mut left = manifest.log.bytes;
     for glob in &manifest.log.files {
         let request = SearchRequest {
-            root: RawPath::from(place.home),
+            root: RawPath::from(account.home),
             pattern: None,
             glob: Some(glob.clone()),
             ignore_case: false,
             honour_ignore: false,
             limit: LOG_FILES,
         };
-        let found = match place.handle.search(request).await {
+        let found = match account.handle.search(request).await {
             Ok((found, _)) => found,
             Err(error) if error.is_broken() => return Err(error.fault("reading its log").into()),
             Err(_) => continue,
         };
         for file in found {
             let relative = file.path.to_string();
-            let path = RawPath::from(format!("{}/{relative}", place.home).as_str());
-            match place.handle.read(&path, left).await {
+            let path = RawPath::from(format!("{}/{relative}", account.home).as_str());
+            match account.handle.read(&path, left).await {
                 Ok(content) => {
                     left = left.saturating_sub(content.len() as u64);
                     session.keep(&format!("home/{relative}"), &content).await?;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_collection::{
-    Answers, Attacks, CollectError, Extent, Model, Origin, Place, Pulls, Renewed, renew,
+    Answers, Attacks, CollectError, CollectionContext, Extent, Model, Origin, Pulls, Renewed, renew,
 };
 use proctor_config::model_of;
 use proctor_setup::Sources;
@@ -47,7 +47,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         keeps_its_tasks(&out)?;
     }
     let model = asked(args.llm.as_deref(), args.config.as_deref(), &out)?;
-    let place = Place {
+    let context = CollectionContext {
         backend: backend.as_ref(),
         sources: &sources,
         cache,
@@ -61,7 +61,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     };
     let bill = || model.iter().for_each(|model| tell!("{}", model.bill()));
     let Some(origin) = origin else {
-        let renewed = renew(&old, &out, &place).await;
+        let renewed = renew(&old, &out, &context).await;
         bill();
         let renewed = renewed.map_err(told)?;
         result(&table(&renewed))?;
@@ -69,7 +69,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         let stands = renewed.iter().any(|task| task.renewed.is_some());
         return Ok(ended(&out, stands, gone, "renewed.jsonl"));
     };
-    let report = proctor_collection::collect(&origin, &named, &out, &place).await;
+    let report = proctor_collection::collect(&origin, &named, &out, &context).await;
     bill();
     let report = report.map_err(told)?;
     result(&report.summary())?;
@@ -129,7 +129,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
     } else {
         let backend = assemble::backend(args.sandbox.into(), &cache).await?;
         let sources = Sources::new(cache.join("sources"));
-        let place = Place {
+        let context = CollectionContext {
             backend: backend.as_ref(),
             sources: &sources,
             cache,
@@ -142,7 +142,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             model: None,
             tell: &tell,
         };
-        let extent = Extent::Tasks(&place, args.limit.map(|limit| limit as usize));
+        let extent = Extent::Tasks(&context, args.limit.map(|limit| limit as usize));
         proctor_collection::collect_pulls(&search, &out, extent, answers, &tell).await
     };
     model.iter().for_each(|model| tell!("{}", model.bill()));

@@ -42,7 +42,7 @@ pub fn open(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError>
 }
 
 /// The same for a look: nothing is locked, and nothing will be written.
-pub fn look(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError> {
+pub fn view(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError> {
     let run = RunDir::view(out).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
     laid(run, record, resolved)

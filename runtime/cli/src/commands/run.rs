@@ -298,7 +298,7 @@ fn show_extension(
     resolved: &RunConfig,
     tasks: &[PlannedTask],
 ) -> Result<ExitCode, CommandError> {
-    let mut extension = extend::look(out, resolved)?;
+    let mut extension = extend::view(out, resolved)?;
     extension.add_tasks(tasks.iter().map(run_task).collect())?;
     let (missing, all) = (extension.missing()?, plan_of(&extension.record).trials().len());
     print::shown(&format!("{}\n", extension.told()))?;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CarveError, Kind,
-    edits::{Verdict, walk},
+    edits::{Treatment, walk},
     file::{TOP, parse},
     scope,
 };
@@ -66,7 +66,7 @@ pub(crate) fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, Car
     let line = |at: usize| starts.partition_point(|start| *start <= at) + 1;
     walk(text, body, TOP, &mut |stmt, place| {
         if place.in_function {
-            return Verdict::Keep;
+            return Treatment::Keep;
         }
         let mut values = Values::default();
         let mut traits = Traits::default();
@@ -77,7 +77,7 @@ pub(crate) fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, Car
                 (&def.name, Kind::Function)
             }
             Stmt::ClassDef(def) => (&def.name, Kind::Class),
-            _ => return Verdict::Keep,
+            _ => return Treatment::Keep,
         };
         let in_class =
             !place.prefix.is_empty() && !scope::class_bodies(body, place.prefix).is_empty();
@@ -86,7 +86,7 @@ pub(crate) fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, Car
         let path = place.path(name);
         let (line, values) = (line(name.start().to_usize()), values.0);
         out.push(Definition { path, kind, first, line, last, values, traits });
-        Verdict::Keep
+        Treatment::Keep
     });
     Ok(out)
 }

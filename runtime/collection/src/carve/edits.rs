@@ -34,7 +34,7 @@ pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
 }
 
 /// What is to become of a statement.
-pub(super) enum Verdict {
+pub(super) enum Treatment {
     /// It stays; what it holds is asked about.
     Keep,
     Remove,
@@ -44,12 +44,12 @@ pub(super) enum Verdict {
 
 /// Where a statement stands: the dotted path of the definitions around it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Enclosing<'a> {
     pub(super) prefix: &'a str,
     pub(super) in_function: bool,
 }
 
-impl Place<'_> {
+impl Enclosing<'_> {
     pub(super) fn path(&self, name: &str) -> String {
         if self.prefix.is_empty() { name.to_owned() } else { format!("{}.{name}", self.prefix) }
     }
@@ -60,23 +60,23 @@ impl Place<'_> {
 pub(super) fn walk(
     text: &str,
     block: &[Stmt],
-    place: Place<'_>,
-    judge: &mut dyn FnMut(&Stmt, Place<'_>) -> Verdict,
+    place: Enclosing<'_>,
+    judge: &mut dyn FnMut(&Stmt, Enclosing<'_>) -> Treatment,
 ) -> Vec<Edit> {
     let mut out = Vec::new();
     let mut removed = Vec::new();
     for (index, stmt) in block.iter().enumerate() {
         match judge(stmt, place) {
-            Verdict::Keep => {
+            Treatment::Keep => {
                 let path;
                 let inner = match stmt {
                     Stmt::FunctionDef(def) => {
                         path = place.path(&def.name);
-                        Place { prefix: &path, in_function: true }
+                        Enclosing { prefix: &path, in_function: true }
                     }
                     Stmt::ClassDef(def) => {
                         path = place.path(&def.name);
-                        Place { prefix: &path, ..place }
+                        Enclosing { prefix: &path, ..place }
                     }
                     _ => place,
                 };
@@ -84,8 +84,8 @@ pub(super) fn walk(
                     out.extend(walk(text, inner_block, inner, judge));
                 }
             }
-            Verdict::Change(edits) => out.extend(edits),
-            Verdict::Remove => removed.push(index),
+            Treatment::Change(edits) => out.extend(edits),
+            Treatment::Remove => removed.push(index),
         }
     }
     // A module may be empty; the suite of any statement may not.

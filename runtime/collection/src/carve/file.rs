@@ -9,12 +9,12 @@ use ruff_text_size::Ranged;
 use super::{
     CarveError, Kind, Object,
     describe::{View, stub},
-    edits::{Edit, Place, Verdict, apply, walk},
+    edits::{Edit, Enclosing, Treatment, apply, walk},
     lists::{Item, comma_after, cuts},
     scope,
 };
 
-pub(super) const TOP: Place<'static> = Place { prefix: "", in_function: false };
+pub(super) const TOP: Enclosing<'static> = Enclosing { prefix: "", in_function: false };
 
 pub(super) fn parse(file: &str, text: &str) -> Result<Parsed<ModModule>, CarveError> {
     parse_module(text)
@@ -37,14 +37,14 @@ pub(crate) fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(St
         let name = match stmt {
             Stmt::FunctionDef(def) => &def.name,
             Stmt::ClassDef(def) => &def.name,
-            _ => return Verdict::Keep,
+            _ => return Treatment::Keep,
         };
         if !place.in_function && place.path(name) == path {
             stubs.extend(stub(text, stmt, path, view));
             code.push_str(&text[stmt.start().to_usize()..stmt.end().to_usize()]);
             code.push('\n');
         }
-        Verdict::Keep
+        Treatment::Keep
     });
     (!stubs.is_empty()).then(|| (stubs.join("\n"), code))
 }
@@ -56,7 +56,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
     let targets: BTreeSet<String> = wanted.iter().cloned().collect();
     let (aliases, known) = survey(text, body, &targets);
     let mut objects: BTreeMap<String, Object> = BTreeMap::new();
-    let mut judge = |stmt: &Stmt, place: Place<'_>| {
+    let mut judge = |stmt: &Stmt, place: Enclosing<'_>| {
         let (name, kind) = match stmt {
             Stmt::FunctionDef(def) => (def.name.as_str(), Kind::Function),
             Stmt::ClassDef(def) => (def.name.as_str(), Kind::Class),
@@ -65,12 +65,12 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
                     (targets.contains(&value) || aliases.contains_key(&value))
                         && names.iter().all(|name| aliases.contains_key(name))
                 });
-                return if alias { Verdict::Remove } else { Verdict::Keep };
+                return if alias { Treatment::Remove } else { Treatment::Keep };
             }
         };
         let path = place.path(name);
         if !targets.contains(&path) {
-            return Verdict::Keep;
+            return Treatment::Keep;
         }
         let kind = match kind {
             Kind::Function if is_class(body, place.prefix) => Kind::Method,
@@ -93,7 +93,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
             }
             object.stub.push_str(&stub);
         }
-        Verdict::Remove
+        Treatment::Remove
     };
     let edits = walk(text, body, TOP, &mut judge);
     if let Some(path) = wanted.iter().find(|path| !objects.contains_key(*path)) {
@@ -123,7 +123,7 @@ fn survey(
             Stmt::ClassDef(def) => drop(known.insert(place.path(&def.name))),
             _ => all.extend(alias_of(stmt, place)),
         }
-        Verdict::Keep
+        Treatment::Keep
     });
     let mut aliases: BTreeMap<String, String> = BTreeMap::new();
     // An alias may have an alias, and stand before it in a conditional: until nothing is added.
@@ -154,7 +154,7 @@ fn root(aliases: &BTreeMap<String, String>, value: &str) -> String {
 }
 
 /// `a = b = name`: the paths of the new names and of what they name.
-fn alias_of(stmt: &Stmt, place: Place<'_>) -> Option<(Vec<String>, String)> {
+fn alias_of(stmt: &Stmt, place: Enclosing<'_>) -> Option<(Vec<String>, String)> {
     let (targets, value): (Vec<&Expr>, &Expr) = match stmt {
         Stmt::Assign(stmt) => (stmt.targets.iter().collect(), &stmt.value),
         Stmt::AnnAssign(stmt) => (vec![&stmt.target], stmt.value.as_deref()?),
@@ -206,7 +206,7 @@ pub(super) fn without_exports(
     let parsed = parse(file, text)?;
     let edits = walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
         if !place.prefix.is_empty() {
-            return Verdict::Keep;
+            return Treatment::Keep;
         }
         match stmt {
             Stmt::Assign(stmt) if stmt.targets.iter().any(is_all) => {
@@ -219,29 +219,29 @@ pub(super) fn without_exports(
                 change(entries(text, &stmt.value, gone))
             }
             Stmt::Expr(stmt) => exported_by_call(text, &stmt.value, gone),
-            _ => Verdict::Keep,
+            _ => Treatment::Keep,
         }
     });
     checked(file, apply(text, edits))
 }
 
-fn change(edits: Vec<Edit>) -> Verdict {
-    if edits.is_empty() { Verdict::Keep } else { Verdict::Change(edits) }
+fn change(edits: Vec<Edit>) -> Treatment {
+    if edits.is_empty() { Treatment::Keep } else { Treatment::Change(edits) }
 }
 
 /// `__all__.append("name")` goes as a whole, `__all__.extend([...])` loses entries.
-fn exported_by_call(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Verdict {
-    let Expr::Call(call) = expr else { return Verdict::Keep };
-    let Expr::Attribute(method) = &*call.func else { return Verdict::Keep };
+fn exported_by_call(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Treatment {
+    let Expr::Call(call) = expr else { return Treatment::Keep };
+    let Expr::Attribute(method) = &*call.func else { return Treatment::Keep };
     let Some(argument) = call.arguments.args.first().filter(|_| is_all(&method.value)) else {
-        return Verdict::Keep;
+        return Treatment::Keep;
     };
     match (method.attr.as_str(), argument) {
         ("append", Expr::StringLiteral(name)) if gone.contains(name.value.to_str()) => {
-            Verdict::Remove
+            Treatment::Remove
         }
         ("extend", list) => change(entries(text, list, gone)),
-        _ => Verdict::Keep,
+        _ => Treatment::Keep,
     }
 }
 

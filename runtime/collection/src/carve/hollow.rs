@@ -5,7 +5,7 @@ use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
 use super::{
-    edits::{Edit, Verdict, apply, walk},
+    edits::{Edit, Treatment, apply, walk},
     file::TOP,
 };
 
@@ -14,17 +14,17 @@ use super::{
 pub(crate) fn hollow(text: &str, is_wanted: &dyn Fn(&str) -> bool) -> Option<String> {
     let parsed = parse_module(text).ok()?;
     let edits = walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
-        let Stmt::FunctionDef(def) = stmt else { return Verdict::Keep };
+        let Stmt::FunctionDef(def) = stmt else { return Treatment::Keep };
         let path = place.path(&def.name);
         let parents = path.match_indices('.').map(|(at, _)| &path[..at]);
         if place.in_function || !parents.chain([path.as_str()]).any(is_wanted) {
-            return Verdict::Keep;
+            return Treatment::Keep;
         }
         let (Some(first), Some(last)) = (def.body.first(), def.body.last()) else {
-            return Verdict::Keep;
+            return Treatment::Keep;
         };
         let (start, end) = (first.start().to_usize(), last.end().to_usize());
-        Verdict::Change(vec![Edit { start, end, with: "pass".into() }])
+        Treatment::Change(vec![Edit { start, end, with: "pass".into() }])
     });
     let out = apply(text, edits);
     parse_module(&out).is_ok().then_some(out)

@@ -6,7 +6,7 @@ use ruff_python_ast::{Alias, Stmt, StmtImportFrom};
 use ruff_text_size::Ranged;
 
 use super::{
-    edits::{Edit, Place, Verdict, walk},
+    edits::{Edit, Enclosing, Treatment, walk},
     file::TOP,
     lists::{Item, cuts},
     references,
@@ -65,23 +65,23 @@ pub(super) fn find(text: &str, body: &[Stmt], module: &Module, gone: &Gone) -> F
     let mut findings = Findings::default();
     // The ranges of statements whose imports stay.
     let mut sheltered: Vec<(usize, usize)> = Vec::new();
-    let edits = walk(text, body, TOP, &mut |stmt, place: Place<'_>| {
+    let edits = walk(text, body, TOP, &mut |stmt, place: Enclosing<'_>| {
         let at = stmt.start().to_usize();
         if place.in_function || sheltered.iter().any(|(from, to)| (*from..*to).contains(&at)) {
-            return Verdict::Keep;
+            return Treatment::Keep;
         }
         match stmt {
             Stmt::Try(stmt) if !stmt.handlers.is_empty() => {
                 if let (Some(first), Some(last)) = (stmt.body.first(), stmt.body.last()) {
                     sheltered.push((first.start().to_usize(), last.end().to_usize()));
                 }
-                Verdict::Keep
+                Treatment::Keep
             }
             Stmt::If(stmt) if references::is_type_checking(stmt) => {
                 if let (Some(first), Some(last)) = (stmt.body.first(), stmt.body.last()) {
                     sheltered.push((first.start().to_usize(), last.end().to_usize()));
                 }
-                Verdict::Keep
+                Treatment::Keep
             }
             Stmt::Import(stmt) => {
                 for alias in &stmt.names {
@@ -90,10 +90,10 @@ pub(super) fn find(text: &str, body: &[Stmt], module: &Module, gone: &Gone) -> F
                         findings.modules.insert(local.to_string(), lost.clone());
                     }
                 }
-                Verdict::Keep
+                Treatment::Keep
             }
             Stmt::ImportFrom(stmt) => from_import(text, stmt, module, gone, &mut findings),
-            _ => Verdict::Keep,
+            _ => Treatment::Keep,
         }
     });
     findings.edits = edits;
@@ -106,7 +106,7 @@ fn from_import(
     module: &Module,
     gone: &Gone,
     findings: &mut Findings,
-) -> Verdict {
+) -> Treatment {
     let target = module.target(stmt);
     let lost = gone.get(&target);
     let goes = |alias: &Alias| lost.is_some_and(|lost| lost.contains(alias.name.as_str()));
@@ -126,8 +126,8 @@ fn from_import(
         }
     }
     match items.iter().filter(|item| item.goes).count() {
-        0 => Verdict::Keep,
-        count if count == items.len() => Verdict::Remove,
-        _ => Verdict::Change(cuts(text, &items)),
+        0 => Treatment::Keep,
+        count if count == items.len() => Treatment::Remove,
+        _ => Treatment::Change(cuts(text, &items)),
     }
 }

@@ -34,7 +34,7 @@ use super::{
 use crate::{
     Carving, Draft, Object, RecipeError,
     carve::{View, interface_of},
-    freeze::{freeze_in, look},
+    freeze::{freeze_in, run_once},
 };
 
 /// All that the candidates of a collection share.
@@ -119,7 +119,7 @@ pub(super) enum Outcome {
 
 /// What a policy leaves to be taken away.
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(super) struct Removal {
     pub(super) others: Others,
     pub(super) extracted: Extracted,
     carving: Carving,
@@ -151,23 +151,23 @@ impl Shared<'_> {
         if tops.is_empty() {
             return Err(Stop::Reject("tops", "it calls no Python function of the package".into()));
         }
-        let mut plan = self.plan(file, graph, &tops)?;
+        let mut removal = self.choose(file, graph, &tops)?;
         for round in 0.. {
-            match self.try_out(file, &plan).await? {
+            match self.try_out(file, &removal).await? {
                 Ok(()) => break,
                 Err((failed, log)) => {
-                    let gone = plan.extracted.all();
+                    let gone = removal.extracted.all();
                     let back = named_in(&log, &self.objects, &gone);
                     if back.is_empty() || round >= self.settings.take_away.rounds {
-                        plan = self.part_of(file, &plan, &failed).await?;
+                        removal = self.part_of(file, &removal, &failed).await?;
                         break;
                     }
-                    plan.extracted.put_back(&back);
-                    self.carve(file, &mut plan).map_err(|why| Stop::Reject("mask", why))?;
+                    removal.extracted.put_back(&back);
+                    self.carve(file, &mut removal).map_err(|why| Stop::Reject("mask", why))?;
                 }
             }
         }
-        self.verified(file, plan).await
+        self.verified(file, removal).await
     }
 
     pub(super) fn judge(&self) -> Judge<'_> {
@@ -175,8 +175,13 @@ impl Shared<'_> {
     }
 
     /// The first policy that leaves a task of FeatureBench's size, else the one that leaves most.
-    fn plan(&self, file: &str, graph: &FileGraph, tops: &BTreeSet<usize>) -> Result<Plan, Stop> {
-        let mut best: Option<Plan> = None;
+    fn choose(
+        &self,
+        file: &str,
+        graph: &FileGraph,
+        tops: &BTreeSet<usize>,
+    ) -> Result<Removal, Stop> {
+        let mut best: Option<Removal> = None;
         let mut refused = Vec::new();
         for &policy in &self.settings.pass_to_pass.policies {
             let name = serde_json::to_string(&policy).unwrap_or_default();
@@ -220,20 +225,20 @@ impl Shared<'_> {
                 .filter(|name| *name != file)
                 .cloned()
                 .collect();
-            let mut plan = Plan {
+            let mut removal = Removal {
                 others,
                 extracted,
                 carving: Carving { objects: Vec::new(), files: BTreeMap::new() },
                 mask: String::new(),
                 watched,
             };
-            if let Err(why) = self.carve(file, &mut plan) {
+            if let Err(why) = self.carve(file, &mut removal) {
                 refused.push(format!("{name}: {why}"));
                 continue;
             }
-            let lines = lines_gone(&plan.mask);
+            let lines = lines_gone(&removal.mask);
             if best.as_ref().is_none_or(|best| lines_gone(&best.mask) < lines) {
-                best = Some(plan);
+                best = Some(removal);
             }
             if lines >= self.settings.minima.lines {
                 break;
@@ -242,19 +247,19 @@ impl Shared<'_> {
         best.ok_or_else(|| Stop::Reject("pass_to_pass", refused.join("; ")))
     }
 
-    pub(super) fn carve(&self, file: &str, plan: &mut Plan) -> Result<(), String> {
+    pub(super) fn carve(&self, file: &str, removal: &mut Removal) -> Result<(), String> {
         let carving = mask(
             &self.tree.folder,
             &self.objects,
-            &mut plan.extracted,
-            &plan.watched,
+            &mut removal.extracted,
+            &removal.watched,
             self.settings.take_away.rounds,
         )?;
         if let Some(graph) = self.graphs.get(file) {
-            plan.extracted.show_entries(graph);
+            removal.extracted.show_entries(graph);
         }
-        plan.mask = carving.mask();
-        plan.carving = carving;
+        removal.mask = carving.mask();
+        removal.carving = carving;
         Ok(())
     }
 
@@ -268,14 +273,16 @@ impl Shared<'_> {
     pub(super) async fn try_out(
         &self,
         file: &str,
-        plan: &Plan,
+        removal: &Removal,
     ) -> Result<Result<(), (String, String)>, Stop> {
-        let files: Vec<&String> = plan.others.files.iter().filter(|other| *other != file).collect();
+        let files: Vec<&String> =
+            removal.others.files.iter().filter(|other| *other != file).collect();
         let ids = |file: &String| self.suite.steady.get(file).cloned().unwrap_or_default();
         let other: Vec<String> = files.iter().flat_map(|file| ids(file)).collect();
-        let task = self.task(file, plan, String::new());
-        let run = look(self.backend, &self.prepared, &task, &self.test_plan(&task, other.clone()))
-            .await?;
+        let task = self.task(file, removal, String::new());
+        let run =
+            run_once(self.backend, &self.prepared, &task, &self.test_plan(&task, other.clone()))
+                .await?;
         let failed: Vec<&String> =
             other.iter().filter(|id| run.status(id) != TestStatus::Passed).collect();
         if failed.is_empty() {
@@ -308,14 +315,14 @@ impl Shared<'_> {
     async fn without_twins(
         &self,
         file: &str,
-        plan: &mut Plan,
+        removal: &mut Removal,
     ) -> Result<(Prepared, LayerFindings), Stop> {
         loop {
-            let task = self.task(file, plan, String::new());
+            let task = self.task(file, removal, String::new());
             let (environment, findings) = verify::find(self.judge(), &task).await?;
             let leaks = &findings.workdir.leaks;
-            let gone = plan.extracted.all();
-            let back = twins(leaks, &gone, &self.objects, &plan.carving, &self.tree.folder);
+            let gone = removal.extracted.all();
+            let back = twins(leaks, &gone, &self.objects, &removal.carving, &self.tree.folder);
             if back.is_empty() {
                 return Ok((environment, findings));
             }
@@ -324,23 +331,23 @@ impl Shared<'_> {
                 let why = format!("all of it stands a second time in what stays; {what}");
                 return Err(Stop::Reject("leak_check", why));
             }
-            plan.extracted.put_back(&back);
-            self.carve(file, plan).map_err(|why| Stop::Reject("mask", why))?;
+            removal.extracted.put_back(&back);
+            self.carve(file, removal).map_err(|why| Stop::Reject("mask", why))?;
         }
     }
 
     /// Freezes the ids, writes the statement, and grades gold and noop.
-    async fn verified(&self, file: &str, mut plan: Plan) -> Result<Made, Stop> {
-        let (environment, mut findings) = self.without_twins(file, &mut plan).await?;
+    async fn verified(&self, file: &str, mut removal: Removal) -> Result<Made, Stop> {
+        let (environment, mut findings) = self.without_twins(file, &mut removal).await?;
         let ids: Vec<String> = self.suite.steady.values().flatten().cloned().collect();
-        let mut task = self.task(file, &plan, String::new());
+        let mut task = self.task(file, &removal, String::new());
         let test_command = task.test_command.join(" ");
-        let carving = self.noted(file, &plan);
-        let overview = self.overview(file, &plan, &carving).await?;
+        let carving = self.noted(file, &removal);
+        let overview = self.overview(file, &removal, &carving).await?;
         let statements = statement::write(
             (&self.project, overview.as_deref()),
             &carving,
-            &plan.extracted,
+            &removal.extracted,
             &self.objects,
             &test_command,
         )?;
@@ -348,7 +355,7 @@ impl Shared<'_> {
         let files: BTreeSet<String> = ids.iter().map(|id| file_of(id).to_owned()).collect();
         let draft = Draft {
             task,
-            carving: plan.carving.clone(),
+            carving: removal.carving.clone(),
             test_files: files.into_iter().collect(),
             leave_out: Vec::new(),
             ids: Some(ids),
@@ -369,13 +376,13 @@ impl Shared<'_> {
         let other_files: BTreeSet<&str> =
             task.pass_to_pass.iter().map(|id| file_of(id)).filter(|other| *other != file).collect();
         let pass_rate = 1.0 - fail_to_pass as f64 / steady.max(1) as f64;
-        task.cheats = vec![stubs::cheat(stubs::patch(&plan.carving))];
+        task.cheats = vec![stubs::cheat(stubs::patch(&removal.carving))];
         let idle = (&task.cheats[0], &task.fail_to_pass[..]);
         let idle = self.pass_idle(&task, &environment, &findings, idle).await?;
         let idle_rate = 1.0 - (fail_to_pass - idle) as f64 / steady.max(1) as f64;
-        let lines = lines_gone(&plan.mask);
+        let lines = lines_gone(&removal.mask);
         let minima = &self.settings.minima;
-        let all = plan.extracted.all();
+        let all = removal.extracted.all();
         let meets_minima = lines >= minima.lines
             && fail_to_pass >= minima.points
             && other_files.len() >= minima.files
@@ -383,15 +390,15 @@ impl Shared<'_> {
         let facts = Facts {
             task: task.id.to_string(),
             file: file.to_owned(),
-            policy: serde_json::to_value(plan.others.policy)
+            policy: serde_json::to_value(removal.others.policy)
                 .ok()
                 .and_then(|value| value.as_str().map(str::to_owned))
                 .unwrap_or_default(),
             words: statements.own.split_whitespace().count(),
             lines,
-            files: plan.carving.files.len(),
+            files: removal.carving.files.len(),
             functions: all.len(),
-            tops: self.ids_of(&plan.extracted.shown),
+            tops: self.ids_of(&removal.extracted.shown),
             fail_to_pass,
             pass_to_pass: task.pass_to_pass.len(),
             pass_to_pass_files: other_files.len(),
@@ -407,7 +414,7 @@ impl Shared<'_> {
             verify::look_through(self.judge(), &task, &environment, &findings).await?;
         }
         verify::grade_both(self.judge(), &task, &environment, &findings).await?;
-        let row = self.row(&task, file, &plan, &facts, statements.featurebench);
+        let row = self.row(&task, file, &removal, &facts, statements.featurebench);
         Ok(Made { task, row, facts })
     }
 
@@ -415,18 +422,18 @@ impl Shared<'_> {
     async fn overview(
         &self,
         file: &str,
-        plan: &Plan,
+        removal: &Removal,
         carving: &Carving,
     ) -> Result<Option<String>, Stop> {
         if self.answers.is_none() {
             return Ok(None);
         }
         let (mut code, mut stubs) = (String::new(), String::new());
-        for number in plan.extracted.all() {
+        for number in removal.extracted.all() {
             let Some(object) = self.objects.list.get(number) else { continue };
             let text = fs::read_to_string(self.tree.folder.join(&object.file)).unwrap_or_default();
             object.code(&text).iter().for_each(|one| code.push_str(&format!("{one}\n\n")));
-            if plan.extracted.shown.contains(&number) {
+            if removal.extracted.shown.contains(&number) {
                 let is_it = |it: &&Object| it.file == object.file && it.path == object.path;
                 stubs.extend(carving.objects.iter().filter(is_it).map(|it| it.stub.as_str()));
             }
@@ -447,10 +454,10 @@ impl Shared<'_> {
     }
 
     /// What is taken away, with what runs and its text say of it.
-    fn noted(&self, file: &str, plan: &Plan) -> Carving {
-        let mut carving = plan.carving.clone();
+    fn noted(&self, file: &str, removal: &Removal) -> Carving {
+        let mut carving = removal.carving.clone();
         let Some(graph) = self.graphs.get(file) else { return carving };
-        let is_helper = |number| plan.extracted.helpers.contains(&number);
+        let is_helper = |number| removal.extracted.helpers.contains(&number);
         for object in &mut carving.objects {
             let number = self.objects.number(&object.file, &object.path);
             let Some((before, _)) = carving.files.get(&object.file) else { continue };

@@ -7,16 +7,16 @@ use proctor_types::{
 };
 
 use super::{
-    candidate::{Facts, Plan, Shared},
+    candidate::{Facts, Removal, Shared},
     environment::{WORKDIR, variables},
 };
 use crate::changes::patch_of;
 use crate::draft::blocked_urls;
 
 impl Shared<'_> {
-    /// The task of a plan, before its ids are known.
-    pub(super) fn task(&self, file: &str, plan: &Plan, statement: String) -> Task {
-        Task { mask: Some(plan.mask.clone()), ..self.blank(file, statement) }
+    /// The task of a removal, before its ids are known.
+    pub(super) fn task(&self, file: &str, removal: &Removal, statement: String) -> Task {
+        Task { mask: Some(removal.mask.clone()), ..self.blank(file, statement) }
     }
 
     /// A task of level 1 without its mask.
@@ -76,7 +76,7 @@ impl Shared<'_> {
         &self,
         task: &Task,
         file: &str,
-        plan: &Plan,
+        removal: &Removal,
         facts: &Facts,
         statement: String,
     ) -> serde_json::Value {
@@ -84,7 +84,7 @@ impl Shared<'_> {
             .pass_to_pass
             .iter()
             .map(|id| file_of(id))
-            .filter(|other| plan.others.files.iter().any(|chosen| chosen == other))
+            .filter(|other| removal.others.files.iter().any(|chosen| chosen == other))
             // These rows ask for whole files: one with a test that breaks is none of them.
             .filter(|other| !task.hidden.iter().any(|hidden| hidden == other))
             .collect();

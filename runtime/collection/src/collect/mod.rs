@@ -46,7 +46,7 @@ pub use answers::{Answers, Model};
 pub use attacked::{Attacked, Attacks};
 pub use candidate::{Facts, Reject};
 pub use origin::Origin;
-pub use pipeline::{CollectError, Place, collect};
+pub use pipeline::{CollectError, CollectionContext, collect};
 pub use pulls::{Extent, PullFacts, PullReject, PullReport, Pulls, collect_pulls};
 pub use renew::{Renewed, renew};
 pub use report::{Complexity, LevelTwo, Report, Stages};

@@ -1,12 +1,12 @@
-//! The last resort of a plan that breaks other tests without naming why: the largest part of it that can be found, half by
+//! The last resort of a removal that breaks other tests without naming why: the largest part of it that can be found, half by
 //! half.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::candidate::{Plan, Shared, Stop};
+use super::candidate::{Removal, Shared, Stop};
 
 impl Shared<'_> {
-    /// A part of what `plan` takes away, with something of what the file is about, that the other tests pass without.
+    /// A part of what `removal` takes away, with something of what the file is about, that the other tests pass without.
     /// `failed` names tests that fail without all of it.
     ///
     /// # Errors
@@ -14,17 +14,17 @@ impl Shared<'_> {
     pub(super) async fn part_of(
         &self,
         file: &str,
-        plan: &Plan,
+        removal: &Removal,
         failed: &str,
-    ) -> Result<Plan, Stop> {
-        let all: Vec<usize> = plan.extracted.all().into_iter().collect();
+    ) -> Result<Removal, Stop> {
+        let all: Vec<usize> = removal.extracted.all().into_iter().collect();
         let mut open: VecDeque<Vec<usize>> = halves(&all).into();
-        let mut best: Option<Plan> = None;
+        let mut best: Option<Removal> = None;
         for _ in 0..self.settings.take_away.halvings {
             let Some(chunk) = open.pop_front() else { break };
             let mut wanted: BTreeSet<usize> = chunk.iter().copied().collect();
             wanted.extend(best.iter().flat_map(|best| best.extracted.all()));
-            let mut part = plan.clone();
+            let mut part = removal.clone();
             part.extracted.keep_to(&wanted);
             let holds = match self.carve(file, &mut part) {
                 Ok(()) => self.try_out(file, &part).await?.is_ok(),
@@ -35,7 +35,7 @@ impl Shared<'_> {
                 false => halves(&chunk).into_iter().rev().for_each(|half| open.push_front(half)),
             }
         }
-        let is_about_it = |part: &Plan| !part.extracted.all().is_disjoint(&plan.others.tops);
+        let is_about_it = |part: &Removal| !part.extracted.all().is_disjoint(&removal.others.tops);
         best.filter(is_about_it).ok_or_else(|| {
             let why = format!("without the feature, or any half of it, other tests fail: {failed}");
             Stop::Reject("verify", why)

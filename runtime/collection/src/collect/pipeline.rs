@@ -37,7 +37,7 @@ use super::{
 
 /// Where a collection works.
 #[derive(Clone)]
-pub struct Place<'a> {
+pub struct CollectionContext<'a> {
     pub backend: &'a dyn Backend,
     pub sources: &'a Sources,
     /// What stages made is kept below it.
@@ -78,13 +78,13 @@ pub async fn collect(
     origin: &Origin,
     name: &str,
     out: &Path,
-    place: &Place<'_>,
+    context: &CollectionContext<'_>,
 ) -> Result<Report, CollectError> {
     let settings = Settings::get()?;
-    let tell = place.tell;
+    let tell = context.tell;
     tell("fetching the source");
-    let source = origin.source(place.sources).await.map_err(named_nothing)?;
-    let tree = place.sources.fetch(&source, Path::new(".")).await?;
+    let source = origin.source(context.sources).await.map_err(named_nothing)?;
+    let tree = context.sources.fetch(&source, Path::new(".")).await?;
     let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
     if project.name.is_empty() {
         project.name = default_name(origin);
@@ -97,12 +97,14 @@ pub async fn collect(
             hint: "name a project with a package of Python code".into(),
         });
     }
-    let kept =
-        Kept::new(&place.cache.join("collections"), &key(place, settings.version, &tree.digest));
+    let kept = Kept::new(
+        &context.cache.join("collections"),
+        &key(context, settings.version, &tree.digest),
+    );
     let environment = match kept.get::<Environment>("environment", "") {
         Some(environment) => environment,
         None => {
-            let found = environment::find(place.backend, &tree, &project, settings, tell).await?;
+            let found = environment::find(context.backend, &tree, &project, settings, tell).await?;
             keep(&kept, "environment", "", &found);
             found
         }
@@ -112,13 +114,14 @@ pub async fn collect(
     }
     tell("building the environment of the tasks, pinned");
     let layer = environment::layer(&tree, &project, environment.setup.clone());
-    let prepared = place.backend.prepare(&layer).await?;
+    let prepared = context.backend.prepare(&layer).await?;
     let suite = match kept.get::<Suite>("suite", &environment.setup.join("\n")) {
         Some(suite) => suite,
         None => {
-            let bench = Bench::new(place.backend, &prepared, &project, settings);
+            let bench = Bench::new(context.backend, &prepared, &project, settings);
             let made =
-                suite::look(&bench, project.tests.clone(), &place.seed, settings, tell).await?;
+                suite::run_suite(&bench, project.tests.clone(), &context.seed, settings, tell)
+                    .await?;
             keep(&kept, "suite", &environment.setup.join("\n"), &made);
             made
         }
@@ -139,7 +142,7 @@ pub async fn collect(
     let graphs = FileGraph::all(&suite.calls, &objects);
     let notes = Notes::of(&suite.calls, &objects);
     let helpers = helpers(&tree.folder, &suite, &project);
-    let answers = place.model.map(|model| Answers::new(model, &place.cache)).transpose()?;
+    let answers = context.model.map(|model| Answers::new(model, &context.cache)).transpose()?;
     let said: BTreeMap<String, Vec<Candidate>> = match &answers {
         None => BTreeMap::new(),
         Some(answers) => {
@@ -155,8 +158,8 @@ pub async fn collect(
         }
     };
     let shared = Shared {
-        backend: place.backend,
-        sources: place.sources,
+        backend: context.backend,
+        sources: context.sources,
         source,
         tree,
         project,
@@ -168,35 +171,35 @@ pub async fn collect(
         helpers,
         notes,
         settings,
-        seed: place.seed.clone(),
+        seed: context.seed.clone(),
         answers,
         said,
     };
     let found: Vec<Found> = shared.graphs.keys().map(|file| shared.found(file)).collect();
-    let outcomes = match place.dry_run {
+    let outcomes = match context.dry_run {
         true => Vec::new(),
-        false => candidates(&shared, &kept, place).await,
+        false => candidates(&shared, &kept, context).await,
     };
     let (mut first, mut second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
     same::keep_one(&mut second);
     let attacked = [
-        shared.attacked(&mut first, (place.attacks, 1), &kept, tell).await?,
-        shared.attacked(&mut second, (place.attacks, 2), &kept, tell).await?,
+        shared.attacked(&mut first, (context.attacks, 1), &kept, tell).await?,
+        shared.attacked(&mut second, (context.attacks, 2), &kept, tell).await?,
     ];
     let (mut made, rejects) = sorted(first);
     let (mut from_scratch, rejects_2) = sorted(second);
-    lite::mark([&mut made, &mut from_scratch], &place.seed, &settings.lite);
+    lite::mark([&mut made, &mut from_scratch], &context.seed, &settings.lite);
     let head = Head {
         origin: name.to_owned(),
         package: shared.project.name.clone(),
         version: shared.project.version.clone(),
         python: shared.environment.python.clone(),
-        seed: place.seed.clone(),
-        model: place.model.map(|model| model.name().to_owned()),
+        seed: context.seed.clone(),
+        model: context.model.map(|model| model.name().to_owned()),
         tests: shared.suite.found,
         steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
         unused: shared.suite.unused.clone(),
-        dry: place.dry_run.then(|| {
+        dry: context.dry_run.then(|| {
             let about = found.iter().filter(|one| one.is_about_something(&shared.suite));
             (found.len(), about.count())
         }),
@@ -224,9 +227,9 @@ fn named_nothing(fault: Fault) -> CollectError {
 async fn candidates<'a>(
     shared: &'a Shared<'_>,
     kept: &Kept,
-    place: &Place<'_>,
+    context: &CollectionContext<'_>,
 ) -> Vec<(Outcome, Outcome)> {
-    let wanted = |file: &&String| place.only.as_ref().is_none_or(|only| only.contains(*file));
+    let wanted = |file: &&String| context.only.as_ref().is_none_or(|only| only.contains(*file));
     let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
     let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
     // Its tasks name it: a folder of the same content may stand elsewhere.
@@ -260,11 +263,11 @@ async fn candidates<'a>(
             None => settled(kept, "from-scratch", (file, &of), shared.level_two(file).await),
         };
         let so_far = progress.end(is_made);
-        (place.tell)(&format!("{file} ({so_far}), level 1: {}", said(&first)));
-        (place.tell)(&format!("{file}, level 2: {}", said(&second)));
+        (context.tell)(&format!("{file} ({so_far}), level 1: {}", said(&first)));
+        (context.tell)(&format!("{file}, level 2: {}", said(&second)));
         (first, second)
     };
-    stream::iter(files).map(one).buffered(place.jobs.max(1)).collect().await
+    stream::iter(files).map(one).buffered(context.jobs.max(1)).collect().await
 }
 
 /// What a stage gave, kept for the next time unless it is a fault.
@@ -313,7 +316,7 @@ fn sorted(outcomes: Vec<Outcome>) -> (Vec<Made>, Vec<Reject>) {
 }
 
 /// All that every stage depends on.
-pub(super) fn key(place: &Place<'_>, version: u32, tree: &str) -> String {
+pub(super) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> String {
     let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| &**text).collect();
     let templates = [
         include_str!("../../../../prompts/collection/statement.md.j2"),
@@ -327,11 +330,11 @@ pub(super) fn key(place: &Place<'_>, version: u32, tree: &str) -> String {
         TEXT,
         scripts.concat().as_str(),
         templates.concat().as_str(),
-        place.seed.as_str(),
+        context.seed.as_str(),
         host_base::host_digest().as_str(),
         PREPARATION,
-        place.backend.agent().as_str(),
-        place.backend.name(),
+        context.backend.agent().as_str(),
+        context.backend.name(),
     ]
     .join("\0")
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     origin::Origin,
-    pipeline::{CollectError, Place, collect, lines},
+    pipeline::{CollectError, CollectionContext, collect, lines},
 };
 
 /// Of the functions that a task took away, a newer one of the same test file takes away at least this share: else it is
@@ -42,7 +42,7 @@ pub struct Renewed {
 pub async fn renew(
     tasks: &[Task],
     out: &Path,
-    place: &Place<'_>,
+    context: &CollectionContext<'_>,
 ) -> Result<Vec<Renewed>, CollectError> {
     let mut by_release: BTreeMap<(&str, &str), Vec<&Task>> = BTreeMap::new();
     let mut told = Vec::new();
@@ -56,7 +56,7 @@ pub async fn renew(
     }
     let mut made = Vec::new();
     for ((name, version), tasks) in by_release {
-        let newest = match place.sources.newest(name).await {
+        let newest = match context.sources.newest(name).await {
             Ok(newest) => newest,
             Err(Fault { what, cause: Cause::Missing, .. }) => {
                 told.extend(tasks.iter().map(|task| Renewed::new(task, version, None, &what)));
@@ -71,13 +71,13 @@ pub async fn renew(
             told.extend(tasks.iter().map(same));
             continue;
         }
-        (place.tell)(&format!("{name} {version} -> {newest}"));
+        (context.tell)(&format!("{name} {version} -> {newest}"));
         let origin = Origin::Release { name: name.to_owned(), version: newest.clone() };
         let release = format!("{name}=={newest}");
         let only: BTreeSet<String> = tasks.iter().map(|task| about(task)).collect();
-        let place = Place { only: Some(only), ..place.clone() };
+        let context = CollectionContext { only: Some(only), ..context.clone() };
         let folder = out.join(format!("{name}-{newest}"));
-        let report = match collect(&origin, &release, &folder, &place).await {
+        let report = match collect(&origin, &release, &folder, &context).await {
             Ok(report) => report,
             Err(CollectError::Nothing { what, .. }) => {
                 let gone = |task: &&Task| Renewed::new(task, version, Some(&newest), &what);

@@ -1,8 +1,8 @@
 //! `configs/collection.toml`.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::collections::BTreeMap;
 
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, Layer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
 pub(super) const TEXT: &str = include_str!("../../../../configs/collection.toml");
@@ -131,10 +131,7 @@ impl Settings {
     /// # Errors
     /// The file that came with the program is broken.
     pub(super) fn get() -> Result<&'static Self, Fault> {
-        static READ: LazyLock<Result<Settings, String>> =
-            LazyLock::new(|| toml::from_str(TEXT).map_err(|error| error.to_string()));
-        READ.as_ref().map_err(|error| {
-            Fault::new(Layer::Environment, format!("configs/collection.toml: {error}"))
-        })
+        static READ: ShippedTable<Settings> = ShippedTable::new("collection.toml", TEXT);
+        READ.get().map_err(|error| Fault::new(Layer::Environment, error))
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Suite {
 ///
 /// # Errors
 /// A fault of the environment or of the sandbox.
-pub(super) async fn look(
+pub(super) async fn run_suite(
     bench: &Bench<'_>,
     tests: Vec<String>,
     seed: &str,

@@ -44,7 +44,9 @@ pub(super) async fn look_through(
     environment: &Prepared,
     findings: &LayerFindings,
 ) -> Result<(), Stop> {
-    Place { backend: judge.backend, environment, findings, task }.as_an_agent_finds_it().await
+    TaskSandboxes { backend: judge.backend, environment, findings, task }
+        .as_an_agent_finds_it()
+        .await
 }
 
 /// Grades gold and noop.
@@ -57,20 +59,21 @@ pub(super) async fn grade_both(
     environment: &Prepared,
     findings: &LayerFindings,
 ) -> Result<(), Stop> {
-    let place = Place { backend: judge.backend, environment, findings, task };
+    let sandboxes = TaskSandboxes { backend: judge.backend, environment, findings, task };
     let gold = gold_of(task)
         .map_err(|error| Fault::new(Layer::Setup, format!("the mask reversed: {error}")))?
         .unwrap_or_default();
-    let mut graded = place.grade(&gold, GradeOptions::default()).await?;
+    let mut graded = sandboxes.grade(&gold, GradeOptions::default()).await?;
     if !graded.verdict.resolved {
         // What the library's own tests do to the interpreter is no evidence against its own code.
         let expected = given_by_gold(&graded)?;
-        graded = place.grade(&gold, GradeOptions { expected, ..GradeOptions::default() }).await?;
+        graded =
+            sandboxes.grade(&gold, GradeOptions { expected, ..GradeOptions::default() }).await?;
     }
     if !graded.verdict.resolved {
         return Err(Stop::Reject("verify", format!("gold does not resolve it: {}", why(&graded))));
     }
-    let graded = place.grade(b"", GradeOptions::default()).await?;
+    let graded = sandboxes.grade(b"", GradeOptions::default()).await?;
     if graded.verdict.resolved {
         return Err(Stop::Reject("verify", format!("noop resolves it: {}", why(&graded))));
     }
@@ -89,7 +92,9 @@ pub(super) async fn graded(
     patch: &[u8],
     options: GradeOptions,
 ) -> Result<Graded, Fault> {
-    Place { backend: judge.backend, environment, findings, task }.grade(patch, options).await
+    TaskSandboxes { backend: judge.backend, environment, findings, task }
+        .grade(patch, options)
+        .await
 }
 
 fn why(graded: &Graded) -> String {
@@ -97,14 +102,14 @@ fn why(graded: &Graded) -> String {
     strict.map_or_else(String::new, |strict| strict.why.clone())
 }
 
-struct Place<'a> {
+struct TaskSandboxes<'a> {
     backend: &'a dyn Backend,
     environment: &'a Prepared,
     findings: &'a LayerFindings,
     task: &'a Task,
 }
 
-impl Place<'_> {
+impl TaskSandboxes<'_> {
     async fn open(&self, purpose: Purpose<'_>) -> Result<Ready, Fault> {
         let preparation = Preparation {
             backend: self.backend,

@@ -17,7 +17,7 @@ const NO_FACTORS: [&str; 3] = ["base_url", "key_env", "price"];
 
 /// What a key of a matrix names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum FactorKey {
     /// A path below the arm.
     Arm(Vec<String>),
     /// A key of the arm's model: of any one (`model.temperature`), or of that one alone
@@ -25,7 +25,7 @@ pub(super) enum Place {
     Model { of: Option<String>, key: String },
 }
 
-impl Place {
+impl FactorKey {
     pub(super) fn is_arm(&self, wanted: &[&str]) -> bool {
         matches!(self, Self::Arm(path) if path.iter().eq(wanted))
     }
@@ -34,7 +34,7 @@ impl Place {
 /// A factor and the values that are crossed.
 #[derive(Debug)]
 pub(super) struct Axis {
-    pub(super) place: Place,
+    pub(super) place: FactorKey,
     pub(super) at: Vec<String>,
     pub(super) values: Vec<Value>,
 }
@@ -68,7 +68,7 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
         }
         Value::Array(values) => {
             let problem = |wrong| Problem { path: at.clone(), wrong };
-            let place = place_of(&at[1..]).map_err(problem)?;
+            let place = factor_key(&at[1..]).map_err(problem)?;
             if values.is_empty() {
                 let wrong = Wrong::new("has no value", "write at least one, or remove the key");
                 return Err(Problem { path: at, wrong });
@@ -84,7 +84,7 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
             Ok(())
         }
         other => {
-            let place = place_of(&at[1..]);
+            let place = factor_key(&at[1..]);
             let wrong = match place {
                 Err(wrong) => wrong,
                 Ok(_) => Wrong::new(
@@ -98,7 +98,7 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
 }
 
 /// What a key names: parts that hold dots are the same as parts of a table.
-pub(super) fn place_of(written: &[String]) -> Result<Place, Wrong> {
+pub(super) fn factor_key(written: &[String]) -> Result<FactorKey, Wrong> {
     // A model's name may hold dots, between quotes.
     if let [models, name, key] = written
         && models == "models"
@@ -114,12 +114,12 @@ pub(super) fn place_of(written: &[String]) -> Result<Place, Wrong> {
         [first, key] if first == "model" => model(None, key),
         _ => {
             below(&path, arm_keys())?;
-            Ok(Place::Arm(path))
+            Ok(FactorKey::Arm(path))
         }
     }
 }
 
-fn model(of: Option<String>, key: &str) -> Result<Place, Wrong> {
+fn model(of: Option<String>, key: &str) -> Result<FactorKey, Wrong> {
     let keys = rows("models");
     if !keys.iter().any(|known| known.name == *key) {
         return Err(unknown(key, keys));
@@ -128,7 +128,7 @@ fn model(of: Option<String>, key: &str) -> Result<Place, Wrong> {
         let hint = "give each model a table of its own, and cross `model`";
         return Err(Wrong::new("is no factor: two arms could not be told apart by it", hint));
     }
-    Ok(Place::Model { of, key: key.to_owned() })
+    Ok(FactorKey::Model { of, key: key.to_owned() })
 }
 
 /// Refuses what no arm has, with the nearest key that one has.

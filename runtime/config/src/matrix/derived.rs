@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{Choice, Crossed, ModelOrigin, axes::Place, names::shown};
+use super::{Choice, Crossed, ModelOrigin, axes::FactorKey, names::shown};
 use crate::{kind::Wrong, walk::Problem};
 
 /// Makes the model that these choices ask for, where it is not there yet, and gives it to the arm.
@@ -30,7 +30,7 @@ pub(super) fn model(
     let Value::Table(mut own) = own else { return Ok(()) };
     let (mut called, mut keys) = (name.clone(), Vec::new());
     for choice in sampling {
-        let Place::Model { key, .. } = &choice.place else { continue };
+        let FactorKey::Model { key, .. } = &choice.place else { continue };
         called.push_str(&format!(
             "{}{key}={}",
             if keys.is_empty() { "@" } else { "," },
@@ -46,26 +46,31 @@ pub(super) fn model(
 }
 
 /// What a combination has at a place: by its choices, in the arm, in its model, at the top of the file.
-pub(super) fn value(place: &Place, base: &Table, choices: &[Choice], top: &Table) -> Option<Value> {
+pub(super) fn value(
+    place: &FactorKey,
+    base: &Table,
+    choices: &[Choice],
+    top: &Table,
+) -> Option<Value> {
     for choice in choices.iter().rev() {
         match (&choice.place, place) {
-            (Place::Arm(laid), Place::Arm(path)) if path.starts_with(laid) => {
+            (FactorKey::Arm(laid), FactorKey::Arm(path)) if path.starts_with(laid) => {
                 if let Some(found) = below(&choice.value, &path[laid.len()..]) {
                     return Some(found);
                 }
             }
-            (Place::Model { key: laid, .. }, Place::Model { key, .. }) if laid == key => {
+            (FactorKey::Model { key: laid, .. }, FactorKey::Model { key, .. }) if laid == key => {
                 return Some(choice.value.clone());
             }
             _ => {}
         }
     }
     match place {
-        Place::Arm(path) => {
+        FactorKey::Arm(path) => {
             let own = below(&Value::Table(base.clone()), path);
             own.or_else(|| below(&Value::Table(top.clone()), path))
         }
-        Place::Model { key, .. } => {
+        FactorKey::Model { key, .. } => {
             let of_arm = |choice: &&Choice| choice.place.is_arm(&["model"]);
             let asked = choices.iter().find(of_arm).map(|choice| &choice.value);
             let asked = asked.or_else(|| base.get("model"))?.as_str()?;

@@ -6,7 +6,7 @@ use toml::Value;
 
 use super::{
     Choice,
-    axes::{Axis, Place},
+    axes::{Axis, FactorKey},
 };
 
 /// A value longer than this is cut in a name.
@@ -60,13 +60,13 @@ impl Names {
 }
 
 /// `steps` for `budget.steps`, `network` for `network.mode`; the whole key where that is not enough.
-fn key(place: &Place, whole: bool) -> String {
+fn key(place: &FactorKey, whole: bool) -> String {
     match place {
-        Place::Model { of: Some(model), key } if whole => format!("models.{model}.{key}"),
-        Place::Model { key, .. } if whole => format!("model.{key}"),
-        Place::Model { key, .. } => key.clone(),
-        Place::Arm(path) if whole => path.join("."),
-        Place::Arm(path) => match &path[..] {
+        FactorKey::Model { of: Some(model), key } if whole => format!("models.{model}.{key}"),
+        FactorKey::Model { key, .. } if whole => format!("model.{key}"),
+        FactorKey::Model { key, .. } => key.clone(),
+        FactorKey::Arm(path) if whole => path.join("."),
+        FactorKey::Arm(path) => match &path[..] {
             [table, key] if matches!(key.as_str(), "mode" | "kind") => table.clone(),
             [.., key] => key.clone(),
             [] => String::new(),

@@ -1,8 +1,8 @@
 //! Content match: runs of lines of the hidden solution in what came to the agent.
 
+mod compare;
 mod frames;
 mod known;
-mod look;
 mod patch;
 mod requests;
 mod settings;
@@ -11,5 +11,5 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use look::look;
+pub(crate) use compare::compare;
 pub use solution::Solution;

@@ -209,12 +209,12 @@ pub fn graded(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> Seen {
 
 /// Grades in a sandbox of its own. `extra` are variables of the task.
 pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) -> Seen {
-    graded_on(&Ground { env: extra, ..Ground::default() }, patch, options)
+    graded_on(&BenchTask { env: extra, ..BenchTask::default() }, patch, options)
 }
 
 /// Another task on the same bench.
 #[derive(Clone, Copy, Default)]
-pub struct Ground<'a> {
+pub struct BenchTask<'a> {
     /// Files of the source besides the bench's own, or in their place.
     pub given: &'a [(&'a str, &'a str)],
     pub env: &'a [(&'a str, &'a str)],
@@ -222,7 +222,7 @@ pub struct Ground<'a> {
     pub fail_to_pass: &'a [&'a str],
 }
 
-impl Ground<'_> {
+impl BenchTask<'_> {
     pub fn task(&self, workdir: &str, python: &str) -> Task {
         let mut task = task(workdir, python, self.env);
         if !self.fail_to_pass.is_empty() {
@@ -232,7 +232,7 @@ impl Ground<'_> {
     }
 }
 
-pub fn graded_on(ground: &Ground<'_>, patch: &str, options: &GradeOptions) -> Seen {
+pub fn graded_on(ground: &BenchTask<'_>, patch: &str, options: &GradeOptions) -> Seen {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     lay(&workdir);

@@ -3,7 +3,7 @@
 use proctor_grade::{Defences, GradeOptions};
 
 use crate::{
-    bench::{Ground, ROMAN, gold, graded_on, patch},
+    bench::{BenchTask, ROMAN, gold, graded_on, patch},
     list::Attack,
 };
 
@@ -209,14 +209,14 @@ def test_data():
     assert to_roman(4) == 'IV'
 ";
     let given = [("tests/test_data.py", writes), ("tests/.hypothesis/seed", "0")];
-    let ground = Ground { given: &given, fail_to_pass: &[BY_DATA], ..Ground::default() };
+    let ground = BenchTask { given: &given, fail_to_pass: &[BY_DATA], ..BenchTask::default() };
     let seen = graded_on(&ground, &gold(), &GradeOptions::default());
     assert!(seen.resolved(), "{}", seen.tell());
     assert_eq!(seen.0.verdict.evidence, [], "{}", seen.tell());
 
     let rewrites = writes.replace("output.txt", "snapshot.txt");
     let given = [("tests/test_data.py", rewrites.as_str()), ("tests/snapshot.txt", "old")];
-    let ground = Ground { given: &given, fail_to_pass: &[BY_DATA], ..Ground::default() };
+    let ground = BenchTask { given: &given, fail_to_pass: &[BY_DATA], ..BenchTask::default() };
     let first = graded_on(&ground, &gold(), &GradeOptions::default());
     assert!(first.has("changed_during_run"), "{}", first.tell());
     let expected = proctor_grade::expected_of_gold(&first.0).unwrap();

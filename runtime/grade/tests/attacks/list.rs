@@ -3,7 +3,7 @@
 use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
 
-use crate::bench::{F2P, Ground, P2P, Seen, diff, graded_on, package, patch};
+use crate::bench::{BenchTask, F2P, P2P, Seen, diff, graded_on, package, patch};
 
 /// One attack: a patch that does not do the work, on a task of its own.
 #[derive(Clone)]
@@ -70,7 +70,7 @@ impl Attack {
     pub fn grade(&self, defences: Defences) -> Seen {
         let given: Vec<(&str, &str)> =
             self.given.iter().map(|(name, text)| (*name, text.as_str())).collect();
-        let ground = Ground { given: &given, env: &self.env, fail_to_pass: &self.fail_to_pass };
+        let ground = BenchTask { given: &given, env: &self.env, fail_to_pass: &self.fail_to_pass };
         graded_on(&ground, &self.patch, &GradeOptions { defences, ..GradeOptions::default() })
     }
 

@@ -4,7 +4,7 @@ use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
 
 use crate::{
-    bench::{Ground, gold, graded_on, patch},
+    bench::{BenchTask, gold, graded_on, patch},
     list::Attack,
 };
 
@@ -104,7 +104,7 @@ def test_shows():
     warnings.warn('shown')
     assert linecache.getline(__file__, 1).startswith('import')
 ";
-    let ground = Ground {
+    let ground = BenchTask {
         given: &[("tests/test_self.py", text)],
         env: &[],
         fail_to_pass: &["tests/test_self.py::test_reads", "tests/test_self.py::test_shows"],

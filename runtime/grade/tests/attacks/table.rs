@@ -15,7 +15,7 @@ use proctor_types::{Integrity, SandboxSpec};
 
 use crate::not_run::not_run;
 use crate::{
-    bench::{CHECKLIB, Ground, Seen, lay},
+    bench::{BenchTask, CHECKLIB, Seen, lay},
     list::{Attack, all},
 };
 
@@ -51,7 +51,7 @@ async fn verdict(backend: &dyn Backend, environment: &Prepared, attack: &Attack)
         let path = RawPath::from(format!("/testbed/{name}"));
         sandbox.handle().write(&path, text.as_bytes(), Some(0o644)).await.unwrap();
     }
-    let ground = Ground { given: &[], env: &attack.env, fail_to_pass: &attack.fail_to_pass };
+    let ground = BenchTask { given: &[], env: &attack.env, fail_to_pass: &attack.fail_to_pass };
     let task = ground.task("/testbed", "/venv/bin/python");
     let options = GradeOptions::default();
     let graded = grade(sandbox.handle(), &task, attack.patch.as_bytes(), &options).await;

@@ -68,7 +68,7 @@ enum Found<T> {
 
 impl Written {
     fn at(path: &Path) -> Self {
-        match disk::look(path) {
+        match disk::read_present(path) {
             Ok(Some(bytes)) => Self::Bytes(bytes),
             Ok(None) => Self::Missing,
             Err(error) => Self::Unreadable(cannot_be_read(&error)),
@@ -289,7 +289,7 @@ impl Check<'_> {
         if stamp.is_some() && known == stamp {
             return stamp;
         }
-        let why = match disk::look(&path) {
+        let why = match disk::read_present(&path) {
             Ok(Some(bytes)) if Blobs::hash(&bytes) == recorded.hash => return stamp,
             Ok(Some(_)) => "it is not the patch that the journal names".to_owned(),
             Ok(None) => "it is missing".to_owned(),
@@ -306,7 +306,7 @@ impl Check<'_> {
     fn verdict(&self, found: &mut Checked) {
         let (path, journal) = (self.dir.verdict(), self.dir.gradings());
         let again = |path: &Path, why: &str| Damage::new(path.to_owned(), why, Remedy::Grade);
-        let bytes = match disk::look(&journal) {
+        let bytes = match disk::read_present(&journal) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => {
                 if path.exists() {

@@ -61,7 +61,7 @@ impl TrialDir {
         let Ok(Some(graded)) = self.last_grading() else { return };
         for (name, hash) in [(GRADING_LOG, graded.log), (GRADING_RESULTS, graded.results)] {
             let path = self.grade().join(name);
-            let why = match disk::look(&path) {
+            let why = match disk::read_present(&path) {
                 Ok(Some(bytes)) if Blobs::hash(&bytes) == hash => continue,
                 Ok(Some(_)) => "it is not what grading wrote".to_owned(),
                 Ok(None) => "it is missing".to_owned(),
@@ -145,7 +145,7 @@ fn blobs_of(
 ) {
     let Ok(reading) = read_journal(journal) else { return };
     let blobs = shared.with_pack(pack);
-    match disk::look(pack) {
+    match disk::read_present(pack) {
         Ok(found) => {
             let found = examine(&found.unwrap_or_default());
             damage.extend(found.into_iter().map(|(at, why)| {

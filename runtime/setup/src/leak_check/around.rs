@@ -12,7 +12,7 @@ use super::{
 const PROC_FILE: u64 = 4 << 20;
 
 /// Looks at the sandbox as a process in it would, before anybody's process is there.
-pub(super) async fn look(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
+pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
     let policy = &LeakPolicy::get()?.sandbox;
     let mut leaks = Vec::new();
     let mut variables: Vec<(String, String)> = task.env.clone().into_iter().collect();

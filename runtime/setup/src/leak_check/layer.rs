@@ -148,7 +148,7 @@ impl LayerFindings {
             None => BTreeMap::new(),
         };
         let labelled = secrets(task, &hidden, &source, policy)?;
-        Self::look(handle, task, labelled, vec![workdir]).await
+        Self::searched(handle, task, labelled, vec![workdir]).await
     }
 
     /// Looks through another sandbox of the same task for the same secrets: that of the agent's own program, which has
@@ -157,10 +157,10 @@ impl LayerFindings {
     /// # Errors
     /// A fault of the sandbox where it cannot be searched.
     pub async fn beside(&self, handle: &SandboxHandle, task: &Task) -> Result<Self, Fault> {
-        Self::look(handle, task, self.labelled.clone(), Vec::new()).await
+        Self::searched(handle, task, self.labelled.clone(), Vec::new()).await
     }
 
-    async fn look(
+    async fn searched(
         handle: &SandboxHandle,
         task: &Task,
         labelled: Labelled,

@@ -52,7 +52,7 @@ pub(crate) async fn verify(
     unseen.add(&reply);
     let own = reply.findings.iter().map(|found| Leak::of(found, &layer.labelled));
     let mut leaks: Vec<Leak> = own.collect();
-    leaks.extend(around::look(handle, task).await?);
+    leaks.extend(around::search(handle, task).await?);
     let mut seen = Vec::new();
     // The volatile folders are part of the layer too.
     leaks.retain(|leak| match seen.contains(&leak.place) {

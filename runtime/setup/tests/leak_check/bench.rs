@@ -86,7 +86,7 @@ pub async fn open(backend: &dyn Backend, environment: &Prepared) -> Box<dyn Sand
 }
 
 /// What the layer is found to hold.
-pub async fn look(backend: &dyn Backend, environment: &Prepared, task: &Task) -> LayerFindings {
+pub async fn searched(backend: &dyn Backend, environment: &Prepared, task: &Task) -> LayerFindings {
     let mut sandbox = open(backend, environment).await;
     let mut leak_check = LayerFindings::take(sandbox.handle(), task).await.unwrap();
     leak_check.look_at_workdir(sandbox.handle(), task).await.unwrap();

@@ -13,7 +13,7 @@ use proctor_sandbox_api::{Backend, Base, Command};
 use proctor_setup::{Hidden, LayerFindings, LeakKind, Purpose, Ready, prepare_for_driving};
 use proctor_types::{Layer, OnFinding};
 
-use bench::{layer, look, prepared, set_up, task};
+use bench::{layer, prepared, searched, set_up, task};
 use not_run::not_run;
 
 /// Hiding places: how, where, and the kind of finding that each must be.
@@ -94,7 +94,7 @@ async fn planted(backend: &dyn Backend, base: Base, places: &[(&str, &str, LeakK
     let folder = tempfile::tempdir().unwrap();
     let task = task();
     let environment = layer(backend, base, folder.path(), &lines(places)).await;
-    let leak_check = look(backend, &environment, &task).await;
+    let leak_check = searched(backend, &environment, &task).await;
     print(&leak_check);
     assert_found(&leak_check, places);
 
@@ -115,7 +115,7 @@ async fn clean(backend: &dyn Backend, base: Base) {
     let folder = tempfile::tempdir().unwrap();
     let task = task();
     let environment = layer(backend, base, folder.path(), "").await;
-    let leak_check = look(backend, &environment, &task).await;
+    let leak_check = searched(backend, &environment, &task).await;
     print(&leak_check);
     assert_eq!(leak_check.leaks, [], "a clean image yields no finding");
     assert!(
@@ -185,7 +185,7 @@ async fn copies_in_the_work_directory_are_found_after_the_mask() {
     let places = "exact /testbed/build/lib/numerals/roman.py\nwheel /testbed/dist/any.whl\n\
                   loose_object /testbed/.git\nbytecode /testbed/numerals/roman.pyc\n";
     let environment = layer(&native, Base::Host, folder.path(), places).await;
-    let leak_check = look(&native, &environment, &task).await;
+    let leak_check = searched(&native, &environment, &task).await;
     assert_eq!(leak_check.leaks, [], "the work directory is the trial's");
     let fault =
         set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
@@ -208,7 +208,7 @@ async fn secrets_around_the_files_are_found() {
     // Without a mask nothing is hidden; what is around the files counts all the same.
     task.mask = None;
     task.hidden.clear();
-    let leak_check = look(&native, &environment, &task).await;
+    let leak_check = searched(&native, &environment, &task).await;
     assert_eq!(leak_check.leaks, []);
     let fault =
         set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
@@ -233,7 +233,7 @@ async fn a_start_from_scratch_cannot_import_the_original() {
         "exact {site}/numerals/roman.py\nexact {site}/numerals/tally.py\nexact /root/copy.py\n"
     );
     let environment = layer(&native, Base::Host, folder.path(), &places).await;
-    let leak_check = look(&native, &environment, &task).await;
+    let leak_check = searched(&native, &environment, &task).await;
     print(&leak_check);
     let at =
         |place: &str| leak_check.leaks.iter().filter(|leak| leak.place.starts_with(place)).count();
@@ -283,7 +283,7 @@ async fn host_copy(backend: &dyn Backend) {
     let count = text.lines().count();
     task.gold = Some(format!("--- /dev/null\n+++ b/wrapping.py\n@@ -0,0 +1,{count} @@\n{added}"));
 
-    let leak_check = look(backend, &environment, &task).await;
+    let leak_check = searched(backend, &environment, &task).await;
     print(&leak_check);
     assert!(leak_check.leaks.iter().any(|leak| leak.place == path), "{path}");
     let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
@@ -404,7 +404,7 @@ async fn real_code_is_found_where_it_is_and_nowhere_else() {
         gold.extend(text.lines().map(|line| format!("+{line}\n")));
     }
     let task = proctor_types::Task { mask: None, hidden: vec![], gold: Some(gold), ..task() };
-    let leak_check = look(&native, &environment, &task).await;
+    let leak_check = searched(&native, &environment, &task).await;
     print(&leak_check);
     for name in LIBRARY {
         let path = library.join(format!("{name}.py"));

@@ -5,7 +5,7 @@ use proctor_scaffold_api::{Finish, Overlay, Scaffold, Session, Stop, WrongPrompt
 use proctor_types::{Answer, ExitCause, ToolSpec};
 use serde_json::{Value, json};
 
-use super::{Place, Toolbox, ToolsSettings, specs};
+use super::{ToolContext, Toolbox, ToolsSettings, specs};
 use crate::{
     PromptError,
     prompts::Prompts,
@@ -37,7 +37,7 @@ impl Tools {
     }
 
     pub(crate) fn toolbox(&self, session: &dyn Session) -> Toolbox {
-        Toolbox::new(Place::of(session), &self.prompts, &self.settings)
+        Toolbox::new(ToolContext::of(session), &self.prompts, &self.settings)
     }
 
     /// Runs the calls of one answer in order. `true`: one of them handed the work in, and those

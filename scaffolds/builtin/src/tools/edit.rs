@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Output, Place, Tool, ToolError,
+    Output, Tool, ToolContext, ToolError,
     edit_find::{Found, find_once},
     edit_history::{Edited, History},
     edit_spec::{EditArguments, EditCommand},
@@ -63,26 +63,26 @@ impl Tool for Edit {
         }
     }
 
-    async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError> {
+    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
         let schema = strict::<EditArguments>();
         let arguments: EditArguments = read_arguments(EDIT, &schema, arguments)?;
-        let path = Target { path: place.resolve(&arguments.path), name: arguments.path };
+        let path = Target { path: context.resolve(&arguments.path), name: arguments.path };
         match arguments.command {
-            EditCommand::View => self.view(place, &path, arguments.view_range.as_deref()).await,
+            EditCommand::View => self.view(context, &path, arguments.view_range.as_deref()).await,
             EditCommand::Create => {
                 let text = needed(arguments.file_text, "create", "file_text")?;
-                self.create(place, path, text.into_bytes()).await
+                self.create(context, path, text.into_bytes()).await
             }
             EditCommand::Replace => {
                 let old = needed(arguments.old_str, "replace", "old_str")?;
-                self.replace(place, path, &old, &arguments.new_str.unwrap_or_default()).await
+                self.replace(context, path, &old, &arguments.new_str.unwrap_or_default()).await
             }
             EditCommand::Insert => {
                 let line = needed(arguments.insert_line, "insert", "insert_line")?;
                 let text = needed(arguments.insert_text, "insert", "insert_text")?;
-                self.insert(place, path, line, &text).await
+                self.insert(context, path, line, &text).await
             }
-            EditCommand::Undo => self.undo(place, &path).await,
+            EditCommand::Undo => self.undo(context, &path).await,
         }
     }
 }
@@ -111,17 +111,17 @@ impl fmt::Display for Target {
 impl Edit {
     async fn view(
         &self,
-        place: &Place,
+        context: &ToolContext,
         path: &Target,
         range: Option<&[i64]>,
     ) -> Result<Output, ToolError> {
-        let text = if stat(place, path).await?.kind == EntryKind::Dir {
+        let text = if stat(context, path).await?.kind == EntryKind::Dir {
             if range.is_some() {
                 return Err(ToolError::Tell(format!("{path} is a folder: it has no lines.")));
             }
-            folder(&place.handle.list(&path.path).await?, self.settings.folder_entries)
+            folder(&context.handle.list(&path.path).await?, self.settings.folder_entries)
         } else {
-            numbered(&lossy(&self.read(place, path).await?), range)?
+            numbered(&lossy(&self.read(context, path).await?), range)?
         };
         let (shown, full) = show(&self.prompts, "view", text, self.settings.view_tokens).await?;
         Ok(Output { full, ..Output::say(shown) })
@@ -129,32 +129,32 @@ impl Edit {
 
     async fn create(
         &mut self,
-        place: &Place,
+        context: &ToolContext,
         path: Target,
         bytes: Vec<u8>,
     ) -> Result<Output, ToolError> {
-        let before = match place.handle.stat(&path.path).await? {
+        let before = match context.handle.stat(&path.path).await? {
             None => None,
             Some(found) if found.kind == EntryKind::Dir => {
                 return Err(ToolError::Tell(format!("{path} is a folder.")));
             }
-            Some(_) => Some(self.read(place, &path).await?),
+            Some(_) => Some(self.read(context, &path).await?),
         };
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
         let done = if before.is_some() { "Replaced" } else { "Created" };
         let said = format!("{done} {path} ({lines} lines).");
-        let edited = Some(self.write(place, path, before, bytes).await?);
+        let edited = Some(self.write(context, path, before, bytes).await?);
         Ok(Output { edited, ..Output::say(said) })
     }
 
     async fn replace(
         &mut self,
-        place: &Place,
+        context: &ToolContext,
         path: Target,
         old: &str,
         new: &str,
     ) -> Result<Output, ToolError> {
-        let before = self.read_existing(place, &path).await?;
+        let before = self.read_existing(context, &path).await?;
         let at = match find_once(&before, old) {
             Found::Once(at) => at,
             Found::Not(why) => {
@@ -170,18 +170,18 @@ impl Edit {
         after.extend(new.bytes());
         after.extend(&before[at + old.len()..]);
         let said = format!("Edited {path}:\n{}", excerpt(&after, at, new.len()));
-        let edited = Some(self.write(place, path, Some(before), after).await?);
+        let edited = Some(self.write(context, path, Some(before), after).await?);
         Ok(Output { edited, ..Output::say(said.trim_end()) })
     }
 
     async fn insert(
         &mut self,
-        place: &Place,
+        context: &ToolContext,
         path: Target,
         line: u64,
         text: &str,
     ) -> Result<Output, ToolError> {
-        let before = self.read_existing(place, &path).await?;
+        let before = self.read_existing(context, &path).await?;
         let mut head = Vec::new();
         let mut lines = before.split_inclusive(|byte| *byte == b'\n');
         for count in 0..line {
@@ -205,15 +205,15 @@ impl Edit {
         let size = after.len() - at;
         after.extend(lines.flatten());
         let said = format!("Edited {path}:\n{}", excerpt(&after, at, size));
-        let edited = Some(self.write(place, path, Some(before), after).await?);
+        let edited = Some(self.write(context, path, Some(before), after).await?);
         Ok(Output { edited, ..Output::say(said.trim_end()) })
     }
 
-    async fn undo(&mut self, place: &Place, path: &Target) -> Result<Output, ToolError> {
+    async fn undo(&mut self, context: &ToolContext, path: &Target) -> Result<Output, ToolError> {
         let Some(last) = self.history.last(&path.path) else {
             return Err(ToolError::Tell(format!("There is no edit of {path} to undo.")));
         };
-        let now = match place.handle.read(&path.path, self.settings.file_bytes).await {
+        let now = match context.handle.read(&path.path, self.settings.file_bytes).await {
             Ok(bytes) => Some(bytes),
             Err(SandboxError::Refused(no)) if no.why == RefusalKind::NotFound => None,
             Err(error) => return Err(error.into()),
@@ -226,11 +226,11 @@ impl Edit {
         }
         let said = match &last.before {
             Some(before) => {
-                place.handle.write(&path.path, before, None).await?;
+                context.handle.write(&path.path, before, None).await?;
                 format!("Undid the last edit of {path}.")
             }
             None => {
-                place.handle.remove(&path.path).await?;
+                context.handle.remove(&path.path).await?;
                 format!("Undid the last edit of {path}: the file is gone again.")
             }
         };
@@ -239,8 +239,8 @@ impl Edit {
         Ok(Output { edited: Some(edited), ..Output::say(said) })
     }
 
-    async fn read(&self, place: &Place, path: &Target) -> Result<Vec<u8>, ToolError> {
-        match place.handle.read(&path.path, self.settings.file_bytes).await {
+    async fn read(&self, context: &ToolContext, path: &Target) -> Result<Vec<u8>, ToolError> {
+        match context.handle.read(&path.path, self.settings.file_bytes).await {
             Err(SandboxError::Refused(no)) if no.why == RefusalKind::TooLarge => {
                 let limit = self.settings.file_bytes;
                 let why = format!("{path} is larger than {limit} bytes: use shell commands on it.");
@@ -250,22 +250,26 @@ impl Edit {
         }
     }
 
-    async fn read_existing(&self, place: &Place, path: &Target) -> Result<Vec<u8>, ToolError> {
-        if stat(place, path).await?.kind == EntryKind::Dir {
+    async fn read_existing(
+        &self,
+        context: &ToolContext,
+        path: &Target,
+    ) -> Result<Vec<u8>, ToolError> {
+        if stat(context, path).await?.kind == EntryKind::Dir {
             return Err(ToolError::Tell(format!("{path} is a folder.")));
         }
-        self.read(place, path).await
+        self.read(context, path).await
     }
 
     /// Writes, then remembers: an edit that failed is not one to undo.
     async fn write(
         &mut self,
-        place: &Place,
+        context: &ToolContext,
         path: Target,
         before: Option<Vec<u8>>,
         after: Vec<u8>,
     ) -> Result<EditedFile, ToolError> {
-        place.handle.write(&path.path, &after, None).await?;
+        context.handle.write(&path.path, &after, None).await?;
         let edited = edited(&path.path, before.clone(), Some(after.clone()));
         self.history.push(path.path, Edited { before, after });
         Ok(edited)
@@ -278,7 +282,7 @@ fn edited(path: &RawPath, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> Ed
     EditedFile { path, before, after }
 }
 
-async fn stat(place: &Place, path: &Target) -> Result<DirEntry, ToolError> {
-    let found = place.handle.stat(&path.path).await?;
+async fn stat(context: &ToolContext, path: &Target) -> Result<DirEntry, ToolError> {
+    let found = context.handle.stat(&path.path).await?;
     found.ok_or_else(|| ToolError::Tell(format!("There is no {path}.")))
 }

@@ -21,6 +21,6 @@ pub use drive::Tools;
 pub(crate) use error::ToolError;
 pub(crate) use specs::SUBMIT;
 pub use specs::specs;
-pub(crate) use tool::{Output, Place, Tool};
+pub(crate) use tool::{Output, Tool, ToolContext};
 pub use toolbox::Called;
 pub(crate) use toolbox::{Toolbox, ToolsSettings};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Output, Place, Tool, ToolError, search_spec::SearchArguments, specs::SEARCH,
+    Output, Tool, ToolContext, ToolError, search_spec::SearchArguments, specs::SEARCH,
     tool::read_arguments,
 };
 use crate::{clip::lossy, command::show, prompts::Prompts, schema::strict};
@@ -35,14 +35,14 @@ impl Tool for Search {
         SEARCH
     }
 
-    async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError> {
+    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
         let schema = strict::<SearchArguments>();
         let arguments: SearchArguments = read_arguments(SEARCH, &schema, arguments)?;
         if arguments.pattern.is_none() && arguments.glob.is_none() {
             let why = "The arguments of `search` could not be read: give `pattern`, `glob` or both";
             return Err(ToolError::Malformed(why.into()));
         }
-        let root = place.resolve(arguments.path.as_deref().unwrap_or("."));
+        let root = context.resolve(arguments.path.as_deref().unwrap_or("."));
         let request = SearchRequest {
             root: root.clone(),
             pattern: arguments.pattern,
@@ -51,17 +51,17 @@ impl Tool for Search {
             honour_ignore: true,
             limit: self.settings.matches,
         };
-        let (matches, more) = place.handle.search(request).await?;
+        let (matches, more) = context.handle.search(request).await?;
         if matches.is_empty() {
             return Ok(Output::say("No matches."));
         }
         // The agent names matches from the root on; where the root is a file, it is the path.
         let is_file = arguments.path.is_some()
-            && place.handle.stat(&root).await?.is_some_and(|root| root.kind == EntryKind::File);
+            && context.handle.stat(&root).await?.is_some_and(|root| root.kind == EntryKind::File);
         let mut text = String::new();
         for found in &matches {
             let path = if is_file { root.as_bytes().to_vec() } else { join(&root, &found.path) };
-            text.push_str(&self.line(place, &path, found));
+            text.push_str(&self.line(context, &path, found));
         }
         let (mut shown, full) =
             show(&self.prompts, "search", text, self.settings.output_tokens).await?;
@@ -77,9 +77,9 @@ impl Tool for Search {
 
 impl Search {
     /// `path:line: text`, the path from the work directory on where it lies below it.
-    fn line(&self, place: &Place, path: &[u8], found: &Match) -> String {
+    fn line(&self, context: &ToolContext, path: &[u8], found: &Match) -> String {
         let below = path
-            .strip_prefix(place.workdir.trim_end_matches('/').as_bytes())
+            .strip_prefix(context.workdir.trim_end_matches('/').as_bytes())
             .and_then(|rest| rest.strip_prefix(b"/"));
         let path = lossy(below.unwrap_or(path));
         if found.line == 0 {

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
-    Output, Place, Tool, ToolError, shell_spec::ShellArguments, specs::SHELL, tool::read_arguments,
+    Output, Tool, ToolContext, ToolError, shell_spec::ShellArguments, specs::SHELL,
+    tool::read_arguments,
 };
 use crate::{
     command::{ShellSettings, run_line},
@@ -24,7 +25,7 @@ impl Tool for Shell {
         SHELL
     }
 
-    async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError> {
+    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
         let schema = strict::<ShellArguments>();
         let arguments: ShellArguments = read_arguments(SHELL, &schema, arguments)?;
         let limit = match arguments.timeout {
@@ -33,9 +34,9 @@ impl Tool for Shell {
                            must be at least 1 second, or null";
                 return Err(ToolError::Malformed(why.into()));
             }
-            Some(seconds) => place.command_limit.min(Duration::from_secs(seconds)),
-            None => place.command_limit,
+            Some(seconds) => context.command_limit.min(Duration::from_secs(seconds)),
+            None => context.command_limit,
         };
-        run_line(place, &self.prompts, self.settings, &arguments.command, limit).await
+        run_line(context, &self.prompts, self.settings, &arguments.command, limit).await
     }
 }

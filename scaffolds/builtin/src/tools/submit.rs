@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
-    Output, Place, Tool, ToolError, specs::SUBMIT, submit_spec::SubmitArguments,
+    Output, Tool, ToolContext, ToolError, specs::SUBMIT, submit_spec::SubmitArguments,
     tool::read_arguments,
 };
 use crate::{prompts::Prompts, schema::strict};
@@ -20,7 +20,7 @@ impl Tool for Submit {
         SUBMIT
     }
 
-    async fn call(&mut self, _place: &Place, arguments: Value) -> Result<Output, ToolError> {
+    async fn call(&mut self, _place: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
         let schema = strict::<SubmitArguments>();
         let SubmitArguments {} = read_arguments(SUBMIT, &schema, arguments)?;
         let shown = self.prompts.render("submitted", ())?;

@@ -15,7 +15,7 @@ pub(crate) trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Acts. The arguments are JSON of any shape; what does not fit is [`ToolError::Malformed`].
-    async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError>;
+    async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError>;
 
     /// Remembers an edit of before the trial was interrupted.
     fn recall(&mut self, _edited: &Edited) {}
@@ -23,7 +23,7 @@ pub(crate) trait Tool: Send + Sync {
 
 /// Where tools act.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct ToolContext {
     pub(crate) handle: Arc<SandboxHandle>,
     pub(crate) workdir: String,
     pub(crate) env: BTreeMap<String, String>,
@@ -32,7 +32,7 @@ pub(crate) struct Place {
     pub(crate) command_limit: Duration,
 }
 
-impl Place {
+impl ToolContext {
     pub(crate) fn of(session: &dyn Session) -> Self {
         let brief = session.brief();
         Self {

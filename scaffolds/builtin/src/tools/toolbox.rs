@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Output, Place, Tool, ToolError,
+    Output, Tool, ToolContext, ToolError,
     edit::{Edit, EditSettings},
     search::{Search, SearchSettings},
     shell::Shell,
@@ -28,7 +28,7 @@ pub(crate) struct ToolsSettings {
 /// The tools of one trial. What they remember (the edits to undo) lives as long as the trial.
 pub(crate) struct Toolbox {
     tools: Vec<Box<dyn Tool>>,
-    place: Place,
+    context: ToolContext,
 }
 
 /// What came of one call.
@@ -43,14 +43,18 @@ pub struct Called {
 }
 
 impl Toolbox {
-    pub(crate) fn new(place: Place, prompts: &Arc<Prompts>, settings: &ToolsSettings) -> Self {
+    pub(crate) fn new(
+        context: ToolContext,
+        prompts: &Arc<Prompts>,
+        settings: &ToolsSettings,
+    ) -> Self {
         let tools: Vec<Box<dyn Tool>> = vec![
             Box::new(Shell { prompts: prompts.clone(), settings: settings.shell }),
             Box::new(Edit::new(prompts.clone(), settings.edit)),
             Box::new(Search { prompts: prompts.clone(), settings: settings.search }),
             Box::new(Submit { prompts: prompts.clone() }),
         ];
-        Self { tools, place }
+        Self { tools, context }
     }
 
     /// Records the call, runs it, records what came of it.
@@ -117,7 +121,7 @@ impl Toolbox {
 
     async fn run(&mut self, name: &str, arguments: Value) -> Result<Output, ToolError> {
         match self.tools.iter_mut().find(|tool| tool.name() == name) {
-            Some(tool) => tool.call(&self.place, arguments).await,
+            Some(tool) => tool.call(&self.context, arguments).await,
             None => {
                 let names: Vec<_> =
                     self.tools.iter().map(|tool| format!("`{}`", tool.name())).collect();

@@ -15,7 +15,7 @@ use super::{
     super::{
         answers::Answers,
         kept::Kept,
-        pipeline::{CollectError, Place, key, lines},
+        pipeline::{CollectError, CollectionContext, key, lines},
         progress::Progress,
         settings::Settings,
     },
@@ -49,7 +49,7 @@ pub enum Extent<'a> {
     /// Nothing is run: candidates instead of tasks.
     Candidates,
     /// The newest so many candidates are tried; all of them where none is named.
-    Tasks(&'a Place<'a>, Option<usize>),
+    Tasks(&'a CollectionContext<'a>, Option<usize>),
 }
 
 /// Makes a dataset folder `out` of a clone's merged pull requests. Where there is a model it says which of them are about
@@ -88,7 +88,7 @@ pub async fn collect_pulls(
     }
     let dry_run = matches!(extent, Extent::Candidates);
     let mut head = Head { repo, commit, since: search.since.clone(), dry_run, not_tried: 0 };
-    let Extent::Tasks(place, limit) = extent else {
+    let Extent::Tasks(context, limit) = extent else {
         let facts = ready.iter().map(|ready| ready.facts(settings, None)).collect();
         let report = PullReport::of(head, facts, rejects, Vec::new());
         let medium: Vec<&Value> = ready.iter().map(|ready| &ready.forms.medium).collect();
@@ -100,8 +100,8 @@ pub async fn collect_pulls(
     let all = format!("pulls {}\0{}", settings.version, super::settings::TEXT);
     let shared = Settings::get()?;
     let bench = Bench {
-        place,
-        kept: &Kept::new(&place.cache.join("collections"), &key(place, shared.version, &all)),
+        context,
+        kept: &Kept::new(&context.cache.join("collections"), &key(context, shared.version, &all)),
         settings: shared,
         clone: fs::canonicalize(&search.clone)
             .unwrap_or_else(|_| search.clone.clone())
@@ -220,7 +220,7 @@ async fn tried<'a>(
         outcome
     };
     let outcomes = stream::iter(ready).map(one);
-    outcomes.buffered(bench.place.jobs.max(1)).collect().await
+    outcomes.buffered(bench.context.jobs.max(1)).collect().await
 }
 
 const CLONE_HINT: &str = "name the folder of a git clone with its whole history";

@@ -1,8 +1,6 @@
 //! `configs/pulls.toml`.
 
-use std::sync::LazyLock;
-
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
 pub(super) const TEXT: &str = include_str!("../../../../../configs/pulls.toml");
@@ -48,9 +46,7 @@ impl PullSettings {
     /// # Errors
     /// The file that came with the program is broken.
     pub(super) fn get() -> Result<&'static Self, Fault> {
-        static READ: LazyLock<Result<PullSettings, String>> =
-            LazyLock::new(|| toml::from_str(TEXT).map_err(|error| error.to_string()));
-        READ.as_ref()
-            .map_err(|error| Fault::new(Layer::Environment, format!("configs/pulls.toml: {error}")))
+        static READ: ShippedTable<PullSettings> = ShippedTable::new("pulls.toml", TEXT);
+        READ.get().map_err(|error| Fault::new(Layer::Environment, error))
     }
 }

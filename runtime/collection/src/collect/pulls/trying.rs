@@ -13,7 +13,7 @@ use super::{
         candidate::Stop as Judged,
         environment::{self, Environment, WORKDIR, variables},
         kept::Kept,
-        pipeline::{Place, keep},
+        pipeline::{CollectionContext, keep},
         project::Project,
         settings::Settings,
         verify::{self, Judge},
@@ -31,7 +31,7 @@ const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
 
 /// What all candidates of a collection share.
 pub(super) struct Bench<'a> {
-    pub(super) place: &'a Place<'a>,
+    pub(super) context: &'a CollectionContext<'a>,
     pub(super) kept: &'a Kept,
     pub(super) settings: &'a Settings,
     /// The clone's folder, absolute.
@@ -87,7 +87,7 @@ impl Bench<'_> {
             return Err(rejected("it changes no file that pytest looks into"));
         }
         let source = Source::Git { git: self.clone.clone(), commit: candidate.base.clone() };
-        let tree = self.place.sources.fetch(&source, Path::new(".")).await?;
+        let tree = self.context.sources.fetch(&source, Path::new(".")).await?;
         let settings = self.settings;
         let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
         if project.name.is_empty() {
@@ -100,7 +100,7 @@ impl Bench<'_> {
         }
         let environment = self.environment(&tree, &project).await?;
         let mut task = self.task(candidate, id, statement, &project, &environment, source);
-        let judge = Judge { backend: self.place.backend, sources: self.place.sources };
+        let judge = Judge { backend: self.context.backend, sources: self.context.sources };
         // Before the runs: what an agent could read makes no task, however its tests behave.
         let (prepared, findings) = verify::find(judge, &task).await?;
         verify::look_through(judge, &task, &prepared, &findings).await.map_err(judged)?;
@@ -114,7 +114,7 @@ impl Bench<'_> {
             user: None,
         };
         let (patch, tests) = (candidate.patch.as_bytes(), candidate.test_patch.as_bytes());
-        let place = (self.place.backend, &prepared, &findings);
+        let place = (self.context.backend, &prepared, &findings);
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for _ in 0..RUNS {
             let ran = run(place, &task, &plan, &[patch, tests]).await?;
@@ -160,7 +160,7 @@ impl Bench<'_> {
         }
         let quiet = |_: &str| {};
         let found =
-            environment::find(self.place.backend, tree, project, self.settings, &quiet).await?;
+            environment::find(self.context.backend, tree, project, self.settings, &quiet).await?;
         keep(self.kept, "environment", &of, &found);
         Ok(found)
     }

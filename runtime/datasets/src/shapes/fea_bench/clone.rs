@@ -142,7 +142,7 @@ fn find(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, 
         let from = clone.merge_base(base, &head)?;
         let message = match merge {
             Some(merge) => Some(merge),
-            None => clone.look(&head)?,
+            None => clone.read_commit(&head)?,
         };
         let source = "pull_request";
         return Ok(message.map(|message| Change { from, to: head, message, source }));

@@ -80,7 +80,7 @@ impl Repository {
         Some(said.trim().to_owned()).filter(|url| !url.is_empty())
     }
 
-    pub(super) fn look(&self, id: &str) -> Result<Option<Commit>, String> {
+    pub(super) fn read_commit(&self, id: &str) -> Result<Option<Commit>, String> {
         let said = self.output(&["log", "-1", PRINTED, DATES, id])?;
         Ok(commits(&said).pop())
     }

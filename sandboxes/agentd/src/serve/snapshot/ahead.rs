@@ -55,7 +55,7 @@ impl Ahead {
                 && before.folders().map(|(_, listing)| listing.len()).sum::<usize>() >= MANY
             {
                 let builder = thread::Builder::new().stack_size(STACK);
-                drop(builder.spawn_scoped(scope, || self.look(root, before)));
+                drop(builder.spawn_scoped(scope, || self.stat_ahead(root, before)));
             }
             let done = walk();
             self.state().over = true;
@@ -72,7 +72,7 @@ impl Ahead {
     }
 
     /// The walk goes from the last name to the first.
-    fn look(&self, root: &OwnedFd, before: &Table) {
+    fn stat_ahead(&self, root: &OwnedFd, before: &Table) {
         let mut held = 0;
         for (path, listing) in before.folders() {
             {
@@ -85,7 +85,7 @@ impl Ahead {
                 }
             }
             // What goes wrong here, the walk will meet and say.
-            let Ok(looked) = look_at(root, path) else { continue };
+            let Ok(looked) = listed(root, path) else { continue };
             held += listing.len();
             let mut state = self.state();
             if !state.reached.contains(path) {
@@ -99,7 +99,7 @@ impl Ahead {
     }
 }
 
-fn look_at(root: &OwnedFd, path: &[u8]) -> Result<Looked, Errno> {
+fn listed(root: &OwnedFd, path: &[u8]) -> Result<Looked, Errno> {
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let path = if path.is_empty() { b"." } else { path };
     let folder = openat2(root, path, FOLDER, Mode::empty(), beneath)?;

@@ -201,7 +201,7 @@ impl Walk<'_> {
             while known.next_if(|(old, _)| *old < name).is_some() {}
             let old = known.next_if(|(old, _)| *old == name).map(|(_, seen)| seen);
             let length = path.len() + usize::from(!path.is_empty()) + name.len();
-            let Some(seen) = self.look((folder, looked.get(&name)), &name, length, old)? else {
+            let Some(seen) = self.entry((folder, looked.get(&name)), &name, length, old)? else {
                 continue;
             };
             let is_folder = seen.is_folder();
@@ -223,7 +223,7 @@ impl Walk<'_> {
     }
 
     /// Looks at one entry, the length of whose path is given; `None` where it is gone.
-    fn look(
+    fn entry(
         &mut self,
         (folder, looked): (&OwnedFd, Option<&Witness>),
         name: &[u8],

@@ -16,7 +16,7 @@ use crate::{
 pub(crate) type Written = BTreeMap<String, String>;
 
 /// What one call shows.
-pub(crate) fn look(
+pub(crate) fn apply(
     call: &Call,
     rules: &Rules,
     subject: &Subject,

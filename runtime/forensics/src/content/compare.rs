@@ -16,14 +16,14 @@ use crate::finding::{Finding, Kind};
 
 /// Content that holds the hidden solution: an answer through the egress proxy, the output of a tool, a text of the
 /// scaffold, a file that nobody wrote.
-pub(crate) fn look(
+pub(crate) fn compare(
     task: &Task,
     events: &[Envelope],
     blobs: Option<&Blobs>,
     patch: &[u8],
 ) -> Result<Vec<Finding>, Fault> {
     let Some(solution) = Solution::of(task)? else { return Ok(Vec::new()) };
-    let mut look = Look {
+    let mut comparison = Comparison {
         known: Known::of(&solution),
         tally: Tally::default(),
         answers: answers(events),
@@ -34,19 +34,19 @@ pub(crate) fn look(
         blobs,
     };
     for envelope in events {
-        look.event(envelope)?;
+        comparison.event(envelope)?;
     }
-    look.answers_before(u64::MAX)?;
+    comparison.answers_before(u64::MAX)?;
     // Where no model wrote, nothing tells its lines from others.
-    if look.answered {
-        let how = look.how("the patch has lines that the model never wrote");
-        let Look { known, tally, .. } = &mut look;
+    if comparison.answered {
+        let how = comparison.how("the patch has lines that the model never wrote");
+        let Comparison { known, tally, .. } = &mut comparison;
         patch::compare((patch, events, blobs), &|| how.clone(), known, tally)?;
     }
-    Ok(look.tally.findings(&look.known))
+    Ok(comparison.tally.findings(&comparison.known))
 }
 
-struct Look<'a> {
+struct Comparison<'a> {
     known: Known<'a>,
     tally: Tally,
     /// Of the egress proxy, the latest first. The ledger may have an answer behind the output that shows it.
@@ -73,7 +73,7 @@ fn answers(events: &[Envelope]) -> Vec<(u64, &UrlRequest)> {
     all
 }
 
-impl<'a> Look<'a> {
+impl<'a> Comparison<'a> {
     fn event(&mut self, envelope: &'a Envelope) -> Result<(), Fault> {
         let step = envelope.step;
         match &envelope.event {

@@ -8,7 +8,7 @@ use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
 use crate::{
     ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext,
     drive::{limits_of, reserved_of},
-    halts::Place,
+    halts::Affected,
     recorder::record_fault,
     restore::restore,
     trial::recorded_patch,
@@ -40,9 +40,9 @@ pub async fn open_at(
 ) -> Result<Box<dyn Sandbox>, Fault> {
     let (name, task) = (id.to_string(), planned.task.as_ref());
     let named = task.id.to_string();
-    let place = Place { back_end: arm.sandbox.kind, task: &named, trial: &name };
+    let affected = Affected { back_end: arm.sandbox.kind, task: &named, trial: &name };
     let backend = context.backend(arm.sandbox.kind)?.as_ref();
-    let environment = context.environment(planned, &place).await?;
+    let environment = context.environment(planned, &affected).await?;
     let found = context.leak_checks.get(backend, &environment, task, &arm.sandbox, &context.faults);
     let findings = found.await?;
     let dir = context.run.trial_path(id);

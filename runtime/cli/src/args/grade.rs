@@ -1,0 +1,82 @@
+//! `grade`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use proctor_types::FlakePolicy;
+
+use super::Kind;
+
+#[derive(Debug, Args)]
+pub struct GradeArgs {
+    /// A run directory, whose patches are graded anew.
+    pub run: Option<PathBuf>,
+    /// Predictions of SWE-bench, mini-swe-agent, FeatureBench (`output.jsonl`) or FEA-Bench, or
+    /// `gold`, or `noop`.
+    #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
+    pub predictions: Option<String>,
+    /// Grades a log that somebody else's grading left: a log, a JUnit XML report, or the folder of
+    /// one attempt. Prints the verdict; runs nothing.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "predictions", "tasks"], requires = "task")]
+    pub log: Option<PathBuf>,
+    /// The task that the log is of: a file with one row.
+    #[arg(long, value_name = "ROW", requires = "log")]
+    pub task: Option<PathBuf>,
+    /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
+    #[arg(long, num_args = 1.., value_name = "DATASET")]
+    pub tasks: Vec<String>,
+    /// Grade the patches of attempts that say they failed, too (FeatureBench's `success: false`).
+    #[arg(long, requires = "predictions", conflicts_with = "run")]
+    pub include_failed: bool,
+    /// The run directory, new or empty. Default: `runs/grade-<time>`; of a run, the run itself. A run that is
+    /// graded with it is copied there first, and keeps its own verdicts.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Where the sandboxes run.
+    #[arg(long, value_enum, default_value_t = Kind::Native, conflicts_with = "run")]
+    pub sandbox: Kind,
+    /// Gradings at once; they wait for CPU and memory besides. Default: as many as find both.
+    #[arg(long, conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
+    pub jobs: Option<u64>,
+    /// CPUs that all gradings at once may use. Default: what the machine has.
+    #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = above_zero)]
+    pub cpus: Option<f64>,
+    /// Memory that all gradings at once may use, in MiB. Default: what the machine has free.
+    #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
+    pub memory_mb: Option<u64>,
+    /// A flake certificate of `proctor tasks validate`.
+    #[arg(long, value_name = "FILE", requires = "predictions", conflicts_with = "run")]
+    pub certificate: Option<PathBuf>,
+    /// What to do about the tests that the certificate calls unreliable.
+    #[arg(long, value_enum, default_value_t = Flaky::Quarantine, requires = "certificate")]
+    pub flaky: Flaky,
+    /// Adds the verdict `wide`: every test of the repository that passes with gold. It decides nothing.
+    #[arg(long, requires = "predictions", conflicts_with = "run")]
+    pub wide: bool,
+}
+
+fn above_zero(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
+    found.ok_or_else(|| "not a number above 0".to_owned())
+}
+
+/// What grading does about unreliable tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Flaky {
+    /// They are run and shown, and decide nothing.
+    Quarantine,
+    /// A trial that only they failed is graded twice more, and the majority counts.
+    Vote,
+    /// They count like any other.
+    Count,
+}
+
+impl From<Flaky> for FlakePolicy {
+    fn from(flaky: Flaky) -> Self {
+        match flaky {
+            Flaky::Quarantine => Self::Quarantine,
+            Flaky::Vote => Self::Vote,
+            Flaky::Count => Self::Count,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What reads a run: `show`, `curve`, `report`, `label`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+#[derive(Debug, Args)]
+pub struct LabelArgs {
+    /// The run directory. With nothing else: lists its labels.
+    pub run: PathBuf,
+    /// The trial that is meant.
+    #[arg(long, value_name = "TASK/ARM/ATTEMPT", requires = "label")]
+    pub trial: Option<String>,
+    /// A step of it, counted from 1. Default: the whole trial.
+    #[arg(long, value_name = "K", requires = "trial")]
+    pub step: Option<u64>,
+    /// A short name. Said again of the same trial and step, it replaces the comment.
+    #[arg(long, value_name = "NAME", requires = "trial")]
+    pub label: Option<String>,
+    /// What else there is to say.
+    #[arg(long, value_name = "TEXT", requires = "label", conflicts_with = "remove")]
+    pub comment: Option<String>,
+    /// Takes the label away.
+    #[arg(long, requires = "label")]
+    pub remove: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// The run directory.
+    pub run: PathBuf,
+    /// A task's id, or a part of it that no other has.
+    pub task: Option<String>,
+    /// An arm's name, or a part of it or the first digits of its id.
+    pub arm: Option<String>,
+    /// Counted from 1.
+    pub attempt: Option<u32>,
+    /// Prints this step whole: message, calls, outputs, and what it changed.
+    #[arg(long, value_name = "K")]
+    pub step: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct CurveArgs {
+    /// The run directory.
+    pub run: PathBuf,
+    /// The budgets: `steps=10,50,100`, `tokens=...` (in and out), `cost=...` (US dollars) or `seconds=...`
+    /// (of the wall clock).
+    #[arg(long, value_name = "KIND=N,...")]
+    pub at: Option<String>,
+    /// Finds the step at which each trial first resolves its task.
+    #[arg(long)]
+    pub every: bool,
+    /// Runs so many of the tasks for real, at the smallest budget of --at, and says how far the curve is off.
+    /// This asks the models. The runs are kept beside RUN.
+    #[arg(long, value_name = "N", requires = "at", value_parser = clap::value_parser!(u32).range(1..))]
+    pub check: Option<u32>,
+    /// Shows the curve of a model that was told its budget, labelled as truncated.
+    #[arg(long)]
+    pub allow_truncated: bool,
+    /// How it is printed.
+    #[arg(long, value_enum, default_value_t = CurveFormat::Text)]
+    pub format: CurveFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CurveFormat {
+    /// A table for a terminal.
+    Text,
+    /// All of it, for machines.
+    Json,
+    /// One row a point, for a spreadsheet.
+    Csv,
+    /// One self-contained page.
+    Html,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// Tables for a terminal.
+    Text,
+    /// Arms, comparisons and findings, for a pull request.
+    Markdown,
+    /// All of it, for machines.
+    Json,
+    /// One row a trial, for a spreadsheet.
+    Csv,
+    /// One self-contained page.
+    Html,
+}
