@@ -37,7 +37,7 @@ pub struct CollectArgs {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,
     /// Asks this model what each test file is about, in the place of the weights, and for a paragraph on each feature: a
-    /// table of [models] in --config, or VENDOR/NAME at a vendor of configs/endpoints.toml. The requests are kept in `model.jsonl` and `model`.
+    /// table of `[models]` in --config, or VENDOR/NAME at a vendor of configs/endpoints.toml. The requests are kept in `model.jsonl` and `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
     /// A TOML file with a table [models.MODEL], such as a run configuration.
@@ -70,7 +70,7 @@ pub struct CollectPullsArgs {
     /// Default: what the clone says of its origin, else the folder's name.
     #[arg(long, value_name = "OWNER/NAME")]
     pub repo: Option<String>,
-    /// Asks this model which of them are about a new feature, in the place of lists of words: a table of [models] in
+    /// Asks this model which of them are about a new feature, in the place of lists of words: a table of `[models]` in
     /// --config, or VENDOR/NAME. The requests are kept in `model.jsonl` and `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
