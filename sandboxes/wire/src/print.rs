@@ -74,7 +74,7 @@ pub fn line(line: &[u8]) -> Option<(u64, usize)> {
     left.end()
 }
 
-/// The bytes that [`line`] makes its hash of. Of a text of several lines nothing is left between them, and the marks
+/// The bytes that [`line()`] makes its hash of. Of a text of several lines nothing is left between them, and the marks
 /// before the second and later ones stay.
 pub fn left(text: &[u8]) -> Vec<u8> {
     let mut left = Vec::with_capacity(text.len());

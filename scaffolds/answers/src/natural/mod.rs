@@ -14,7 +14,7 @@
 //! is not there yet, or an empty one. The last line of a snippet, as in a diff, says that the file ends without a line
 //! feed; where neither snippet says it, the file ends as it did.
 //!
-//! The form cannot say a link, a file that is no text, or a line that is one of the markers. [`write`] refuses those.
+//! The form cannot say a link, a file that is no text, or a line that is one of the markers. [`write()`] refuses those.
 
 mod read;
 mod write;
