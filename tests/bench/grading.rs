@@ -25,7 +25,7 @@ use std::{
 };
 
 use proctor_core::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
-use proctor_grade::{GradeOptions, find_leaks};
+use proctor_grade::{GradeOptions, Graded, expected_of_gold, find_leaks};
 use proctor_sandbox_api::{Backend, Command, Machine, Prepared, SandboxRequest};
 use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};
@@ -70,10 +70,16 @@ async fn against_pytest() {
             .reversed()
             .expect("a mask")
             .to_bytes();
+        // What the task's own tests leave for every solution, as a run asks gold for it, once a task.
+        let mut options = GradeOptions::default();
+        let (_, first) = grading(&native, &environment, &task, &gold, &options).await;
+        options.expected = expected_of_gold(&first).expect("a policy");
         let (mut plain, mut graded) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             plain.push(pytest(&native, &environment, &task).await);
-            graded.push(grading(&native, &environment, &task, &gold).await);
+            let (took, one) = grading(&native, &environment, &task, &gold, &options).await;
+            assert!(one.verdict.resolved, "{}: {:?}", task.id, one.verdict.evidence);
+            graded.push(took);
         }
         let (plain, graded) = (median(plain), median(graded));
         plain_all += plain;
@@ -123,7 +129,8 @@ async fn grading(
     environment: &Prepared,
     task: &Task,
     gold: &[u8],
-) -> Duration {
+    options: &GradeOptions,
+) -> (Duration, Graded) {
     let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
     let capacity = Capacity::of(&Machine::here());
     let findings = find_leaks(backend, environment, task, &limits).await.expect("a look");
@@ -138,10 +145,8 @@ async fn grading(
         capacity: &capacity,
     };
     let begun = Instant::now();
-    let graded =
-        grade_patch(handle, task, gold, &GradeOptions::default()).await.expect("a grading");
-    assert!(graded.verdict.resolved, "{}: {:?}", task.id, graded.verdict.evidence);
-    begun.elapsed()
+    let graded = grade_patch(handle, task, gold, options).await.expect("a grading");
+    (begun.elapsed(), graded)
 }
 
 fn spec(environment: &Prepared) -> SandboxRequest {

@@ -182,7 +182,7 @@ impl Session for TrialSession {
         self.client.own.as_ref()
     }
 
-    async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop> {
+    async fn ask(&mut self, ask: &Ask) -> Result<Answer, Stop> {
         if let Some(PastStep { answer, calls }) = self.past.pop_front() {
             self.recalled = calls;
             return delivered(answer);
@@ -197,13 +197,13 @@ impl Session for TrialSession {
         };
         // The one place where a limit ends a trial: after step N's snapshot, before request N+1.
         if let Some(kind) = gateway.reached() {
-            return Err(self.out_of_budget(&gateway, ask, kind).await);
+            return Err(self.out_of_budget(&gateway, ask.clone(), kind).await);
         }
-        let asked = gateway.ask(&*self.disclosed(&ask)?).await;
+        let asked = gateway.ask(&*self.disclosed(ask)?).await;
         let answer = match asked {
             Ok(answer) => answer,
             Err(AskError::Budget(kind)) => {
-                return Err(self.out_of_budget(&gateway, ask, kind).await);
+                return Err(self.out_of_budget(&gateway, ask.clone(), kind).await);
             }
             Err(error) => return Err(stop(error, &gateway, self.rejected)),
         };

@@ -264,7 +264,9 @@ impl TrialGateway {
         let mut before = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
         let same = common_prefix(&before, body);
         let clean = self.line.endpoint.redact_after(same, body.clone());
-        *before = if clean == *body { clean.clone() } else { Bytes::new() };
+        // The same bytes at the same place: a comparison of all of them would cost more the longer they are.
+        let untouched = clean.as_ptr() == body.as_ptr() && clean.len() == body.len();
+        *before = if untouched { clean.clone() } else { Bytes::new() };
         clean
     }
 

@@ -100,9 +100,7 @@ impl Blobs {
     /// it adds is kept.
     pub fn put_body(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let Some(pack) = &self.pack else { return self.put_shared(bytes) };
-        let hash = blake3::hash(bytes);
-        pack.put_body(hash.as_bytes(), bytes)?;
-        Ok(hash.to_hex().to_string())
+        Ok(blake3::Hash::from(pack.put_body(bytes)?).to_hex().to_string())
     }
 
     /// Keeps a manifest by what changed since the one of hash `before`.

@@ -165,7 +165,7 @@ proptest! {
         let pack = folder.path().join("blobs.pack");
         let blobs = Blobs::at(folder.path()).with_pack(&pack);
         for body in &bodies {
-            blobs.put_body(body).unwrap();
+            prop_assert_eq!(blobs.put_body(body).unwrap(), Blobs::hash(body));
         }
         let reader = Blobs::at(folder.path()).with_pack(&pack);
         for body in &bodies {

@@ -32,7 +32,7 @@
 //!     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
 //!         let statement = session.brief().statement.clone();
 //!         let messages = vec![Message::User { content: statement }];
-//!         session.ask(Ask { messages, tools: Vec::new() }).await?;
+//!         session.ask(&Ask { messages, tools: Vec::new() }).await?;
 //!         Ok(Finish::Submitted)
 //!     }
 //! }

@@ -134,7 +134,7 @@ pub trait Session: Send {
 
     /// Ends the step before (its snapshot is taken, its limits are checked), then asks the model.
     /// Each `Ok` is one step.
-    async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop>;
+    async fn ask(&mut self, ask: &Ask) -> Result<Answer, Stop>;
 
     /// For a trial that goes on from its record: what came of this call, where that stands. Such a call is neither
     /// run nor recorded again. To be asked before [`Session::tool_called`].

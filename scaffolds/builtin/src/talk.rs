@@ -6,8 +6,8 @@ use crate::prompts::{Opening, Prompts};
 /// The conversation so far. It only ever grows at its end, so that endpoints can cache its head.
 #[derive(Debug)]
 pub(crate) struct Talk {
-    messages: Vec<Message>,
-    tools: Vec<ToolSpec>,
+    /// Lent to each request: a copy would cost more the longer it is.
+    ask: Ask,
     /// Tokens up to the last answer, by the provider's own count.
     counted: u64,
     /// How many messages `counted` covers.
@@ -34,27 +34,27 @@ impl Talk {
             ],
         };
         let fork = brief.fork.clone();
-        Ok(Self { messages, tools, counted: 0, covered: 0, answers: 0, fork })
+        let ask = Ask { messages, tools };
+        Ok(Self { ask, counted: 0, covered: 0, answers: 0, fork })
     }
 
     /// One step. A refusal that the session delivered as an answer ends the loop like any other.
     pub(crate) async fn ask(&mut self, session: &mut dyn Session) -> Result<Answer, Stop> {
         self.hint();
-        let ask = Ask { messages: self.messages.clone(), tools: self.tools.clone() };
-        let answer = session.ask(ask).await?;
+        let answer = session.ask(&self.ask).await?;
         self.answers += 1;
         if answer.refused {
             return Err(Stop::Refused(answer.content));
         }
-        self.messages.push(match answer.message() {
+        self.ask.messages.push(match answer.message() {
             // Calls of tools that were not offered: repeated, they would want results.
-            Message::Assistant { content, extra, .. } if self.tools.is_empty() => {
+            Message::Assistant { content, extra, .. } if self.ask.tools.is_empty() => {
                 Message::Assistant { content, tool_calls: Vec::new(), extra }
             }
             message => message,
         });
         self.counted = answer.usage.input + answer.usage.output;
-        self.covered = self.messages.len();
+        self.covered = self.ask.messages.len();
         Ok(answer)
     }
 
@@ -64,25 +64,25 @@ impl Talk {
         let hint = self.fork.as_ref().and_then(|fork| fork.hint.as_ref());
         let Some((_, hint)) = hint.filter(|(after, _)| *after == self.answers) else { return };
         let hint = hint.clone();
-        match self.messages.last_mut() {
+        match self.ask.messages.last_mut() {
             Some(Message::User { content }) => *content = format!("{content}\n\n{hint}"),
             _ => self.tell(hint),
         }
     }
 
     pub(crate) fn tell(&mut self, content: String) {
-        self.messages.push(Message::User { content });
+        self.ask.messages.push(Message::User { content });
     }
 
     pub(crate) fn observe(&mut self, call_id: &str, content: String) {
-        self.messages.push(Message::Tool { call_id: call_id.to_owned(), content });
+        self.ask.messages.push(Message::Tool { call_id: call_id.to_owned(), content });
     }
 
     /// Why the next request cannot fit the model's context window, if so. Asked before the request:
     /// the endpoint's error would look like a fault of the endpoint.
     pub(crate) fn overflow(&self, session: &dyn Session) -> Option<String> {
         let window = session.brief().context_window?;
-        let fresh = self.messages.get(self.covered..).unwrap_or_default();
+        let fresh = self.ask.messages.get(self.covered..).unwrap_or_default();
         let tokens = self.counted + session.count_tokens(fresh);
         (tokens >= window).then(|| format!("context window full: {tokens} tokens of {window}"))
     }

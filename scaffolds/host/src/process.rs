@@ -361,7 +361,7 @@ impl Talk {
             return Ok(Replied::With(Err(error)));
         }
         let tools = asked.tools.unwrap_or_else(|| self.specs.clone());
-        match session.ask(Ask { messages: asked.messages, tools }).await {
+        match session.ask(&Ask { messages: asked.messages, tools }).await {
             Ok(answer) => {
                 let told = json!({
                     "content": answer.content,

@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use blake3::Hasher;
 use proctor_wire::SnapshotReply;
 use serde::{Deserialize, Serialize};
 
@@ -37,12 +38,35 @@ struct State {
     length: u64,
     entries: HashMap<Hash, (u64, Head)>,
     /// The last body of each conversation, the latest first.
-    bodies: VecDeque<(Hash, Arc<Vec<u8>>)>,
+    bodies: VecDeque<Body>,
     /// What was read last: bodies and manifests are read in their order, each based on the one before.
     body: Option<(Hash, Arc<Vec<u8>>)>,
     tree: Option<(Hash, Arc<Tree>)>,
     /// A failed write left something that could not be cut off.
     broken: bool,
+}
+
+/// The last body of a conversation.
+#[derive(Debug)]
+struct Body {
+    hash: Hash,
+    bytes: Vec<u8>,
+    /// The hash of its head so far, from which that of the next body goes on.
+    head: Hasher,
+}
+
+/// The hash of `bytes`, and that of the head that they share with an earlier body: what is known of a long
+/// conversation is not hashed again for each of its steps.
+fn hashed(bytes: &[u8], before: Option<(&Body, usize)>) -> (Hash, Hasher) {
+    let (mut head, same) = match before {
+        Some((old, same)) if old.head.count() <= same as u64 => (old.head.clone(), same),
+        Some((_, same)) => (Hasher::new(), same),
+        None => (Hasher::new(), 0),
+    };
+    head.update(&bytes[head.count() as usize..same]);
+    let mut whole = head.clone();
+    whole.update(&bytes[same..]);
+    (*whole.finalize().as_bytes(), head)
 }
 
 /// The payload of [`Kind::Changes`] after the hash.
@@ -73,38 +97,40 @@ impl Pack {
         self.append(&mut state, Kind::Whole, hash, bytes)
     }
 
-    /// Keeps the body of a request: of what an earlier body of the trial holds at its head or its tail
-    /// only the length.
-    pub(crate) fn put_body(&self, hash: &Hash, bytes: &[u8]) -> Result<(), RecordError> {
+    /// Keeps the body of a request, and names it: of what an earlier body of the trial holds at its head or its
+    /// tail only the length.
+    pub(crate) fn put_body(&self, bytes: &[u8]) -> Result<Hash, RecordError> {
         let mut state = self.indexed()?;
-        if state.entries.contains_key(hash) {
-            return Ok(());
-        }
         let splices = state
             .bodies
             .iter()
             .enumerate()
-            .map(|(index, (base, old))| (index, Splice::between(*base, old, bytes)));
+            .map(|(index, old)| (index, Splice::between(old.hash, &old.bytes, bytes)));
         let best = splices.max_by_key(|(_, splice)| splice.saved());
         // Half of it, or this is another conversation.
-        match best.filter(|(_, splice)| splice.saved() > bytes.len() / 2) {
+        let best = best.filter(|(_, splice)| splice.saved() > bytes.len() / 2);
+        let before = best.as_ref().map(|(index, splice)| (&state.bodies[*index], splice.head));
+        let (hash, head) = hashed(bytes, before);
+        if state.entries.contains_key(&hash) {
+            return Ok(hash);
+        }
+        match best {
             Some((index, splice)) => {
-                let (head, payload) = (splice.head, splice.write());
-                self.append(&mut state, Kind::Splice, hash, &payload)?;
+                let (same, payload) = (splice.head, splice.write());
+                self.append(&mut state, Kind::Splice, &hash, &payload)?;
                 // A long conversation is not copied for each of its steps.
-                let old = state.bodies.remove(index).and_then(|(_, old)| Arc::into_inner(old));
-                let mut body = old.unwrap_or_default();
-                body.truncate(head);
+                let mut body = state.bodies.remove(index).map(|old| old.bytes).unwrap_or_default();
+                body.truncate(same);
                 body.extend_from_slice(&bytes[body.len()..]);
-                state.bodies.push_front((*hash, Arc::new(body)));
+                state.bodies.push_front(Body { hash, bytes: body, head });
             }
             None => {
-                self.append(&mut state, Kind::Whole, hash, bytes)?;
-                state.bodies.push_front((*hash, Arc::new(bytes.to_vec())));
+                self.append(&mut state, Kind::Whole, &hash, bytes)?;
+                state.bodies.push_front(Body { hash, bytes: bytes.to_vec(), head });
             }
         }
         state.bodies.truncate(CONVERSATIONS);
-        Ok(())
+        Ok(hash)
     }
 
     /// Keeps a manifest as what changed since the one of hash `before`, which this pack or the shared

@@ -6,7 +6,7 @@ mod error;
 mod files;
 mod forward;
 mod link;
-mod look;
+mod queries;
 mod run;
 mod running;
 mod scan;

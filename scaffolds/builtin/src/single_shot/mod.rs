@@ -206,7 +206,7 @@ impl Scaffold for SingleShot {
             )));
         }
         let ask = Ask { messages: prompt::messages(&text), tools: Vec::new() };
-        let answer = session.ask(ask).await?;
+        let answer = session.ask(&ask).await?;
         if answer.refused {
             return Err(Stop::Refused(answer.content));
         }

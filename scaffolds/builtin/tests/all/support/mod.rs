@@ -167,8 +167,8 @@ impl Session for Scripted {
         &self.handle
     }
 
-    async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop> {
-        self.did.push(Did::Asked(ask));
+    async fn ask(&mut self, ask: &Ask) -> Result<Answer, Stop> {
+        self.did.push(Did::Asked(ask.clone()));
         self.answers.pop_front().ok_or(Stop::Budget(BudgetKind::Steps))
     }
 
