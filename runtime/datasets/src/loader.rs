@@ -165,17 +165,28 @@ impl<'a> Loader<'a> {
         provenance: &Provenance,
     ) -> Result<(), DatasetError> {
         let named = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        let id = named("instance_id").or_else(|| named("id")).or_else(|| provenance.key.clone());
-        let field = if value.get("instance_id").is_some() { "instance_id" } else { "id" };
+        let mut id =
+            named("instance_id").or_else(|| named("id")).or_else(|| provenance.key.clone());
+        let mut field = if value.get("instance_id").is_some() { "instance_id" } else { "id" };
+        let shipped = shapes::shipped()?;
+        // Not every benchmark calls an id `instance_id`.
+        let fits = |row| shapes::detect(row, shipped).is_ok();
         let foreign = set.shape.is_some()
             || (value.get("schema_version").is_none()
-                && (value.get("instance_id").is_some() || provenance.key.is_some()));
+                && (value.get("instance_id").is_some()
+                    || provenance.key.is_some()
+                    || value.as_object().is_some_and(fits)));
         let made = match value {
             Value::Object(row) if foreign => {
                 let shape = match &set.shape {
                     Some(shape) => Ok(shape),
-                    None => shapes::detect(&row, shapes::shipped()?),
+                    None => shapes::detect(&row, shipped),
                 };
+                if let Ok(shape) = shape
+                    && let Some((name, text)) = shape.id_of(&row)
+                {
+                    (field, id) = (name, Some(text));
+                }
                 shape
                     .map_err(|complaint| vec![complaint])
                     .and_then(|shape| shapes::build(row, shape, set.options, provenance))

@@ -464,3 +464,38 @@ fn two_rows_of_one_id_are_told_by_their_places() {
     assert!(loaded.bad[0].to_string().contains("rows.jsonl:1"), "{}", loaded.bad[0]);
     assert_eq!(loaded.bad[0].field.as_deref(), Some("instance_id"));
 }
+
+#[test]
+fn rows_that_call_their_id_otherwise_are_known_by_their_shape() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = r#"
+        name = "swe-bench"
+        [detect]
+        all = ["case"]
+        [fields]
+        id = ["case"]
+        [tests]
+        bin = "/opt/bin"
+        command = "pytest -rA"
+        parser = "parse_log_pytest"
+        seconds = 1800.0
+    "#;
+    fs::write(dir.path().join("quarry.toml"), shape).unwrap();
+    let row = |case: Value| {
+        with(classic(), &[("instance_id", Value::Null), ("case", case), ("image", json!("a/b:1"))])
+    };
+    let rows = [
+        row(json!("a__b-1")),
+        row(json!("a__b-1")),
+        with(row(json!("a__b-2")), &[("patch", json!(3))]),
+    ];
+    let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+    fs::write(dir.path().join("rows.jsonl"), lines.join("\n")).unwrap();
+    let loaded = load(&["rows.jsonl#shape=quarry.toml".into()], dir.path()).unwrap();
+    assert_eq!(loaded.tasks.len(), 1, "{:?}", loaded.bad);
+    assert_eq!(loaded.bad[0].field.as_deref(), Some("case"));
+    assert!(loaded.bad.iter().any(|bad| bad.to_string().contains("a__b-2")), "{:?}", loaded.bad);
+    fs::write(dir.path().join("quarry.toml"), shape.replace("id = ", "di = ")).unwrap();
+    let refused = load(&["rows.jsonl#shape=quarry.toml".into()], dir.path()).unwrap_err();
+    assert!(refused.to_string().contains("fields.di: no such field; there are "), "{refused}");
+}

@@ -245,7 +245,7 @@ mod tests {
             files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         files.sort();
         let shipped: Vec<String> = TEXTS.iter().map(|(name, _)| format!("{name}.toml")).collect();
-        assert_eq!(files, shipped);
+        assert_eq!(files, shipped, "TEXTS has every file, sorted by name");
         let all = OfficialPolicy::all().unwrap();
         for ((name, _), policy) in TEXTS.iter().zip(all) {
             let versions = all.iter().filter(|other| other.benchmark == policy.benchmark).count();

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
 use proctor_types::from_toml;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::DatasetError;
 
@@ -170,6 +171,14 @@ pub(crate) enum Directives {
     Expected,
 }
 
+impl Shape {
+    /// What a row is called, and by which field it says so.
+    pub(crate) fn id_of(&self, row: &Map<String, Value>) -> Option<(&str, String)> {
+        let names = self.fields.get("id")?;
+        names.iter().find_map(|name| Some((name.as_str(), row.get(name)?.as_str()?.to_owned())))
+    }
+}
+
 impl Tests {
     pub(crate) fn of(&self, repo: &str, version: &str) -> Option<&ByRepo> {
         self.by_repo.iter().find(|by| {
@@ -206,6 +215,10 @@ static SHAPES: LazyLock<Result<Vec<Shape>, String>> = LazyLock::new(|| {
 fn parse(text: &str) -> Result<Shape, String> {
     let common: Common = from_toml(COMMON).map_err(|error| format!("aliases: {error}"))?;
     let mut shape: Shape = from_toml(text)?;
+    if let Some(name) = shape.fields.keys().find(|name| !common.fields.contains_key(*name)) {
+        let known: Vec<_> = common.fields.keys().map(String::as_str).collect();
+        return Err(format!("fields.{name}: no such field; there are {}", known.join(", ")));
+    }
     for (name, aliases) in common.fields {
         shape.fields.entry(name).or_insert(aliases);
     }
