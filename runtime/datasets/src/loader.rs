@@ -171,9 +171,11 @@ impl<'a> Loader<'a> {
         let shipped = shapes::shipped()?;
         // Not every benchmark calls an id `instance_id`.
         let fits = |row| shapes::detect(row, shipped).is_ok();
+        // A row that has neither `schema_version` nor `id` has nothing of our own format.
         let foreign = set.shape.is_some()
             || (value.get("schema_version").is_none()
                 && (value.get("instance_id").is_some()
+                    || value.get("id").is_none()
                     || provenance.key.is_some()
                     || value.as_object().is_some_and(fits)));
         let made = match value {

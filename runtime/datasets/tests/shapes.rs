@@ -499,3 +499,15 @@ fn rows_that_call_their_id_otherwise_are_known_by_their_shape() {
     let refused = load(&["rows.jsonl#shape=quarry.toml".into()], dir.path()).unwrap_err();
     assert!(refused.to_string().contains("fields.di: no such field; there are "), "{refused}");
 }
+
+#[test]
+fn a_row_of_no_shape_is_told_what_the_nearest_one_misses() {
+    let mut nameless = classic();
+    nameless.as_object_mut().unwrap().remove("instance_id");
+    let loaded = load_rows(&[nameless], "");
+    let said = loaded.bad[0].to_string();
+    assert!(said.contains("instance_id") && !said.contains("schema_version"), "{said}");
+    let address = with(classic(), &[("repo", json!("https://github.com/a/b"))]);
+    let said = load_rows(&[address], "").bad[0].to_string();
+    assert!(said.contains("`repo`") && said.contains("OWNER/NAME"), "{said}");
+}

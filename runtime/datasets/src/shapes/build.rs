@@ -77,6 +77,13 @@ fn draft<'a>(
     if shape.module == Module::FeaBench {
         clone = fea_bench::complete(&mut fields, &mut details, &repo, options)?;
     }
+    // The blocked addresses are made of it: those of an address would block nothing.
+    if repo.contains("://") || repo.starts_with("git@") {
+        return Err(Complaint::at(
+            "repo",
+            format!("is {repo:?}; write OWNER/NAME, not an address"),
+        ));
+    }
     let f2p = fields.list("fail_to_pass")?.ok_or_else(|| fields.missing("fail_to_pass"))?;
     let p2p = fields.list("pass_to_pass")?.unwrap_or_default();
     let f2p = distinct(f2p, &[]);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::DatasetError;
 
-/// A file of `configs/benchmarks/`, or one of the user's own. `docs/datasets.md` says the keys.
+/// A file of `configs/benchmarks/`, or one of the user's own.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shape {
@@ -136,7 +136,9 @@ pub(crate) struct Image {
 pub(crate) struct Tests {
     /// The folder of `python` and `pytest` in the image.
     pub bin: String,
+    /// What runs the tests, where the row does not say; the tests' files follow it.
     pub command: String,
+    /// What reads the log, where the row does not say: a name of the official policy.
     pub parser: String,
     /// The benchmark's limit for one instance.
     pub seconds: f64,
