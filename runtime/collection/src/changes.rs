@@ -10,11 +10,8 @@ pub(crate) fn patch_of<'a>(
     let mut out = Vec::new();
     for (path, before, after) in changes {
         let patch = FilePatch::between(&RawPath::from(path), side(before), side(after));
-        // No ids, and no mode of a file that stays: a mask says what goes, whatever the modes are.
-        let stays = patch.old.is_some() && patch.new.is_some();
-        let mode = |mode: Option<u32>| mode.filter(|_| !stays);
-        let (old_mode, new_mode) = (mode(patch.old_mode), mode(patch.new_mode));
-        FilePatch { index: None, old_mode, new_mode, ..patch }.write(&mut out);
+        // Neither ids nor modes: it says what goes, whatever the modes are.
+        FilePatch { index: None, old_mode: None, new_mode: None, ..patch }.write(&mut out);
     }
     // Lines of two texts, and names that are text.
     String::from_utf8_lossy(&out).into_owned()

@@ -145,9 +145,7 @@ impl Try<'_> {
         };
         let ready = preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;
         let ready = with_named(ready, self.task).await?;
-        let (name, task) = (self.id.to_string(), self.task.id.to_string());
-        let affected = Affected { back_end: self.arm.sandbox.kind, task: &task, trial: &name };
-        self.context.halts.well(&affected, ScopeKind::BackEnd);
+        self.context.halts.well(&Affected::of(self.arm, self.id), ScopeKind::BackEnd);
         Ok(ready)
     }
 

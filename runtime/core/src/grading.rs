@@ -17,7 +17,6 @@ use proctor_types::{
 use crate::{
     Cancel, Capacity, PlannedTask, RunContext, Verdicts,
     drive::{limits_of, reserved_of},
-    halts::Affected,
     noise::{Looks, noise},
     wide::add_wide,
 };
@@ -248,13 +247,7 @@ pub(crate) async fn grade_trial(
     patch: &[u8],
 ) -> Result<(Graded, bool), Fault> {
     let (backend, task) = (context.backend(arm.sandbox.kind)?, planned.task.as_ref());
-    let (name, named) = (id.to_string(), task.id.to_string());
-    let affected = Affected { back_end: arm.sandbox.kind, task: &named, trial: &name };
-    let environment = context.environment(planned, &affected).await?;
-    let findings = context
-        .leak_checks
-        .get(backend.as_ref(), &environment, task, &arm.sandbox, &context.faults)
-        .await?;
+    let (environment, findings) = context.environment(id, planned, arm).await?;
     let nothing = BTreeSet::new();
     let unreliable = context.unreliable.get(&task.digest()).unwrap_or(&nothing);
     let mut options = context.grading.clone();

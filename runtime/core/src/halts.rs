@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use proctor_types::{Fault, SandboxKind};
+use proctor_types::{Arm, Fault, SandboxKind, TrialId};
 
 use crate::{FaultPolicy, fault_policy::ScopeKind};
 
@@ -22,18 +22,22 @@ enum Scope {
 }
 
 /// Where a trial stands: its scopes follow from it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Affected<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct Affected {
     pub(crate) back_end: SandboxKind,
-    pub(crate) task: &'a str,
+    task: String,
     /// Tells trials apart.
-    pub(crate) trial: &'a str,
+    trial: String,
 }
 
-impl Affected<'_> {
+impl Affected {
+    pub(crate) fn of(arm: &Arm, id: &TrialId) -> Self {
+        Self { back_end: arm.sandbox.kind, task: id.task.to_string(), trial: id.to_string() }
+    }
+
     fn scope(&self, kind: ScopeKind) -> Scope {
         match kind {
-            ScopeKind::Task => Scope::Task(self.back_end, self.task.to_owned()),
+            ScopeKind::Task => Scope::Task(self.back_end, self.task.clone()),
             ScopeKind::Builds => Scope::Builds(self.back_end),
             ScopeKind::BackEnd => Scope::BackEnd(self.back_end),
             ScopeKind::Run => Scope::Run,
@@ -66,13 +70,13 @@ impl Halts {
     }
 
     /// Counts a fault that ended a trial, and halts the scopes of which it was one too many.
-    pub(crate) fn note(&self, policy: &FaultPolicy, affected: &Affected<'_>, fault: &Fault) {
+    pub(crate) fn note(&self, policy: &FaultPolicy, affected: &Affected, fault: &Fault) {
         let mut state = self.lock();
         for counts in policy.counts(fault) {
             let scope = affected.scope(counts.scope);
             // One bad environment says nothing of others, however many trials wait for it.
             let witness =
-                if counts.scope == ScopeKind::Builds { affected.task } else { affected.trial };
+                if counts.scope == ScopeKind::Builds { &affected.task } else { &affected.trial };
             let met = state.met.entry(scope.clone()).or_default();
             met.insert(witness.to_owned());
             if met.len() >= counts.after {
@@ -83,16 +87,16 @@ impl Halts {
     }
 
     /// Something succeeded that could not have, were the scope not well.
-    pub(crate) fn well(&self, affected: &Affected<'_>, kind: ScopeKind) {
+    pub(crate) fn well(&self, affected: &Affected, kind: ScopeKind) {
         self.lock().met.remove(&affected.scope(kind));
     }
 
     /// Why a trial there is not to be started or tried again. `built`: its environment is there.
-    pub(crate) fn of(&self, affected: &Affected<'_>, built: bool) -> Option<Fault> {
+    pub(crate) fn of(&self, affected: &Affected, built: bool) -> Option<Fault> {
         self.find(affected, built).map(|(_, fault)| fault)
     }
 
-    fn find(&self, affected: &Affected<'_>, built: bool) -> Option<(Scope, Fault)> {
+    fn find(&self, affected: &Affected, built: bool) -> Option<(Scope, Fault)> {
         let kinds = [ScopeKind::Run, ScopeKind::BackEnd, ScopeKind::Builds, ScopeKind::Task];
         let state = self.lock();
         kinds.into_iter().filter(|kind| !built || *kind != ScopeKind::Builds).find_map(|kind| {
@@ -103,7 +107,7 @@ impl Halts {
     }
 
     /// The same, and counts the trial as waiting.
-    pub(crate) fn holds_back(&self, affected: &Affected<'_>, built: bool) -> bool {
+    pub(crate) fn holds_back(&self, affected: &Affected, built: bool) -> bool {
         let Some((scope, _)) = self.find(affected, built) else { return false };
         if let Some(halt) = self.lock().halted.get_mut(&scope) {
             halt.waiting += 1;
@@ -125,8 +129,8 @@ mod tests {
 
     const NATIVE: SandboxKind = SandboxKind::Native;
 
-    fn at<'a>(back_end: SandboxKind, task: &'a str, trial: &'a str) -> Affected<'a> {
-        Affected { back_end, task, trial }
+    fn at(back_end: SandboxKind, task: &str, trial: &str) -> Affected {
+        Affected { back_end, task: task.to_owned(), trial: trial.to_owned() }
     }
 
     fn fault(layer: Layer, cause: Cause) -> Fault {

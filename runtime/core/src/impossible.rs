@@ -6,7 +6,6 @@ use proctor_types::{Arm, Fault, IMPOSSIBLE, Impossible, Task, TaskId, TrialId};
 use crate::{
     GradingSandbox, PlannedTask, RunContext,
     drive::{limits_of, reserved_of},
-    halts::Affected,
 };
 
 /// The mistakes of which one makes a trial's task impossible, the best first. No word of it is recorded.
@@ -19,13 +18,8 @@ pub async fn variants(
     planned: &PlannedTask,
     arm: &Arm,
 ) -> Result<Vec<Impossible>, Fault> {
-    let (name, task) = (id.to_string(), planned.task.as_ref());
-    let named = task.id.to_string();
-    let affected = Affected { back_end: arm.sandbox.kind, task: &named, trial: &name };
-    let backend = context.backend(arm.sandbox.kind)?.as_ref();
-    let environment = context.environment(planned, &affected).await?;
-    let found = context.leak_checks.get(backend, &environment, task, &arm.sandbox, &context.faults);
-    let findings = found.await?;
+    let (backend, task) = (context.backend(arm.sandbox.kind)?.as_ref(), planned.task.as_ref());
+    let (environment, findings) = context.environment(id, planned, arm).await?;
     let handle = GradingSandbox {
         backend,
         environment: &environment,

@@ -8,7 +8,6 @@ use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
 use crate::{
     ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext,
     drive::{limits_of, reserved_of},
-    halts::Affected,
     recorder::record_fault,
     restore::restore,
     trial::recorded_patch,
@@ -38,13 +37,8 @@ pub async fn open_at(
     arm: &Arm,
     moment: Moment,
 ) -> Result<Box<dyn Sandbox>, Fault> {
-    let (name, task) = (id.to_string(), planned.task.as_ref());
-    let named = task.id.to_string();
-    let affected = Affected { back_end: arm.sandbox.kind, task: &named, trial: &name };
-    let backend = context.backend(arm.sandbox.kind)?.as_ref();
-    let environment = context.environment(planned, &affected).await?;
-    let found = context.leak_checks.get(backend, &environment, task, &arm.sandbox, &context.faults);
-    let findings = found.await?;
+    let (backend, task) = (context.backend(arm.sandbox.kind)?.as_ref(), planned.task.as_ref());
+    let (environment, findings) = context.environment(id, planned, arm).await?;
     let dir = context.run.trial_path(id);
     if moment == Moment::Graded {
         let patch = recorded_patch(context, id, &dir)?;

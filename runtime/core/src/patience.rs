@@ -1,35 +1,39 @@
 //! What all trials share when something fails: environments that are built again, the count of faults, and
 //! waits - between the tries of a trial, and for a back end that is away.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use proctor_sandbox_api::{Backend, Prepared};
-use proctor_types::{Cause, Fault, Layer};
+use proctor_setup::LayerFindings;
+use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
 use tokio::time::sleep;
 
 use crate::{PlannedTask, Progress, RunContext, fault_policy::ScopeKind, halts::Affected};
 
 impl RunContext {
-    /// The environment of a trial, built or built again where it is not there. That is told, and shows
-    /// that builds are well.
+    /// The environment of a trial, built or built again where it is not there, and what its leak check found. A
+    /// build is told, and shows that builds are well.
     pub(crate) async fn environment(
         &self,
+        id: &TrialId,
         planned: &PlannedTask,
-        affected: &Affected<'_>,
-    ) -> Result<Prepared, Fault> {
-        let (backend, task) = (self.backend(affected.back_end)?, planned.task.as_ref());
-        let (environments, base_dir) = (&self.environments, &planned.base_dir);
+        arm: &Arm,
+    ) -> Result<(Prepared, Arc<LayerFindings>), Fault> {
+        let backend = self.backend(arm.sandbox.kind)?.as_ref();
+        let (task, base_dir) = (planned.task.as_ref(), &planned.base_dir);
         let (environment, built) =
-            environments.get(backend.as_ref(), task, base_dir, &self.faults).await?;
+            self.environments.get(backend, task, base_dir, &self.faults).await?;
         if let Some(seconds) = built {
-            self.halts.well(affected, ScopeKind::Builds);
+            self.halts.well(&Affected::of(arm, id), ScopeKind::Builds);
             self.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
         }
-        Ok(environment)
+        let found = self.leak_checks.get(backend, &environment, task, &arm.sandbox, &self.faults);
+        let findings = found.await?;
+        Ok((environment, findings))
     }
 
     /// Counts a fault that ended a trial.
-    pub(crate) fn met(&self, affected: &Affected<'_>, fault: &Fault) {
+    pub(crate) fn met(&self, affected: &Affected, fault: &Fault) {
         self.halts.note(&self.faults, affected, fault);
     }
 
@@ -39,7 +43,7 @@ impl RunContext {
     pub(crate) async fn look_behind(
         &self,
         backend: &dyn Backend,
-        affected: &Affected<'_>,
+        affected: &Affected,
         fault: Fault,
     ) -> Fault {
         let of_sandbox = matches!(fault.layer, Layer::Sandbox | Layer::Environment | Layer::Grade);

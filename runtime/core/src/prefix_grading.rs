@@ -16,8 +16,7 @@ pub async fn grade_prefix(
     arm: &Arm,
     patch: &[u8],
 ) -> Result<(Verdict, bool), Fault> {
-    let (name, task) = (id.to_string(), planned.task.id.to_string());
-    let affected = Affected { back_end: arm.sandbox.kind, task: &task, trial: &name };
+    let affected = Affected::of(arm, id);
     let backend = context.backend(arm.sandbox.kind)?;
     let mut done = 0;
     loop {

@@ -130,7 +130,7 @@ impl TrialSession {
 
     /// A limit of the trial is reached before `ask`: the arm's last words, where it has some. An
     /// answer that does not come is noted and changes nothing, for the trial is over already.
-    async fn out_of_budget(&mut self, gateway: &TrialGateway, ask: Ask, kind: BudgetKind) -> Stop {
+    async fn out_of_budget(&mut self, gateway: &TrialGateway, ask: &Ask, kind: BudgetKind) -> Stop {
         let hard = self.meter.budget().ending.is_hard();
         let grace = !hard && !kind.is_time() && !self.last_words;
         let said = match self.limit_reached(BudgetScope::Trial, kind).await {
@@ -143,10 +143,10 @@ impl TrialSession {
     async fn last_words(
         &mut self,
         gateway: &TrialGateway,
-        ask: Ask,
+        ask: &Ask,
         kind: BudgetKind,
     ) -> Result<(), Fault> {
-        let ask = notices::last_words(ask, kind)?;
+        let ask = notices::last_words(ask.clone(), kind)?;
         let Err(error) = gateway.grace(&ask).await else { return Ok(()) };
         let why = ("no_grace_answer".to_owned(), error.to_string().into());
         self.recorder.append(Event::Noted { note: [why].into_iter().collect() }).await
@@ -197,13 +197,13 @@ impl Session for TrialSession {
         };
         // The one place where a limit ends a trial: after step N's snapshot, before request N+1.
         if let Some(kind) = gateway.reached() {
-            return Err(self.out_of_budget(&gateway, ask.clone(), kind).await);
+            return Err(self.out_of_budget(&gateway, ask, kind).await);
         }
         let asked = gateway.ask(&*self.disclosed(ask)?).await;
         let answer = match asked {
             Ok(answer) => answer,
             Err(AskError::Budget(kind)) => {
-                return Err(self.out_of_budget(&gateway, ask.clone(), kind).await);
+                return Err(self.out_of_budget(&gateway, ask, kind).await);
             }
             Err(error) => return Err(stop(error, &gateway, self.rejected)),
         };

@@ -30,8 +30,7 @@ pub async fn run_trial(
     planned: &PlannedTask,
     arm: &Arm,
 ) -> Result<Option<TrialEnd>, Fault> {
-    let (name, task) = (id.to_string(), planned.task.id.to_string());
-    let affected = Affected { back_end: arm.sandbox.kind, task: &task, trial: &name };
+    let affected = Affected::of(arm, id);
     let end = start(context, id, planned, arm, &affected).await;
     // What could not even be recorded is the run directory's fault, mostly.
     end.inspect_err(|fault| context.met(&affected, fault))
@@ -42,7 +41,7 @@ async fn start(
     id: &TrialId,
     planned: &PlannedTask,
     arm: &Arm,
-    affected: &Affected<'_>,
+    affected: &Affected,
 ) -> Result<Option<TrialEnd>, Fault> {
     // It is made when its first try begins: one that is not started leaves nothing.
     let dir = context.run.trial_path(id);
@@ -120,7 +119,7 @@ async fn drive_with_tries(
     planned: &PlannedTask,
     arm: &Arm,
     dir: &TrialDir,
-    affected: &Affected<'_>,
+    affected: &Affected,
 ) -> Result<Outcome, Fault> {
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let (mut done, mut rejected) = (0, false);
@@ -276,15 +275,8 @@ async fn attempt(
     (number, past): (u32, Option<&Past>),
     rejected: bool,
 ) -> Result<Outcome, Fault> {
-    let backend = context.backend(arm.sandbox.kind)?;
     let task = &planned.task;
-    let (name, named) = (id.to_string(), task.id.to_string());
-    let affected = Affected { back_end: arm.sandbox.kind, task: &named, trial: &name };
-    let environment = context.environment(planned, &affected).await?;
-    let leak_check = context
-        .leak_checks
-        .get(backend.as_ref(), &environment, task, &arm.sandbox, &context.faults)
-        .await?;
+    let (environment, leak_check) = context.environment(id, planned, arm).await?;
     let own = SecondSandbox::of(context, arm, task, &leak_check).await?;
     Try {
         context,
@@ -337,7 +329,7 @@ async fn grade_with_tries(
     planned: &PlannedTask,
     arm: &Arm,
     dir: &TrialDir,
-    affected: &Affected<'_>,
+    affected: &Affected,
 ) -> Result<Option<Verdict>, Fault> {
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let patch = match recorded_patch(context, id, dir) {
