@@ -36,6 +36,9 @@ use tokio::{
 /// Streams at once.
 const STREAMS: usize = 200;
 
+/// How often so many.
+const ROUNDS: usize = 10;
+
 /// Tokens of a coding agent's request, about: what has to be read and checked of each.
 const PROMPT_BYTES: usize = 50_000;
 
@@ -224,13 +227,14 @@ async fn measure(gateway: &Gateway) {
     throughput(&ways, &http).await;
 }
 
-/// Streams to their end, so many at once, three rounds in turn.
+/// Streams to their end, so many at once, in turn.
 async fn throughput(ways: &[Way], http: &reqwest::Client) {
     let mut took = vec![Duration::ZERO; ways.len()];
-    for _ in 0..3 {
-        for (way, took) in ways.iter().zip(&mut took) {
+    let mut worked = vec![Duration::ZERO; ways.len()];
+    for _ in 0..ROUNDS {
+        for ((way, took), worked) in ways.iter().zip(&mut took).zip(&mut worked) {
             let mut streams = JoinSet::new();
-            let begun = Instant::now();
+            let (begun, before) = (Instant::now(), processor_time());
             for _ in 0..STREAMS {
                 let (way, http) = (way.clone(), http.clone());
                 streams.spawn(async move {
@@ -240,10 +244,12 @@ async fn throughput(ways: &[Way], http: &reqwest::Client) {
             }
             streams.join_all().await;
             *took += begun.elapsed();
+            *worked += processor_time().saturating_sub(before);
         }
     }
     println!();
-    let per_second = |took: &Duration| 3.0 * STREAMS as f64 / took.as_secs_f64();
+    let all = (ROUNDS * STREAMS) as f64;
+    let per_second = |took: &Duration| all / took.as_secs_f64();
     for (way, took) in ways.iter().zip(&took) {
         let label = format!("{STREAMS} streams at once, {}", way.name);
         println!("{label:<50} {:>8.0}/s", per_second(took));
@@ -251,6 +257,13 @@ async fn throughput(ways: &[Way], http: &reqwest::Client) {
     for (way, took_by) in ways.iter().zip(&took).skip(1) {
         let label = format!("{STREAMS} streams at once, {} / direct", way.name);
         println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
+    }
+    // Beside the client, which is in this process, too: what does not depend on who else runs.
+    let direct = worked[0].as_secs_f64();
+    for (way, worked) in ways.iter().zip(&worked).skip(1) {
+        let label = format!("a stream's work, {} beyond direct", way.name);
+        let own = (worked.as_secs_f64() - direct) / all * 1e3;
+        println!("{label:<50} {own:>8.3} ms");
     }
 }
 
@@ -327,6 +340,15 @@ async fn at_once() -> String {
         }
     });
     url
+}
+
+/// What all threads of this process have worked so far.
+fn processor_time() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let of = |path: std::path::PathBuf| std::fs::read_to_string(path.join("schedstat")).ok();
+    let nanoseconds =
+        threads.filter_map(|thread| of(thread.path())?.split(' ').next()?.parse::<u64>().ok());
+    Duration::from_nanos(nanoseconds.sum())
 }
 
 /// Resident memory of this process, which is the gateway's, in bytes.

@@ -48,7 +48,7 @@ pub(crate) fn read(request: &Value) -> Result<Value, String> {
                 let id = &item["call_id"];
                 out.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
             }
-            "reasoning" if item["encrypted_content"] != leaks() => {
+            "reasoning" if item["encrypted_content"] != signature() => {
                 return Err(format!("input[{index}]: the encrypted content could not be verified"));
             }
             "reasoning" => {}
@@ -58,7 +58,7 @@ pub(crate) fn read(request: &Value) -> Result<Value, String> {
     Ok(json!({"model": request["model"], "messages": out}))
 }
 
-fn leaks() -> Value {
+fn signature() -> Value {
     "scripted-signature".into()
 }
 
@@ -82,7 +82,7 @@ fn items(reply: &Reply<'_>) -> Vec<Value> {
     if let Some(thought) = &answer.reasoning_content {
         let summary = json!([{"type": "summary_text", "text": thought}]);
         items.push(json!({"type": "reasoning", "id": format!("rs_{}", reply.turn),
-            "summary": summary, "encrypted_content": leaks()}));
+            "summary": summary, "encrypted_content": signature()}));
     }
     if !answer.content.is_empty() || answer.refusal.is_some() {
         let part = match &answer.refusal {

@@ -37,7 +37,7 @@ pub struct Seen {
     pub body: Value,
     /// As it came. Not told over HTTP.
     #[serde(skip)]
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     /// The path that it was sent to.
     pub path: String,
     /// The `Authorization` header, or the key in the header of another API. Not told over HTTP.
@@ -184,12 +184,12 @@ async fn complete(
     let authorization = authorization.map(ToOwned::to_owned);
     let path = uri.path().to_owned();
     let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let body_bytes = body.clone();
+    let bytes = body.clone();
     let note = |answered: String| {
         let (body, path) = (asked.clone(), path.clone());
         shared.lock().seen.push(Seen {
             body,
-            bytes: body_bytes.to_vec(),
+            bytes: bytes.clone(),
             path,
             authorization: authorization.clone(),
             answered,
