@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::{Duration, SystemTime},
 };
 
@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderValue, header};
 use proctor_types::{Api, Usage, with_causes};
 use reqwest::Response;
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use crate::{
     codec::{self, neutral::Whole, sse},
@@ -151,7 +151,8 @@ impl TrialGateway {
         let line = self.line();
         let cut = self.cut(true);
         tokio::pin!(cut);
-        let sent = client.wait_for(self.telling(async {
+        let mut silence = Silence::new(self);
+        let sent = client.wait_for(silence.over(None, async {
             tokio::select! {
                 sent = open(line, request) => sent.map_err(Ended::Broken),
                 cut = &mut cut => Err(Ended::Cut(cut)),
@@ -171,9 +172,9 @@ impl TrialGateway {
         }
         let idle = seconds(line.policy.idle_seconds);
         loop {
-            let next = client.wait_for(self.telling(async {
+            let next = client.wait_for(silence.over(Some(idle), async {
                 tokio::select! {
-                    chunk = within(idle, response.chunk()) => chunk.map_err(Ended::Broken),
+                    chunk = response.chunk() => chunk.map_err(|error| Ended::Broken(Broken::of(error))),
                     cut = &mut cut => Err(Ended::Cut(cut)),
                 }
             }));
@@ -235,24 +236,58 @@ impl TrialGateway {
     }
 }
 
-impl TrialGateway {
-    /// Waits for what comes next, and tells the user at growing distances that nothing does.
-    async fn telling<T>(&self, work: impl Future<Output = T>) -> T {
-        let (begun, line) = (Instant::now(), self.line());
+/// How long nothing has come. One timer for a whole answer: a piece that comes only moves the time that it counts
+/// from, since a timer set anew for every piece costs more than the piece.
+struct Silence<'a> {
+    trial: &'a TrialGateway,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl<'a> Silence<'a> {
+    fn new(trial: &'a TrialGateway) -> Self {
+        let notice = seconds(trial.line().policy.notice_seconds);
+        Self { trial, timer: Box::pin(tokio::time::sleep(notice)) }
+    }
+
+    /// Waits for what comes next, for `limit` at most, and tells the user at growing distances that nothing does.
+    async fn over<T>(
+        &mut self,
+        limit: Option<Duration>,
+        work: impl Future<Output = Result<T, Ended>>,
+    ) -> Result<T, Ended> {
+        let (begun, line) = (Instant::now(), self.trial.line());
         let mut so_far = seconds(line.policy.notice_seconds);
         tokio::pin!(work);
         loop {
+            let next = due(begun, limit, so_far);
+            // One that comes too early is set anew then.
+            if self.timer.deadline() > next {
+                self.timer.as_mut().reset(next);
+            }
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                () = tokio::time::sleep_until(begun + so_far) => {
-                    let model = line.model.name.clone();
-                    self.sink().waiting(Waiting::Silent { model, so_far });
-                    so_far = so_far.saturating_mul(2);
-                }
+                () = &mut self.timer => {}
             }
+            let silent = begun.elapsed();
+            if let Some(limit) = limit.filter(|limit| silent >= *limit) {
+                return Err(Ended::Broken(Broken::silent(limit)));
+            }
+            if silent >= so_far {
+                let model = line.model.name.clone();
+                self.trial.sink().waiting(Waiting::Silent { model, so_far });
+                so_far = so_far.saturating_mul(2);
+            }
+            self.timer.as_mut().reset(due(begun, limit, so_far));
         }
     }
+}
+
+/// When the user is told next, or the limit is over.
+fn due(begun: Instant, limit: Option<Duration>, so_far: Duration) -> Instant {
+    // As good as never, where a configuration names a time that no clock reaches.
+    const NEVER: Duration = Duration::from_secs(86_400 * 365 * 30);
+    begun + limit.map_or(so_far, |limit| limit.min(so_far)).min(NEVER)
 }
 
 fn read_whole<C: Client>(line: &Line, step: u64, client: &mut C, came: &mut Came) {
@@ -303,10 +338,11 @@ impl Stream {
 
 /// Read to its very end, a connection can be used again.
 fn drain(mut response: Response) {
-    tokio::spawn(async move {
-        let drained = async { while let Ok(Some(_)) = response.chunk().await {} };
-        let _ = tokio::time::timeout(AFTER_THE_END, drained).await;
-    });
+    let mut drained = Box::pin(async move { while let Ok(Some(_)) = response.chunk().await {} });
+    // Most often the end came along with the last event.
+    if drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        tokio::spawn(tokio::time::timeout(AFTER_THE_END, drained));
+    }
 }
 
 /// The head of the response. OpenAI's formats go through async-openai, which makes the request; our

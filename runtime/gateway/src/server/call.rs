@@ -8,7 +8,7 @@ use proctor_types::{Answer, Api, Fault, Layer, RequestClass};
 use serde_json::{Map, Value};
 
 use super::{
-    client::Connection, listen::Shared, refusal::Refusal, reply::Reply, route::Named,
+    client::Connection, listen::Shared, refusal::Refusal, reply::Reply, route::Named, said::Said,
     traffic::Returned, withhold,
 };
 use crate::{
@@ -154,14 +154,18 @@ impl Call {
         };
         let parsed: Value = serde_json::from_slice(&self.body)
             .map_err(|error| Refusal::bad(format!("the body is not JSON: {error}")))?;
-        let Value::Object(original) = parsed else {
+        let Value::Object(mut asked) = parsed else {
             return Err(Refusal::bad("the body is not a JSON object"));
         };
-        let mut asked = original.clone();
+        // Nothing here changes what was said, and it is nearly all of the body: it is set aside where the rest is
+        // copied and compared.
+        let mut said = Said::of(&mut asked);
+        let original = asked.clone();
         let mut losses = Losses::default();
         if let Some(policy) = shared.policy.withheld(self.api) {
             withhold::apply(policy, self.api, &mut asked, &mut losses);
         }
+        said.swap(&mut asked);
         let translated = self.api != model.api;
         let mut unsaid = Losses::default();
         let read = if translated { &mut losses } else { &mut unsaid };
@@ -176,6 +180,8 @@ impl Call {
         }
         let tools = !request.tools.is_empty();
         let mut hides_usage = false;
+        said.swap(&mut asked);
+        drop(said);
         let mut fields = if translated {
             request.model.clone_from(&model.name);
             codec::request_for(model.api, &request, &mut losses).map_err(Refusal::bad)?
@@ -201,17 +207,14 @@ impl Call {
             }
         }
         let body = if translated {
-            Value::Object(fields.clone()).to_string().into()
+            serde_json::to_vec(&fields).map_err(|error| Refusal::bad(error.to_string()))?.into()
         } else {
             let spliced = codec::splice::onto(&self.body, &original, &fields);
             spliced.ok_or_else(|| Refusal::bad("the body is not a JSON object"))?.into()
         };
         let max_output = codec::output_limit(model.api, &fields);
-        // What an answer repeats of its request is small; the conversation is not, and a stream may
-        // stay open for long.
-        asked.retain(|field, _| {
-            !["messages", "input", "contents", "system"].contains(&field.as_str())
-        });
+        // What an answer repeats of its request is small; what was said is not, and a stream may stay open for long.
+        asked.retain(|field, _| !Said::FIELDS.contains(&field.as_str()));
         self.reply.answers(asked, hides_usage);
         self.losses = losses;
         let headers =

@@ -17,6 +17,7 @@ mod policy;
 mod refusal;
 mod reply;
 mod route;
+mod said;
 mod token;
 mod traffic;
 mod withhold;

@@ -1,0 +1,66 @@
+//! What was said so far, apart from the other fields of a request.
+
+use serde_json::{Map, Value};
+
+/// The fields of a request that hold its conversation, taken out of it. `null` stands in their place, so that the
+/// fields keep their order.
+#[derive(Debug)]
+pub(super) struct Said(Vec<(&'static str, Value)>);
+
+impl Said {
+    /// As the four formats call them.
+    pub(super) const FIELDS: [&str; 4] = ["messages", "input", "contents", "system"];
+
+    /// Takes them out of `request`. Items of Responses that bring tools along stay: tools may be withheld.
+    pub(super) fn of(request: &mut Map<String, Value>) -> Self {
+        let mut said = Vec::new();
+        for name in Self::FIELDS {
+            if let Some(value) = request.get_mut(name).filter(|value| !brings_tools(value)) {
+                said.push((name, value.take()));
+            }
+        }
+        Self(said)
+    }
+
+    /// Puts them back where they are out, and takes them out where they are in.
+    pub(super) fn swap(&mut self, request: &mut Map<String, Value>) {
+        for (name, value) in &mut self.0 {
+            if let Some(other) = request.get_mut(*name) {
+                std::mem::swap(value, other);
+            }
+        }
+    }
+}
+
+fn brings_tools(value: &Value) -> bool {
+    value.as_array().is_some_and(|items| items.iter().any(|item| item.get("tools").is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Said;
+
+    #[test]
+    fn what_was_said_goes_and_comes_back_in_its_place() {
+        let whole =
+            json!({"model": "m", "messages": [{"role": "user"}], "system": "s", "stream": true});
+        let Value::Object(mut request) = whole.clone() else { panic!("an object") };
+        let mut said = Said::of(&mut request);
+        let rest = json!({"model": "m", "messages": null, "system": null, "stream": true});
+        assert_eq!(Value::Object(request.clone()).to_string(), rest.to_string());
+        said.swap(&mut request);
+        assert_eq!(Value::Object(request.clone()).to_string(), whole.to_string());
+        said.swap(&mut request);
+        assert_eq!(Value::Object(request).to_string(), rest.to_string());
+    }
+
+    #[test]
+    fn items_that_bring_tools_stay() {
+        let whole = json!({"input": [{"type": "x", "tools": [{"type": "web_search"}]}]});
+        let Value::Object(mut request) = whole.clone() else { panic!("an object") };
+        Said::of(&mut request);
+        assert_eq!(Value::Object(request), whole);
+    }
+}
