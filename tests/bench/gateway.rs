@@ -3,6 +3,7 @@
 //! The same client asks the same scripted model directly, through the HTTP server in the same format, and
 //! through the HTTP server with translation, in turn (A B C A B C), so that the ratios hold when the
 //! machine's speed drifts. The scripted model and the client of the load are processes of their own.
+//! With `-- streams` it measures many streams at once alone.
 //! With `-- steps` it measures instead what a step of a built-in loop costs early and late.
 //! Nothing is written to a disk, as the record's cost is not the HTTP server's. Nothing here asserts a time.
 
@@ -143,7 +144,8 @@ fn main() {
             }
             ["hold", url, key] => hold(url, key).await,
             ["steps"] => steps(&gateway).await,
-            _ => measure(&gateway).await,
+            ["streams"] => measure(&gateway, true).await,
+            _ => measure(&gateway, false).await,
         }
     });
 }
@@ -181,7 +183,7 @@ async fn server(gateway: &Gateway, base_url: &str) -> (GatewayServer, Listening)
     (server, listening)
 }
 
-async fn measure(gateway: &Gateway) {
+async fn measure(gateway: &Gateway, streams_alone: bool) {
     let (_model, base_url) = part(&["model"]).await;
     let (server, listening) = server(gateway, &base_url).await;
     let to_server = |name, messages| Way {
@@ -201,6 +203,9 @@ async fn measure(gateway: &Gateway) {
         to_server("translated", true),
     ];
     let http = http();
+    if streams_alone {
+        return throughput(&ways, &http).await;
+    }
     // First, because memory that was in use once is used again and would not show.
     ways[1].whole(&http).await;
     memory(&ways[1]).await;
