@@ -168,11 +168,16 @@ impl Endpoint {
     /// repeat a key in their error message or in an answer. What is parsed or passed on is read from these
     /// bytes, so that neither a scaffold nor its sandbox gets the key.
     pub(crate) fn redact(&self, bytes: Bytes) -> Bytes {
+        self.redacted(&bytes).unwrap_or(bytes)
+    }
+
+    /// The same. `None`: the key is not there.
+    pub(crate) fn redacted(&self, bytes: &[u8]) -> Option<Bytes> {
         let key = self.key.expose_secret().as_bytes();
         if key.len() < SHORTEST_SECRET {
-            return bytes;
+            return None;
         }
-        redacted(&bytes, key).map_or(bytes, Into::into)
+        redacted(bytes, key).map(Into::into)
     }
 
     /// The same, where the first bytes are known to be without the key.
@@ -182,11 +187,7 @@ impl Endpoint {
         const SPELLING: usize = 16;
         let key = self.key.expose_secret().len();
         let from = clean.saturating_sub(key * SPELLING);
-        let rest = bytes.slice(from..);
-        let without = self.redact(rest.clone());
-        if without == rest {
-            return bytes;
-        }
+        let Some(without) = self.redacted(&bytes[from..]) else { return bytes };
         let mut whole = bytes.slice(..from).to_vec();
         whole.extend_from_slice(&without);
         whole.into()
@@ -194,10 +195,7 @@ impl Endpoint {
 
     /// The same headers without those whose value holds the key.
     pub(crate) fn redact_headers(&self, headers: HeaderMap) -> HeaderMap {
-        let clean = |value: &HeaderValue| {
-            let bytes = Bytes::copy_from_slice(value.as_bytes());
-            self.redact(bytes.clone()) == bytes
-        };
+        let clean = |value: &HeaderValue| self.redacted(value.as_bytes()).is_none();
         headers
             .iter()
             .filter(|(_, value)| clean(value))
@@ -207,19 +205,13 @@ impl Endpoint {
 
     /// Whether an answer holds the key, of which a stream gave a piece with each event.
     pub(crate) fn is_in(&self, answer: &Answer) -> bool {
-        serde_json::to_vec(answer).is_ok_and(|bytes| {
-            let bytes = Bytes::from(bytes);
-            self.redact(bytes.clone()) != bytes
-        })
+        serde_json::to_vec(answer).is_ok_and(|bytes| self.redacted(&bytes).is_some())
     }
 
     /// An answer whose key a stream gave in pieces, for the record: no single event held it.
     pub(crate) fn redact_answer(&self, answer: Answer) -> Answer {
-        let Ok(bytes) = serde_json::to_vec(&answer).map(Bytes::from) else { return answer };
-        let without = self.redact(bytes.clone());
-        if without == bytes {
-            return answer;
-        }
+        let Ok(bytes) = serde_json::to_vec(&answer) else { return answer };
+        let Some(without) = self.redacted(&bytes) else { return answer };
         // An answer that cannot be read again without the key is kept without its words.
         serde_json::from_slice(&without).unwrap_or(Answer {
             content: String::new(),
@@ -230,7 +222,10 @@ impl Endpoint {
     }
 
     pub(crate) fn redact_text(&self, text: &str) -> String {
-        String::from_utf8_lossy(&self.redact(Bytes::copy_from_slice(text.as_bytes()))).into_owned()
+        match self.redacted(text.as_bytes()) {
+            Some(without) => String::from_utf8_lossy(&without).into_owned(),
+            None => text.to_owned(),
+        }
     }
 }
 

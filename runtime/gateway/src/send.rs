@@ -331,8 +331,7 @@ impl Stream {
     fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next();
         let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
-        let raw = line.endpoint.redact(event.raw.clone());
-        Some(if raw == event.raw { event } else { sse::event(raw) })
+        Some(line.endpoint.redacted(&event.raw).map_or(event, sse::event))
     }
 }
 

@@ -306,13 +306,14 @@ impl TrialGateway {
             Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
             Judgement::Unusable(fault) => Some(fault.what.clone()),
         };
+        let without_key = endpoint.redacted(&came.raw);
         let response = match came.spread {
-            true => Bytes::from_static(SPREAD),
-            false => endpoint.redact(Bytes::copy_from_slice(&came.raw)),
+            true => SPREAD,
+            false => without_key.as_deref().unwrap_or(&came.raw),
         };
         let body = match response.is_empty() {
             true => None,
-            false => Some(self.sink().body(&response).await?),
+            false => Some(self.sink().body(response).await?),
         };
         let event = Event::ModelAttempted {
             attempt: number,

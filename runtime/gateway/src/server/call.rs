@@ -38,8 +38,9 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) async fn run(mut self) {
-        let outgoing = match self.prepare() {
+    /// `asked`: its body.
+    pub(super) async fn run(mut self, asked: serde_json::Result<Value>) {
+        let outgoing = match self.prepare(asked) {
             Ok(outgoing) => outgoing,
             Err(refusal) => return self.refuse(&refusal).await,
         };
@@ -146,15 +147,15 @@ impl Call {
         Ok(())
     }
 
-    fn prepare(&mut self) -> Result<Outgoing, Refusal> {
+    fn prepare(&mut self, asked: serde_json::Result<Value>) -> Result<Outgoing, Refusal> {
         let shared = Arc::clone(&self.shared);
         let (model, endpoint) = {
             let line = shared.trial.line();
             (&line.model, &line.endpoint)
         };
-        let parsed: Value = serde_json::from_slice(&self.body)
-            .map_err(|error| Refusal::bad(format!("the body is not JSON: {error}")))?;
-        let Value::Object(mut asked) = parsed else {
+        let asked =
+            asked.map_err(|error| Refusal::bad(format!("the body is not JSON: {error}")))?;
+        let Value::Object(mut asked) = asked else {
             return Err(Refusal::bad("the body is not a JSON object"));
         };
         // Nothing here changes what was said, and it is nearly all of the body: it is set aside where the rest is

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use proctor_types::Api;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
     time::Instant,
 };
 
@@ -86,10 +89,13 @@ impl Connection {
 
     /// Sends a piece of a stream. A client that is gone misses it, and that is all.
     pub(super) async fn send(&mut self, piece: Bytes) {
-        if let Some(pieces) = self.pieces.as_ref().filter(|_| !piece.is_empty())
-            && pieces.send(piece).await.is_ok()
-            && self.first_byte.is_none()
-        {
+        let Some(pieces) = self.pieces.as_ref().filter(|_| !piece.is_empty()) else { return };
+        // Most often there is room, and nothing to wait for.
+        let sent = match pieces.try_send(piece) {
+            Err(TrySendError::Full(piece)) => pieces.send(piece).await.is_ok(),
+            tried => tried.is_ok(),
+        };
+        if sent && self.first_byte.is_none() {
             self.first_byte = Some(self.begun.elapsed().as_secs_f64());
         }
     }

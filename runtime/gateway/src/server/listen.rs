@@ -15,6 +15,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use proctor_types::{Api, Fault, RequestClass, Traffic};
+use serde_json::Value;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -271,9 +272,12 @@ async fn respond(
     let Some(on_its_way) = OnItsWay::new(&shared) else {
         return refuse(&Refusal::of(&AskError::Cancelled));
     };
-    let stream = match &named {
-        Some(named) => named.stream,
-        None => asks_for_stream(&body),
+    // What is no JSON is refused as a request of the trial, with its number and in the record.
+    let asked = serde_json::from_slice::<Value>(&body);
+    let stream = match (&named, &asked) {
+        (Some(named), _) => named.stream,
+        (None, Ok(asked)) => asked["stream"] == true,
+        (None, Err(_)) => false,
     };
     let (answer, answered) = oneshot::channel();
     let connection = Connection::new(api, stream, answer, shared.policy.patience());
@@ -295,27 +299,18 @@ async fn respond(
     };
     // A task of its own: where the client goes away, what was asked is still to be paid and kept.
     tokio::spawn(async move {
-        call.run().await;
+        call.run(asked).await;
         drop(on_its_way);
     });
     // An error ends the connection: the task panicked, which no answer can tell.
     answered.await.map_err(|_| AskError::Cancelled)
 }
 
-fn asks_for_stream(body: &[u8]) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Asked {
-        #[serde(default)]
-        stream: Option<bool>,
-    }
-    serde_json::from_slice::<Asked>(body).is_ok_and(|asked| asked.stream == Some(true))
-}
-
 fn refused(api: Api, refusal: &Refusal) -> Response<Payload> {
     json(refusal.status, &refusal.body(api))
 }
 
-fn json(status: StatusCode, body: &serde_json::Value) -> Response<Payload> {
+fn json(status: StatusCode, body: &Value) -> Response<Payload> {
     let mut response = Response::new(Payload::whole(body.to_string()));
     *response.status_mut() = status;
     let json = http::HeaderValue::from_static("application/json");

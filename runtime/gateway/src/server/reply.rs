@@ -56,32 +56,43 @@ impl Reply {
 
     /// Takes one event and returns what can be given at once.
     fn pass(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) -> Bytes {
-        let mut ready = BytesMut::new();
         let (mut says, mut stops) = (false, ended);
         for delta in deltas {
             stops |= matches!(delta, Delta::Stopped(_));
             says |= !matches!(delta, Delta::Stopped(_) | Delta::Usage(_));
         }
-        match &mut self.writer {
+        let ready = match &mut self.writer {
             Some(writer) => {
                 let mut out = String::new();
                 deltas.iter().for_each(|delta| writer.write(delta, &mut out));
-                ready.extend_from_slice(out.as_bytes());
+                out.into()
             }
-            None => {
-                // Some endpoints say with every piece that it is the last.
-                if says {
-                    ready.extend_from_slice(&self.held.split());
-                }
-                let hidden = self.hides_usage && !says && !stops && is_usage(event, deltas);
-                if !hidden {
-                    let held = stops || !self.held.is_empty();
-                    if held { &mut self.held } else { &mut ready }.extend_from_slice(&event.raw);
-                }
-            }
-        }
+            None => self.pass_as_it_is(event, deltas, (says, stops)),
+        };
         self.given.extend_from_slice(&ready);
-        ready.freeze()
+        ready
+    }
+
+    /// `says`: it is a piece of the answer. `stops`: nothing that matters follows it.
+    fn pass_as_it_is(
+        &mut self,
+        event: &sse::Event,
+        deltas: &[Delta],
+        (says, stops): (bool, bool),
+    ) -> Bytes {
+        // Some endpoints say with every piece that it is the last.
+        let before = if says { self.held.split().freeze() } else { Bytes::new() };
+        if self.hides_usage && !says && !stops && is_usage(event, deltas) {
+            return before;
+        }
+        if stops || !self.held.is_empty() {
+            self.held.extend_from_slice(&event.raw);
+            return before;
+        }
+        if before.is_empty() {
+            return event.raw.clone();
+        }
+        [before, event.raw.clone()].concat().into()
     }
 }
 
