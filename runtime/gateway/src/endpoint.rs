@@ -173,11 +173,13 @@ impl Endpoint {
 
     /// The same. `None`: the key is not there.
     pub(crate) fn redacted(&self, bytes: &[u8]) -> Option<Bytes> {
+        redacted(bytes, self.secret()?).map(Into::into)
+    }
+
+    /// The key, where it is one that is looked for.
+    fn secret(&self) -> Option<&[u8]> {
         let key = self.key.expose_secret().as_bytes();
-        if key.len() < SHORTEST_SECRET {
-            return None;
-        }
-        redacted(bytes, key).map(Into::into)
+        (key.len() >= SHORTEST_SECRET).then_some(key)
     }
 
     /// The same, where the first bytes are known to be without the key.
@@ -205,11 +207,15 @@ impl Endpoint {
 
     /// Whether an answer holds the key, of which a stream gave a piece with each event.
     pub(crate) fn is_in(&self, answer: &Answer) -> bool {
-        serde_json::to_vec(answer).is_ok_and(|bytes| self.redacted(&bytes).is_some())
+        self.secret().is_some()
+            && serde_json::to_vec(answer).is_ok_and(|bytes| self.redacted(&bytes).is_some())
     }
 
     /// An answer whose key a stream gave in pieces, for the record: no single event held it.
     pub(crate) fn redact_answer(&self, answer: Answer) -> Answer {
+        if self.secret().is_none() {
+            return answer;
+        }
         let Ok(bytes) = serde_json::to_vec(&answer) else { return answer };
         let Some(without) = self.redacted(&bytes) else { return answer };
         // An answer that cannot be read again without the key is kept without its words.

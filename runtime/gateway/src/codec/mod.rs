@@ -10,6 +10,7 @@
 //! format nothing is written: the reader only listens, for usage and for the end.
 
 pub(crate) mod chat;
+mod fields;
 mod format;
 #[cfg(test)]
 mod fuzz;

@@ -4,10 +4,9 @@
 //! and the spelling of numbers. What a provider caches by prefix, and what is said to pass
 //! untouched, must be the same bytes.
 
-use std::fmt;
+use serde_json::{Map, Value};
 
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::{Map, Value, value::RawValue};
+use super::fields::Fields;
 
 /// `bytes`, which parse to `old`, so changed that they parse to `new`. Only the values of top-level
 /// fields that differ are written anew; new fields are appended.
@@ -81,31 +80,13 @@ fn rewritten(
 fn spans(bytes: &[u8]) -> Option<Vec<(String, usize, usize)>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let base = text.as_ptr() as usize;
-    let found = serde_json::Deserializer::from_str(text).deserialize_map(Fields).ok()?;
-    let placed = found.into_iter().map(|(key, raw)| {
-        // The raw value is borrowed from `text`, so its address tells its place.
-        let start = raw.get().as_ptr() as usize - base;
-        (key, start, start + raw.get().len())
+    let placed = Fields::of(text).ok()?;
+    let placed = placed.iter().map(|(key, value)| {
+        // The value is borrowed from `text`, so its address tells its place.
+        let start = value.as_ptr() as usize - base;
+        (key.to_owned(), start, start + value.len())
     });
     Some(placed.collect())
-}
-
-struct Fields;
-
-impl<'de> Visitor<'de> for Fields {
-    type Value = Vec<(String, &'de RawValue)>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = Vec::new();
-        while let Some(key) = map.next_key::<String>()? {
-            fields.push((key, map.next_value()?));
-        }
-        Ok(fields)
-    }
 }
 
 #[cfg(test)]

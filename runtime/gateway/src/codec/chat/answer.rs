@@ -75,7 +75,10 @@ fn calls(calls: Option<&Value>) -> Result<&[Value], String> {
 /// The endpoint's own count, where it gave input and output. A usage of nothing at all is one that was
 /// not given.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
-    let usage = body.get("usage")?;
+    read_usage(&body["usage"])
+}
+
+pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     let input = tokens(&usage["prompt_tokens"])?;
     let mut output = tokens(&usage["completion_tokens"])?;
     let details = &usage["prompt_tokens_details"];

@@ -1,9 +1,11 @@
 use proctor_types::Usage;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::answer;
 use crate::codec::{
     Reader, Writer,
+    fields::Fields,
     neutral::{Delta, Stop},
     sse,
 };
@@ -25,23 +27,31 @@ impl Reader for ChatReader {
             self.done = true;
             return Ok(Vec::new());
         }
-        let chunk: Value = serde_json::from_str(&event.data)
-            .map_err(|error| format!("a chunk is not JSON: {error}"))?;
-        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+        let wrong = |error: serde_json::Error| format!("a chunk is not JSON: {error}");
+        let chunk = match Fields::of(&event.data) {
+            Ok(chunk) => chunk,
+            // JSON that is no object says nothing.
+            Err(error) => serde_json::from_str::<IgnoredAny>(&event.data)
+                .map(|_| Fields::default())
+                .map_err(|_| wrong(error))?,
+        };
+        let read = |name: &str| chunk.value(name).map_err(wrong);
+        let error = read("error")?;
+        if !error.is_null() {
             return Err(format!("an error within the stream: {error}"));
         }
         let mut deltas = Vec::new();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         if !self.started {
             self.started = true;
-            deltas.push(Delta::Started { id: text(&chunk["id"]), model: text(&chunk["model"]) });
+            let text = |value: Value| value.as_str().unwrap_or_default().to_owned();
+            deltas.push(Delta::Started { id: text(read("id")?), model: text(read("model")?) });
         }
-        let choice = &chunk["choices"][0];
+        let choice = &read("choices")?[0];
         self.delta(&choice["delta"], &mut deltas)?;
         if let Some(reason) = choice["finish_reason"].as_str() {
             deltas.push(Delta::Stopped(answer::read_stop(reason)));
         }
-        deltas.extend(answer::usage(&chunk).map(Delta::Usage));
+        deltas.extend(answer::read_usage(&read("usage")?).map(Delta::Usage));
         Ok(deltas)
     }
 
