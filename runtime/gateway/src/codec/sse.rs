@@ -78,12 +78,12 @@ pub(crate) fn event(raw: Bytes) -> Event {
 
 /// Writes one event, with its name where the format has names.
 pub(crate) fn write(out: &mut String, name: Option<&str>, data: &serde_json::Value) {
-    use std::fmt::Write;
     if let Some(name) = name {
-        // Writing to a string does not fail.
-        let _ = writeln!(out, "event: {name}");
+        out.extend(["event: ", name, "\n"]);
     }
-    let _ = write!(out, "data: {data}\n\n");
+    // Not by `Display`, which takes twice as long. A value that was made here can be written.
+    let data = serde_json::to_string(data).unwrap_or_default();
+    out.extend(["data: ", &data, "\n\n"]);
 }
 
 #[cfg(test)]
