@@ -1,11 +1,11 @@
 //! What grading costs over the tests alone: `cargo bench -p proctor --bench grading`.
 //!
 //! For each recipe, in turn (A B A B): plain pytest on the task's tests in a sandbox of its environment,
-//! and the whole grading of gold, from opening the sandbox to closing it. Then, on Docker, one row of
-//! SWE-bench by Proctor and by `run_instance` of `swebench` 5.0.2, in turn. Nothing here asserts a
-//! time. The first run builds the recipes' environments, which takes minutes and needs PyPI;
-//! `PROCTOR_BENCH_RECIPES` narrows the glob (`none` leaves them out), `PROCTOR_BENCH_SWEBENCH` names a
-//! Python that has the package.
+//! and the whole grading of gold, from opening the sandbox to closing it, with all defences and without one.
+//! Then, on Docker, one row of SWE-bench by Proctor and by `run_instance` of `swebench` 5.0.2, in turn.
+//! Nothing here asserts a time. The first run builds the recipes' environments, which takes minutes and needs
+//! PyPI; `PROCTOR_BENCH_RECIPES` narrows the glob (`none` leaves them out), `PROCTOR_BENCH_WITHOUT` names the
+//! defence that is left out (`canaries`), `PROCTOR_BENCH_SWEBENCH` a Python that has the package.
 
 #![expect(
     clippy::expect_used,
@@ -44,16 +44,22 @@ async fn against_pytest() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let given = std::env::var("PROCTOR_BENCH_RECIPES");
     let recipes = given.unwrap_or_else(|_| "configs/recipes/*.toml".into());
+    let defence = std::env::var("PROCTOR_BENCH_WITHOUT").unwrap_or_else(|_| "canaries".into());
     let cache = cache();
     let native = proctor_native::Native::new(cache.join("native")).expect("a native back end");
     let faults = proctor_core::FaultPolicy::shipped().expect("a sound policy");
     let environments = Environments::new(Sources::new(cache.join("sources")));
     let loaded = proctor_datasets::load(&[recipes], &root).expect("recipes");
     println!(
-        "{:<28} {:>7} {:>12} {:>12} {:>8}",
-        "milliseconds, medians", "tests", "pytest", "grading", "ratio"
+        "{:<28} {:>7} {:>12} {:>12} {:>8} {:>18}",
+        "milliseconds, medians",
+        "tests",
+        "pytest",
+        "grading",
+        "ratio",
+        format!("without {defence}")
     );
-    let (mut plain_all, mut graded_all) = (0.0, 0.0);
+    let (mut plain_all, mut graded_all, mut bare_all) = (0.0, 0.0, 0.0);
     for located in &loaded.recipes {
         let tasks = cache.join("tasks");
         let tell = |what: &str| eprintln!("{}: {what}", located.recipe.id);
@@ -74,28 +80,36 @@ async fn against_pytest() {
         let mut options = GradeOptions::default();
         let (_, first) = grading(&native, &environment, &task, &gold, &options).await;
         options.expected = expected_of_gold(&first).expect("a policy");
-        let (mut plain, mut graded) = (Vec::new(), Vec::new());
+        // What the defence that runs tests of its own takes.
+        let mut without = options.clone();
+        without.defences = without.defences.without(&defence);
+        let (mut plain, mut graded, mut bare) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             plain.push(pytest(&native, &environment, &task).await);
-            let (took, one) = grading(&native, &environment, &task, &gold, &options).await;
-            assert!(one.verdict.resolved, "{}: {:?}", task.id, one.verdict.evidence);
-            graded.push(took);
+            for (options, all) in [(&options, &mut graded), (&without, &mut bare)] {
+                let (took, one) = grading(&native, &environment, &task, &gold, options).await;
+                assert!(one.verdict.resolved, "{}: {:?}", task.id, one.verdict.evidence);
+                all.push(took);
+            }
         }
-        let (plain, graded) = (median(plain), median(graded));
+        let (plain, graded, bare) = (median(plain), median(graded), median(bare));
         plain_all += plain;
         graded_all += graded;
+        bare_all += bare;
         let tests = task.fail_to_pass.len() + task.pass_to_pass.len();
         println!(
-            "{:<28} {tests:>7} {plain:>12.0} {graded:>12.0} {:>7.2}x",
+            "{:<28} {tests:>7} {plain:>12.0} {graded:>12.0} {:>7.2}x {:>17.2}x",
             task.id.as_str(),
-            graded / plain
+            graded / plain,
+            bare / plain
         );
     }
     println!(
-        "{:<28} {:>7} {plain_all:>12.0} {graded_all:>12.0} {:>7.2}x",
+        "{:<28} {:>7} {plain_all:>12.0} {graded_all:>12.0} {:>7.2}x {:>17.2}x",
         "all",
         "",
-        graded_all / plain_all
+        graded_all / plain_all,
+        bare_all / plain_all
     );
 }
 
