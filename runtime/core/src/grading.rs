@@ -143,7 +143,8 @@ impl GradingSandbox<'_> {
         options: &GradeOptions,
     ) -> Result<Graded, Fault> {
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
-        let options = GradeOptions { hidden, ..options.clone() };
+        let prepared = prepared_environment(self.backend, self.environment, self.findings);
+        let options = GradeOptions { hidden, prepared: Some(prepared), ..options.clone() };
         let (graded, counts) = {
             let graded = Box::pin(proctor_grade::grade(sandbox.handle(), task, patch, &options));
             self.looked_at(sandbox.as_ref(), graded).await

@@ -30,7 +30,7 @@ use crate::{
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
     pristine::{Content, Laid, Pristine, at, paths_of},
-    probe::Probe,
+    probe::{Look, Probe},
     records::Records,
     restore::{remove, restore},
     session::{Submitted, TestSession},
@@ -53,6 +53,9 @@ pub struct GradeOptions {
     pub hidden: Hidden,
     /// What gold's own run shows, by kind and text: no evidence against another patch.
     pub expected: Expected,
+    /// Names all that the sandbox holds so far, and how it was made ready: what one grading learns of its
+    /// interpreter holds for the next. Without it each grading looks anew.
+    pub prepared: Option<String>,
 }
 
 /// What a grading gives.
@@ -119,7 +122,11 @@ impl<'a> Grading<'a> {
         let launch = Launch::read(handle, &task.test_command, &env).await?;
         let user = task.user.as_deref();
         let lent = LentModules::of(&options.hidden);
-        let probe = Probe::take(handle, &launch, &task.workdir, &env, user, &lent).await?;
+        let look = Look { launch: &launch, workdir: &task.workdir, env: &env, user, lent: &lent };
+        let probe = match &options.prepared {
+            Some(prepared) => Probe::known(handle, prepared, &look).await?,
+            None => Probe::take(handle, &look).await?,
+        };
         let of = |patch: &Option<String>, what: &str| {
             let patch = patch.as_deref().unwrap_or_default();
             if patch.trim().is_empty() {

@@ -1,10 +1,14 @@
 //! Looks at the interpreter while nothing in the sandbox is the model's yet.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use proctor_packed::packed;
 use proctor_sandbox_api::{Command, SandboxHandle, ending_of, wire::RawPath};
-use proctor_types::{Cause, Fault, Layer, PackedText};
+use proctor_types::{Cause, Fault, Layer, PackedText, sha256_hex};
 use serde::Deserialize;
 
 use crate::{
@@ -55,15 +59,60 @@ pub(crate) struct Probe {
     pub standard_library: Vec<String>,
 }
 
+/// The start of an interpreter that is looked at: as the tests will be started.
+#[derive(Clone, Copy)]
+pub(crate) struct Look<'a> {
+    pub launch: &'a Launch,
+    pub workdir: &'a str,
+    pub env: &'a BTreeMap<String, String>,
+    pub user: Option<&'a str>,
+    pub lent: &'a LentModules,
+}
+
+impl Look<'_> {
+    /// Names all that decides what is seen in `prepared`.
+    fn key(&self, prepared: &str) -> Result<String, Fault> {
+        let told =
+            (prepared, &self.launch.interpreter, self.workdir, self.env, self.user, self.lent);
+        let text = serde_json::to_vec(&told)
+            .map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
+        Ok(sha256_hex(&text))
+    }
+}
+
+/// So many interpreters are remembered.
+const MOST_KNOWN: usize = 1024;
+
+/// What was seen of interpreters. In memory alone: a process grades a task several times, one after another, and the next
+/// process may find another grader.
+static KNOWN: Mutex<BTreeMap<String, Probe>> = Mutex::new(BTreeMap::new());
+
 impl Probe {
-    pub(crate) async fn take(
+    /// What an earlier grading saw in such a sandbox before its patch was laid, else what is seen now. A look takes as
+    /// long as pytest takes to load.
+    pub(crate) async fn known(
         handle: &SandboxHandle,
-        launch: &Launch,
-        workdir: &str,
-        env: &BTreeMap<String, String>,
-        user: Option<&str>,
-        lent: &LentModules,
+        prepared: &str,
+        look: &Look<'_>,
     ) -> Result<Self, Fault> {
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = look.key(prepared)?;
+        let before = known().get(&key).cloned();
+        if let Some(probe) = before {
+            return Ok(probe);
+        }
+        // A fault is not remembered: it may be the sandbox's.
+        let probe = Self::take(handle, look).await?;
+        let mut known = known();
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(key, probe.clone());
+        Ok(probe)
+    }
+
+    pub(crate) async fn take(handle: &SandboxHandle, look: &Look<'_>) -> Result<Self, Fault> {
+        let Look { launch, workdir, env, user, lent } = *look;
         let (text, stdin) = with_lent(&PROBE, lent)?;
         let env = Policy::get()?.environment.of(env);
         // As the tests will be started, not isolated: it must see what they will search.
@@ -149,4 +198,39 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], Fault> {
                 .map_err(|error| Fault::new(Layer::Grade, format!("no random bytes: {error}")))?;
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::Look;
+    use crate::{hidden::LentModules, launch::Launch};
+
+    #[test]
+    fn another_start_in_another_sandbox_is_another_look() {
+        let launch = |python: &str| Launch {
+            interpreter: vec![python.to_owned()],
+            cwd_on_path: true,
+            arguments: Vec::new(),
+        };
+        let (python, other) = (launch("python"), launch("python3"));
+        let (none, some) =
+            (BTreeMap::new(), BTreeMap::from([("PYTHONPATH".to_owned(), "/x".to_owned())]));
+        let lent = LentModules::default();
+        let look =
+            Look { launch: &python, workdir: "/testbed", env: &none, user: None, lent: &lent };
+        let keys = [
+            look.key("a"),
+            look.key("b"),
+            Look { launch: &other, ..look }.key("a"),
+            Look { workdir: "/src", ..look }.key("a"),
+            Look { env: &some, ..look }.key("a"),
+            Look { user: Some("tester"), ..look }.key("a"),
+        ];
+        let keys: std::collections::BTreeSet<_> =
+            keys.into_iter().map(|key| key.expect("a key")).collect();
+        assert_eq!(keys.len(), 6);
+        assert!(keys.contains(&look.key("a").expect("a key")), "the same look is found again");
+    }
 }

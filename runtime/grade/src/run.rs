@@ -13,7 +13,7 @@ use crate::{
     examine::{self, Trust},
     hidden::LentModules,
     launch::Launch,
-    probe::Probe,
+    probe::{Look, Probe},
     session::TestSession,
 };
 
@@ -35,7 +35,8 @@ pub async fn run_tests(
     let launch = Launch::read(handle, &plan.command, &plan.env).await?;
     let user = plan.user.as_deref();
     let lent = LentModules::of(hidden);
-    let probe = Probe::take(handle, &launch, &plan.workdir, &plan.env, user, &lent).await?;
+    let look = Look { launch: &launch, workdir: &plan.workdir, env: &plan.env, user, lent: &lent };
+    let probe = Probe::take(handle, &look).await?;
     let session = TestSession {
         plan,
         launch: &launch,
