@@ -80,7 +80,7 @@ async fn against_pytest() {
         let mut options = GradeOptions::default();
         let (_, first) = grading(&native, &environment, &task, &gold, &options).await;
         options.expected = expected_of_gold(&first).expect("a policy");
-        // What the defence that runs tests of its own takes.
+        // For what that defence takes.
         let mut without = options.clone();
         without.defences = without.defences.without(&defence);
         let (mut plain, mut graded, mut bare) = (Vec::new(), Vec::new(), Vec::new());

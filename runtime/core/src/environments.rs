@@ -3,10 +3,10 @@
 use std::{path::Path, time::Instant};
 
 use proctor_sandbox_api::{Backend, LayerSpec, Prepared};
-use proctor_setup::Sources;
+use proctor_setup::{Memo, Sources};
 use proctor_types::{Fault, Task};
 
-use crate::{FaultPolicy, memo::Memo};
+use crate::FaultPolicy;
 
 /// Prepared environments by back end and task.
 ///

@@ -6,13 +6,14 @@ use std::{fs, path::PathBuf};
 use proctor_grade::{
     Expected, Frozen, GRADER, GradeOptions, Graded, expected_of_gold, given_by_gold, needs_freezing,
 };
+use proctor_setup::Memo;
 use proctor_types::{Fault, Task, canonical, sha256_hex};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::{
-    GradingSandbox, drive::gold_of, grading::prepared_environment, memo::Memo,
-    recorder::record_fault, wide::widened,
+    GradingSandbox, drive::gold_of, grading::prepared_environment, recorder::record_fault,
+    wide::widened,
 };
 
 /// Known by task, environment, back end, limits and grader.

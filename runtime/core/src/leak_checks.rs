@@ -4,10 +4,10 @@ use std::{path::PathBuf, sync::Arc};
 
 use proctor_grade::{GRADER, find_leaks};
 use proctor_sandbox_api::{Backend, Prepared};
-use proctor_setup::LayerFindings;
+use proctor_setup::{LayerFindings, Memo};
 use proctor_types::{Fault, SandboxSpec, Task};
 
-use crate::{FaultPolicy, memo::Memo};
+use crate::FaultPolicy;
 
 /// Leak checks by back end and by what they were taken of, kept on disk from run to run.
 pub struct LeakChecks {

@@ -19,7 +19,6 @@ mod impossible;
 mod interrupted;
 mod leak_checks;
 mod material;
-mod memo;
 mod moment;
 mod network;
 mod noise;

@@ -260,8 +260,8 @@ impl<'a> Silence<'a> {
         tokio::pin!(work);
         loop {
             let next = due(begun, limit, so_far);
-            // One that comes too early is set anew then.
-            if self.timer.deadline() > next {
+            // One that was set for an earlier piece comes too early, and is set anew then.
+            if self.timer.is_elapsed() || self.timer.deadline() > next {
                 self.timer.as_mut().reset(next);
             }
             tokio::select! {
@@ -278,7 +278,6 @@ impl<'a> Silence<'a> {
                 self.trial.sink().waiting(Waiting::Silent { model, so_far });
                 so_far = so_far.saturating_mul(2);
             }
-            self.timer.as_mut().reset(due(begun, limit, so_far));
         }
     }
 }

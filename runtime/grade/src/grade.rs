@@ -30,7 +30,7 @@ use crate::{
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
     pristine::{Content, Laid, Pristine, at, paths_of},
-    probe::{Look, Probe},
+    probe::{Interpreters, Look, Probe},
     records::Records,
     restore::{remove, restore},
     session::{Submitted, TestSession},
@@ -53,9 +53,10 @@ pub struct GradeOptions {
     pub hidden: Hidden,
     /// What gold's own run shows, by kind and text: no evidence against another patch.
     pub expected: Expected,
-    /// Names all that the sandbox holds so far, and how it was made ready: what one grading learns of its
-    /// interpreter holds for the next. Without it each grading looks anew.
+    /// Names all that the sandbox holds so far, and how it was made ready: what is known of its interpreter holds.
+    /// Without it each grading looks anew.
     pub prepared: Option<String>,
+    pub interpreters: Interpreters,
 }
 
 /// What a grading gives.
@@ -124,7 +125,7 @@ impl<'a> Grading<'a> {
         let lent = LentModules::of(&options.hidden);
         let look = Look { launch: &launch, workdir: &task.workdir, env: &env, user, lent: &lent };
         let probe = match &options.prepared {
-            Some(prepared) => Probe::known(handle, prepared, &look).await?,
+            Some(prepared) => options.interpreters.probe(handle, prepared, &look).await?,
             None => Probe::take(handle, &look).await?,
         };
         let of = |patch: &Option<String>, what: &str| {

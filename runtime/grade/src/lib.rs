@@ -48,4 +48,5 @@ pub use gradable::check_gradable;
 pub use grade::{GradeOptions, Graded, grade, mistakes};
 pub use plan::{TestPlan, TestRun};
 pub use policy::test_names;
+pub use probe::Interpreters;
 pub use run::run_tests;

@@ -1,13 +1,10 @@
 //! Looks at the interpreter while nothing in the sandbox is the model's yet.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use proctor_packed::packed;
 use proctor_sandbox_api::{Command, SandboxHandle, ending_of, wire::RawPath};
+use proctor_setup::Memo;
 use proctor_types::{Cause, Fault, Layer, PackedText, sha256_hex};
 use serde::Deserialize;
 
@@ -80,37 +77,25 @@ impl Look<'_> {
     }
 }
 
-/// So many interpreters are remembered.
-const MOST_KNOWN: usize = 1024;
+/// What gradings saw of interpreters: clones share it. A task's takes some 30 KB.
+#[derive(Debug, Clone, Default)]
+pub struct Interpreters(Arc<Memo<String, Probe>>);
 
-/// What was seen of interpreters. In memory alone: a process grades a task several times, one after another, and the next
-/// process may find another grader.
-static KNOWN: Mutex<BTreeMap<String, Probe>> = Mutex::new(BTreeMap::new());
-
-impl Probe {
-    /// What an earlier grading saw in such a sandbox before its patch was laid, else what is seen now. A look takes as
-    /// long as pytest takes to load.
-    pub(crate) async fn known(
+impl Interpreters {
+    /// What an earlier grading saw in a sandbox that was `prepared` alike, before its patch was laid; else what is seen
+    /// now. A look takes as long as pytest takes to load.
+    pub(crate) async fn probe(
+        &self,
         handle: &SandboxHandle,
         prepared: &str,
         look: &Look<'_>,
-    ) -> Result<Self, Fault> {
-        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = look.key(prepared)?;
-        let before = known().get(&key).cloned();
-        if let Some(probe) = before {
-            return Ok(probe);
-        }
-        // A fault is not remembered: it may be the sandbox's.
-        let probe = Self::take(handle, look).await?;
-        let mut known = known();
-        if known.len() >= MOST_KNOWN {
-            known.clear();
-        }
-        known.insert(key, probe.clone());
-        Ok(probe)
+    ) -> Result<Probe, Fault> {
+        // No fault is kept: it may be the sandbox's.
+        self.0.get(look.key(prepared)?, |_| true, async || Probe::take(handle, look).await).await
     }
+}
 
+impl Probe {
     pub(crate) async fn take(handle: &SandboxHandle, look: &Look<'_>) -> Result<Self, Fault> {
         let Look { launch, workdir, env, user, lent } = *look;
         let (text, stdin) = with_lent(&PROBE, lent)?;

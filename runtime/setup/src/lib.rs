@@ -4,6 +4,7 @@ mod apply;
 mod environment;
 mod from_scratch;
 mod leak_check;
+mod memo;
 mod named;
 mod preparation;
 mod source;
@@ -15,6 +16,7 @@ pub use leak_check::{
     BundleCopy, LayerFindings, Leak, LeakKind, LeakReport, ToolFiles, Unseen, WorkdirFindings,
     bundle_copies,
 };
+pub use memo::Memo;
 pub use named::check_named;
 pub use preparation::{Hidden, Kept, Lent, Preparation, Purpose, Ready};
 pub use source::Sources;

@@ -184,13 +184,11 @@ async fn complete(
     let authorization = authorization.map(ToOwned::to_owned);
     let path = uri.path().to_owned();
     let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let bytes = body.clone();
     let note = |answered: String| {
-        let (body, path) = (asked.clone(), path.clone());
         shared.lock().seen.push(Seen {
-            body,
-            bytes: bytes.clone(),
-            path,
+            body: asked.clone(),
+            bytes: body.clone(),
+            path: path.clone(),
             authorization: authorization.clone(),
             answered,
         });

@@ -1,7 +1,6 @@
 //! The fields of a JSON object as they stand in its text, each read only where it is asked for.
 //!
-//! A stream says the same id, model and time with every piece. To read all of that into values took most of the time
-//! that a piece costs.
+//! A stream says the same id, model and time with every piece: to read all of that into values is work for nothing.
 
 use std::{borrow::Cow, fmt};
 

@@ -81,7 +81,7 @@ pub(crate) fn write(out: &mut String, name: Option<&str>, data: &serde_json::Val
     if let Some(name) = name {
         out.extend(["event: ", name, "\n"]);
     }
-    // Not by `Display`, which takes twice as long. A value that was made here can be written.
+    // Not by `Display`, which writes each mark through a formatter. A value can always be written.
     let data = serde_json::to_string(data).unwrap_or_default();
     out.extend(["data: ", &data, "\n\n"]);
 }

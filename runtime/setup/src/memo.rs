@@ -12,7 +12,7 @@ type Cell<V> = Arc<Mutex<Option<Result<V, Fault>>>>;
 /// A fault is kept where every other asker would only meet it again; one that may pass is not, so that
 /// the next caller tries again.
 #[derive(Debug)]
-pub(crate) struct Memo<K, V>(Mutex<BTreeMap<K, Cell<V>>>);
+pub struct Memo<K, V>(Mutex<BTreeMap<K, Cell<V>>>);
 
 impl<K: Ord, V> Default for Memo<K, V> {
     fn default() -> Self {
@@ -21,7 +21,8 @@ impl<K: Ord, V> Default for Memo<K, V> {
 }
 
 impl<K: Ord, V: Clone> Memo<K, V> {
-    pub(crate) async fn get(
+    /// The value of `key`, by `work` where it is not there yet. `may_pass`: a fault that the next caller need not meet.
+    pub async fn get(
         &self,
         key: K,
         may_pass: impl Fn(&Fault) -> bool,
@@ -40,18 +41,19 @@ impl<K: Ord, V: Clone> Memo<K, V> {
     }
 
     /// What is there, or will be when the work under way is done.
-    pub(crate) async fn known(&self, key: &K) -> Option<V> {
+    pub async fn known(&self, key: &K) -> Option<V> {
         let cell = self.0.lock().await.get(key).cloned()?;
         let kept = cell.lock().await;
         kept.as_ref().and_then(|kept| kept.as_ref().ok()).cloned()
     }
 
-    pub(crate) async fn has(&self, key: &K) -> bool {
+    /// Whether the value of a key is there.
+    pub async fn has(&self, key: &K) -> bool {
         self.known(key).await.is_some()
     }
 
     /// Forgets the value of a key, because what it names was removed.
-    pub(crate) async fn forget(&self, key: &K) {
+    pub async fn forget(&self, key: &K) {
         self.0.lock().await.remove(key);
     }
 }
