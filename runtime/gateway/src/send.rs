@@ -39,6 +39,10 @@ const BODY_LIMIT: usize = 64 << 20;
 /// instead of used again.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
+/// How long an endpoint may be silent after it said why the answer ended. Some never say that the stream did, nor close
+/// the connection.
+const AFTER_THE_ANSWER: Duration = Duration::from_secs(20);
+
 /// What one attempt brought.
 #[derive(Debug, Default)]
 pub(crate) struct Came {
@@ -172,13 +176,19 @@ impl TrialGateway {
         }
         let idle = seconds(line.policy.idle_seconds);
         loop {
-            let next = client.wait_for(silence.over(Some(idle), async {
+            let is_said = stream.is_some() && came.whole.stop.is_some();
+            let limit = if is_said { idle.min(AFTER_THE_ANSWER) } else { idle };
+            let next = client.wait_for(silence.over(Some(limit), async {
                 tokio::select! {
                     chunk = response.chunk() => chunk.map_err(|error| Ended::Broken(Broken::of(error))),
                     cut = &mut cut => Err(Ended::Cut(cut)),
                 }
             }));
-            let chunk = next.await?;
+            let chunk = match next.await {
+                // The answer is here, and was paid for: how its stream ends takes nothing away.
+                Err(Ended::Broken(_)) if is_said => None,
+                next => next?,
+            };
             let last = chunk.is_none();
             let mut speaks = false;
             if let Some(chunk) = chunk {

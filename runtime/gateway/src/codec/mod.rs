@@ -38,6 +38,12 @@ fn tokens(value: &serde_json::Value) -> Option<u64> {
     value.as_u64().filter(|count| *count <= MOST)
 }
 
+/// An id for a translated answer. The endpoint's own would do where there is one: some give none or always the same,
+/// and a client that knows its answers by id then takes a new one for the last.
+fn fresh_answer(prefix: &str) -> String {
+    format!("{prefix}{:016x}", fastrand::u64(..))
+}
+
 /// An id for a call that came without one. Clients put results to calls by it.
 fn fresh_call() -> String {
     format!("call_{:016x}", fastrand::u64(..))

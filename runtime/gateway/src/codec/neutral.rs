@@ -108,7 +108,6 @@ pub enum Shape {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
     Started {
-        id: String,
         model: String,
     },
     Text(String),
@@ -163,7 +162,6 @@ pub enum Item {
 /// An answer, collected piece by piece.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Whole {
-    pub id: String,
     pub model: String,
     pub items: Vec<Item>,
     /// The vendor's own fields, to be sent back as they came.
@@ -184,7 +182,7 @@ impl Whole {
 
     pub(crate) fn push(&mut self, delta: Delta) {
         match delta {
-            Delta::Started { id, model } => (self.id, self.model) = (id, model),
+            Delta::Started { model } => self.model = model,
             Delta::Text(text) => match self.items.last_mut() {
                 Some(Item::Text(before)) => before.push_str(&text),
                 _ if text.is_empty() => {}

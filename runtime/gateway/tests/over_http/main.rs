@@ -4,6 +4,7 @@ mod answers;
 mod budgets;
 mod clients;
 mod common;
+mod ends;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;
 mod parallel;

@@ -14,10 +14,11 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
         return Err(format!("an error within status 200: {error}"));
     }
     let choice = body["choices"].get(0).ok_or("no choices")?;
+    broken_off(choice)?;
     let message = choice["message"].as_object().ok_or("choices[0].message is not an object")?;
     let owned = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let full = |name: &str| message.get(name)?.as_str().filter(|text| !text.is_empty());
-    let mut deltas = vec![Delta::Started { id: owned(&body["id"]), model: owned(&body["model"]) }];
+    let mut deltas = vec![Delta::Started { model: owned(&body["model"]) }];
     let thought = full("reasoning_content").or_else(|| full("reasoning"));
     deltas.extend(thought.map(|text| Delta::Reasoning(text.to_owned())));
     let content = text(message.get("content"))?;
@@ -47,7 +48,8 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
         deltas.push(Delta::Call { index, id, name });
         deltas.push(Delta::Arguments { index, text });
     }
-    deltas.push(Delta::Stopped(read_stop(choice["finish_reason"].as_str().unwrap_or("stop"))));
+    let reason = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty());
+    deltas.push(Delta::Stopped(read_stop(reason.unwrap_or("stop"))));
     deltas.extend(usage(body).map(Delta::Usage));
     Ok(deltas)
 }
@@ -100,6 +102,22 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     }
     let told = Usage::told((input, output), (first(&read), first(&written)), reasoning);
     (!told.is_nothing()).then_some(told)
+}
+
+/// Reasons by which an endpoint says that it did not finish the answer, and not that the model did: of OpenRouter and
+/// Mistral, of vLLM and SGLang, of DeepSeek.
+const BROKEN_OFF: [&str; 3] = ["error", "abort", "insufficient_system_resource"];
+
+/// An answer that its endpoint could not finish is no answer of the model, whatever came of it before.
+pub(super) fn broken_off(choice: &Value) -> Result<(), String> {
+    let error = &choice["error"];
+    if !error.is_null() {
+        return Err(format!("an error within the answer: {error}"));
+    }
+    match choice["finish_reason"].as_str().filter(|reason| BROKEN_OFF.contains(reason)) {
+        Some(reason) => Err(format!("the endpoint broke the answer off: finish_reason {reason:?}")),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn read_stop(reason: &str) -> Stop {
@@ -162,7 +180,7 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
         "finish_reason": finish_reason(&whole.ending()),
     });
     json!({
-        "id": whole.id,
+        "id": super::super::fresh_answer("chatcmpl-"),
         "object": "chat.completion",
         "created": super::super::now(),
         "model": whole.model,
@@ -244,6 +262,11 @@ mod tests {
             (json!({"choices": []}), "no choices"),
             (json!({"error": {"message": "upstream"}}), "upstream"),
             (json!({"choices": [{"text": "old"}]}), "message"),
+            (
+                json!({"choices": [{"message": {"content": "a"}, "finish_reason": "abort"}]}),
+                "abort",
+            ),
+            (json!({"choices": [{"message": {"content": "a"}, "error": {"code": 502}}]}), "502"),
             (message(json!({"content": 3})), "content"),
             (message(json!({"tool_calls": [{"function": {}}]})), "names no function"),
             (json!([]), "no choices"),

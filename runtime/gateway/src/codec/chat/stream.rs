@@ -14,8 +14,8 @@ use crate::codec::{
 pub(crate) struct ChatReader {
     started: bool,
     done: bool,
-    /// The endpoint's index of each call: some count from 1, some send none.
-    calls: Vec<u64>,
+    /// The endpoint's index and id of each call: some count from 1, some send none, and some the same for all.
+    calls: Vec<(u64, String)>,
 }
 
 impl Reader for ChatReader {
@@ -44,11 +44,13 @@ impl Reader for ChatReader {
         if !self.started {
             self.started = true;
             let text = |value: Value| value.as_str().unwrap_or_default().to_owned();
-            deltas.push(Delta::Started { id: text(read("id")?), model: text(read("model")?) });
+            deltas.push(Delta::Started { model: text(read("model")?) });
         }
         let choice = &read("choices")?[0];
+        answer::broken_off(choice)?;
         self.delta(&choice["delta"], &mut deltas)?;
-        if let Some(reason) = choice["finish_reason"].as_str() {
+        // Some send an empty one with every chunk.
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             deltas.push(Delta::Stopped(answer::read_stop(reason)));
         }
         deltas.extend(answer::read_usage(&read("usage")?).map(Delta::Usage));
@@ -87,14 +89,17 @@ impl ChatReader {
         for (place, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
             let key = call["index"].as_u64().unwrap_or(place as u64);
             let name = call["function"]["name"].as_str().filter(full);
-            let known = self.calls.iter().rposition(|one| *one == key);
+            let id = call["id"].as_str().filter(full);
+            let known = self.calls.iter().rposition(|(one, _)| *one == key);
+            // A name with an id of its own begins a call, even at the place of another.
+            let known =
+                known.filter(|at| name.is_none() || id.is_none_or(|id| self.calls[*at].1 == id));
             let index = match (known, name) {
                 (Some(index), _) => index,
                 (None, Some(name)) => {
                     let index = self.calls.len();
-                    self.calls.push(key);
-                    let id = call["id"].as_str().filter(full).map(ToOwned::to_owned);
-                    let id = id.unwrap_or_else(super::super::fresh_call);
+                    let id = id.map_or_else(super::super::fresh_call, ToOwned::to_owned);
+                    self.calls.push((key, id.clone()));
                     deltas.push(Delta::Call { index, id, name: name.to_owned() });
                     index
                 }
@@ -156,8 +161,8 @@ impl ChatWriter {
 impl Writer for ChatWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
-            Delta::Started { id, model } => {
-                (self.id, self.model) = (id.clone(), model.clone());
+            Delta::Started { model } => {
+                (self.id, self.model) = (super::super::fresh_answer("chatcmpl-"), model.clone());
                 self.delta(out, json!({"role": "assistant", "content": ""}));
             }
             Delta::Text(text) => self.delta(out, json!({"content": text})),
@@ -194,5 +199,53 @@ impl Writer for ChatWriter {
             self.chunk(out, json!([]), Some(answer::write_usage(usage)));
         }
         out.push_str("data: [DONE]\n\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::ToolCall;
+    use serde_json::{Value, json};
+
+    use super::ChatReader;
+    use crate::codec::{Reader as _, neutral::Whole, sse};
+
+    /// What a stream of pieces of calls says.
+    fn calls(chunks: &[Value]) -> Vec<ToolCall> {
+        let mut reader = ChatReader::default();
+        let mut whole = Whole::default();
+        for calls in chunks {
+            let chunk = json!({"choices": [{"delta": {"tool_calls": calls}}]});
+            let event = sse::event(format!("data: {chunk}\n\n").into());
+            let deltas = reader.read(&event).expect("a chunk");
+            deltas.into_iter().for_each(|delta| whole.push(delta));
+        }
+        whole.answer().tool_calls
+    }
+
+    #[test]
+    fn calls_are_told_apart_by_their_ids_where_they_share_a_place() {
+        let call = |place: Value, id: &str, text: &str| {
+            let mut call = json!({"id": id, "function": {"name": "f", "arguments": text}});
+            if !place.is_null() {
+                call["index"] = place;
+            }
+            json!([call])
+        };
+        for place in [json!(0), json!(null)] {
+            let read = calls(&[call(place.clone(), "a", "{}"), call(place, "b", "[]")]);
+            let read: Vec<_> = read.iter().map(|one| (&*one.id, &*one.arguments)).collect();
+            assert_eq!(read, [("a", "{}"), ("b", "[]")]);
+        }
+        // Some say id and name again with each piece, some say the id once.
+        for again in [
+            call(json!(0), "a", "2]"),
+            call(json!(0), "", "2]"),
+            json!([{"index": 0,
+            "function": {"arguments": "2]"}}]),
+        ] {
+            let read = calls(&[call(json!(0), "a", "[1,"), again]);
+            assert_eq!((read.len(), &*read[0].arguments), (1, "[1,2]"));
+        }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
 
 pub(super) fn started(body: &Value) -> Delta {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    Delta::Started { id: text(&body["responseId"]), model: text(&body["modelVersion"]) }
+    Delta::Started { model: text(&body["modelVersion"]) }
 }
 
 /// The parts of the first candidate; `calls` counts the calls so far.
@@ -123,6 +123,6 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
         }],
         "usageMetadata": write_usage(usage),
         "modelVersion": whole.model,
-        "responseId": whole.id,
+        "responseId": super::super::fresh_answer(""),
     })
 }

@@ -68,7 +68,9 @@ impl GeminiWriter {
 impl Writer for GeminiWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
-            Delta::Started { id, model } => (self.id, self.model) = (id.clone(), model.clone()),
+            Delta::Started { model } => {
+                (self.id, self.model) = (super::super::fresh_answer(""), model.clone());
+            }
             Delta::Text(text) | Delta::Refusal(text) => {
                 self.event(vec![json!({ "text": text })], None, out);
             }

@@ -12,7 +12,7 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     }
     let content = body["content"].as_array().ok_or("no content")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut deltas = vec![Delta::Started { id: text(&body["id"]), model: text(&body["model"]) }];
+    let mut deltas = vec![Delta::Started { model: text(&body["model"]) }];
     let mut index = 0;
     for block in content {
         match block["type"].as_str().unwrap_or_default() {
@@ -103,7 +103,7 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
     let ending = whole.ending();
     let (reason, sequence) = write_stop(&ending);
     json!({
-        "id": whole.id,
+        "id": super::super::fresh_answer("msg_"),
         "type": "message",
         "role": "assistant",
         "model": whole.model,

@@ -29,8 +29,7 @@ impl Reader for MessagesReader {
         match data["type"].as_str().unwrap_or(&event.name) {
             "message_start" => {
                 let message = &data["message"];
-                let (id, model) = (text(&message["id"]), text(&message["model"]));
-                deltas.push(Delta::Started { id, model });
+                deltas.push(Delta::Started { model: text(&message["model"]) });
                 self.count(&message["usage"]);
             }
             "content_block_start" => self.begin(&data, &mut deltas),
@@ -176,7 +175,8 @@ impl MessagesWriter {
 impl Writer for MessagesWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
-            Delta::Started { id, model } => {
+            Delta::Started { model } => {
+                let id = super::super::fresh_answer("msg_");
                 // Endpoints that report the input do so at the end.
                 let message = json!({
                     "id": id, "type": "message", "role": "assistant", "model": model,

@@ -13,7 +13,7 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     }
     let output = body["output"].as_array().ok_or("no output")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut deltas = vec![Delta::Started { id: text(&body["id"]), model: text(&body["model"]) }];
+    let mut deltas = vec![Delta::Started { model: text(&body["model"]) }];
     let mut calls = 0;
     for item in output {
         read_item(item, &mut calls, &mut deltas);
@@ -83,5 +83,12 @@ pub(crate) fn write_whole(request: &Map<String, Value>, whole: &Whole, usage: &U
     let output = whole.items.iter().enumerate();
     let output = output.map(|(number, item)| items::item(item, number, "completed")).collect();
     let stop = whole.ending();
-    items::response(request, &whole.id, &whole.model, output, Some(&stop), Some(usage))
+    items::response(
+        request,
+        &super::super::fresh_answer("resp_"),
+        &whole.model,
+        output,
+        Some(&stop),
+        Some(usage),
+    )
 }

@@ -33,9 +33,7 @@ impl Reader for ResponsesReader {
         let mut deltas = Vec::new();
         match data["type"].as_str().unwrap_or(&event.name) {
             "response.created" => {
-                let response = &data["response"];
-                let (id, model) = (text(&response["id"]), text(&response["model"]));
-                deltas.push(Delta::Started { id, model });
+                deltas.push(Delta::Started { model: text(&data["response"]["model"]) });
             }
             "response.output_item.added" => {
                 let item = &data["item"];

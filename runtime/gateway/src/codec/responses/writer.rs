@@ -167,8 +167,8 @@ impl ResponsesWriter {
 impl Writer for ResponsesWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
-            Delta::Started { id, model } => {
-                (self.id, self.model) = (id.clone(), model.clone());
+            Delta::Started { model } => {
+                (self.id, self.model) = (super::super::fresh_answer("resp_"), model.clone());
                 let response = self.response(None, None);
                 let data = json!({ "response": response });
                 self.event(out, "response.created", data.clone());

@@ -1,0 +1,101 @@
+//! How a streamed answer ends: whole answers are kept however the stream ends, and broken ones are asked for again.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use proctor_gateway::{Gateway, PriceTable, RetryPolicy};
+use proctor_types::Budget;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use crate::common::{Kept, ask, model};
+
+/// What the endpoint does with a connection after its chunks.
+#[derive(Clone, Copy)]
+enum After {
+    Holds,
+    /// In the middle of the body.
+    Breaks,
+}
+
+/// An endpoint that streams the n-th list of chunks to the n-th request, the last one again, and never ends the body.
+async fn streams(lists: Vec<Vec<Value>>, after: After) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = vec![0; 65_536];
+            let _ = stream.read(&mut head).await;
+            let number = counted.fetch_add(1, Ordering::Relaxed);
+            let mut text = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                            transfer-encoding: chunked\r\n\r\n"
+                .to_owned();
+            for chunk in &lists[number.min(lists.len() - 1)] {
+                let event = format!("data: {chunk}\n\n");
+                text.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
+            }
+            let _ = stream.write_all(text.as_bytes()).await;
+            match after {
+                After::Holds => held.push(stream),
+                After::Breaks => drop(stream),
+            }
+        }
+    });
+    (url, count)
+}
+
+fn text(text: &str) -> Value {
+    json!({"choices": [{"delta": {"content": text}, "finish_reason": ""}]})
+}
+
+fn end(reason: &str) -> Value {
+    json!({"choices": [{"delta": {}, "finish_reason": reason}],
+           "usage": {"prompt_tokens": 7, "completion_tokens": 2}})
+}
+
+fn quick() -> Gateway {
+    let mut policy = RetryPolicy::shipped().expect("sound");
+    (policy.idle_seconds, policy.first_seconds) = (0.4, 0.01);
+    Gateway::with_policy(PriceTable::default(), policy)
+        .expect("a gateway")
+        .keys(|_| Some("sk-test-0123456789".into()))
+}
+
+#[tokio::test]
+async fn an_answer_that_is_said_is_taken_however_its_stream_ends() {
+    for after in [After::Holds, After::Breaks] {
+        let (url, count) = streams(vec![vec![text("all"), end("stop")]], after).await;
+        let trial = quick()
+            .open(&model(&url), &Budget::default(), Arc::new(Kept::default()))
+            .expect("usable");
+        let answer = trial.ask(&ask("hi")).await.expect("the answer");
+        assert_eq!((answer.content.as_str(), answer.usage.input), ("all", 7));
+        assert_eq!(count.load(Ordering::Relaxed), 1, "asked and paid for once");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_said_whole_is_asked_for_again() {
+    let broken = json!({"choices": [{"delta": {}, "error": {"code": 502, "message": "upstream"}}]});
+    for last in [end("error"), end("abort"), end("insufficient_system_resource"), broken] {
+        let lists = vec![vec![text("ha"), last.clone()], vec![text("all"), end("stop")]];
+        let (url, count) = streams(lists, After::Holds).await;
+        let kept = Arc::new(Kept::default());
+        let trial = quick().open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
+        let answer = trial.ask(&ask("hi")).await.expect("the second answer");
+        assert_eq!(answer.content, "all", "{last}");
+        assert_eq!((count.load(Ordering::Relaxed), trial.meter().steps()), (2, 1), "{last}");
+        let why = kept.attempts()[0].error.clone().unwrap_or_default();
+        assert!(why.contains("answer"), "{why}");
+    }
+}
