@@ -20,6 +20,7 @@ pub(crate) struct Policy {
     pub unguarded_modules: Vec<String>,
     pub importable_suffixes: Vec<String>,
     pub test_words: Vec<String>,
+    pub helper_folders: Vec<String>,
     pub unwatched: Vec<String>,
     pub expected_of_gold: Vec<String>,
     pub source_suffixes: Vec<String>,

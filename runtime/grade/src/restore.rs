@@ -3,10 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_patch::Current;
-use proctor_sandbox_api::{
-    SandboxHandle,
-    wire::{EntryKind, RawPath},
-};
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_types::{Evidence, Fault};
 
 use crate::{
@@ -30,7 +27,9 @@ pub(crate) async fn restore(
     defences: Defences,
 ) -> Result<Vec<Evidence>, Fault> {
     let mut found = Vec::new();
-    clear_ancestors(handle, workdir, pristine, changed).await?;
+    for path in clear_ancestors(handle, workdir, pristine, changed).await? {
+        found.push(note(evidence::TEST_RESTORED, format!("{path}: removed, a folder was there")));
+    }
     let guarded: BTreeMap<&String, Guard> = changed
         .iter()
         .chain(absent)
@@ -79,22 +78,24 @@ fn kind(guard: Guard) -> &'static str {
     }
 }
 
-/// A file or a link that a patch put where a folder of kept files was is removed, so that
-/// nothing is written through it.
+/// A file or a link that a patch put where a folder of kept files was is removed, so that nothing is written
+/// through it. Where a folder of other files was it stays: to move a package and leave a link is honest work.
 async fn clear_ancestors(
     handle: &SandboxHandle,
     workdir: &str,
     pristine: &Pristine,
     changed: &BTreeSet<String>,
-) -> Result<(), Fault> {
+) -> Result<Vec<String>, Fault> {
+    let mut cleared = Vec::new();
     for path in changed {
-        let was_folder = pristine.names.get(path) == Some(&EntryKind::Dir);
-        let kept_below = pristine.files.keys().any(|kept| kept.starts_with(&format!("{path}/")));
-        if (was_folder || kept_below) && read(handle, workdir, path).await?.is_some() {
+        let folder = format!("{path}/");
+        let kept_below = pristine.files.keys().any(|kept| kept.starts_with(&folder));
+        if kept_below && read(handle, workdir, path).await?.is_some() {
             remove(handle, workdir, path).await?;
+            cleared.push(path.clone());
         }
     }
-    Ok(())
+    Ok(cleared)
 }
 
 pub(crate) async fn put(

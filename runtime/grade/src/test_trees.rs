@@ -61,21 +61,24 @@ fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> B
     gold.union(masked).filter(|path| !is_test(path)).cloned().collect()
 }
 
-/// The folder from the top to the first component that is named for tests.
+/// The folder from the top to the first component that is named for tests. One that holds the solution, too, comes
+/// after one further down that does not, and is none at all where its name is a shipped package's as well.
 fn by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<String> {
     let folders: Vec<&str> = parent(path).split('/').collect();
     let up_to = |at: usize| folders[..=at].join("/");
-    let exact = |part: &&str| policy.names.test_folders.iter().any(|folder| folder == part);
-    let worded = |part: &str| {
-        part.split(|c: char| !c.is_alphabetic())
+    let is = |at: &usize, names: &[String]| names.iter().any(|name| name == folders[*at]);
+    let exact = |at: &usize| is(at, &policy.names.test_folders);
+    let worded = |at: &usize| {
+        folders[*at]
+            .split(|c: char| !c.is_alphabetic())
             .any(|word| policy.test_words.iter().any(|test| test.eq_ignore_ascii_case(word)))
     };
-    (0..folders.len()).find(|at| exact(&folders[*at])).map(up_to).or_else(|| {
-        let is_tree = |at: &usize| {
-            worded(folders[*at]) && !solution.iter().any(|path| is_at_or_below(&up_to(*at), path))
-        };
-        (0..folders.len()).find(is_tree).map(up_to)
-    })
+    let is_free = |at: &usize| !solution.iter().any(|path| is_at_or_below(&up_to(*at), path));
+    let first = |is_tree: &dyn Fn(&usize) -> bool| (0..folders.len()).find(is_tree);
+    first(&|at| exact(at) && is_free(at))
+        .or_else(|| first(&|at| exact(at) && !is(at, &policy.helper_folders)))
+        .or_else(|| first(&|at| worded(at) && is_free(at)))
+        .map(up_to)
 }
 
 /// A folder of another name (`checks`, `qa`): none of the solution lies in it, no file of it is what a
@@ -146,6 +149,18 @@ mod tests {
         }
         let (trees, beside) = found(&["test_runner/test_a.py"], &["test_runner/core.py"], &[]);
         assert!(trees.is_empty() && beside == ["test_runner"]);
+    }
+
+    #[test]
+    fn a_package_of_helpers_for_tests_may_hold_the_solution() {
+        let shipped = ["pkg/testing/compare.py"];
+        let (trees, _) = found(&["pkg/testing/tests/test_a.py"], &shipped, &[]);
+        assert_eq!(trees, ["pkg/testing/tests"]);
+        let (trees, beside) = found(&["pkg/testing/test_compare.py"], &shipped, &[]);
+        assert!(trees.is_empty() && beside == ["pkg/testing"]);
+        // Nobody ships `tests` for others to use, so a helper that gold changes there opens nothing.
+        let (trees, _) = found(&["tests/test_a.py"], &["tests/helper.py", "pkg/a.py"], &[]);
+        assert_eq!(trees, ["tests"]);
     }
 
     #[test]

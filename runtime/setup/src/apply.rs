@@ -1,6 +1,6 @@
 //! Lays a patch over a sandbox's work directory, from the host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_patch::{Change, Current, Patch, PatchError};
 use proctor_sandbox_api::{
@@ -23,41 +23,59 @@ pub enum ApplyError {
     SandboxHandle(SandboxError),
 }
 
-/// Lays `patch` over `workdir` and returns the changed paths. All of it is resolved before the
-/// first byte is written, so a patch that does not apply changes nothing.
+/// Lays `patch` over `workdir` and returns the changed paths. All of it is resolved before the first byte is
+/// written, so a patch that does not fit changes nothing.
+///
+/// Files go before others come: a path may be below a folder that becomes a link, and what is removed behind that
+/// would be removed where the link leads. A folder that becomes a file goes whole, with what interpreters left in
+/// it.
 pub async fn apply_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,
     patch: &[u8],
 ) -> Result<Vec<RawPath>, ApplyError> {
-    let mut current = BTreeMap::new();
+    let (mut current, mut in_the_way) = (BTreeMap::new(), BTreeSet::new());
     let patch = Patch::read(patch);
     for path in patch.touched()? {
-        if let Some(found) = read_current(handle, &join(workdir, &path)).await? {
-            current.insert(path, found);
+        match read_current(handle, &join(workdir, &path)).await? {
+            Found::Nothing => {}
+            Found::Folder => drop(in_the_way.insert(path)),
+            Found::Content(found) => {
+                if matches!(found, Current::Link { .. }) {
+                    in_the_way.insert(path.clone());
+                }
+                current.insert(path, found);
+            }
         }
     }
-    let changes = patch.resolve(&|path| current.get(path).cloned())?;
+    let mut changes = patch.resolve(&|path| current.get(path).cloned())?;
+    changes.sort_by_key(|change| !matches!(change, Change::Remove { .. }));
     let mut changed = Vec::with_capacity(changes.len());
     for change in changes {
         let (path, done) = match change {
             Change::Write { path, bytes, mode } => {
                 let full = join(workdir, &path);
                 // A link at the path is replaced, never followed.
-                if matches!(current.get(&path), Some(Current::Link { .. })) {
-                    handle.remove(&full).await.map_err(ApplyError::SandboxHandle)?;
-                }
-                let done = handle.write_beneath(workdir, &full, &bytes, mode).await;
+                let free = match in_the_way.contains(&path) {
+                    true => handle.remove_beneath(workdir, &full).await,
+                    false => Ok(()),
+                };
+                let done = match free {
+                    Ok(()) => handle.write_beneath(workdir, &full, &bytes, mode).await,
+                    Err(error) => Err(error),
+                };
                 (path, done)
             }
             Change::Symlink { path, target } => {
                 let full = join(workdir, &path);
-                handle.remove(&full).await.map_err(ApplyError::SandboxHandle)?;
-                let done = handle.symlink_beneath(workdir, &full, &target).await;
+                let done = match handle.remove_beneath(workdir, &full).await {
+                    Ok(()) => handle.symlink_beneath(workdir, &full, &target).await,
+                    Err(error) => Err(error),
+                };
                 (path, done)
             }
             Change::Remove { path } => {
-                let done = handle.remove(&join(workdir, &path)).await;
+                let done = handle.remove_beneath(workdir, &join(workdir, &path)).await;
                 (path, done)
             }
         };
@@ -94,21 +112,28 @@ pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault
     })
 }
 
-async fn read_current(
-    handle: &SandboxHandle,
-    full: &RawPath,
-) -> Result<Option<Current>, ApplyError> {
+/// What is at a path before the patch.
+enum Found {
+    Nothing,
+    /// Or what is neither a file nor a link: a patch cannot say anything about it.
+    Folder,
+    Content(Current),
+}
+
+async fn read_current(handle: &SandboxHandle, full: &RawPath) -> Result<Found, ApplyError> {
     let Some(found) = handle.stat(full).await.map_err(ApplyError::SandboxHandle)? else {
-        return Ok(None);
+        return Ok(Found::Nothing);
     };
-    match found.kind {
-        EntryKind::Link => Ok(found.link.map(|target| Current::Link { target })),
+    Ok(match found.kind {
+        EntryKind::Link => {
+            found.link.map_or(Found::Nothing, |target| Found::Content(Current::Link { target }))
+        }
         EntryKind::File => {
             let bytes = handle.read(full, FILE_LIMIT).await.map_err(ApplyError::SandboxHandle)?;
-            Ok(Some(Current::File { bytes, mode: found.mode }))
+            Found::Content(Current::File { bytes, mode: found.mode })
         }
-        EntryKind::Dir | EntryKind::Other => Ok(None),
-    }
+        EntryKind::Dir | EntryKind::Other => Found::Folder,
+    })
 }
 
 /// `root/path`, as bytes.
