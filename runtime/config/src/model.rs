@@ -49,7 +49,7 @@ pub fn model_of(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserError>
         .map_err(|error| UserError::new(format!("{}: models.{name}: {error}", path.display())))
 }
 
-fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
+pub(crate) fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
     let endpoints = ENDPOINTS.get().map_err(UserError::new)?;
     let found = name.split_once('/').and_then(|(vendor, model)| {
         endpoints.get(vendor).map(|endpoint| (endpoint.clone(), model))

@@ -14,7 +14,10 @@ use serde_json::{Value, json};
 
 use crate::{
     UserError,
-    {ArmFile, ConfigFile, Extent, Written, effect, endpoints, kind::nearest, models, walk},
+    {
+        ArmFile, ConfigFile, Extent, Written, effect, endpoints, kind::nearest, model::at_vendor,
+        models, walk,
+    },
 };
 
 /// A resolved configuration.
@@ -254,19 +257,20 @@ fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), Us
     Ok(())
 }
 
-/// The model, or what is wrong and the hint.
+/// The model, or what is wrong and the hint. One that has no table is a known vendor's, unless a table has almost that
+/// name: a slip of the pen must not send requests elsewhere.
 fn model_named(
     models: &BTreeMap<String, ModelSpec>,
     name: &str,
 ) -> Result<ModelSpec, (String, String)> {
-    models.get(name).cloned().ok_or_else(|| {
-        let what = format!("no model is called `{name}`");
-        let hint = match nearest(name, models.keys().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("add a table [models.\"{name}\"]"),
-        };
-        (what, hint)
-    })
+    if let Some(found) = models.get(name) {
+        return Ok(found.clone());
+    }
+    let what = format!("no model is called `{name}`");
+    if let Some(near) = nearest(name, models.keys().map(String::as_str)) {
+        return Err((what, format!("did you mean `{near}`?")));
+    }
+    at_vendor(name).map_err(|error| (what, error.hint.unwrap_or_default()))
 }
 
 #[cfg(test)]
