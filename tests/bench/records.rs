@@ -132,6 +132,7 @@ fn write(path: &Path, attempts: u32) {
                 digest: task.digest(),
                 task: task.clone(),
                 base_dir: PathBuf::from("/"),
+                source: None,
                 host_bound: false,
             })
             .collect(),

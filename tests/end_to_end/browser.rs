@@ -64,6 +64,7 @@ fn hostile(path: &Path) {
         digest: task.digest(),
         task: task.clone(),
         base_dir: PathBuf::from("/"),
+        source: None,
         host_bound: false,
     };
     run.write_run(&RunRecord {

@@ -26,7 +26,11 @@ impl Runs {
         let demo =
             fs::read_to_string(crate::stage::root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-        let source = crate::stage::root().join("configs/tasks/numerals");
+        // A copy: one test changes it.
+        let source = stage.path("numerals");
+        let shipped = crate::stage::root().join("configs/tasks/numerals");
+        let copied = Command::new("cp").arg("-a").arg(shipped).arg(&source).status().unwrap();
+        assert!(copied.success());
         task["source"]["path"] = source.to_str().unwrap().into();
         let tasks = stage.file("task.jsonl", &format!("{task}\n"));
         let config = stage.file(
@@ -486,6 +490,23 @@ fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
         fs::rename(pack.with_extension("away"), pack).unwrap();
     }
     is_whole(&runs.report(&run));
+}
+
+/// A grading that cannot be had takes no verdict away, and says what stands in its place.
+#[test]
+fn grading_anew_gives_back_what_it_could_not_replace() {
+    let mut runs = Runs::new();
+    let run = runs.copy();
+    let added = runs.stage.path("numerals/added.py");
+    fs::write(&added, "changed = True\n").unwrap();
+    let (output, said) = runs.ran(&["grade", "RUN"], &run);
+    fs::remove_file(&added).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("its source was changed since the run was planned"), "{said}");
+    assert!(said.contains("its earlier verdict stands"), "{said}");
+    is_whole(&runs.report(&run));
+    let (output, said) = runs.ran(&["grade", "RUN"], &run);
+    assert!(output.status.success() && !said.contains("not graded anew"), "{said}");
 }
 
 /// `grade` grades what was submitted. What was not, and what is gone, is `resume`'s to drive and to pay for.

@@ -249,6 +249,9 @@ pub fn context(
     };
     let capacity = Capacity::of(&capacity(&granted, &backends));
     let replay = replays(&record)?;
+    let sources = record.tasks.iter();
+    let sources = sources.filter_map(|one| Some((one.task.id.clone(), one.source.clone()?)));
+    let sources = sources.collect();
     let egress = Egress::new()
         .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress proxy: {error}")))?;
     let gateway = Gateway::new(PriceTable::shipped()?)?.rates(endpoints, RatePolicy::shipped()?);
@@ -257,7 +260,7 @@ pub fn context(
         run: Arc::new(run),
         backends,
         scaffolds,
-        environments: Environments::new(Sources::new(cache.join("sources"))),
+        environments: Environments::new(Sources::new(cache.join("sources"))).planned(sources),
         leak_checks: LeakChecks::new(cache.join("leak-checks")),
         gateway: Arc::new(gateway),
         egress,

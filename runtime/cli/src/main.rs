@@ -27,7 +27,7 @@ mod tasks;
 mod trials;
 mod wanted;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 use proctor_config as config;
@@ -39,6 +39,9 @@ use crate::{
     error::CommandError,
     progress::How,
 };
+
+/// How long a thread may go on with what it has begun (to remove a folder, mostly) when all is said.
+const LAST_WORK: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -55,7 +58,10 @@ fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    match runtime.block_on(dispatch(cli)) {
+    let done = runtime.block_on(dispatch(cli));
+    // Nobody listens to signals any more: a thread that waits for a file system must not hold the process for ever.
+    runtime.shutdown_timeout(LAST_WORK);
+    match done {
         Ok(code) => code,
         Err(error) => {
             tell!("{error}");

@@ -1,10 +1,10 @@
 //! Environments: each is built once per run and back end, even if many trials ask at the same time.
 
-use std::{path::Path, time::Instant};
+use std::{collections::BTreeMap, path::Path, time::Instant};
 
 use proctor_sandbox_api::{Backend, LayerSpec, Prepared};
 use proctor_setup::{Memo, Sources};
-use proctor_types::{Fault, Task};
+use proctor_types::{Cause, Fault, Layer, Task, TaskId};
 
 use crate::FaultPolicy;
 
@@ -14,12 +14,20 @@ use crate::FaultPolicy;
 /// build that failed for good fail once, for every trial that needs it.
 pub struct Environments {
     sources: Sources,
+    /// By content, the sources on this host that the run was planned with.
+    planned: BTreeMap<TaskId, String>,
     built: Memo<(&'static str, String), Prepared>,
 }
 
 impl Environments {
     pub fn new(sources: Sources) -> Self {
-        Self { sources, built: Memo::default() }
+        Self { sources, planned: BTreeMap::new(), built: Memo::default() }
+    }
+
+    /// Holds tasks to the sources that their run was planned with.
+    #[must_use]
+    pub fn planned(self, planned: BTreeMap<TaskId, String>) -> Self {
+        Self { planned, ..self }
     }
 
     pub fn sources(&self) -> &Sources {
@@ -39,6 +47,7 @@ impl Environments {
         let work = async || {
             let begun = Instant::now();
             let spec = proctor_setup::layer_spec(task, &self.sources, base_dir).await?;
+            self.is_as_planned(task, &spec)?;
             let prepared = backend.prepare(&spec).await?;
             if prepared.built {
                 built = Some(begun.elapsed().as_secs_f64());
@@ -47,6 +56,21 @@ impl Environments {
         };
         let prepared = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
         Ok((prepared, built))
+    }
+
+    /// One run measures one thing: trials of two versions of a source are not to be compared.
+    fn is_as_planned(&self, task: &Task, spec: &LayerSpec) -> Result<(), Fault> {
+        let (Some(planned), Some(found)) = (self.planned.get(&task.id), &spec.source) else {
+            return Ok(());
+        };
+        if *planned == found.digest {
+            return Ok(());
+        }
+        let what = format!("{}: its source was changed since the run was planned", task.id);
+        Err(Fault::new(Layer::Environment, what)
+            .cause(Cause::Invalid)
+            .hint("put the source back, or start a new run")
+            .lasting())
     }
 
     /// The environment of programs that are not a task's: one for all of them.

@@ -12,6 +12,7 @@ use crate::{
     check::{Graded, Gradings},
     disk,
     error::FROM_A_COPY,
+    read_journal,
 };
 
 /// In `grade/`.
@@ -204,6 +205,7 @@ impl TrialDir {
             log: Blobs::hash(grading.log),
             results: Blobs::hash(grading.results),
             verdict: Box::new(grading.verdict.clone()),
+            given_back: false,
         };
         self.add_grading(graded)?;
         disk::write_json(&self.verdict(), grading.verdict)
@@ -220,6 +222,38 @@ impl TrialDir {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Gives back the verdict that was withdrawn last, where nothing has graded the trial since.
+    pub fn give_verdict_back(&self) -> Result<Option<Verdict>, RecordError> {
+        let path = self.gradings();
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let events = read_journal(&path)?.events;
+        if !matches!(events.last().map(|last| &last.event), Some(Event::VerdictWithdrawn { .. })) {
+            return Ok(None);
+        }
+        let is_grading = |event: &Event| matches!(event, Event::TrialGraded { .. });
+        let graded = events.into_iter().map(|one| one.event).rfind(is_grading);
+        let Some(Event::TrialGraded { task, arm, attempt, patch, log, results, verdict, .. }) =
+            graded
+        else {
+            return Ok(None);
+        };
+        let back = Event::TrialGraded {
+            task,
+            arm,
+            attempt,
+            patch,
+            log,
+            results,
+            verdict: verdict.clone(),
+            given_back: true,
+        };
+        self.add_grading(back)?;
+        disk::write_json(&self.verdict(), &verdict)?;
+        Ok(Some(*verdict))
     }
 
     /// A damaged journal of gradings says nothing that can be believed, and is put aside for a new one.

@@ -86,6 +86,7 @@ impl Made {
                 digest: task.digest(),
                 task,
                 base_dir: PathBuf::from("/"),
+                source: None,
                 host_bound: false,
             }],
             config: json!({"rate": 0.1}),

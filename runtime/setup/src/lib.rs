@@ -19,7 +19,7 @@ pub use leak_check::{
 pub use memo::Memo;
 pub use named::check_named;
 pub use preparation::{Hidden, Kept, Lent, Preparation, Purpose, Ready};
-pub use source::Sources;
+pub use source::{Sources, local_source};
 pub use workdir::{Stays, prepare_for_driving, snapshot_request, take_away};
 
 /// Names all that makes a sandbox out of an environment and a task: this code, its policy, and how

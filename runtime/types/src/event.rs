@@ -302,6 +302,9 @@ pub enum Event {
         results: String,
         /// The verdict, the same as `verdict.json`.
         verdict: Box<Verdict>,
+        /// It is the verdict that was withdrawn: what was to grade anew could not. Absent where it is not.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        given_back: bool,
     },
     /// In `grade/journal.jsonl`: the verdict before it does not count any more.
     VerdictWithdrawn {

@@ -88,6 +88,10 @@ pub struct RunTask {
     pub digest: String,
     /// The folder that the task's relative paths start from.
     pub base_dir: PathBuf,
+    /// SHA-256 of the content of its source, where that is a folder or an archive on this host: it may change, and the
+    /// run then goes on with no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// Its verdicts hold for the host that made them (`base: "host"`).
     pub host_bound: bool,
 }

@@ -31,6 +31,7 @@ use crate::{
     print::shown,
     progress::{self, Board},
     scaffolds,
+    trials::planned,
 };
 
 /// The exit status of a run that is done but in which some trials have no verdict.
@@ -103,7 +104,12 @@ pub async fn carry_out(
     let Carried::Done { told_to_resume, finished } = carried else {
         return Ok(ExitCode::from(INTERRUPTED));
     };
-    let report = report::of_run(&out, finished)?;
+    let mut report = report::of_run(&out, finished)?;
+    let all_there = report.arms.iter().all(|arm| arm.complete);
+    let kept = if all_there { Vec::new() } else { give_back(&out)? };
+    if !kept.is_empty() {
+        report = report::of_run(&out, HashMap::new())?;
+    }
     report::write(&out, &report)?;
     shown(&text(&report, Groups::Telling))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
@@ -113,7 +119,23 @@ pub async fn carry_out(
     if !told_to_resume && report.tasks.iter().any(waits) {
         tell!("`proctor resume {}` tries again what has no verdict", out.display());
     }
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+    for trial in &kept {
+        tell!("not graded anew: {trial}: its earlier verdict stands");
+    }
+    Ok(if complete && kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// Verdicts that were withdrawn to be given anew, and could not be: what was recorded is not lost by it.
+fn give_back(out: &Path) -> Result<Vec<TrialId>, CommandError> {
+    let run = RunDir::view(out).map_err(CommandError::of_run)?;
+    let mut kept = Vec::new();
+    for found in planned(&run.read_run()?) {
+        let id = found.id();
+        if run.trial_path(&id).give_verdict_back()?.is_some() {
+            kept.push(id);
+        }
+    }
+    Ok(kept)
 }
 
 /// Carries a plan out and says nothing of its results.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proctor_core::PlannedTask;
-use proctor_types::{Arm, RunTask, plural};
+use proctor_types::{Arm, plural};
 
 use crate::{
     assemble,
@@ -28,7 +28,8 @@ pub async fn check_tasks(
 ) -> Result<(), CommandError> {
     let Some(first) = arms.first() else { return Ok(()) };
     let with_gold = tasks.iter().filter(|one| one.task.gold.is_some() || one.task.mask.is_some());
-    let with_gold: Vec<RunTask> = with_gold.map(run::run_task).collect();
+    let with_gold: Vec<PlannedTask> = with_gold.cloned().collect();
+    let with_gold = run::run_tasks(&with_gold);
     let chosen = sample(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));
     if chosen.is_empty() {
         tell!("checked no task: none of them has a gold");

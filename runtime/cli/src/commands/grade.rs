@@ -81,9 +81,9 @@ fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
 
 /// Grades every recorded patch of a run anew: the old verdicts are withdrawn first, so that a killed
 /// regrading is a run with missing verdicts, which `resume` completes. A trial whose record is damaged
-/// keeps its verdict for when the record is whole again.
+/// keeps its verdict for when the record is whole again, and one that cannot be graded has its own back.
 async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
-    let mut kept = Vec::new();
+    let (mut kept, mut withdrawn) = (Vec::new(), Vec::new());
     {
         let run = RunDir::open(path).map_err(CommandError::of_run)?;
         let record: RunRecord = run.read_run()?;
@@ -94,13 +94,22 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
             let checked = verifier.check(&id);
             if checked.verdict.is_some() {
                 run.trial_path(&id).withdraw_verdict("`proctor grade` was asked to grade anew")?;
+                withdrawn.push(id);
             } else if run.trial_path(&id).verdict().exists() {
                 let lost = checked.damage.iter().filter(|one| one.withholds_the_verdict());
                 kept.extend(lost.map(|one| format!("{id}: {one}; {}", one.remedy.hint())));
             }
         }
     }
-    let done = resume(path, &[], Grading::Anew).await?;
+    let done = resume(path, &[], Grading::Anew).await;
+    if done.is_err() {
+        // Nothing was graded, for a reason that all trials share.
+        let run = RunDir::open(path).map_err(CommandError::of_run)?;
+        for id in &withdrawn {
+            run.trial_path(id).give_verdict_back()?;
+        }
+    }
+    let done = done?;
     for damage in &kept {
         tell!("not graded anew: {damage}");
     }

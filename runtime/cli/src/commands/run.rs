@@ -1,6 +1,7 @@
 //! `proctor run`.
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
@@ -10,6 +11,7 @@ use proctor_core::{Plan, PlannedTask};
 use proctor_datasets::Loaded;
 use proctor_record::RunDir;
 use proctor_report::wrapped;
+use proctor_setup::local_source;
 use proctor_types::{Arm, RUN_SCHEMA, RunRecord, RunTask, Selection, plural};
 
 use crate::{
@@ -117,7 +119,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         check_tasks(&resolved.arms, &tasks, count).await?;
     }
     if let Some(mut extension) = extension.take() {
-        extension.add_tasks(tasks.iter().map(run_task).collect())?;
+        extension.add_tasks(run_tasks(&tasks))?;
         assemble::check_models(&extension.record.arms, &|_, error| error)?;
         let plan = Plan { preflight: !args.no_preflight, ..plan_of(&extension.record) };
         let jobs = extension.record.jobs;
@@ -268,7 +270,7 @@ pub fn start(
         attempts: file.attempts,
         jobs: file.jobs,
         arms,
-        tasks: tasks.iter().map(run_task).collect(),
+        tasks: run_tasks(tasks),
         config: serde_json::to_value(file)?,
         host: host::fingerprint(),
         agent: proctor_embedded_agent::agent_digest().to_owned(),
@@ -283,13 +285,23 @@ pub fn start(
     Ok((run, Flakes::of(&record)))
 }
 
-pub fn run_task(planned: &PlannedTask) -> RunTask {
-    RunTask {
+/// The tasks as a run's plan has them.
+pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
+    // Hundreds of tasks may share a folder, and all of it is read.
+    let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
+    let mut source = |one: &PlannedTask| {
+        let source = one.task.source.as_ref()?;
+        let key = (one.base_dir.clone(), format!("{source:?}"));
+        read.entry(key).or_insert_with(|| local_source(source, &one.base_dir)).clone()
+    };
+    let one = |planned: &PlannedTask| RunTask {
         task: planned.task.as_ref().clone(),
         digest: planned.task.digest(),
         base_dir: planned.base_dir.clone(),
+        source: source(planned),
         host_bound: planned.task.environment.base.as_deref() == Some("host"),
-    }
+    };
+    planned.iter().map(one).collect()
 }
 
 /// What `--extend` would add and carry out.
@@ -299,7 +311,7 @@ fn show_extension(
     tasks: &[PlannedTask],
 ) -> Result<ExitCode, CommandError> {
     let mut extension = extend::view(out, resolved)?;
-    extension.add_tasks(tasks.iter().map(run_task).collect())?;
+    extension.add_tasks(run_tasks(tasks))?;
     let (missing, all) = (extension.missing()?, plan_of(&extension.record).trials().len());
     print::shown(&format!("{}\n", extension.told()))?;
     for trial in &missing {

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use proctor_types::{Fault, sha256_hex};
+use proctor_types::{Fault, Source, sha256_hex};
 
 use super::fetch::{fault, io};
 
@@ -27,6 +27,18 @@ pub(super) fn of_folder(folder: &Path) -> Result<String, Fault> {
     let text: String =
         entries.into_iter().map(|(path, what)| format!("{path:?} {what}\n")).collect();
     Ok(sha256_hex(text.as_bytes()))
+}
+
+/// What a source on this host is by its content now. `None`: the task says what it is by content, or it cannot be read,
+/// which whoever fetches it is told.
+pub fn local_source(source: &Source, base_dir: &Path) -> Option<String> {
+    match source {
+        Source::Path { path } => of_folder(&fs::canonicalize(base_dir.join(path)).ok()?).ok(),
+        Source::Archive { archive, sha256: None } => {
+            Some(sha256_hex(&fs::read(base_dir.join(archive)).ok()?))
+        }
+        Source::Archive { .. } | Source::Pypi { .. } | Source::Git { .. } => None,
+    }
 }
 
 fn collect(root: &Path, folder: &Path, out: &mut Vec<(Vec<u8>, String)>) -> Result<(), Fault> {

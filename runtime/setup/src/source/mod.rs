@@ -6,4 +6,5 @@ mod git;
 mod releases;
 mod unpack;
 
+pub use digest::local_source;
 pub use fetch::Sources;
