@@ -16,18 +16,19 @@ const BACK_END: &[&str] = &[
 /// Every crate of the run context and the crates of the run context that it may use (dev-dependencies aside).
 const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-types", &[]),
+    ("proctor-files", &[]),
     ("proctor-packed", &[]),
     ("proctor-wire", &[]),
     ("proctor-scan", &["proctor-wire"]),
     ("proctor-agentd", &["proctor-wire", "proctor-scan"]),
     ("proctor-patch", &["proctor-types", "proctor-wire"]),
-    ("proctor-record", &["proctor-types", "proctor-wire", "proctor-patch"]),
+    ("proctor-record", &["proctor-types", "proctor-files", "proctor-wire", "proctor-patch"]),
     ("proctor-tokens", &[]),
     ("proctor-retrieval", &[]),
     ("proctor-answers", &["proctor-types", "proctor-patch"]),
     ("proctor-gateway", &["proctor-types", "proctor-tokens"]),
     ("proctor-egress", &["proctor-types"]),
-    ("proctor-datasets", &["proctor-types", "proctor-patch"]),
+    ("proctor-datasets", &["proctor-types", "proctor-files", "proctor-patch"]),
     ("proctor-statistics", &[]),
     ("proctor-report", &["proctor-types", "proctor-statistics"]),
     ("proctor-html", &["proctor-types", "proctor-packed", "proctor-report"]),
@@ -78,6 +79,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-setup",
         &[
             "proctor-types",
+            "proctor-files",
             "proctor-patch",
             "proctor-packages",
             "proctor-sandbox-api",
@@ -124,6 +126,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-core",
         &[
             "proctor-types",
+            "proctor-files",
             "proctor-patch",
             "proctor-record",
             "proctor-gateway",

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -414,6 +415,66 @@ fn every_request_is_given_back_byte_for_byte_and_kept_once() {
     stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
 }
 
+/// What is no file, in the place of one.
+fn put(kind: &str, path: &Path) {
+    fs::remove_file(path).unwrap();
+    match kind {
+        "folder" => fs::create_dir(path).unwrap(),
+        "pipe" => assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
+        "device" => symlink("/dev/zero", path).unwrap(),
+        _ => symlink(path.with_extension("nowhere"), path).unwrap(),
+    }
+}
+
+/// What a grading left and is no file any more hangs nobody who reads it, and is put aside by the next one.
+#[test]
+fn what_is_no_file_of_a_grading_is_put_aside_by_the_next_one() {
+    let mut runs = Runs::new();
+    for (name, kind) in [
+        ("grade/journal.jsonl", "pipe"),
+        ("grade/journal.jsonl", "link to nothing"),
+        ("grade/log.txt", "pipe"),
+        ("grade/log.txt", "device"),
+        ("grade/results.jsonl", "folder"),
+        ("grade/results.jsonl", "link to nothing"),
+    ] {
+        let run = runs.copy();
+        let path = file(&run, "gold", name);
+        put(kind, &path);
+        let (output, said) = runs.ran(&["report", "RUN", "--verify"], &run);
+        let said = said + &String::from_utf8_lossy(&output.stdout);
+        let journal = name.ends_with("journal.jsonl");
+        assert_eq!(output.status.code(), Some(if journal { 3 } else { 1 }), "{name}: {said}");
+        assert!(said.contains(&path.display().to_string()), "{name}, {kind}: {said}");
+        // A journal of gradings is missed by every command, what else a grading left only by the next one.
+        let command = if journal { "resume" } else { "grade" };
+        let (output, said) = runs.ran(&[command, "RUN"], &run);
+        assert_eq!(output.status.code(), Some(0), "{name}, {kind}: {said}");
+        assert!(path.is_file() && !path.is_symlink(), "{name}, {kind}: {said}");
+        let aside = path.with_file_name(format!("{}.damaged", &name["grade/".len()..]));
+        assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {kind}: what was found is kept");
+        is_whole(&runs.report(&run));
+        assert_eq!(runs.ran(&["report", "RUN", "--verify"], &run).0.status.code(), Some(0));
+    }
+}
+
+/// What earlier checks found, and the log that a page shows: without them only time is lost, or a log.
+#[test]
+fn what_is_no_file_beside_the_record_hangs_no_reader() {
+    let mut runs = Runs::new();
+    for kind in ["pipe", "device", "link to nothing"] {
+        let run = runs.copy();
+        is_whole(&runs.report(&run));
+        put(kind, &run.join("checked.jsonl"));
+        put(kind, &file(&run, "gold", "grade/log.txt"));
+        is_whole(&runs.report(&run));
+        let pages = runs.stage.path(&format!("pages-{}", runs.copies));
+        let view = ["view", "RUN", "--static", pages.to_str().unwrap()];
+        let (output, said) = runs.ran(&view, &run);
+        assert_eq!(output.status.code(), Some(0), "{kind}: {said}");
+    }
+}
+
 /// A folder where a file was, or a pipe: named, and no reason to say nothing of the rest.
 #[test]
 fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
@@ -428,18 +489,16 @@ fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
         ("verdict.json", "pipe"),
         ("trajectory.jsonl", "pipe"),
         ("run.json", "pipe"),
+        ("outcome.json", "link to nothing"),
+        ("verdict.json", "link to nothing"),
+        ("patch.diff", "device"),
     ] {
         let run = runs.copy();
         let path = match name {
             "run.json" | "report.json" => run.join(name),
             _ => file(&run, "gold", name),
         };
-        fs::remove_file(&path).unwrap();
-        if kind == "folder" {
-            fs::create_dir(&path).unwrap();
-        } else {
-            assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-        }
+        put(kind, &path);
         let lost = name == "trajectory.jsonl";
         let (output, said) = runs.ran(&["report", "RUN", "--verify"], &run);
         let said = said + &String::from_utf8_lossy(&output.stdout);

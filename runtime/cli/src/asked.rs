@@ -34,7 +34,8 @@ impl Asked {
             .check(model, &budget)
             .map_err(|fault| UserError { what: fault.what, hint: fault.hint })?;
         fs::create_dir_all(out)?;
-        let file = File::options().create(true).append(true).open(out.join("model.jsonl"))?;
+        let (mut options, path) = (File::options(), out.join("model.jsonl"));
+        let file = proctor_files::open_with(options.create(true).append(true), &path)?;
         let (file, blobs) = (Arc::new(Mutex::new(file)), Blobs::at(out.join("model")));
         let sink = Kept { name: "model.jsonl", file, blobs, model: None };
         let line = gateway.open(model, &budget, Arc::new(sink))?;

@@ -45,7 +45,9 @@ pub fn alone(cache: &Path) -> io::Result<Option<File>> {
 
 fn lock_file(cache: &Path) -> io::Result<File> {
     fs::create_dir_all(cache)?;
-    File::options().create(true).truncate(false).write(true).open(cache.join(LOCK))
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    proctor_files::open_with(&options, &cache.join(LOCK))
 }
 
 /// `$PROCTOR_CACHE`, else `$XDG_CACHE_HOME/proctor`, else `$HOME/.cache/proctor`.

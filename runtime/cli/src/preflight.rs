@@ -51,7 +51,8 @@ pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result
     if models.is_empty() {
         return Ok(());
     }
-    let file = File::options().create(true).append(true).open(out.join("preflight.jsonl"));
+    let (mut options, path) = (File::options(), out.join("preflight.jsonl"));
+    let file = proctor_files::open_with(options.create(true).append(true), &path);
     let file = file.map_err(|error| UserError::new(format!("preflight.jsonl: {error}")))?;
     let file = Arc::new(Mutex::new(file));
     let asked = models.iter().map(|(model, tools)| {

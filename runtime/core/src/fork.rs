@@ -110,7 +110,7 @@ impl ForkPoint {
     ) -> Result<(), Fault> {
         let dir = run.trial(id).map_err(record_fault)?;
         if self.pack.exists() {
-            std::fs::copy(&self.pack, dir.pack()).map_err(|error| {
+            proctor_files::copy(&self.pack, &dir.pack()).map_err(|error| {
                 Fault::new(Layer::Record, format!("{}: {error}", dir.pack().display()))
             })?;
         }
@@ -210,7 +210,7 @@ pub(crate) fn begin_again(dir: &TrialDir, number: u32) -> Result<(), Fault> {
         events.push(envelope);
         if forked {
             if before.pack().exists() {
-                std::fs::copy(before.pack(), dir.pack()).map_err(|error| {
+                proctor_files::copy(&before.pack(), &dir.pack()).map_err(|error| {
                     Fault::new(Layer::Record, format!("{}: {error}", dir.pack().display()))
                 })?;
             }

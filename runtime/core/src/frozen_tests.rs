@@ -149,7 +149,7 @@ impl FrozenTests {
 
     fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let file = self.folder.as_ref()?.join(key).with_extension("json");
-        serde_json::from_slice(&fs::read(file).ok()?).ok()
+        serde_json::from_slice(&proctor_files::read(&file).ok()?).ok()
     }
 
     /// What cannot be written is only lost. Whole or not at all: another run may read it now.

@@ -50,7 +50,7 @@ impl Verdicts {
     /// good as none.
     pub(crate) fn find(&self, key: &str) -> Option<Graded> {
         let folder = self.folder.join(key);
-        let read = |name: &str| fs::read(folder.join(name)).ok();
+        let read = |name: &str| proctor_files::read(&folder.join(name)).ok();
         let (text, log, raw) = (read("verdict.json")?, read("log.txt")?, read("results.jsonl")?);
         if read("sum")? != sum(&text, &log, &raw).into_bytes() {
             return None;
@@ -154,5 +154,21 @@ mod tests {
         assert!(verdicts.find("k").is_none(), "what was changed is not there");
         fs::write(&kept, "{").unwrap();
         assert!(verdicts.find("k").is_none(), "what cannot be read is not there");
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_verdict_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["verdict.json", "sum", "log.txt", "results.jsonl"] {
+            let verdicts = Verdicts::at(folder.path().join(name));
+            verdicts.keep("k", &graded(&[]));
+            let path = folder.path().join(name).join("k").join(name);
+            fs::remove_file(&path).unwrap();
+            assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+            assert!(verdicts.find("k").is_none(), "{name} is a pipe");
+            fs::remove_file(&path).unwrap();
+            std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+            assert!(verdicts.find("k").is_none(), "{name} is a device");
+        }
     }
 }

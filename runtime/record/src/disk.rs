@@ -2,25 +2,27 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     path::Path,
 };
 
+pub(crate) use proctor_files::{is_no_file, is_there, open, open_with, read};
 use proctor_types::with_causes;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{RecordError, error::FROM_A_COPY};
 
-/// Writes a file whole: a temporary file beside it, `fsync`, rename, `fsync` of the folder. A folder that lies
-/// in its place is put aside.
+/// Begins the names of files that are being written.
+const TEMPORARY: &str = ".tmp-";
+
+/// Writes a file whole: a temporary file beside it, `fsync`, rename, `fsync` of the folder. What lies in its
+/// place and is no file is put aside.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    if path.is_dir() {
-        put_aside(path)?;
-    }
+    make_way(path)?;
     let write = || -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
-        let mut temporary = tempfile::Builder::new().prefix(".tmp-").tempfile_in(folder)?;
+        let mut temporary = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?;
         temporary.write_all(bytes)?;
         temporary.as_file().sync_all()?;
         temporary.persist(path).map_err(|error| error.error)?;
@@ -32,23 +34,6 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> 
 /// The file's bytes, or `None` where there is no such file.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
     read_present(path).map_err(RecordError::io(path, "cannot be read"))
-}
-
-/// The bytes of a file, and of nothing else.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Opens a file to be read. To open a pipe that lies in its place would wait for ever.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let kind = fs::metadata(path)?.file_type();
-    match kind.is_file() {
-        true => File::open(path),
-        false if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        false => Err(io::Error::other("it is a pipe, a socket or a device")),
-    }
 }
 
 /// The same for who tells damage, not an error.
@@ -63,7 +48,7 @@ pub(crate) fn read_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
 /// Renames a damaged file to `NAME.damaged`, or to the first such name with a number that is free: what
 /// was found is kept, so that one can see what happened to it.
 pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
-    if !path.exists() {
+    if !is_there(path) {
         return Ok(());
     }
     let named = |number: u32| {
@@ -74,8 +59,22 @@ pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
         }
         std::path::PathBuf::from(name)
     };
-    let free = (1..).map(named).find(|aside| !aside.exists()).unwrap_or_else(|| named(0));
+    let free = (1..).map(named).find(|aside| !is_there(aside)).unwrap_or_else(|| named(0));
     fs::rename(path, free).map_err(RecordError::io(path, "cannot be put aside"))
+}
+
+/// Puts aside what lies in a file's place and is none: a folder, a pipe, a device, a link to nothing.
+pub(crate) fn make_way(path: &Path) -> Result<(), RecordError> {
+    if is_no_file(path) { put_aside(path) } else { Ok(()) }
+}
+
+/// Removes what a writer of this folder that was killed left half written. Only for who alone writes to it.
+pub(crate) fn remove_half_written(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Pretty JSON with a newline at the end: people read these files too.

@@ -56,10 +56,7 @@ impl Journal {
     /// would hide the damage.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let path = path.into();
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .open(&path)
+        let mut file = disk::open_with(OpenOptions::new().read(true).append(true), &path)
             .map_err(RecordError::io(&path, "the journal cannot be opened"))?;
         lock(&file, &path)?;
         let mut bytes = Vec::new();

@@ -62,7 +62,8 @@ impl RunDir {
             why: format!("the label is no JSON: {error}"),
         })?;
         line.push('\n');
-        let open = OpenOptions::new().create(true).read(true).append(true).open(&path);
+        let mut options = OpenOptions::new();
+        let open = disk::open_with(options.create(true).read(true).append(true), &path);
         let mut file = open.map_err(io("cannot be written"))?;
         file.lock().map_err(io("cannot be locked"))?;
         // A line that somebody else's end cut short stays a line of its own.

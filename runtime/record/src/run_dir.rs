@@ -275,12 +275,9 @@ fn arm_component(arm: &ArmId) -> String {
 /// processes lock two files of one name.
 fn hold(root: &Path) -> Result<File, RecordError> {
     let path = root.join("lock");
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = disk::open_with(&options, &path)
         .map_err(RecordError::io(&path, "the run cannot be locked"))?;
     let deadline = Instant::now() + PASSING;
     let mut locked = file.try_lock();

@@ -104,7 +104,7 @@ impl TrialDir {
 
     /// The number of the try that would begin now, counted from 1.
     pub fn next_try(&self) -> Result<u32, RecordError> {
-        let here = u32::from(self.trajectory().exists());
+        let here = u32::from(disk::is_there(&self.trajectory()));
         let tries = self.tries();
         let found = match fs::read_dir(&tries) {
             Ok(found) => found,
@@ -128,7 +128,8 @@ impl TrialDir {
     /// There is evidence and `k` is 1, or the place that it would move to is taken.
     pub fn begin_try(&self, k: u32) -> Result<(), RecordError> {
         self.make()?;
-        let there: Vec<_> = EVIDENCE.iter().filter(|name| self.path.join(name).exists()).collect();
+        let there: Vec<_> =
+            EVIDENCE.iter().filter(|name| disk::is_there(&self.path.join(name))).collect();
         if there.is_empty() {
             return Ok(());
         }
@@ -140,7 +141,7 @@ impl TrialDir {
         fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be made"))?;
         for name in there {
             let to = folder.join(name);
-            if to.exists() {
+            if disk::is_there(&to) {
                 return Err(misuse(format!("tries/{before}/{name} is there already")));
             }
             fs::rename(self.path.join(name), &to)
@@ -163,6 +164,7 @@ impl TrialDir {
         let file = folder.join(name);
         let parent = file.parent().unwrap_or(&folder);
         fs::create_dir_all(parent).map_err(RecordError::io(parent, "cannot be made"))?;
+        disk::make_way(&file)?;
         fs::write(&file, content).map_err(RecordError::io(&file, "cannot be written"))
     }
 
@@ -173,6 +175,7 @@ impl TrialDir {
     /// Takes away the outcome of a try that is gone on with. Until the next event the journal has it still.
     pub fn remove_outcome(&self) -> Result<(), RecordError> {
         let path = self.outcome();
+        disk::make_way(&path)?;
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(RecordError::io(&path, "it cannot be removed")(error))
@@ -189,13 +192,13 @@ impl TrialDir {
     /// is what counts, then `verdict.json`.
     pub fn keep_grading(&self, id: &TrialId, grading: Grading<'_>) -> Result<(), RecordError> {
         let folder = self.grade();
-        if folder.is_file() {
+        if !folder.is_dir() {
             disk::put_aside(&folder)?;
         }
         fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be made"))?;
+        disk::remove_half_written(&folder);
         for (name, bytes) in [(GRADING_LOG, grading.log), (GRADING_RESULTS, grading.results)] {
-            let path = folder.join(name);
-            fs::write(&path, bytes).map_err(RecordError::io(&path, "cannot be written"))?;
+            disk::write_whole(&folder.join(name), bytes)?;
         }
         let graded = Event::TrialGraded {
             task: id.task.clone(),
@@ -216,6 +219,7 @@ impl TrialDir {
         if self.gradings().exists() {
             self.add_grading(Event::VerdictWithdrawn { why: why.to_owned() })?;
         }
+        disk::make_way(&self.verdict())?;
         match fs::remove_file(self.verdict()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(RecordError::io(&self.verdict(), "cannot be removed")(error))
@@ -259,9 +263,7 @@ impl TrialDir {
     /// A damaged journal of gradings says nothing that can be believed, and is put aside for a new one.
     fn add_grading(&self, event: Event) -> Result<(), RecordError> {
         let path = self.gradings();
-        if path.is_dir() {
-            disk::put_aside(&path)?;
-        }
+        disk::make_way(&path)?;
         let journal = match path.exists().then(|| Journal::open(&path)) {
             Some(Err(RecordError::Corrupt { .. })) => {
                 disk::put_aside(&path)?;

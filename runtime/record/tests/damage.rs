@@ -4,6 +4,7 @@
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -11,7 +12,7 @@ use std::{
 use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, RunDir};
 use proctor_types::{
-    Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RUN_SCHEMA,
+    Arm, ArmId, Budget, Ending, Event, Label, LeakCheckSpec, NetworkPolicy, Outcome, RUN_SCHEMA,
     RunRecord, RunTask, SandboxSpec, Spent, StatementSpec, Task, TaskId, TrialId, Verdict,
 };
 use serde_json::{Map, Value, json};
@@ -178,7 +179,26 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-const HARMS: [(&str, Harm); 9] = [
+/// What may lie in a file's place and is none.
+const NO_FILES: [(&str, fn(&Path)); 4] = [
+    ("a folder in its place", |path| fs::create_dir(path).unwrap()),
+    ("a pipe in its place", |path| {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }),
+    ("a device in its place", |path| symlink("/dev/zero", path).unwrap()),
+    ("a link to nothing in its place", |path| symlink(nowhere(path), path).unwrap()),
+];
+
+fn nowhere(path: &Path) -> PathBuf {
+    path.with_extension("nowhere")
+}
+
+fn replace(path: &Path, index: usize) {
+    fs::remove_file(path).unwrap();
+    NO_FILES[index].1(path);
+}
+
+const HARMS: [(&str, Harm); 12] = [
     ("flipped byte", |path, _| flip(path)),
     ("truncated tail", |path, _| {
         let bytes = fs::read(path).unwrap();
@@ -196,10 +216,10 @@ const HARMS: [(&str, Harm); 9] = [
         fs::write(other, mine).unwrap();
     }),
     ("emptied", |path, _| fs::write(path, "").unwrap()),
-    ("a folder in its place", |path, _| {
-        fs::remove_file(path).unwrap();
-        fs::create_dir(path).unwrap();
-    }),
+    (NO_FILES[0].0, |path, _| replace(path, 0)),
+    (NO_FILES[1].0, |path, _| replace(path, 1)),
+    (NO_FILES[2].0, |path, _| replace(path, 2)),
+    (NO_FILES[3].0, |path, _| replace(path, 3)),
     ("filled with zeros", |path, _| {
         let length = fs::metadata(path).unwrap().len() as usize;
         fs::write(path, vec![0; length]).unwrap();
@@ -249,7 +269,8 @@ fn files_that_repeat_the_journal_are_restored_from_it() {
             assert_eq!(made.check(1), before, "{name}, {what}");
             assert_eq!(fs::read(made.file(1, "patch.diff")).unwrap(), PATCHES[0]);
             let aside = made.file(1, &format!("{name}.damaged"));
-            assert_eq!(aside.exists(), what != "lost file", "what was found is kept");
+            let kept = fs::symlink_metadata(&aside).is_ok();
+            assert_eq!(kept, what != "lost file", "{what}: what was found is kept");
         }
     }
 }
@@ -295,6 +316,121 @@ fn a_damaged_journal_of_gradings_means_grading_again() {
         drop(run);
         let again = made.check(1);
         assert_eq!((again.damage, again.verdict), (vec![], Some(verdict)), "{what}");
+    }
+}
+
+/// What a grading writes is a file again, whatever lay there, and nothing half written stays.
+#[test]
+fn a_grading_puts_aside_what_is_no_file_in_the_place_of_its_own() {
+    for name in ["grade/log.txt", "grade/results.jsonl", "grade/journal.jsonl", "verdict.json"] {
+        for (what, put) in NO_FILES {
+            let made = Made::new();
+            let path = made.file(1, name);
+            fs::remove_file(&path).unwrap();
+            put(&path);
+            fs::write(made.file(1, "grade/.tmp-killed"), "half").unwrap();
+            let (run, id) = (RunDir::open(made.path()).unwrap(), made.id(1));
+            let dir = run.trial_path(&id);
+            dir.withdraw_verdict("again").unwrap();
+            let verdict = verdict("t", true);
+            let grading =
+                Grading { patch: PATCHES[0], verdict: &verdict, log: b"log", results: b"results" };
+            dir.keep_grading(&id, grading).unwrap();
+            assert_eq!(made.verify(1).damage, vec![], "{name}, {what}");
+            assert!(!fs::symlink_metadata(&path).unwrap().is_symlink(), "{name}, {what}");
+            let aside = made.file(1, &format!("{name}.damaged"));
+            assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {what}: what was found is kept");
+            assert!(!nowhere(&path).exists(), "{name}, {what}: something was made elsewhere");
+            assert!(!made.file(1, "grade/.tmp-killed").exists());
+        }
+    }
+}
+
+#[test]
+fn a_grading_puts_aside_what_is_no_folder_in_the_place_of_its_own() {
+    for (what, put) in NO_FILES.into_iter().skip(1) {
+        let made = Made::new();
+        let (run, id) = (RunDir::open(made.path()).unwrap(), made.id(1));
+        let dir = run.trial_path(&id);
+        fs::remove_dir_all(dir.grade()).unwrap();
+        put(&dir.grade());
+        assert!(made.check(1).verdict.is_none(), "{what}");
+        let verdict = verdict("t", true);
+        let grading =
+            Grading { patch: PATCHES[0], verdict: &verdict, log: b"log", results: b"results" };
+        dir.keep_grading(&id, grading).unwrap();
+        assert_eq!(made.verify(1).damage, vec![], "{what}");
+    }
+}
+
+/// What earlier checks found only saves time: without its file every check reads everything.
+#[test]
+fn what_is_no_file_of_earlier_checks_stops_no_check() {
+    for (what, put) in NO_FILES {
+        let made = Made::new();
+        let before = made.check(1);
+        let path = made.path().join("checked.jsonl");
+        fs::remove_file(&path).unwrap();
+        put(&path);
+        assert_eq!(made.check(1), before, "{what}");
+        assert!(!nowhere(&path).exists(), "{what}: something was made elsewhere");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_refused_by_who_would_write_to_it() {
+    for (what, put) in NO_FILES {
+        let made = Made::new();
+        let lock = made.path().join("lock");
+        fs::remove_file(&lock).unwrap();
+        put(&lock);
+        let error = RunDir::open(made.path()).unwrap_err().to_string();
+        assert!(error.contains("cannot be locked: it is a") || what.contains("folder"), "{error}");
+        fs::remove_file(&lock).or_else(|_| fs::remove_dir(&lock)).unwrap();
+
+        let run = RunDir::open(made.path()).unwrap();
+        put(&made.path().join("labels.jsonl"));
+        let label = Label {
+            v: 1,
+            at: 1,
+            trial: made.id(1),
+            step: None,
+            label: "good".into(),
+            comment: None,
+            removed: false,
+        };
+        assert!(run.add_label(&label).is_err(), "{what}");
+
+        let journal = made.file(1, "trajectory.jsonl");
+        fs::remove_file(&journal).unwrap();
+        put(&journal);
+        assert!(Journal::open(&journal).is_err(), "{what}");
+
+        let dir = run.trial_path(&made.id(2));
+        fs::remove_file(dir.pack()).unwrap();
+        put(&dir.pack());
+        assert!(run.blobs_of(&dir).put(b"a blob").is_err(), "{what}");
+        for path in [lock, journal, dir.pack(), made.path().join("labels.jsonl")] {
+            assert!(!nowhere(&path).exists(), "{what}: something was made elsewhere");
+        }
+    }
+}
+
+/// A try that begins finds its places free, whatever the one before it left there.
+#[test]
+fn the_next_try_moves_what_is_no_file_out_of_its_way() {
+    for (what, put) in NO_FILES {
+        let made = Made::new();
+        let run = RunDir::open(made.path()).unwrap();
+        let dir = run.trial(&made.id(3)).unwrap();
+        put(&dir.trajectory());
+        let number = dir.next_try().unwrap();
+        assert_eq!(number, 2, "{what}");
+        dir.begin_try(number).unwrap();
+        Journal::create(dir.trajectory(), number).unwrap();
+        put(&dir.outcome());
+        dir.remove_outcome().unwrap();
+        dir.write_outcome(&outcome(1.0)).unwrap();
     }
 }
 

@@ -162,7 +162,7 @@ impl<'a> Export<'a> {
                 };
                 let folder = submission_folder(self.record, found, &self.arm(found));
                 self.write(&folder.join("all_preds.jsonl"), &line)?;
-                let log = fs::read(dir.grade().join("log.txt")).unwrap_or_default();
+                let log = proctor_files::read(&dir.grade().join("log.txt")).unwrap_or_default();
                 let task = safe(found.task.task.id.as_str());
                 let files = files_of_trial(&trial, &document, &log, &task, &mut self.fidelity)?;
                 for (file, content) in files {

@@ -329,6 +329,6 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
 /// What a trial of one answer keeps beside its trajectory. Of one that cannot be read nothing is reported: no verdict
 /// depends on it.
 fn single_of(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
-    let bytes = fs::read(run.trial_path(id).path().join(SINGLE_SHOT)).ok()?;
+    let bytes = proctor_files::read(&run.trial_path(id).path().join(SINGLE_SHOT)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }

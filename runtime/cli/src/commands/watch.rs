@@ -76,7 +76,7 @@ fn read(
             continue;
         }
         let dir = run.trial_path(id);
-        let Ok(journal) = File::open(dir.trajectory()) else { continue };
+        let Ok(journal) = proctor_files::open(&dir.trajectory()) else { continue };
         if let Ok(Some(verdict)) = dir.read_verdict() {
             if let Ok(Some(outcome)) = dir.read_outcome() {
                 board.spent(&outcome);

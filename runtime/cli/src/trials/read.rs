@@ -1,7 +1,5 @@
 //! A trial as its page and the terminal show it.
 
-use std::fs;
-
 use proctor_html::{Cap, CapKind, Said, StepRow, TestLine, Trial};
 use proctor_patch::Patch;
 use proctor_record::RunDir;
@@ -113,7 +111,7 @@ fn caps(found: Found<'_>) -> Vec<Cap> {
 }
 
 fn log_of(grade: &std::path::Path) -> String {
-    let bytes = fs::read(grade.join("log.txt")).unwrap_or_default();
+    let bytes = proctor_files::read(&grade.join("log.txt")).unwrap_or_default();
     let from = bytes.len().saturating_sub(MOST_LOG);
     String::from_utf8_lossy(&bytes[from..]).into_owned()
 }

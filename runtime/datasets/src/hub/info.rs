@@ -38,7 +38,7 @@ const NAME: &str = "info.json";
 impl Info {
     /// What was kept about a commit, if it is whole.
     pub(super) fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(folder.join(NAME)).ok()?).ok()
+        serde_json::from_slice(&proctor_files::read(&folder.join(NAME)).ok()?).ok()
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), String> {

@@ -99,7 +99,8 @@ impl Hub {
 
 /// Whether a file was fetched. It was checked before it got its name, so its size tells enough.
 fn is_here(place: &Path, sibling: &Sibling) -> bool {
-    fs::metadata(place).is_ok_and(|found| sibling.size.is_none_or(|size| size == found.len()))
+    let sized = |length| sibling.size.is_none_or(|size| size == length);
+    fs::metadata(place).is_ok_and(|found| found.is_file() && sized(found.len()))
 }
 
 fn is_commit(revision: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, OpenOptions},
+    fs::OpenOptions,
     io::Write as _,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
@@ -11,7 +11,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{facts::Facts, stamp::Stamp};
-use crate::reading::{with_sum, without_sum};
+use crate::{
+    disk,
+    reading::{with_sum, without_sum},
+};
 
 /// `RUN/checked.jsonl`: a line for each check of a trial that found its journal whole, the last one
 /// counts. It may be removed at any time, and what cannot be read or written of it is only checked again.
@@ -63,7 +66,8 @@ impl Known {
         let Entry { trajectory, patch, facts } = entry.clone();
         let line = Line { trial: trial.to_owned(), trajectory, patch, facts };
         if let Ok(line) = serde_json::to_string(&line) {
-            let file = OpenOptions::new().append(true).create(true).open(&self.path);
+            let mut options = OpenOptions::new();
+            let file = disk::open_with(options.append(true).create(true), &self.path);
             // One write a line: lines of processes that check at once do not mix.
             let _ = file.and_then(|mut file| file.write_all(with_sum(&line).as_bytes()));
         }
@@ -71,7 +75,7 @@ impl Known {
 }
 
 fn read(path: &Path) -> HashMap<String, Entry> {
-    let bytes = fs::read(path).unwrap_or_default();
+    let bytes = disk::read(path).unwrap_or_default();
     let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| {
         let line = without_sum(line).ok()?;
         serde_json::from_slice::<Line>(&line).ok()

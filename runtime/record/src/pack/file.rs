@@ -201,7 +201,9 @@ impl Pack {
         if let Some(folder) = self.path.parent() {
             fs::create_dir_all(folder)?;
         }
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.path)
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        disk::open_with(&options, &self.path)
     }
 
     /// The state, with every whole entry that is in the file by now in its index.

@@ -110,7 +110,7 @@ impl LayerFindings {
 
     /// Findings that were kept; nothing where there are none, or they cannot be read.
     pub fn read(folder: &Path, key: &str) -> Option<Self> {
-        let text = fs::read(folder.join(key).with_extension("json")).ok()?;
+        let text = proctor_files::read(&folder.join(key).with_extension("json")).ok()?;
         serde_json::from_slice(&text).ok()
     }
 

@@ -80,7 +80,7 @@ impl Sources {
     async fn sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
         let parent = self.make("archives")?;
         let kept = parent.join(format!("{sha256}.tar.gz"));
-        if let Ok(bytes) = fs::read(&kept)
+        if let Ok(bytes) = proctor_files::read(&kept)
             && sha256_hex(&bytes) == sha256
         {
             return Ok(bytes);

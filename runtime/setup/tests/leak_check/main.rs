@@ -430,4 +430,8 @@ fn what_was_found_is_kept_by_digest() {
     other.hidden.push("tests/more.py".into());
     assert_ne!(key, LayerFindings::key(&other, "an environment", "an agent").unwrap());
     assert_eq!(LayerFindings::read(folder.path(), &key), None);
+    // A pipe in their place is waited for by nobody.
+    let place = folder.path().join(&key).with_extension("json");
+    assert!(std::process::Command::new("mkfifo").arg(place).status().unwrap().success());
+    assert_eq!(LayerFindings::read(folder.path(), &key), None);
 }

@@ -1,0 +1,126 @@
+//! A file of a run directory or a cache, and nothing else in its place.
+//!
+//! Anybody may have put a pipe there, a device or a link to nothing. To open a pipe waits for ever, a device
+//! may have no end, and what is written through a link to nothing is a file elsewhere. So each is refused before
+//! it is opened. A link to a file is that file.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _},
+    path::Path,
+};
+
+/// Opens a file to be read.
+///
+/// # Errors
+/// Also where something else lies in its place.
+pub fn open(path: &Path) -> io::Result<File> {
+    expect_file(&fs::metadata(path)?)?;
+    File::open(path)
+}
+
+/// The bytes of a file.
+///
+/// # Errors
+/// See [`open`].
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a file to be written, as the options say. They may make it.
+///
+/// # Errors
+/// See [`open`]. A link to nothing is refused, too.
+pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    match fs::metadata(path) {
+        Ok(found) => expect_file(&found)?,
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(_) if is_there(path) => return Err(io::Error::other("it is a link to nothing")),
+        Err(_) => {}
+    }
+    options.open(path)
+}
+
+/// Copies a file to where there is none.
+///
+/// # Errors
+/// See [`open_with`].
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut to = open_with(options.write(true).create(true).truncate(true), to)?;
+    io::copy(&mut open(from)?, &mut to).map(drop)
+}
+
+/// Whether anything has this name, a link to nothing included.
+pub fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// Whether what has this name is no file, and no link to one.
+pub fn is_no_file(path: &Path) -> bool {
+    is_there(path) && !path.is_file()
+}
+
+fn expect_file(found: &fs::Metadata) -> io::Result<()> {
+    let kind = found.file_type();
+    match kind.is_file() {
+        true => Ok(()),
+        false if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        false => Err(io::Error::other("it is a pipe, a socket or a device")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::symlink, path::PathBuf, process::Command};
+
+    use super::*;
+
+    /// A folder with all that may lie in a file's place.
+    fn places() -> (tempfile::TempDir, [PathBuf; 4]) {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        assert!(Command::new("mkfifo").arg(place("pipe")).status().unwrap().success());
+        symlink("/dev/zero", place("device")).unwrap();
+        symlink(place("nowhere"), place("dangling")).unwrap();
+        fs::create_dir(place("folder")).unwrap();
+        let all = ["pipe", "device", "dangling", "folder"].map(place);
+        (folder, all)
+    }
+
+    #[test]
+    fn what_is_no_file_is_neither_read_nor_written() {
+        let (folder, places) = places();
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        for place in &places {
+            assert!(read(place).is_err() && open(place).is_err(), "{}", place.display());
+            assert!(open_with(&options, place).is_err(), "{}", place.display());
+            assert!(copy(place, &folder.path().join("copy")).is_err(), "{}", place.display());
+            assert!(is_there(place) && is_no_file(place), "{}", place.display());
+        }
+        assert!(!is_there(&folder.path().join("nowhere")), "nothing was made elsewhere");
+    }
+
+    #[test]
+    fn a_file_and_a_link_to_one_are_read_and_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        assert_eq!(open(&file).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(!is_there(&file) && !is_no_file(&file));
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        symlink(&file, &link).unwrap();
+        for (path, text) in [(&file, "one"), (&link, "two")] {
+            let mut open = open_with(&options, path).unwrap();
+            io::Write::write_all(&mut open, text.as_bytes()).unwrap();
+        }
+        assert_eq!(read(&link).unwrap(), b"onetwo");
+        assert!(is_there(&link) && !is_no_file(&link));
+        let to = folder.path().join("copy");
+        copy(&link, &to).unwrap();
+        assert_eq!(read(&to).unwrap(), b"onetwo");
+    }
+}
