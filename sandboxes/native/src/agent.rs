@@ -1,7 +1,7 @@
 //! The carried agent as a file that can be executed.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -19,7 +19,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
     // A folder of its own, so that the process is named plainly `agentd` in the sandbox.
     let folder = cache.join(folder_name());
     let path = folder.join("agentd");
-    if fs::metadata(&path).is_ok_and(|found| found.len() == AGENT_BYTES as u64) {
+    if is_written(&path) {
         return Ok(path);
     }
     write(&folder, &path).map_err(|error| {
@@ -36,11 +36,84 @@ pub(crate) fn folder_name() -> String {
     format!("agentd-{}", &agent_digest()[..16])
 }
 
+fn is_written(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.len() == AGENT_BYTES as u64)
+}
+
+/// Begins the names of files that are being written.
+const TEMPORARY: &str = ".tmp";
+
+/// One writer at a time, under a lock of the folder. The kernel lets go of it when a writer is killed, so what lies
+/// there half written is nobody's any more, and goes.
 fn write(folder: &Path, path: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let lock = File::open(folder)?;
+    // Where the file system has no locks, a half-written file may be another writer's, and stays.
+    if lock.lock().is_ok() {
+        if is_written(path) {
+            return Ok(());
+        }
+        remove_half_written(folder);
+    }
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?;
     file.write_all(agent())?;
     file.as_file().set_permissions(fs::Permissions::from_mode(0o755))?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// What cannot be removed stays, and hinders nobody.
+fn remove_half_written(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::MetadataExt, thread, time::Duration};
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_gone_once_the_agent_is_there() {
+        let cache = tempfile::tempdir().unwrap();
+        let folder = cache.path().join("agentd-0");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(".tmpt0M0Lz"), "half").unwrap();
+        let path = folder.join("agentd");
+        write(&folder, &path).unwrap();
+        assert_eq!(names(&folder), ["agentd"]);
+        assert!(fs::read(&path).unwrap() == agent());
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn one_writes_at_a_time_and_the_next_one_finds_the_agent() {
+        let cache = tempfile::tempdir().unwrap();
+        let (folder, half) = (cache.path().to_owned(), cache.path().join(".tmpother"));
+        let path = folder.join("agentd");
+        fs::write(&half, agent()).unwrap();
+        let first = File::open(&folder).unwrap();
+        first.lock().unwrap();
+        let next = thread::spawn({
+            let (folder, path) = (folder.clone(), path.clone());
+            move || write(&folder, &path)
+        });
+        thread::sleep(Duration::from_millis(100));
+        assert_eq!(names(&folder), [".tmpother"], "what is being written stays");
+        fs::rename(&half, &path).unwrap();
+        let written = fs::metadata(&path).unwrap().ino();
+        drop(first);
+        next.join().unwrap().unwrap();
+        assert_eq!(names(&folder), ["agentd"]);
+        assert_eq!(fs::metadata(&path).unwrap().ino(), written, "it was not written again");
+    }
 }
