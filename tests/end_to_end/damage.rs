@@ -513,6 +513,25 @@ fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
     }
 }
 
+/// Labels are no part of the record: no command fails for them, and what is there instead is named.
+#[test]
+fn labels_that_cannot_be_read_are_named_and_stop_nothing() {
+    let mut runs = Runs::new();
+    for kind in ["mkdir", "mkfifo"] {
+        let run = runs.copy();
+        let labels = run.join("labels.jsonl");
+        assert!(Command::new(kind).arg(&labels).status().unwrap().success());
+        is_whole(&runs.report(&run));
+        for command in [&["report", "RUN"][..], &["report", "RUN", "--verify"], &["resume", "RUN"]]
+        {
+            let (output, said) = runs.ran(command, &run);
+            assert_eq!(output.status.code(), Some(0), "{kind}: {said}");
+            let line = format!("not a label: {}: ", labels.display());
+            assert!(said.contains(&line), "{kind}: {said}");
+        }
+    }
+}
+
 /// A disk that lost power leaves NULs behind the last event. Nothing is lost by it, and it is told.
 #[test]
 fn bytes_behind_the_end_of_a_trial_are_told() {

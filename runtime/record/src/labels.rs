@@ -17,19 +17,22 @@ const NAME: &str = "labels.jsonl";
 pub struct Labels {
     /// Those that count, in the order in which they were written.
     pub standing: Vec<Label>,
-    /// Lines that are none, as sentences with their place. They take no other away.
+    /// Lines that are none, or a file that cannot be read, as sentences with their place. They take no other away.
     pub bad: Vec<String>,
 }
 
 impl RunDir {
-    /// All labels of the run.
-    ///
-    /// # Errors
-    /// The file is there and cannot be read.
-    pub fn labels(&self) -> Result<Labels, RecordError> {
+    /// All labels of the run. What cannot be read is no error: no command may fail for what is no part of the record.
+    pub fn labels(&self) -> Labels {
         let path = file(self.path());
-        let bytes = disk::read_if_there(&path)?.unwrap_or_default();
         let mut labels = Labels::default();
+        let bytes = match disk::read_if_there(&path) {
+            Ok(bytes) => bytes.unwrap_or_default(),
+            Err(error) => {
+                labels.bad.push(error.to_string());
+                return labels;
+            }
+        };
         for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
             if line.trim_ascii().is_empty() {
                 continue;
@@ -46,7 +49,7 @@ impl RunDir {
                 }
             }
         }
-        Ok(labels)
+        labels
     }
 
     /// Adds a label, or takes one away. Several people may do so at once, also while the run goes on: a line is written
@@ -95,7 +98,7 @@ mod tests {
     fn the_last_word_counts_and_a_bad_line_takes_no_other_away() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
-        assert_eq!(run.labels().unwrap(), Labels::default());
+        assert_eq!(run.labels(), Labels::default());
         let commented = Label { comment: Some("why".into()), ..label(Some(3), "hack", false) };
         for one in [&label(Some(3), "hack", false), &label(None, "good", false), &commented] {
             run.add_label(one).unwrap();
@@ -104,9 +107,21 @@ mod tests {
         std::fs::write(&path, [&std::fs::read(&path).unwrap()[..], b"{\"v\":1,\"at"].concat())
             .unwrap();
         run.add_label(&label(None, "good", true)).unwrap();
-        let read = run.labels().unwrap();
+        let read = run.labels();
         assert_eq!(read.standing, [commented]);
         assert_eq!(read.standing[0].told(), "step 3: hack (why)");
         assert!(read.bad.len() == 1 && read.bad[0].contains("line 4"), "{:?}", read.bad);
+    }
+
+    #[test]
+    fn what_is_no_file_in_its_place_is_named_and_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path().join("run")).unwrap();
+        let path = file(run.path());
+        std::fs::create_dir(&path).unwrap();
+        let read = run.labels();
+        assert!(read.standing.is_empty() && read.bad.len() == 1, "{read:?}");
+        let named = read.bad[0].contains(&path.display().to_string());
+        assert!(named && read.bad[0].contains("cannot be read"), "{read:?}");
     }
 }

@@ -21,7 +21,7 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
     let (Some(trial), Some(label)) = (&args.trial, &args.label) else {
-        shown(&list(&run, &record)?)?;
+        shown(&list(&run, &record))?;
         return Ok(ExitCode::SUCCESS);
     };
     let found = named(&record, trial)?;
@@ -46,7 +46,7 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
         comment: args.comment.clone(),
         removed: args.remove,
     };
-    if args.remove && !run.labels()?.standing.iter().any(|one| label.replaces(one)) {
+    if args.remove && !run.labels().standing.iter().any(|one| label.replaces(one)) {
         let what = format!("{} has no label `{}` there", found.name(), label.label);
         return Err(UserError::new(what).hint("`proctor label RUN` lists them").into());
     }
@@ -67,8 +67,8 @@ fn check(option: &str, text: &str, most: usize) -> Result<(), UserError> {
 }
 
 /// Every label, in the order of the plan.
-fn list(run: &RunDir, record: &RunRecord) -> Result<String, CommandError> {
-    let labels = run.labels()?;
+fn list(run: &RunDir, record: &RunRecord) -> String {
+    let labels = run.labels();
     let mut out = String::new();
     for found in planned(record) {
         let id = found.id();
@@ -84,5 +84,5 @@ fn list(run: &RunDir, record: &RunRecord) -> Result<String, CommandError> {
     if out.is_empty() {
         out.push_str("no labels; --trial TASK/ARM/ATTEMPT --label NAME adds one\n");
     }
-    Ok(out)
+    out
 }

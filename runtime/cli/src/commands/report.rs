@@ -132,9 +132,9 @@ pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, C
     Ok(report)
 }
 
-/// Says of trials what people said of them. A line that is no label is no error of whoever asks for a report.
+/// Says of trials what people said of them. What is no label is no error of whoever asks for a report.
 fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
-    let labels = RunDir::view(run)?.labels()?;
+    let labels = RunDir::view(run)?.labels();
     for bad in &labels.bad {
         tell!("not a label: {bad}");
     }

@@ -140,7 +140,7 @@ fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
 /// What people said of a trial and of its steps, or of one step. What is no label says nothing here.
 pub fn labels_of(run: &RunDir, found: Found<'_>, step: Option<u64>) -> Vec<Said> {
     let id = found.id();
-    let mut labels = run.labels().unwrap_or_default().standing;
+    let mut labels = run.labels().standing;
     labels.retain(|label| label.trial == id && (step.is_none() || label.step == step));
     labels.sort_by_key(|label| label.step);
     let said = labels.into_iter().map(|label| Said {
