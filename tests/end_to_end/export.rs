@@ -1,13 +1,13 @@
 //! `proctor export`: a run in the forms of others (`docs/export.md`).
 
-use std::{fs, io::Read as _};
+use std::{fs, io::Read as _, process::Command};
 
 use fake_llm::FakeLlm;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     scripted::script,
-    stage::{DEMO_SOLUTION, Stage},
+    stage::{DEMO_SOLUTION, Stage, find},
 };
 
 fn exported(stage: &Stage, form: &str) -> (std::path::PathBuf, String) {
@@ -178,4 +178,40 @@ fn a_run_is_exported_and_says_what_stayed_behind() {
     fs::remove_dir_all(stage.path("atif")).unwrap();
     let (_, said) = exported(&stage, "atif");
     assert!(said.contains("not written: demo__roman-1 / ") && said.contains("damaged"), "{said}");
+}
+
+/// A run of a trial of each task.
+fn run_of(stage: &Stage, tasks: &[String]) -> std::path::PathBuf {
+    let row = |task: &String| {
+        let patch = format!("diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+{task}\n");
+        json!({"instance_id": task, "model_name_or_path": "m", "model_patch": patch}).to_string()
+    };
+    let rows: Vec<String> = tasks.iter().map(row).collect();
+    let (file, run) = (stage.file("rows.jsonl", &rows.join("\n")), stage.path("run"));
+    stage.run(["import", file.to_str().unwrap(), "--out", run.to_str().unwrap()], 0);
+    run
+}
+
+#[test]
+fn what_lies_in_the_place_of_a_patch_does_not_stop_an_export() {
+    let stage = Stage::new();
+    let run = run_of(&stage, &["one".to_owned(), "two".to_owned()]);
+    let (out, _) = exported(&stage, "swebench");
+    let whole = fs::read_to_string(out.join("m.1.jsonl")).unwrap();
+    let patches = find(&run.join("trials"), "patch.diff");
+    for kind in ["mkdir", "mkfifo"] {
+        for patch in &patches {
+            let _ = fs::remove_file(patch).or_else(|_| fs::remove_dir(patch));
+            assert!(Command::new(kind).arg(patch).status().unwrap().success());
+        }
+        fs::remove_dir_all(&out).unwrap();
+        exported(&stage, "swebench");
+        assert_eq!(fs::read_to_string(out.join("m.1.jsonl")).unwrap(), whole, "{kind}");
+    }
+    // Nobody will ever write to this one.
+    let log = patches[0].parent().unwrap().join("grade/log.txt");
+    fs::create_dir_all(log.parent().unwrap()).unwrap();
+    assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());
+    let (out, _) = exported(&stage, "swebench-submission");
+    assert_eq!(find(&out, "patch.diff").len(), 2);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proctor_grade::{Graded, limit_evidence};
-use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, TrialDir, read_journal};
+use proctor_record::{Checked, Grading, Journal, Remedy, TrialDir, read_journal};
 use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, Verdict};
 
 use crate::{
@@ -405,11 +405,6 @@ pub(crate) fn recorded_patch(
     };
     let checked = context.run.check(id);
     let recorded = checked.patch.ok_or_else(|| lost("the journal names no patch".into()))?;
-    let written = dir.read_patch().map_err(record_fault)?;
-    match written.filter(|bytes| Blobs::hash(bytes) == recorded.hash) {
-        Some(patch) => Ok(patch),
-        None => context.run.blobs_of(dir).get(&recorded.hash).map_err(|error| {
-            lost(format!("it is not the patch that the journal names, and {error}"))
-        }),
-    }
+    let found = context.run.patch_of(dir, &recorded.hash);
+    found.map_err(|error| lost(format!("it is not the patch that the journal names, and {error}")))
 }

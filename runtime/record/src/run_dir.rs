@@ -164,6 +164,18 @@ impl RunDir {
         self.blobs().with_pack(trial.pack())
     }
 
+    /// The patch that a trial's journal names by its hash: of its file, or of the blobs where something else lies there.
+    ///
+    /// # Errors
+    /// Neither has it.
+    pub fn patch_of(&self, trial: &TrialDir, hash: &str) -> Result<Vec<u8>, RecordError> {
+        let written = trial.read_patch().ok().flatten();
+        match written.filter(|bytes| Blobs::hash(bytes) == hash) {
+            Some(patch) => Ok(patch),
+            None => self.blobs_of(trial).get(hash),
+        }
+    }
+
     /// What can be believed of a trial. Journals and patches that an earlier check found whole and that
     /// have the size, the times and the inode of then are not read again.
     pub fn check(&self, id: &TrialId) -> Checked {

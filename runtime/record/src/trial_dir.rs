@@ -289,6 +289,11 @@ impl TrialDir {
         }
     }
 
+    /// The log of the last grading; empty where there is none that can be read. It is for people to look at.
+    pub fn read_log(&self) -> Vec<u8> {
+        disk::read(&self.grade().join(GRADING_LOG)).unwrap_or_default()
+    }
+
     pub(crate) fn last_grading(&self) -> Result<Option<Graded>, RecordError> {
         let path = self.gradings();
         let bytes = disk::read_if_there(&path)?.unwrap_or_default();

@@ -11,7 +11,7 @@ use std::{
 use proctor_interchange::{
     Fidelity, Format, Log, Trial, mini, prediction, rollout, sample, spans, swe_agent, trajectory,
 };
-use proctor_record::{Blobs, RunDir, read_journal};
+use proctor_record::{RunDir, read_journal};
 use proctor_types::{RunRecord, plural, sha256_hex, standing};
 use serde_json::Value;
 use zip::{ZipWriter, write::SimpleFileOptions};
@@ -116,13 +116,9 @@ impl<'a> Export<'a> {
             return Ok(Err("it has not ended, or ended by a fault".into()));
         };
         let patch = checked.patch.map(|patch| patch.hash).unwrap_or_default();
-        let written = dir.read_patch()?.filter(|bytes| Blobs::hash(bytes) == patch);
-        let patch = match written {
-            Some(bytes) => bytes,
-            None => match self.run.blobs_of(&dir).get(&patch) {
-                Ok(bytes) => bytes,
-                Err(error) => return Ok(Err(error.to_string())),
-            },
+        let patch = match self.run.patch_of(&dir, &patch) {
+            Ok(bytes) => bytes,
+            Err(error) => return Ok(Err(error.to_string())),
         };
         let events = standing(read_journal(dir.trajectory())?.events);
         let trial = Trial {
@@ -162,7 +158,7 @@ impl<'a> Export<'a> {
                 };
                 let folder = submission_folder(self.record, found, &self.arm(found));
                 self.write(&folder.join("all_preds.jsonl"), &line)?;
-                let log = proctor_files::read(&dir.grade().join("log.txt")).unwrap_or_default();
+                let log = dir.read_log();
                 let task = safe(found.task.task.id.as_str());
                 let files = files_of_trial(&trial, &document, &log, &task, &mut self.fidelity)?;
                 for (file, content) in files {

@@ -2,7 +2,7 @@
 
 use proctor_html::{Cap, CapKind, Said, StepRow, TestLine, Trial};
 use proctor_patch::Patch;
-use proctor_record::RunDir;
+use proctor_record::{RunDir, TrialDir};
 use proctor_report::{TrialResult, build};
 use proctor_types::{RunTask, Spent, TestGroup, Verdict};
 
@@ -78,7 +78,7 @@ pub fn trial(
         limits: limits(found),
         caps: caps(found),
         beside: String::new(),
-        tests: verdict.map(|verdict| tests(verdict, &log_of(&dir.grade()))).unwrap_or_default(),
+        tests: verdict.map(|verdict| tests(verdict, &log_of(&dir))).unwrap_or_default(),
         damage,
         files: files.iter().map(|path| path.display().to_string()).collect(),
     })
@@ -110,8 +110,8 @@ fn caps(found: Found<'_>) -> Vec<Cap> {
     .collect()
 }
 
-fn log_of(grade: &std::path::Path) -> String {
-    let bytes = proctor_files::read(&grade.join("log.txt")).unwrap_or_default();
+fn log_of(dir: &TrialDir) -> String {
+    let bytes = dir.read_log();
     let from = bytes.len().saturating_sub(MOST_LOG);
     String::from_utf8_lossy(&bytes[from..]).into_owned()
 }
