@@ -179,3 +179,30 @@ fn arm_id<'a>(report: &'a Value, name: &str) -> &'a Value {
     let arms = report["arms"].as_array().unwrap();
     &arms.iter().find(|arm| arm["name"] == name).unwrap()["arm"]
 }
+
+/// An arm's id is made of what tells it apart, and two makers may hand in the same.
+#[test]
+fn makers_of_equal_patches_are_arms_of_their_own() {
+    let stage = Stage::new();
+    let row = |model: &str| {
+        json!({"instance_id": "demo__roman-1", "model_name_or_path": model, "model_patch": ""})
+            .to_string()
+    };
+    let file = stage.file("empty.jsonl", &[row("model-a"), row("model-b")].join("\n"));
+    let ids = |command: &[&str], out: &str| -> Vec<String> {
+        let (run, tasks) = (stage.path(out), ["--tasks", DEMO, "--out"]);
+        stage.run([command, &tasks[..], &[run.to_str().unwrap()]].concat(), 0);
+        let report = stage.report(&run);
+        let arms = report["arms"].as_array().unwrap();
+        let names: Vec<&str> = arms.iter().map(|arm| arm["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["model-a", "model-b"], "{report:#}");
+        assert!(arms.iter().all(|arm| arm["trials"] == arms[0]["trials"]), "{report:#}");
+        arms.iter().map(|arm| arm["arm"].as_str().unwrap().to_owned()).collect()
+    };
+    let file = file.to_str().unwrap();
+    for command in [&["grade", "--predictions", file][..], &["import", file]] {
+        let first = ids(command, &format!("{}-first", command[0]));
+        assert_ne!(first[0], first[1]);
+        assert_eq!(first, ids(command, &format!("{}-again", command[0])));
+    }
+}

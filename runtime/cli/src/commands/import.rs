@@ -323,7 +323,7 @@ fn trials(given: Vec<Given>) -> Result<Trials, UserError> {
     Ok(trials)
 }
 
-/// One arm a name: its factor is what the files say.
+/// One arm a name: its factors are the name and what the files say. One file may have several names.
 fn arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
     let mut names: BTreeMap<&str, Vec<&Given>> = BTreeMap::new();
     for given in trials.values() {
@@ -336,6 +336,7 @@ fn arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
             _ => None,
         });
         let imported = json!({
+            "name": name,
             "agent": first.map(|one| &one.agent),
             "version": first.and_then(|one| one.version.as_ref()),
             "model": first.and_then(|one| one.model.as_ref()),

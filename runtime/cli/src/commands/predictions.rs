@@ -64,12 +64,14 @@ impl Given {
         Ok(())
     }
 
-    /// One arm an author: its factor is what the author's predictions say.
+    /// One arm an author: its factors are who it is and what the predictions say. Two authors may say the same.
     pub fn arms(&self, sandbox: &SandboxSpec) -> Vec<Arm> {
         let include_failed = self.include_failed;
         let made = |(name, attempts): (&String, &Attempts)| {
             let predictions = digest(attempts);
-            let settings = json!({ "predictions": predictions, "include_failed": include_failed });
+            let settings = json!({
+                "maker": name, "predictions": predictions, "include_failed": include_failed,
+            });
             arm(name, sandbox, settings)
         };
         self.predictions.makers.iter().map(made).collect()
