@@ -1,6 +1,6 @@
 //! `proctor export`: a run in the forms of others (`docs/export.md`).
 
-use std::{fs, io::Read as _, process::Command};
+use std::{collections::BTreeSet, fs, io::Read as _, path::Path, process::Command};
 
 use fake_llm::FakeLlm;
 use serde_json::{Value, json};
@@ -180,6 +180,9 @@ fn a_run_is_exported_and_says_what_stayed_behind() {
     assert!(said.contains("not written: demo__roman-1 / ") && said.contains("damaged"), "{said}");
 }
 
+/// Ids that were one name in a file's, and one that no file may have.
+const ALIKE: [&str; 8] = ["a/b", "a-b", "A/b", "größe", "gr--e", "a_b", "../a", "a..b"];
+
 /// A run of a trial of each task.
 fn run_of(stage: &Stage, tasks: &[String]) -> std::path::PathBuf {
     let row = |task: &String| {
@@ -190,6 +193,64 @@ fn run_of(stage: &Stage, tasks: &[String]) -> std::path::PathBuf {
     let (file, run) = (stage.file("rows.jsonl", &rows.join("\n")), stage.path("run"));
     stage.run(["import", file.to_str().unwrap(), "--out", run.to_str().unwrap()], 0);
     run
+}
+
+/// Every file below a folder, by its path from there.
+fn files(folder: &Path) -> Vec<String> {
+    let listed =
+        Command::new("find").args([".", "-type", "f"]).current_dir(folder).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    listed.lines().map(|line| line.trim_start_matches("./").to_owned()).collect()
+}
+
+#[test]
+fn tasks_with_names_alike_have_files_of_their_own() {
+    let stage = Stage::new();
+    let long = |end: &str| "t".repeat(300) + end;
+    let tasks: Vec<String> =
+        ALIKE.map(str::to_owned).into_iter().chain([long("a"), long("b")]).collect();
+    run_of(&stage, &tasks);
+    for (form, ending) in [("atif", "json"), ("mini", "traj.json"), ("swe-agent", "traj")] {
+        let (out, _) = exported(&stage, form);
+        let found = files(&out.join("m"));
+        assert_eq!(found.len(), tasks.len(), "{form}: {found:?}");
+        for file in &found {
+            let text = fs::read(out.join("m").join(file)).unwrap();
+            serde_json::from_slice::<Value>(&text).unwrap();
+        }
+        // Two of them on a disk that knows no letter case, too.
+        let folded: BTreeSet<String> = found.iter().map(|file| file.to_lowercase()).collect();
+        assert_eq!(folded.len(), tasks.len(), "{form}: {found:?}");
+        for plain in ["a-b", "gr--e", "a_b", "a..b"] {
+            assert!(found.contains(&format!("{plain}.1.{ending}")), "{form}: {found:?}");
+        }
+        // The names are the same whenever it is exported, and whatever else the run has.
+        let hash = &proctor_types::sha256_hex(b"a/b")[..16];
+        assert!(found.contains(&format!("a-b~{hash}.1.{ending}")), "{form}: {found:?}");
+        let again = stage.path(&format!("{form}-again"));
+        let args = ["import", out.to_str().unwrap(), "--out", again.to_str().unwrap()];
+        stage.run(args, 0);
+        let report = stage.report(&again);
+        let trials = report["tasks"].as_array().unwrap();
+        let named: BTreeSet<&str> =
+            trials.iter().map(|trial| trial["task"].as_str().unwrap()).collect();
+        assert_eq!(named, tasks.iter().map(String::as_str).collect(), "{form}");
+    }
+
+    let (out, _) = exported(&stage, "swebench-submission");
+    let found = files(&out);
+    let of = |part: &str| found.iter().filter(|file| file.contains(part)).count();
+    assert_eq!((of("/trajs/"), of("/patch.diff")), (tasks.len(), tasks.len()), "{found:?}");
+    assert_eq!(of("/logs/a-b/") + of("/logs/größe/"), 1, "{found:?}");
+
+    // Inspect asks for a sample by its id.
+    let (out, _) = exported(&stage, "inspect");
+    let log = zip::ZipArchive::new(fs::File::open(out.join("m.eval")).unwrap()).unwrap();
+    let names = log.file_names().map(|name| name.unwrap().into_owned());
+    let samples: Vec<String> = names.filter(|name| name.starts_with("samples/")).collect();
+    assert_eq!(samples.len(), tasks.len(), "{samples:?}");
+    assert!(samples.iter().any(|name| name == "samples/a/b_epoch_1.json"), "{samples:?}");
+    assert!(!samples.iter().any(|name| name.contains("../")), "{samples:?}");
 }
 
 #[test]

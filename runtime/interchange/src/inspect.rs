@@ -1,6 +1,6 @@
 //! Logs of Inspect AI: a sample a trial, and around the samples of an arm what makes them a log (`.eval`, version 2).
 
-use proctor_types::{Arm, BudgetKind, Ending, TestStatus};
+use proctor_types::{Arm, BudgetKind, Ending, TestStatus, sha256_hex};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -13,6 +13,9 @@ const VERSION: u32 = 2;
 
 /// What Inspect calls the model of an arm that asks none.
 const NO_MODEL: &str = "none/none";
+
+/// Bytes of an id in a file's name. The format has two bytes for the length of the whole.
+const LONGEST_ID: usize = 60_000;
 
 /// The scores of a sample, by the name of the one who scores.
 const RESOLVED: &str = "resolved";
@@ -118,8 +121,8 @@ impl<'a> Log<'a> {
         let messages = sample["messages"].as_array().map_or(0, Vec::len);
         summary.insert("message_count".to_owned(), messages.into());
         self.summaries.push(Value::Object(summary));
-        let id = sample["id"].as_str().unwrap_or_default().replace('/', "_");
-        format!("samples/{id}_epoch_{}.json", sample["epoch"])
+        let id = sample["id"].as_str().unwrap_or_default();
+        format!("samples/{}_epoch_{}.json", name_in_archive(id), sample["epoch"])
     }
 
     /// The other files of the archive, by name.
@@ -185,6 +188,16 @@ impl<'a> Log<'a> {
             "packages": { "proctor": self.proctor },
             "metadata": { "proctor": { "arm": self.arm.name, "arm_id": self.arm.id, "budget": budget } },
         })
+    }
+}
+
+/// An id in the name of a sample's file. Inspect asks for a sample by its id, so that it stays as it is, but where an
+/// archive could not hold it, or whoever unpacks it would write elsewhere.
+fn name_in_archive(id: &str) -> String {
+    let leaves = id.split(['/', '\\']).any(|part| matches!(part, "" | "." | ".."));
+    match leaves || id.len() > LONGEST_ID {
+        true => format!("~{}", sha256_hex(id.as_bytes())),
+        false => id.to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::Write as _,
+    io::{ErrorKind, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -145,7 +145,7 @@ impl<'a> Export<'a> {
                 };
                 self.fidelity.written(&events).map_err(UserError::new)?;
                 let file = self.file(&self.arm(found), found.attempt);
-                self.write(&file, &line)?;
+                self.add_line(&file, &line)?;
                 return Ok(Ok(()));
             }
         };
@@ -157,16 +157,15 @@ impl<'a> Export<'a> {
                     Err(why) => return Ok(Err(why)),
                 };
                 let folder = submission_folder(self.record, found, &self.arm(found));
-                self.write(&folder.join("all_preds.jsonl"), &line)?;
                 let log = dir.read_log();
-                let task = safe(found.task.task.id.as_str());
+                let task = name_of_task(found.task.task.id.as_str());
                 let files = files_of_trial(&trial, &document, &log, &task, &mut self.fidelity)?;
                 for (file, content) in files {
-                    let path = self.out.join(&folder).join(file);
-                    fs::create_dir_all(path.parent().unwrap_or(self.out))?;
-                    fs::write(&path, content)?;
-                    self.files.insert(path);
+                    if let Err(why) = self.write_new(&folder.join(file), &content)? {
+                        return Ok(Err(why));
+                    }
                 }
+                self.add_line(&folder.join("all_preds.jsonl"), &line)?;
                 self.folders.count(folder, found, checked.verdict.as_ref());
                 return Ok(Ok(()));
             }
@@ -176,15 +175,14 @@ impl<'a> Export<'a> {
             }
             Format::Otel | Format::Rollouts => {
                 let file = self.file(&self.arm(found), found.attempt);
-                self.write(&file, &document.to_string())?;
+                self.add_line(&file, &document.to_string())?;
                 return Ok(Ok(()));
             }
             _ => {}
         }
-        let text = serde_json::to_string_pretty(&document)?;
-        let task = self.file(&safe(found.task.task.id.as_str()), found.attempt);
-        self.write(&Path::new(&self.arm(found)).join(task), &text)?;
-        Ok(Ok(()))
+        let text = serde_json::to_string_pretty(&document)? + "\n";
+        let task = self.file(&name_of_task(found.task.task.id.as_str()), found.attempt);
+        self.write_new(&Path::new(&self.arm(found)).join(task), text.as_bytes())
     }
 
     fn file(&self, name: &str, attempt: u32) -> PathBuf {
@@ -229,14 +227,34 @@ impl<'a> Export<'a> {
         Ok(())
     }
 
-    /// Adds a document or a line to a file of the export.
-    fn write(&mut self, file: &Path, text: &str) -> Result<(), CommandError> {
+    /// Writes a file that is a trial's alone. The inner error: on a disk that knows no letter case another trial has it.
+    fn write_new(
+        &mut self,
+        file: &Path,
+        content: &[u8],
+    ) -> Result<Result<(), String>, CommandError> {
+        let path = self.out.join(file);
+        fs::create_dir_all(path.parent().unwrap_or(self.out))?;
+        let mut open = match fs::File::create_new(&path) {
+            Ok(open) => open,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                return Ok(Err(format!("{} is the file of another trial", path.display())));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        open.write_all(content)?;
+        self.files.insert(path);
+        Ok(Ok(()))
+    }
+
+    /// Adds a line to a file that several trials share.
+    fn add_line(&mut self, file: &Path, line: &str) -> Result<(), CommandError> {
         let path = self.out.join(file);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
         let mut open = fs::File::options().create(true).append(true).open(&path)?;
-        writeln!(open, "{text}")?;
+        writeln!(open, "{line}")?;
         self.files.insert(path);
         Ok(())
     }
@@ -246,6 +264,15 @@ fn add(archive: &mut ZipWriter<fs::File>, file: &str, content: &Value) -> Result
     archive.start_file(file, SimpleFileOptions::default()).map_err(std::io::Error::other)?;
     serde_json::to_writer(archive, content)?;
     Ok(())
+}
+
+/// A task's name as a file's. Where it cannot stay as it is it ends in digits of its own: other ids may come to the same
+/// letters. `~` is in no name that stays.
+fn name_of_task(id: &str) -> String {
+    match safe(id) {
+        name if name == id || name.contains('~') => name,
+        name => format!("{name}~{:.16}", sha256_hex(id.as_bytes())),
+    }
 }
 
 /// A name as a file's. A long one keeps its head, and ends in digits of its own, so that two long names do not meet.
@@ -258,5 +285,30 @@ fn safe(name: &str) -> String {
             format!("{}~{:.16}", &long[..LONGEST - 17], sha256_hex(name.as_bytes()))
         }
         plain => plain.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_or_is_nobody_elses() {
+        let longest = "t".repeat(LONGEST);
+        for stays in ["demo__roman-1", "a-b", "a..b", "A=1+2", longest.as_str()] {
+            assert_eq!(name_of_task(stays), stays);
+        }
+        let long = |end: &str| "t".repeat(LONGEST) + end;
+        let (lower, upper) = (long("a"), long("A"));
+        let changed = [
+            "a/b", "A/b", "a b", "größe", "GRÖSSE", ".a", "..a", "", "...", "unnamed~", &lower,
+            &upper,
+        ];
+        let names = changed.map(|id| name_of_task(id).to_lowercase());
+        for (name, id) in names.iter().zip(changed) {
+            assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{id}: {name}");
+            assert!(name.contains('~') && name.len() <= LONGEST + 17, "{id}: {name}");
+            assert_eq!(*name, name_of_task(id).to_lowercase());
+        }
     }
 }

@@ -194,9 +194,11 @@ fn names(file: &Path, format: Format, imported: &Imported) -> Vec<String> {
     let endings = [".traj.json", ".traj", ".json"];
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
     let said = imported.task.clone();
-    // SWE-agent's own files say there which kind of environment it was.
+    // SWE-agent's own files say there which kind of environment it was. Those that Proctor wrote say the arm, too.
     let said = said.filter(|said| {
-        format != Format::SweAgent || stem == said || stem.starts_with(&format!("{said}."))
+        let is_proctors = imported.arm.is_some();
+        let is_in_the_name = || stem == said || stem.starts_with(&format!("{said}."));
+        format != Format::SweAgent || is_proctors || is_in_the_name()
     });
     let above = file.ancestors().skip(1).take(ABOVE).filter_map(Path::file_name);
     let above = above.map(|name| name.to_string_lossy().into_owned());
