@@ -179,8 +179,10 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// What may lie in a file's place and is none.
-const NO_FILES: [(&str, fn(&Path)); 4] = [
+/// What may lie in a file's place and is none: its name, and how it comes there.
+type NoFile = (&'static str, fn(&Path));
+
+const NO_FILES: [NoFile; 4] = [
     ("a folder in its place", |path| fs::create_dir(path).unwrap()),
     ("a pipe in its place", |path| {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
