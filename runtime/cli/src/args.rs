@@ -29,7 +29,7 @@ pub struct Cli {
     /// How progress is told, on stderr: `auto`, `lines`, `json` or `none`.
     #[arg(long, value_enum, default_value_t = How::Auto, global = true, hide_default_value = true, hide_possible_values = true)]
     pub progress: How,
-    /// Tells nothing of what happens: the plan, errors, and the report.
+    /// Tells no progress. What a run plans, errors and the report are told as ever.
     #[arg(long, short, global = true, conflicts_with = "progress")]
     pub quiet: bool,
     #[command(subcommand)]

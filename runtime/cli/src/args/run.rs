@@ -35,7 +35,7 @@ pub struct RunArgs {
     /// Trials at once, in the place of the configuration's `jobs`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub jobs: Option<u64>,
-    /// Asks no model before the first trial. Otherwise each is asked once, apart from the trials.
+    /// Asks no model before the first trial. Otherwise each that 10 trials or more wait for is asked once.
     #[arg(long)]
     pub no_preflight: bool,
     /// First runs gold and noop on N of the tasks (3), and starts no trial where gold does not resolve one, or noop does.

@@ -1,6 +1,7 @@
 //! What is compared.
 
 use proctor_statistics::Scale;
+use proctor_types::Spent;
 
 use crate::TrialResult;
 
@@ -34,16 +35,25 @@ impl Metric {
         }
     }
 
-    /// Of one trial; absent where it is not known: no verdict, no outcome, no price.
+    /// Of one trial; absent where it is not known: no verdict, no outcome, no count, no price.
     pub(super) fn of(self, trial: &TrialResult) -> Option<f64> {
         let spent = || trial.outcome.as_ref().map(|outcome| outcome.spent);
         let verdict = trial.verdict.as_ref()?;
         match self {
             Self::Resolved => Some(f64::from(u8::from(verdict.resolved))),
             Self::PassedRate => Some(verdict.passed_rate),
-            Self::Tokens => spent().map(|spent| (spent.input_tokens + spent.output_tokens) as f64),
+            Self::Tokens => spent().filter(is_counted).map(|spent| tokens(&spent) as f64),
             Self::Cost => spent().filter(|spent| !spent.unpriced).map(|spent| spent.cost_usd),
             Self::Steps => spent().map(|spent| spent.steps as f64),
         }
     }
+}
+
+fn tokens(spent: &Spent) -> u64 {
+    spent.input_tokens + spent.output_tokens
+}
+
+/// No answer is without a token: where steps have none, nobody counted, as in a file that came from elsewhere.
+fn is_counted(spent: &Spent) -> bool {
+    spent.steps == 0 || tokens(spent) > 0
 }

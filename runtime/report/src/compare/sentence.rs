@@ -51,6 +51,7 @@ fn claim(pair: &Pair, difference: f64) -> String {
         unit if none => format!("{a} uses as many {unit} a trial as {b}"),
         unit => {
             let fewer = if difference < 0.0 { "fewer" } else { "more" };
+            let unit = if size == "1" { unit.trim_end_matches('s') } else { unit };
             format!("{a} uses {size} {fewer} {unit} a trial than {b}")
         }
     }
