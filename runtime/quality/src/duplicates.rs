@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use proctor_types::Task;
 use proctor_wire::{WINDOW_LINES, print};
 
-use crate::{gold::added, settings::Duplicates};
+use crate::{asked::asked, gold::added, settings::Duplicates};
 
 /// Of each task the earlier ones that it repeats, by their places.
 pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet<usize>> {
@@ -17,7 +17,7 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
             found[at].insert(first);
         }
     }
-    let runs: Vec<BTreeSet<u64>> = tasks.iter().map(|task| runs_of(task)).collect();
+    let runs: Vec<BTreeSet<u64>> = tasks.iter().map(|task| runs_of(task, settings)).collect();
     let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
     for (at, own) in runs.iter().enumerate() {
         let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
@@ -41,9 +41,15 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
     found
 }
 
-fn runs_of(task: &Task) -> BTreeSet<u64> {
+/// What a task asks for, in runs of lines: its gold, or the interface of one that starts from scratch. There the gold copies
+/// whole modules, the same ones for much that is asked for.
+fn runs_of(task: &Task, settings: &Duplicates) -> BTreeSet<u64> {
+    let pieces = match task.from_scratch {
+        Some(_) => asked(&task.statement, settings),
+        None => added(task),
+    };
     let mut all = BTreeSet::new();
-    for run in added(task) {
+    for run in pieces {
         let lines: Vec<u64> =
             run.iter().filter_map(|line| print::line(line.as_bytes())).map(|line| line.0).collect();
         all.extend(lines.windows(WINDOW_LINES).map(print::window));
@@ -53,6 +59,8 @@ fn runs_of(task: &Task) -> BTreeSet<u64> {
 
 #[cfg(test)]
 mod tests {
+    use proctor_types::FromScratch;
+
     use super::*;
     use crate::{judge::tests::task, settings::Settings};
 
@@ -79,5 +87,31 @@ mod tests {
         both.level = Some(2);
         let expected = [vec![], vec![], vec![], vec![0]];
         assert_eq!(found(&[coin, dice, both, card]), expected.map(BTreeSet::from_iter));
+    }
+
+    #[test]
+    fn from_scratch_the_interface_decides_and_not_the_modules_that_golds_copy() {
+        let code: String = (0..9).map(|n| format!("    coin_{n} = side({n}) + {n}\n")).collect();
+        let stub = |name: &str| -> String {
+            (0..4).map(|n| format!("def {name}_{n}(side):\n    ...\n")).collect()
+        };
+        let scratch = |id: &str, what: &str| {
+            let statement = format!(
+                "# Write {id}\n\n## What `agent_code` must have\n\n```python\n{what}```\n\n\
+                 ## What the library has\n\n```python\n{}```\n",
+                stub("kept")
+            );
+            let mut task = task(id, &statement, &code);
+            task.level = Some(2);
+            task.from_scratch =
+                Some(FromScratch { files: BTreeMap::new(), install: "pip install .".into() });
+            task
+        };
+        let both = format!("{}{}", stub("signal"), stub("symbol"));
+        let tasks =
+            [scratch("a", &stub("signal")), scratch("b", &stub("symbol")), scratch("c", &both)];
+        let tasks: Vec<&Task> = tasks.iter().collect();
+        let found = duplicates(&tasks, &Settings::get().unwrap().duplicates);
+        assert_eq!(found, [vec![], vec![], vec![0, 1]].map(BTreeSet::from_iter));
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Leak {
 pub(crate) struct Duplicates {
     pub share: f64,
     pub least_runs: usize,
+    pub asked: Vec<String>,
+    pub asked_below: String,
 }
 
 #[derive(Debug, Deserialize)]
