@@ -57,6 +57,8 @@ pub(crate) struct Prints {
     pub code_share: f64,
     pub test_share: f64,
     pub run_windows: usize,
+    pub plain_lines: usize,
+    pub defining: Vec<String>,
     pub window_bytes: usize,
     pub windows: usize,
     pub names: usize,

@@ -13,6 +13,13 @@ pub(crate) struct Sides {
     pub kept: Vec<Vec<String>>,
 }
 
+impl Sides {
+    /// Nothing of it was there before.
+    pub(crate) fn is_new(&self) -> bool {
+        self.removed.is_empty() && self.kept.is_empty()
+    }
+}
+
 /// As far as the patch can be read. Applying it shows whether it is sound; here only its text counts.
 pub(crate) fn sides(patch: &str) -> BTreeMap<String, Sides> {
     let mut files: BTreeMap<String, Sides> = BTreeMap::new();
