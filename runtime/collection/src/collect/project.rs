@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
+use proctor_types::package_name;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -91,7 +92,7 @@ impl Project {
         let file = settings.requirements.iter().find(|name| tree.join(name).is_file());
         out.requirements.extend(file.into_iter().flat_map(|name| listed_in(&text(name))));
         let wanted = |requirement: &String| {
-            let name = proctor_types::package_name(bare(requirement));
+            let name = package_name(bare(requirement));
             !name.is_empty() && !settings.left_out.contains(&name)
         };
         out.requirements.retain(wanted);
@@ -113,15 +114,24 @@ impl Project {
     /// Finds the folder that packages are imported from, and their files.
     fn lay_out(&mut self, tree: &Path, layout: &Layout) {
         for root in ["src", "lib", "."] {
-            let mut modules = Vec::new();
+            let (mut modules, mut of_tests) = (Vec::new(), Vec::new());
             for name in names(&tree.join(root)) {
                 let path = tree.join(root).join(&name);
                 let below = if root == "." { name.clone() } else { format!("{root}/{name}") };
                 if path.join("__init__.py").is_file() && !layout.outside.contains(&name) {
-                    files(tree, &below, layout, &mut modules);
+                    let is_named = package_name(&name) == package_name(&self.name);
+                    let into = match !is_named && holds_tests(&path) {
+                        true => &mut of_tests,
+                        false => &mut modules,
+                    };
+                    files(tree, &below, layout, into);
                 } else if is_module(&name, layout) && path.is_file() {
                     modules.push(below);
                 }
+            }
+            // Where there is nothing else, the tests stand inside the package.
+            if modules.is_empty() {
+                modules = of_tests;
             }
             if !modules.is_empty() {
                 modules.sort();
@@ -156,6 +166,14 @@ fn is_module(name: &str, layout: &Layout) -> bool {
 /// What pytest takes for a file of tests, or for its help.
 pub(super) fn is_test_name(name: &str) -> bool {
     name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py"
+}
+
+/// Most of a folder's own files are tests: it holds those of the project, and is no package of it.
+fn holds_tests(folder: &Path) -> bool {
+    let code = names(folder).into_iter().filter(|name| name.ends_with(".py"));
+    let (tests, others): (Vec<String>, Vec<String>) =
+        code.filter(|name| name != "__init__.py").partition(|name| is_test_name(name));
+    tests.len() > others.len()
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -336,6 +354,21 @@ mod tests {
         );
         assert_eq!(project.tests, ["test"]);
         assert!(project.installable && project.name.is_empty());
+    }
+
+    #[test]
+    fn a_folder_of_tests_is_no_package_beside_one() {
+        let tests = [
+            ("unittests/__init__.py", ""),
+            ("unittests/utility.py", ""),
+            ("unittests/test_a.py", ""),
+            ("unittests/test_b.py", ""),
+        ];
+        let package = [("pkg/__init__.py", ""), ("pkg/a.py", ""), ("pkg/test_a.py", "")];
+        let both = read(&[&tests[..], &package[..]].concat());
+        assert_eq!(both.modules, ["pkg/__init__.py", "pkg/a.py"]);
+        let alone = read(&tests);
+        assert_eq!(alone.modules, ["unittests/__init__.py", "unittests/utility.py"]);
     }
 
     #[test]

@@ -59,7 +59,9 @@ impl Shared<'_> {
         let tops = self.tops(file, graph);
         let owners = self.owners(&tops);
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
-        let rewritten = rewrite(&text, &owners).map_err(|why| Stop::Reject("rewrite", why))?;
+        let own = gold::module_of(file, &self.project.root);
+        let rewritten =
+            rewrite(&text, &own, &owners).map_err(|why| Stop::Reject("rewrite", why))?;
         let test_patch = patch_of([(file, Some(&*text), Some(&*rewritten.text))]);
         let asked = rewritten.asked;
         let copy = gold::copy(&self.tree.folder, &self.project, &asked)

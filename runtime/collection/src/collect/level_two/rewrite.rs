@@ -12,6 +12,8 @@ use ruff_python_ast::{
 use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
+use super::gold::imported_from;
+
 /// The package that is asked for.
 pub(super) const PACKAGE: &str = "agent_code";
 
@@ -30,9 +32,15 @@ pub(super) struct Rewritten {
     pub(super) asked: BTreeSet<Owner>,
 }
 
+/// `own` is the test file's own module, dotted: relative imports begin there.
+///
 /// # Errors
 /// A sentence: why the file cannot be rewritten.
-pub(super) fn rewrite(text: &str, owners: &BTreeSet<Owner>) -> Result<Rewritten, String> {
+pub(super) fn rewrite(
+    text: &str,
+    own: &str,
+    owners: &BTreeSet<Owner>,
+) -> Result<Rewritten, String> {
     let mut by_name: BTreeMap<&str, &Owner> = BTreeMap::new();
     for owner in owners {
         if let Some(other) = by_name.insert(&owner.name, owner) {
@@ -43,7 +51,7 @@ pub(super) fn rewrite(text: &str, owners: &BTreeSet<Owner>) -> Result<Rewritten,
         }
     }
     let parsed = parse_module(text).map_err(|error| format!("it cannot be parsed: {error}"))?;
-    let mut found = Found { by_name, ..Found::default() };
+    let mut found = Found { own, by_name, ..Found::default() };
     // Imports may stand below what uses them, in the order of the text.
     let mut imports = Imports(Vec::new());
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
@@ -89,6 +97,7 @@ type Span = std::ops::Range<usize>;
 
 #[derive(Default)]
 struct Found<'a> {
+    own: &'a str,
     by_name: BTreeMap<&'a str, &'a Owner>,
     /// Local names, dotted where an import binds them so, to the module that they stand for.
     bound: BTreeMap<String, String>,
@@ -111,13 +120,13 @@ impl<'a> Found<'a> {
                     self.bound.insert(local, alias.name.to_string());
                 }
             }
-            Stmt::ImportFrom(import) if import.level == 0 => self.import_from(text, import),
+            Stmt::ImportFrom(import) => self.import_from(text, import),
             _ => {}
         }
     }
 
     fn import_from(&mut self, text: &str, import: &StmtImportFrom) {
-        let module = import.module.as_deref().unwrap_or_default();
+        let module = &*imported_from(import, self.own, false);
         let span = import.start().to_usize()..import.end().to_usize();
         let (mut stay, mut go): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for alias in &import.names {
@@ -151,11 +160,17 @@ impl<'a> Found<'a> {
         let lines = "\n".repeat(text[span.clone()].matches('\n').count());
         let new = match stay.is_empty() {
             true => asked,
-            false => format!("from {module} import {}; {asked}", stay.join(", ")),
+            false => format!("from {} import {}; {asked}", source(import), stay.join(", ")),
         };
         // What is inserted at the end of a statement that is replaced goes with it.
         self.edits.push((span, new + &lines));
     }
+}
+
+/// What an import is from, as it is written.
+fn source(import: &StmtImportFrom) -> String {
+    let module = import.module.as_deref().unwrap_or_default();
+    format!("{}{module}", ".".repeat(import.level as usize))
 }
 
 fn written(alias: &Alias) -> String {
@@ -261,7 +276,7 @@ class Sub(pkg.Tree):
         return other.parse, m.Tree.make(), parse(p)
 ";
         let owners = owners(&[("pkg.m", "parse"), ("pkg.m", "Tree"), ("pkg.deep.n", "walk")]);
-        let out = rewrite(text, &owners).unwrap();
+        let out = rewrite(text, "tests.test_m", &owners).unwrap();
         assert_eq!(
             out.text,
             "\
@@ -289,16 +304,43 @@ class Sub(agent_code.Tree):
     }
 
     #[test]
+    fn relative_imports_begin_at_the_tests_own_package() {
+        let text = "\
+from . import m, test_help
+from .m import idle, parse
+from ..pkg import Tree
+from .deep import n
+
+assert m.parse, n.walk
+";
+        let owners = owners(&[("pkg.m", "parse"), ("pkg.m", "Tree"), ("pkg.deep.n", "walk")]);
+        let out = rewrite(text, "pkg.test_m", &owners).unwrap();
+        assert_eq!(
+            out.text,
+            "\
+from . import m, test_help; import agent_code
+from .m import idle; from agent_code import parse
+from agent_code import Tree
+from .deep import n; import agent_code
+
+assert agent_code.parse, agent_code.walk
+"
+        );
+        let beside = rewrite("from .m import parse\n", "tests.test_m", &owners).unwrap_err();
+        assert!(beside.contains("by no import"), "{beside}");
+    }
+
+    #[test]
     fn what_cannot_be_rewritten_is_told() {
         let one = owners(&[("pkg.m", "parse")]);
         let two = owners(&[("pkg.m", "parse"), ("pkg.n", "parse")]);
-        let told = |text: &str, owners| rewrite(text, owners).unwrap_err();
+        let told = |text: &str, owners| rewrite(text, "tests.test_m", owners).unwrap_err();
         assert!(told("from pkg.m import parse\n", &two).contains("both have a parse"));
         assert!(told("import pkg.n\npkg.n.parse\n", &one).contains("by no import"));
         assert!(told("def f(:\n", &one).contains("cannot be parsed"));
         let split = "import pkg.m as m\nx = (m\n     .parse)\n";
         assert!(told(split, &one).contains("line by line"));
-        let star = rewrite("from pkg.m import *\nparse(1)\n", &one).unwrap();
+        let star = rewrite("from pkg.m import *\nparse(1)\n", "tests.test_m", &one).unwrap();
         assert_eq!(star.text, "from pkg.m import *; from agent_code import parse\nparse(1)\n");
     }
 }
