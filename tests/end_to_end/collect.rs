@@ -221,6 +221,10 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
     };
     let empty = stage.path("empty").display().to_string();
     assert!(told(&empty).contains("holds no Python package"));
+    fs::create_dir_all(stage.path("spaced/jaraco/text")).unwrap();
+    stage.file("spaced/jaraco/text/__init__.py", "");
+    let spaced = stage.path("spaced").display().to_string();
+    assert!(told(&spaced).contains("jaraco.text in a namespace"));
     assert!(told("git+https://h.test/o/n@main").contains("may move"));
     assert!(told("no-such-thing").contains("proctor collect boltons=="));
     // What an index that answers does not have.

@@ -90,12 +90,7 @@ pub async fn collect(
         project.name = default_name(origin);
     }
     if project.modules.is_empty() {
-        return Err(CollectError::Nothing {
-            what: format!(
-                "{name} holds no Python package, neither at its top nor below src or lib"
-            ),
-            hint: "name a project with a package of Python code".into(),
-        });
+        return Err(no_package(name, &Project::in_namespaces(&tree.folder, &settings.layout)));
     }
     let kept = Kept::new(
         &context.cache.join("collections"),
@@ -357,6 +352,18 @@ fn default_name(origin: &Origin) -> String {
         Origin::Folder(path) => fs::canonicalize(path)
             .map_or_else(|_| last(path), |path| last(&path.display().to_string())),
     }
+}
+
+fn no_package(name: &str, in_namespaces: &[String]) -> CollectError {
+    let what = match in_namespaces {
+        [] => format!("{name} holds no Python package, neither at its top nor below src or lib"),
+        all => format!(
+            "{name} holds {} in a namespace, a folder without __init__.py, and packages of namespaces are not collected from",
+            all.join(", ")
+        ),
+    };
+    let hint = "name a project with a package of Python code at its top, or below src or lib";
+    CollectError::Nothing { what, hint: hint.into() }
 }
 
 /// Python files in the folders of tests that hold no test.

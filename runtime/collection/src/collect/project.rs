@@ -143,6 +143,28 @@ impl Project {
         self.root = ".".to_owned();
     }
 
+    /// The packages of a tree that lie one folder deeper, in a namespace: `jaraco.text` in `jaraco`, which has no
+    /// `__init__.py`. They are not collected from.
+    pub(super) fn in_namespaces(tree: &Path, layout: &Layout) -> Vec<String> {
+        let mut out = BTreeSet::new();
+        for root in ["src", "lib", "."] {
+            for space in names(&tree.join(root)) {
+                let folder = tree.join(root).join(&space);
+                let is_own = space.starts_with('.') || layout.outside.contains(&space);
+                if is_own
+                    || ["src", "lib"].contains(&&*space)
+                    || folder.join("__init__.py").is_file()
+                {
+                    continue;
+                }
+                let inner = names(&folder).into_iter();
+                let inner = inner.filter(|name| folder.join(name).join("__init__.py").is_file());
+                out.extend(inner.map(|name| format!("{space}.{name}")));
+            }
+        }
+        out.into_iter().collect()
+    }
+
     /// `owner/name` of its repository, where one of its addresses is at a known forge.
     pub(super) fn repository(&self) -> Option<String> {
         self.urls.iter().find_map(|url| {
@@ -369,6 +391,23 @@ mod tests {
         assert_eq!(both.modules, ["pkg/__init__.py", "pkg/a.py"]);
         let alone = read(&tests);
         assert_eq!(alone.modules, ["unittests/__init__.py", "unittests/utility.py"]);
+    }
+
+    #[test]
+    fn packages_in_a_namespace_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in
+            ["jaraco/text/__init__.py", "docs/sub/__init__.py", "src/zope/dotted/__init__.py"]
+        {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let settings = Settings::get().unwrap();
+        let found = Project::in_namespaces(dir.path(), &settings.layout);
+        assert_eq!(found, ["jaraco.text", "zope.dotted"]);
+        let project = Project::read(dir.path(), &settings.environment, &settings.layout);
+        assert!(project.modules.is_empty());
     }
 
     #[test]
