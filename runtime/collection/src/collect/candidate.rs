@@ -194,9 +194,12 @@ impl Shared<'_> {
                 &self.settings.pass_to_pass,
                 &mut seeded,
             );
-            let Some(others) = chosen else {
-                refused.push(format!("{name}: no other test file is free of its tops"));
-                continue;
+            let others = match chosen {
+                Ok(others) => others,
+                Err(why) => {
+                    refused.push((name, why));
+                    continue;
+                }
             };
             let mut remained: BTreeSet<usize> = BTreeSet::new();
             for graph in self.graphs.values() {
@@ -215,7 +218,7 @@ impl Shared<'_> {
             };
             let extracted = extract(&others.tops, graph, &self.objects, &bounds);
             if extracted.all().is_empty() {
-                refused.push(format!("{name}: other tests, or imports, need all of it"));
+                refused.push((name, "other tests, or imports, need all of it".to_owned()));
                 continue;
             }
             let watched: Vec<String> = others
@@ -233,7 +236,7 @@ impl Shared<'_> {
                 watched,
             };
             if let Err(why) = self.carve(file, &mut removal) {
-                refused.push(format!("{name}: {why}"));
+                refused.push((name, why));
                 continue;
             }
             let lines = lines_gone(&removal.mask);
@@ -244,7 +247,7 @@ impl Shared<'_> {
                 break;
             }
         }
-        best.ok_or_else(|| Stop::Reject("pass_to_pass", refused.join("; ")))
+        best.ok_or_else(|| Stop::Reject("pass_to_pass", told(&refused)))
     }
 
     pub(super) fn carve(&self, file: &str, removal: &mut Removal) -> Result<(), String> {
@@ -483,6 +486,17 @@ impl Shared<'_> {
 }
 
 /// As reports print a share.
+/// What each policy lacks; once where all lack the same.
+fn told(refused: &[(String, String)]) -> String {
+    if let [(_, first), rest @ ..] = refused
+        && rest.iter().all(|(_, why)| why == first)
+    {
+        return first.clone();
+    }
+    let each: Vec<String> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+    each.join("; ")
+}
+
 pub(super) fn rounded(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use proctor_types::plural;
 use serde::Serialize;
 
 use super::{
@@ -19,7 +20,10 @@ pub(super) struct Others {
     pub(super) tops: BTreeSet<usize>,
 }
 
-/// Chooses by a policy; `None` where it leaves no file or no top.
+/// Chooses by a policy.
+///
+/// # Errors
+/// A sentence: what it lacks, where it leaves no file or no top.
 pub(super) fn choose(
     policy: Policy,
     file: &str,
@@ -27,20 +31,23 @@ pub(super) fn choose(
     all: &BTreeMap<String, FileGraph>,
     settings: &PassSettings,
     seeded: &mut Seeded,
-) -> Option<Others> {
+) -> Result<Others, String> {
     let others: Vec<(&String, &FileGraph)> = all.iter().filter(|(name, _)| *name != file).collect();
     let enough = settings.files.min(others.len());
+    if others.is_empty() && settings.fewest > 0 {
+        return Err("there is no other test file whose tests pass every time".to_owned());
+    }
     if enough < settings.fewest {
-        return None;
+        return Err(format!("{}, and {} needed", of_others(others.len()), are(settings.fewest)));
     }
     let names = |chosen: Vec<&String>| chosen.into_iter().cloned().collect::<Vec<_>>();
     let everything = || others.iter().map(|(name, _)| *name).collect::<Vec<_>>();
     match policy {
-        Policy::All => Some(Others { policy, files: names(everything()), tops: tops.clone() }),
+        Policy::All => Ok(Others { policy, files: names(everything()), tops: tops.clone() }),
         Policy::Random => {
             let mut files = names(seeded.sample(everything(), settings.files));
             files.sort();
-            Some(Others { policy, files, tops: tops.clone() })
+            Ok(Others { policy, files, tops: tops.clone() })
         }
         Policy::Least => {
             // How many others need each top; the most wanted is given up first.
@@ -49,24 +56,40 @@ pub(super) fn choose(
             };
             let mut left: BTreeMap<usize, usize> =
                 tops.iter().map(|top| (*top, wanted(top))).collect();
+            let mut most_free = 0;
             while !left.is_empty() {
                 let free: Vec<&String> = others
                     .iter()
                     .filter(|(_, graph)| left.keys().all(|top| !graph.reached.contains(top)))
                     .map(|(name, _)| *name)
                     .collect();
+                most_free = most_free.max(free.len());
                 if free.len() >= enough {
                     let mut files = names(seeded.sample(free, settings.files));
                     files.sort();
-                    return Some(Others { policy, files, tops: left.into_keys().collect() });
+                    return Ok(Others { policy, files, tops: left.into_keys().collect() });
                 }
                 let most = left.iter().max_by_key(|(top, count)| (**count, usize::MAX - **top));
                 let most = most.map(|(top, _)| *top);
                 left.retain(|top, _| Some(*top) != most);
             }
-            None
+            // Tops were given up one by one: more are free of fewer.
+            Err(format!(
+                "of {} at most {} free of its tops, and {} needed",
+                of_others(others.len()),
+                are(most_free),
+                are(enough)
+            ))
         }
     }
+}
+
+fn of_others(count: usize) -> String {
+    plural(count, "other test file")
+}
+
+fn are(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "is" } else { "are" })
 }
 
 #[cfg(test)]
@@ -98,5 +121,27 @@ mod tests {
         let drawn = of(Policy::Random);
         assert_eq!((drawn.files.len(), &drawn.tops), (2, &tops));
         assert_eq!(drawn, of(Policy::Random), "the same seed, the same files");
+    }
+
+    #[test]
+    fn what_a_policy_lacks_is_counted() {
+        let all: BTreeMap<String, FileGraph> =
+            [("a", graph(&[1, 2])), ("b", graph(&[1, 2])), ("c", graph(&[2])), ("d", graph(&[]))]
+                .map(|(name, graph)| (name.to_owned(), graph))
+                .into();
+        let settings = PassSettings { policies: Vec::new(), files: 5, fewest: 1 };
+        let why = |file: &str, policy, all: &BTreeMap<String, FileGraph>| {
+            let mut seeded = Seeded::of(&["x"]);
+            choose(policy, file, &[1, 2].into(), all, &settings, &mut seeded).unwrap_err()
+        };
+        assert_eq!(
+            why("a", Policy::Least, &all),
+            "of 3 other test files at most 2 are free of its tops, and 3 are needed"
+        );
+        let alone = [("a".to_owned(), graph(&[1]))].into();
+        for policy in [Policy::All, Policy::Least] {
+            let none = "there is no other test file whose tests pass every time";
+            assert_eq!(why("a", policy, &alone), none);
+        }
     }
 }
