@@ -1,6 +1,6 @@
 //! Functions that do nothing, in the place of those that do something.
 
-use ruff_python_ast::Stmt;
+use ruff_python_ast::{Stmt, StmtFunctionDef};
 use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
@@ -9,9 +9,19 @@ use super::{
     file::TOP,
 };
 
-/// The text in which the functions at some dotted paths, and those below these paths, return None at once; `None`
+/// What functions return that do nothing.
+pub(crate) const NOTHING: &str = "None";
+
+/// Stands for a function's first argument in what it returns.
+pub(crate) const FIRST: &str = "{first}";
+
+/// The text in which the functions at some dotted paths, and those below these paths, return the same at once; `None`
 /// where it cannot be parsed.
-pub(crate) fn hollow(text: &str, is_wanted: &dyn Fn(&str) -> bool) -> Option<String> {
+pub(crate) fn hollow(
+    text: &str,
+    returns: &str,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Option<String> {
     let parsed = parse_module(text).ok()?;
     let edits = walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
         let Stmt::FunctionDef(def) = stmt else { return Treatment::Keep };
@@ -24,10 +34,28 @@ pub(crate) fn hollow(text: &str, is_wanted: &dyn Fn(&str) -> bool) -> Option<Str
             return Treatment::Keep;
         };
         let (start, end) = (first.start().to_usize(), last.end().to_usize());
-        Treatment::Change(vec![Edit { start, end, with: "pass".into() }])
+        Treatment::Change(vec![Edit { start, end, with: body(def, returns) }])
     });
     let out = apply(text, edits);
     parse_module(&out).is_ok().then_some(out)
+}
+
+fn body(def: &StmtFunctionDef, returns: &str) -> String {
+    // Of `__init__` Python takes nothing else.
+    if returns == NOTHING || def.name.as_str() == "__init__" {
+        return "pass".to_owned();
+    }
+    format!("return {}", returns.replace(FIRST, &first(def)))
+}
+
+/// The name of the first argument that a caller gives.
+fn first(def: &StmtFunctionDef) -> String {
+    let parameters = def.parameters.posonlyargs.iter().chain(&def.parameters.args);
+    let mut names = parameters.map(|it| it.parameter.name.to_string());
+    let first = names.next();
+    let is_own = matches!(first.as_deref(), Some("self" | "cls"));
+    let given = if is_own { names.next().or(first) } else { first };
+    given.unwrap_or_else(|| NOTHING.to_owned())
 }
 
 #[cfg(test)]
@@ -57,7 +85,7 @@ def h():
     return 3
 ";
         let wanted = ["f", "A", "g"];
-        let out = hollow(text, &|path| wanted.contains(&path)).unwrap();
+        let out = hollow(text, NOTHING, &|path| wanted.contains(&path)).unwrap();
         assert_eq!(
             out,
             "\
@@ -76,7 +104,22 @@ def h():
     return 3
 "
         );
-        assert_eq!(hollow(text, &|_| false).unwrap(), text);
-        assert!(hollow("def f(:\n", &|_| true).is_none());
+        assert_eq!(hollow(text, NOTHING, &|_| false).unwrap(), text);
+        assert!(hollow("def f(:\n", NOTHING, &|_| true).is_none());
+    }
+
+    #[test]
+    fn what_is_wanted_returns_what_is_told() {
+        let text = "class A:\n    def __init__(self, a):\n        self.a = a\n    def m(self, b):\n        \
+                    yield b\n    def n(self): return 1\ndef f(c, /, d=1): return d\ndef g(): return 2\n";
+        let told = |m: &str, n: &str, f: &str, g: &str| {
+            format!(
+                "class A:\n    def __init__(self, a):\n        pass\n    def m(self, b):\n        return {m}\n    \
+                 def n(self): return {n}\ndef f(c, /, d=1): return {f}\ndef g(): return {g}\n"
+            )
+        };
+        let of = |returns: &str| hollow(text, returns, &|_| true).unwrap();
+        assert_eq!(of("True"), told("True", "True", "True", "True"));
+        assert_eq!(of(FIRST), told("b", "self", "c", "None"));
     }
 }

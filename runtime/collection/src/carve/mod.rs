@@ -19,6 +19,6 @@ pub(crate) use describe::View;
 pub use describe::{Kind, Object};
 pub use error::CarveError;
 pub(crate) use file::interface_of;
-pub(crate) use hollow::hollow;
+pub(crate) use hollow::{FIRST, NOTHING, hollow};
 pub use package::{CarveOptions, Carving, carve, carve_with};
 pub(crate) use scope::top_level;

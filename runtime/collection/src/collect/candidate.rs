@@ -382,6 +382,7 @@ impl Shared<'_> {
         task.cheats = vec![stubs::cheat(stubs::patch(&removal.carving))];
         let idle = (&task.cheats[0], &task.fail_to_pass[..]);
         let idle = self.pass_idle(&task, &environment, &findings, idle).await?;
+        self.constants_do_not(&task, &environment, &findings, &removal.carving).await?;
         let idle_rate = 1.0 - (fail_to_pass - idle) as f64 / steady.max(1) as f64;
         let lines = lines_gone(&removal.mask);
         let minima = &self.settings.minima;
@@ -485,7 +486,6 @@ impl Shared<'_> {
     }
 }
 
-/// As reports print a share.
 /// What each policy lacks; once where all lack the same.
 fn told(refused: &[(String, String)]) -> String {
     if let [(_, first), rest @ ..] = refused
@@ -497,6 +497,7 @@ fn told(refused: &[(String, String)]) -> String {
     each.join("; ")
 }
 
+/// As reports print a share.
 pub(super) fn rounded(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }

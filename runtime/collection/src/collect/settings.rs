@@ -17,6 +17,7 @@ pub(super) struct Settings {
     pub(super) tops: TopSettings,
     pub(super) pass_to_pass: PassSettings,
     pub(super) take_away: TakeAway,
+    pub(super) idle: IdleSettings,
     pub(super) minima: Minima,
     pub(super) lite: LiteSettings,
 }
@@ -107,6 +108,13 @@ pub(super) struct TakeAway {
     pub(super) never: Vec<String>,
     pub(super) rounds: usize,
     pub(super) halvings: usize,
+}
+
+/// What solutions return that do nothing, besides None.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IdleSettings {
+    pub(super) returns: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -1,5 +1,5 @@
-//! Solutions that do nothing: what the statement asks for is there, and every function of it returns None. A task that
-//! one of them resolves has tests that look at nothing.
+//! Solutions that do nothing: what the statement asks for is there, and every function of it returns None, or another
+//! constant. A task that one of them resolves has tests that look at nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,12 +11,17 @@ use proctor_types::{Cheat, Task, TestStatus};
 use super::candidate::{Shared, Stop};
 use crate::{
     Carving,
-    carve::hollow,
+    carve::{FIRST, NOTHING, hollow},
     freeze::{ended, run},
 };
 
 /// The name of such a solution among a task's `cheats`.
 const NAME: &str = "functions that do nothing";
+
+/// Solutions whose functions return one thing, whatever they are asked, by name.
+pub(super) fn named(returns: &str) -> String {
+    format!("functions that return {}", returns.replace(FIRST, "their first argument"))
+}
 
 pub(super) fn cheat(patch: String) -> Cheat {
     Cheat { name: NAME.to_owned(), patch }
@@ -24,6 +29,11 @@ pub(super) fn cheat(patch: String) -> Cheat {
 
 /// Over the mask: everything is back, and what was taken away does nothing.
 pub(super) fn patch(carving: &Carving) -> String {
+    patch_returning(carving, NOTHING)
+}
+
+/// The same, and what was taken away returns this.
+fn patch_returning(carving: &Carving, returns: &str) -> String {
     let idle = carving.files.iter().map(|(file, (before, after))| {
         let paths: BTreeSet<&str> = carving
             .objects
@@ -31,7 +41,7 @@ pub(super) fn patch(carving: &Carving) -> String {
             .filter(|object| object.file == *file)
             .map(|object| object.path.as_str())
             .collect();
-        let idle = hollow(before, &|path| paths.contains(path));
+        let idle = hollow(before, returns, &|path| paths.contains(path));
         (file.clone(), (after.clone(), idle.unwrap_or_else(|| before.clone())))
     });
     // A mask is the way from one text to another, whichever these are.
@@ -68,9 +78,29 @@ impl Shared<'_> {
         let Ok(statuses) = ended(ran, "stubs") else { return Ok(0) };
         let passes = |id: &&String| statuses.get(*id) == Some(&TestStatus::Passed);
         if task.fail_to_pass.iter().all(|id| passes(&id)) {
-            return Err(Stop::Reject("verify", format!("{NAME} resolve it")));
+            return Err(Stop::Reject("verify", format!("{} resolve it", cheat.name)));
         }
         Ok(ids.iter().filter(passes).count())
+    }
+
+    /// Tries solutions whose functions return one constant: None passes no test that asks for a truth.
+    ///
+    /// # Errors
+    /// A rejection where one resolves the task; a fault of a sandbox.
+    pub(super) async fn constants_do_not(
+        &self,
+        task: &Task,
+        environment: &Prepared,
+        findings: &LayerFindings,
+        carving: &Carving,
+    ) -> Result<(), Stop> {
+        for returns in &self.settings.idle.returns {
+            let patch = patch_returning(carving, returns);
+            let cheat = Cheat { name: named(returns), patch };
+            let solution = (&cheat, &task.fail_to_pass[..]);
+            self.pass_idle(task, environment, findings, solution).await?;
+        }
+        Ok(())
     }
 }
 
@@ -96,9 +126,13 @@ mod tests {
             aliases: Vec::new(),
             stub: String::new(),
         };
-        let patch = patch(&Carving { objects: vec![object], files });
+        let carving = Carving { objects: vec![object], files };
+        let patch = patch(&carving);
         assert!(patch.contains("+def f(a):\n+    pass\n"), "{patch}");
         assert!(patch.contains("+from .a import f\n"), "{patch}");
         assert!(!patch.contains("x.go") && !patch.contains("-def kept"), "{patch}");
+        let constant = patch_returning(&carving, FIRST);
+        assert!(constant.contains("+def f(a):\n+    return a\n"), "{constant}");
+        assert_eq!(named(FIRST), "functions that return their first argument");
     }
 }

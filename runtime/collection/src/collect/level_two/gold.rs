@@ -40,15 +40,20 @@ pub(super) fn empty() -> Files {
     ])
 }
 
-/// A copy in which the functions of what is asked for do nothing.
-pub(super) fn hollowed(copy: &Files, project: &Project, asked: &BTreeSet<Owner>) -> Files {
+/// A copy in which the functions of what is asked for do nothing but return this.
+pub(super) fn hollowed(
+    copy: &Files,
+    project: &Project,
+    asked: &BTreeSet<Owner>,
+    returns: &str,
+) -> Files {
     let mut out = copy.clone();
     for file in &project.modules {
         let module = module_of(file, &project.root);
         let names: BTreeSet<&str> =
             asked.iter().filter(|it| it.module == module).map(|it| it.name.as_str()).collect();
         let Some(text) = out.get_mut(&copied_to(file, &project.root)) else { continue };
-        if let Some(hollow) = hollow(text, &|path| names.contains(path)) {
+        if let Some(hollow) = hollow(text, returns, &|path| names.contains(path)) {
             *text = hollow;
         }
     }
@@ -310,7 +315,7 @@ mod tests {
         let project = Project { root: "src".into(), modules, ..Project::default() };
         let asked = BTreeSet::from([Owner { module: "pkg.a".into(), name: "f".into() }]);
         let made = copy(tree.path(), &project, &asked).unwrap();
-        let idle = hollowed(&made, &project, &asked);
+        let idle = hollowed(&made, &project, &asked, "None");
         assert_eq!((idle.len(), made == idle), (made.len(), false));
         assert!(idle["agent_code/pkg/a.py"].ends_with("def f():\n    pass\n"));
         let names: Vec<&str> = made.keys().map(String::as_str).collect();

@@ -16,6 +16,7 @@ use super::{
     statement::{self, Interface},
 };
 use crate::{
+    carve::NOTHING,
     changes::patch_of,
     collect::{
         candidate::{Facts, Made, Outcome, Reject, Shared, Stop, rounded},
@@ -67,7 +68,14 @@ impl Shared<'_> {
         let copy = gold::copy(&self.tree.folder, &self.project, &asked)
             .map_err(|why| Stop::Reject("gold", why))?;
         let gold = gold::patch(&copy);
-        let idle = gold::hollowed(&copy, &self.project, &asked);
+        let idle = gold::hollowed(&copy, &self.project, &asked, NOTHING);
+        let constants: Vec<(&String, Files)> = self
+            .settings
+            .idle
+            .returns
+            .iter()
+            .map(|returns| (returns, gold::hollowed(&copy, &self.project, &asked, returns)))
+            .collect();
         let notes = |file: &str, path: &str| {
             let number = self.objects.number(file, path);
             let lines = number
@@ -141,6 +149,7 @@ impl Shared<'_> {
                 "functions that do nothing resolve it: its tests look at nothing that they return";
             return Err(Stop::Reject("verify", why.to_owned()));
         }
+        self.no_constant_does(&task, &plan, &constants).await?;
         let (environment, findings) = verify::find(self.judge(), &task).await?;
         verify::look_through(self.judge(), &task, &environment, &findings).await?;
         verify::grade_both(self.judge(), &task, &environment, &findings).await?;
@@ -222,6 +231,26 @@ impl Shared<'_> {
             return Ok(ran.tests);
         }
         Ok(ended(ran, side)?)
+    }
+
+    /// Tries copies whose functions return one constant.
+    async fn no_constant_does(
+        &self,
+        task: &Task,
+        plan: &TestPlan,
+        constants: &[(&String, Files)],
+    ) -> Result<(), Stop> {
+        let mut plan = plan.clone();
+        plan.time_limit = self.idle_limit(&plan);
+        for (returns, files) in constants {
+            let statuses = self.beside(task, &plan, files, IDLE).await?;
+            let passes = |id: &String| statuses.get(id) == Some(&TestStatus::Passed);
+            if task.fail_to_pass.iter().all(passes) {
+                let why = format!("{} resolve it", stubs::named(returns));
+                return Err(Stop::Reject("verify", why));
+            }
+        }
+        Ok(())
     }
 
     /// Who only hands the library's objects on has written nothing.
