@@ -225,6 +225,8 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
     stage.file("spaced/jaraco/text/__init__.py", "");
     let spaced = stage.path("spaced").display().to_string();
     assert!(told(&spaced).contains("jaraco.text in a namespace"));
+    // What helps with a commit is no release.
+    assert!(!told("git+https://h.test/o/n@main").contains("boltons"));
     assert!(told("git+https://h.test/o/n@main").contains("may move"));
     assert!(told("no-such-thing").contains("proctor collect boltons=="));
     // What an index that answers does not have.

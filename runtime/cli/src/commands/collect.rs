@@ -30,9 +30,9 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     let named = args.origin.unwrap_or_default();
     let origin = match args.renew {
         Some(_) => None,
-        None => Some(Origin::parse(&named).map_err(|what| {
-            UserError::new(what).hint("for example: proctor collect boltons==25.0.0 --out boltons")
-        })?),
+        None => Some(
+            Origin::parse(&named).map_err(|what| UserError::new(what).hint(what_helps(&named)))?,
+        ),
     };
     let old = match &args.renew {
         Some(dataset) => tasks::read(std::slice::from_ref(dataset), &cache).await?.tasks,
@@ -205,6 +205,20 @@ fn folder_of(origin: &str) -> String {
     }
 }
 
+/// What to write in the place of what cannot be read.
+fn what_helps(named: &str) -> String {
+    let address = named.strip_prefix("git+").unwrap_or(named);
+    if !address.contains("://") {
+        return "for example: proctor collect boltons==25.0.0 --out boltons".to_owned();
+    }
+    // An @ before the last part belongs to the address: `https://user@host/owner/name`.
+    let (url, state) = match address.rsplit_once('@') {
+        Some((url, state)) if url.matches('/').count() > 2 => (url, state),
+        _ => (address, "HEAD"),
+    };
+    format!("`git ls-remote {url} {state}` says which commit it is now: git+{url}@COMMIT")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +229,17 @@ mod tests {
         assert_eq!(folder_of("git+https://h.test/o/n.git@abc"), "n.git-abc");
         assert_eq!(folder_of("../some/dir/"), "dir");
         assert_eq!(folder_of(".."), "project");
+    }
+
+    #[test]
+    fn what_helps_is_of_the_form_that_was_written() {
+        let of_branch = "`git ls-remote https://h.test/o/n main` says which commit it is now: \
+                         git+https://h.test/o/n@COMMIT";
+        assert_eq!(what_helps("git+https://h.test/o/n@main"), of_branch);
+        assert!(
+            what_helps("https://me@h.test/o/n").contains("ls-remote https://me@h.test/o/n HEAD`")
+        );
+        assert!(what_helps("boltons").contains("boltons=="));
     }
 
     #[test]

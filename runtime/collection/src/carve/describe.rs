@@ -165,12 +165,15 @@ fn aliased(body: &[Stmt]) -> BTreeSet<String> {
     body.iter().filter_map(value).collect()
 }
 
+/// Every object has these, so they say nothing of a class.
+const EVERY: [&str; 4] = ["__class__", "__dict__", "__module__", "__weakref__"];
+
 /// The attributes that methods of a class set on `self`, but for what the class itself has.
 fn instances(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     let mut found = Instances::default();
     body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| found.visit_stmt(it));
     let own = bound(body);
-    found.0.retain(|name| shows(name) && !own.contains(name));
+    found.0.retain(|name| shows(name) && !own.contains(name) && !EVERY.contains(&name.as_str()));
     found.0
 }
 

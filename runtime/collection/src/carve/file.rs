@@ -334,6 +334,7 @@ class A(B):
     def m(self, a: int): ...
     def m(self, a):
         self.size, self._used, self._idle, self.n = 1, 2, 3, 4
+        self.__class__ = self.__dict__ = None
         return secret(a)
     def _refuse(self): pass
     def _hide(self): pass

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ruff_python_ast::{ExceptHandler, Expr, Stmt};
+use ruff_python_parser::parse_module;
 
 use super::edits::blocks;
 
@@ -52,6 +53,14 @@ fn collect(block: &[Stmt], out: &mut BTreeSet<String>) {
             collect(inner, out);
         }
     }
+}
+
+/// The names that one text binds at its top and another does not.
+pub(crate) fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
+    let names = |text: &str| {
+        parse_module(text).map(|parsed| bound(&parsed.syntax().body)).unwrap_or_default()
+    };
+    names(before).difference(&names(after)).cloned().collect()
 }
 
 /// The statements of a block's own scope, those below conditions and loops included.

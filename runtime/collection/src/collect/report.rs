@@ -210,11 +210,14 @@ impl Report {
         out.push_str(&table(&second.tasks, &second.complexity));
         out.push_str(&reasons(&second.rejects));
         let attacked = &self.attacked;
-        out.push_str(&format!(
-            "\nAttacks on grading: {} tried on {}, none of which was resolved by one unseen.\n",
-            plural(attacked.attacks, "patch"),
-            plural(attacked.tasks.len(), "task")
-        ));
+        out.push_str(&match attacked.tasks.len() {
+            0 => "\nAttacks on grading: tried on no task that is left.\n".to_owned(),
+            tasks => format!(
+                "\nAttacks on grading: {} tried on {}, none of which was resolved by one unseen.\n",
+                plural(attacked.attacks, "patch"),
+                plural(tasks, "task")
+            ),
+        });
         out.push_str(&self.lite());
         out
     }
@@ -342,6 +345,7 @@ mod tests {
         let summary = report.summary();
         assert!(summary.contains("| mask.py | mask | a \\| b |"), "{summary}");
         assert!(!summary.contains("Lite"), "{summary}");
+        assert!(summary.contains("Attacks on grading: tried on no task"), "{summary}");
         let task = |name: &str, lite| Facts { task: name.into(), lite, ..Facts::default() };
         report.add_level_two(vec![task("b", true), task("a", true), task("c", false)], Vec::new());
         assert_eq!((report.stages.lite, report.level_2.lite), (0, 2));

@@ -7,7 +7,7 @@ use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
 use super::{environment::WORKDIR, objects::Objects, project::Project, traverse::Extracted};
-use crate::{Carving, Object, statement::Shown};
+use crate::{Carving, Object, carve::lost_names, statement::Shown};
 
 const OWN: &str = include_str!("../../../../prompts/collection/statement.md.j2");
 const FEATUREBENCH: &str = include_str!("../../../../prompts/featurebench/level-1.md.j2");
@@ -88,9 +88,6 @@ pub(super) fn write(
     for object in carving.objects.iter().filter(|object| is_in(object, &helpers)) {
         missing.entry(&object.file).or_default().push(&object.path);
     }
-    let touched: BTreeSet<&str> =
-        carving.objects.iter().map(|object| object.file.as_str()).collect();
-    let exports = carving.files.keys().filter(|path| !touched.contains(path.as_str()));
     let own = Own {
         title: title(project, &files),
         overview,
@@ -105,7 +102,7 @@ pub(super) fn write(
             })
             .collect(),
         helpers: missing.into_iter().map(|(path, names)| Helpers { path, names }).collect(),
-        exports: exports.map(|path| format!("`{path}`")).collect(),
+        exports: exports(carving),
         test_command,
         workdir: WORKDIR,
     };
@@ -141,6 +138,31 @@ pub(super) fn filled(template: &str, filling: impl Serialize) -> Result<String, 
     fill(template, filling).map_err(|error| {
         Fault::new(Layer::Environment, format!("a statement's template: {error:#}"))
     })
+}
+
+/// The files that import or export what went, with the names that they lost.
+fn exports(carving: &Carving) -> Vec<String> {
+    let touched: BTreeSet<&str> =
+        carving.objects.iter().map(|object| object.file.as_str()).collect();
+    let others = carving.files.iter().filter(|(path, _)| !touched.contains(path.as_str()));
+    let told = others.map(|(path, (before, after))| {
+        let mut names = lost_names(before, after);
+        // An entry of `__all__` may be the name of a star import.
+        let listed = |name: &&str| {
+            let quoted = [format!("\"{name}\""), format!("'{name}'")];
+            quoted.iter().any(|it| before.contains(it) && !after.contains(it))
+        };
+        let objects = carving.objects.iter().map(|object| object.path.as_str());
+        names.extend(objects.filter(listed).map(str::to_owned));
+        match names.is_empty() {
+            true => format!("`{path}`"),
+            false => {
+                let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+                format!("`{path}` ({})", names.join(", "))
+            }
+        }
+    });
+    told.collect()
 }
 
 /// A method's stub inside its class, as FeatureBench shows it.
@@ -197,4 +219,37 @@ fn share_told(mut hidden: BTreeSet<String>, shown: &BTreeSet<String>, statements
 fn plain(text: &str) -> BTreeSet<String> {
     let lines = text.lines().map(str::trim).filter(|line| line.len() >= TELLING);
     lines.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn files_that_lost_names_are_told_with_them() {
+        let object = |path: &str| Object {
+            file: "p/a.py".into(),
+            path: path.into(),
+            kind: Kind::Function,
+            aliases: Vec::new(),
+            stub: String::new(),
+        };
+        let file = |path: &str, before: &str, after: &str| {
+            (path.to_owned(), (before.to_owned(), after.to_owned()))
+        };
+        let carving = Carving {
+            objects: vec![object("f"), object("g")],
+            files: BTreeMap::from([
+                file("p/__init__.py", "from .a import f, g as h, kept\n", "from .a import kept\n"),
+                file("p/a.py", "", ""),
+                file(
+                    "p/b.py",
+                    "from .a import *\n__all__ = ['f', 'k']\n",
+                    "from .a import *\n__all__ = ['k']\n",
+                ),
+            ]),
+        };
+        assert_eq!(exports(&carving), ["`p/__init__.py` (`f`, `h`)", "`p/b.py` (`f`)"]);
+    }
 }
