@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use proctor_types::{Fault, Layer, Price, PriceTier};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// Prices and context windows by model name.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -52,15 +53,15 @@ impl PriceTable {
         text.and_then(|text| Self::parse(&text)).map_err(|fault| fault.context(path.display()))
     }
 
-    /// Reads TOML. An error names the key.
+    /// Reads TOML. An error names the key. By way of a neutral value, as all tables are: see `from_toml`.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| {
             Fault::new(Layer::Model, what).hint("see configs/models.toml for the form")
         };
-        let reader = toml::Deserializer::parse(text).map_err(|error| fault(error.to_string()))?;
-        let table: Self = serde_path_to_error::deserialize(reader).map_err(|error| {
+        let value: Value = toml::from_str(text).map_err(|error| fault(error.to_string()))?;
+        let table: Self = serde_path_to_error::deserialize(value).map_err(|error| {
             let path = error.path().to_string();
-            fault(format!("{path}: {}", error.into_inner().message()))
+            fault(format!("{path}: {}", error.into_inner()))
         })?;
         for (name, listed) in &table.models {
             let prices = [

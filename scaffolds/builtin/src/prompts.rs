@@ -56,7 +56,7 @@ impl Prompts {
 
     /// The manifest as the scaffold's own type.
     pub fn settings<T: DeserializeOwned>(&self) -> Result<T, PromptError> {
-        serde_path_to_error::deserialize(&self.settings)
+        serde_path_to_error::deserialize(self.settings.clone())
             .map_err(|error| problem(self.folder, "manifest.toml", error))
     }
 
