@@ -125,10 +125,13 @@ pub(crate) fn output_limit(api: Api, body: &Map<String, Value>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{Api, TokenClasses};
-    use serde_json::{Value, json};
+    use std::collections::BTreeSet;
 
-    use super::usage;
+    use proctor_types::{Api, TokenClasses, Usage};
+    use serde_json::{Map, Value, json};
+
+    use super::{usage, write_whole, writer};
+    use crate::codec::neutral::{Delta, Stop, Whole};
 
     /// Fresh input, cache read, cache write, visible output, reasoning; then the sums of today.
     fn told(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
@@ -206,5 +209,35 @@ mod tests {
         let part = json!({"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1,
             "toolUsePromptTokenCount": most, "thoughtsTokenCount": most}});
         assert_eq!(told(Api::Gemini, part).1, [9, 1, 0, 0]);
+    }
+
+    /// The first id of an answer, whole or as the first event of a stream that has one.
+    fn id_of(text: &str, key: &str) -> String {
+        let rest = text.split_once(&format!("\"{key}\":\"")).unwrap_or_default().1;
+        rest.split_once('"').unwrap_or_default().0.to_owned()
+    }
+
+    #[test]
+    fn no_two_translated_answers_have_one_id() {
+        let request: Map<String, Value> = Map::new();
+        for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
+            let key = if api == Api::Gemini { "responseId" } else { "id" };
+            let deltas = [
+                Delta::Started { model: "m".into() },
+                Delta::Text("a".into()),
+                Delta::Stopped(Stop::End),
+            ];
+            let mut ids = BTreeSet::new();
+            for _ in 0..2 {
+                let whole = Whole::of(deltas.to_vec());
+                let body = write_whole(api, &request, &whole, &Usage::default());
+                ids.insert(id_of(&body.to_string(), key));
+                let (mut stream, mut text) = (writer(api, &request), String::new());
+                deltas.iter().for_each(|delta| stream.write(delta, &mut text));
+                stream.end(&Usage::default(), &mut text);
+                ids.insert(id_of(&text, key));
+            }
+            assert!(ids.len() == 4 && !ids.contains(""), "{api:?}: {ids:?}");
+        }
     }
 }
