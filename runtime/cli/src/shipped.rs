@@ -5,8 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_packed::packed;
-use proctor_types::{PackedText, sha256_hex};
+use proctor_types::sha256_hex;
 
 use crate::{
     config::near,
@@ -19,11 +18,11 @@ const FOLDER: &str = "shipped";
 /// A file of the repository, by its path below `configs/`.
 macro_rules! files {
     ($($path:literal),+ $(,)?) => {
-        [$(($path, packed!("../../../configs/" $path))),+]
+        [$(($path, include_str!(concat!("../../../configs/", $path)))),+]
     };
 }
 
-static FILES: [(&str, PackedText); 25] = files![
+static FILES: [(&str, &str); 25] = files![
     "demo.toml",
     "feabench-cells.toml",
     "feabench-lite.toml",
@@ -82,7 +81,7 @@ pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, CommandError> {
 /// Writes the files where they are not there yet, and returns their folder. Its name holds their
 /// content, so that a later version has its own.
 fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
-    let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{}\0", &**text)).collect();
+    let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
     let parent = std::path::absolute(cache)?.join(FOLDER);
     let folder = parent.join(&sha256_hex(all.as_bytes())[..16]);
     if folder.join("demo.toml").exists() {

@@ -1,7 +1,6 @@
 //! JSON Schemas: the committed ones, and how they are made of the types that configurations and tasks are read into.
 
-use proctor_packed::packed;
-use proctor_types::{PackedText, Task};
+use proctor_types::Task;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::Transform};
 use serde_json::{Map, Value, json};
 
@@ -12,8 +11,8 @@ use crate::ConfigFile;
 /// # Panics
 /// The committed file is no JSON, which a test would have found.
 pub fn config_schema() -> Value {
-    static TEXT: PackedText = packed!("../../../configs/schema.json");
-    carried(&TEXT)
+    const TEXT: &str = include_str!("../../../configs/schema.json");
+    carried(TEXT)
 }
 
 /// The schema of a configuration where the keys of a file without a matrix must all be there.
@@ -29,8 +28,8 @@ pub(crate) fn written(mut schema: Value) -> Value {
 /// # Panics
 /// As [`config_schema`] does.
 pub fn task_schema() -> Value {
-    static TEXT: PackedText = packed!("../../../configs/task-schema.json");
-    carried(&TEXT)
+    const TEXT: &str = include_str!("../../../configs/task-schema.json");
+    carried(TEXT)
 }
 
 /// The schema of an agent's manifest: `configs/manifest-schema.json`.
@@ -38,12 +37,12 @@ pub fn task_schema() -> Value {
 /// # Panics
 /// As [`config_schema`] does.
 pub fn manifest_schema() -> Value {
-    static TEXT: PackedText = packed!("../../../configs/manifest-schema.json");
-    carried(&TEXT)
+    const TEXT: &str = include_str!("../../../configs/manifest-schema.json");
+    carried(TEXT)
 }
 
-/// A committed schema. The program carries the files and not the code that makes them out of the types, which is
-/// five times as large. Tests hold each file to its types (`tests/current.rs` here and in `scaffolds/external`).
+/// Reads a committed schema. Tests compare each file with its types (`tests/current.rs` here and in
+/// `scaffolds/external`), so the program needs no code that generates schemas.
 fn carried(text: &str) -> Value {
     #[expect(clippy::expect_used, reason = "the file is part of the build, and a test reads it")]
     serde_json::from_str(text).expect("the carried schema is JSON")

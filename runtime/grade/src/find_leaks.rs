@@ -1,14 +1,13 @@
 //! Looks through an environment for what a task hides, once, in a sandbox that nobody else will use.
 
-use proctor_packed::packed;
 use proctor_sandbox_api::{Backend, Prepared, SandboxHandle, SandboxRequest, wire::RawPath};
 use proctor_setup::{LayerFindings, ToolFiles, check_named};
-use proctor_types::{Fault, Layer, PackedText, SandboxSpec, Task};
+use proctor_types::{Fault, Layer, SandboxSpec, Task};
 use serde::Deserialize;
 
 use crate::{launch::Launch, probe::isolated};
 
-static TOOLS: PackedText = packed!("../python/tools.py");
+const TOOLS: &str = include_str!("../python/tools.py");
 
 #[derive(Deserialize)]
 struct Tools {
@@ -63,7 +62,7 @@ async fn tools(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fault> 
         Err(fault) => return passing(fault).map(|()| ToolFiles::default()),
     };
     let user = task.user.as_deref();
-    let out = isolated(handle, &launch, &task.workdir, &task.env, user, &TOOLS, b"").await;
+    let out = isolated(handle, &launch, &task.workdir, &task.env, user, TOOLS, b"").await;
     let out = match out {
         Ok(out) => out,
         Err(fault) => return passing(fault).map(|()| ToolFiles::default()),

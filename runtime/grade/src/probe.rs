@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use proctor_packed::packed;
 use proctor_sandbox_api::{Command, SandboxHandle, ending_of, wire::RawPath};
 use proctor_setup::Memo;
-use proctor_types::{Cause, Fault, Layer, PackedText, sha256_hex};
+use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use serde::Deserialize;
 
 use crate::{
@@ -15,7 +14,7 @@ use crate::{
     session::{LEND, ascii},
 };
 
-static PROBE: PackedText = packed!("../python/probe.py");
+const PROBE: &str = include_str!("../python/probe.py");
 
 /// A script that is lent modules before its first line, and its input.
 fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Fault> {
@@ -26,7 +25,7 @@ fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Faul
         serde_json::to_string(lent).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
     let first = "import json, sys\nlend(json.loads(sys.stdin.buffer.read().decode('ascii')))\n";
     let apart = "import sys\nsys.path[:] = [entry for entry in sys.path if entry]\n";
-    Ok((format!("{apart}{}\n{first}\n{script}", &*LEND), ascii(&text).into_bytes()))
+    Ok((format!("{apart}{LEND}\n{first}\n{script}"), ascii(&text).into_bytes()))
 }
 
 /// What the pristine interpreter is and would load.
@@ -98,7 +97,7 @@ impl Interpreters {
 impl Probe {
     pub(crate) async fn take(handle: &SandboxHandle, look: &Look<'_>) -> Result<Self, Fault> {
         let Look { launch, workdir, env, user, lent } = *look;
-        let (text, stdin) = with_lent(&PROBE, lent)?;
+        let (text, stdin) = with_lent(PROBE, lent)?;
         let env = Policy::get()?.environment.of(env);
         // As the tests will be started, not isolated: it must see what they will search.
         let out = script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_packed::packed;
 use proctor_sandbox_api::{
     Captured, Command, SandboxHandle,
     wire::{ChangeTime, Exited},
 };
-use proctor_types::{Evidence, Fault, PackedText, TestStatus, plural};
+use proctor_types::{Evidence, Fault, TestStatus, plural};
 use serde::Serialize;
 
 use crate::{
@@ -22,12 +21,12 @@ use crate::{
     statuses::statuses,
 };
 
-static START: PackedText = packed!("../python/start.py");
-static RECORDER: PackedText = packed!("../python/recorder.py");
-pub(crate) static LEND: PackedText = packed!("../python/lend.py");
-static SIGHT: PackedText = packed!("../python/sight.py");
-static ORIGIN: PackedText = packed!("../python/origin.py");
-static CANARIES: PackedText = packed!("../python/canaries.py");
+const START: &str = include_str!("../python/start.py");
+const RECORDER: &str = include_str!("../python/recorder.py");
+pub(crate) const LEND: &str = include_str!("../python/lend.py");
+const SIGHT: &str = include_str!("../python/sight.py");
+const ORIGIN: &str = include_str!("../python/origin.py");
+const CANARIES: &str = include_str!("../python/canaries.py");
 
 /// All that one start needs.
 #[derive(Clone)]
@@ -105,12 +104,12 @@ impl TestSession<'_> {
         let key = random::<32>()?;
         let folder = secret_folder()?;
         let scripts = [
-            ("start.py", &START),
-            ("recorder.py", &RECORDER),
-            ("canaries.py", &CANARIES),
-            ("lend.py", &LEND),
-            ("sight.py", &SIGHT),
-            ("origin.py", &ORIGIN),
+            ("start.py", START),
+            ("recorder.py", RECORDER),
+            ("canaries.py", CANARIES),
+            ("lend.py", LEND),
+            ("sight.py", SIGHT),
+            ("origin.py", ORIGIN),
         ];
         for (name, text) in scripts {
             handle

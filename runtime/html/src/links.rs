@@ -1,22 +1,20 @@
 //! Where links lead, and what every page of a viewer loads.
 
-use proctor_packed::packed;
-use proctor_types::PackedText;
 use serde::Serialize;
 
 /// The viewer's own script and style sheet, by the names that its pages ask for. They are all that a page loads.
-pub static FILES: [(&str, &str, &[&PackedText]); 2] = [
-    ("viewer.js", "text/javascript; charset=utf-8", &[&SCRIPT]),
-    ("viewer.css", "text/css; charset=utf-8", &[&STYLE, &VIEWER]),
+pub static FILES: [(&str, &str, &[&str]); 2] = [
+    ("viewer.js", "text/javascript; charset=utf-8", &[SCRIPT]),
+    ("viewer.css", "text/css; charset=utf-8", &[STYLE, VIEWER]),
 ];
 
-static SCRIPT: PackedText = packed!("../templates/viewer.js");
-static STYLE: PackedText = packed!("../templates/style.css");
-static VIEWER: PackedText = packed!("../templates/viewer.css");
+const SCRIPT: &str = include_str!("../templates/viewer.js");
+const STYLE: &str = include_str!("../templates/style.css");
+const VIEWER: &str = include_str!("../templates/viewer.css");
 
 /// The pieces of a file, as it is sent.
-pub fn whole(pieces: &[&PackedText]) -> String {
-    pieces.iter().map(|piece| &***piece).collect()
+pub fn whole(pieces: &[&str]) -> String {
+    pieces.concat()
 }
 
 /// Where a page's links lead: to a server's pages, or to files.

@@ -6,19 +6,18 @@ use minijinja::{
     AutoEscape, Environment, Error, UndefinedBehavior, Value, escape_formatter,
     syntax::SyntaxConfig, value::Serde,
 };
-use proctor_packed::packed;
 use proctor_report::{percent, short};
-use proctor_types::{PackedText, visible};
+use proctor_types::visible;
 use serde::Serialize;
 
 /// A file of `templates/`, by its name.
 macro_rules! files {
     ($($name:literal),+ $(,)?) => {
-        [$(($name, packed!("../templates/" $name))),+]
+        [$(($name, include_str!(concat!("../templates/", $name)))),+]
     };
 }
 
-static FILES: [(&str, PackedText); 15] = files![
+static FILES: [(&str, &str); 15] = files![
     "arms.html",
     "bars.svg",
     "beside.html",

@@ -69,7 +69,7 @@ pub use requests::*;
 pub use run::*;
 pub use sandbox::*;
 pub use statement::*;
-pub use tables::{PackedText, ShippedTable, from_toml};
+pub use tables::{ShippedTable, from_toml};
 pub use task::*;
 pub use test_names::*;
 pub use verdict::*;

@@ -1,6 +1,6 @@
-//! The tables and texts of the repository that a program carries.
+//! The tables of the repository that a program carries.
 
-use std::{ops::Deref, sync::OnceLock};
+use std::sync::OnceLock;
 
 use serde::de::DeserializeOwned;
 
@@ -30,33 +30,6 @@ impl<T: DeserializeOwned> ShippedTable<T> {
         let read =
             || from_toml(self.text).map_err(|error| format!("configs/{}: {error}", self.file));
         self.read.get_or_init(read).as_ref().map_err(Clone::clone)
-    }
-}
-
-/// A text that was compiled in and packed (`proctor_packed::packed!`), unpacked when it is first asked for.
-#[derive(Debug)]
-pub struct PackedText {
-    packed: &'static [u8],
-    text: OnceLock<String>,
-}
-
-impl PackedText {
-    /// By LZMA.
-    pub const fn new(packed: &'static [u8]) -> Self {
-        Self { packed, text: OnceLock::new() }
-    }
-}
-
-impl Deref for PackedText {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        self.text.get_or_init(|| {
-            let mut text = Vec::new();
-            #[expect(clippy::expect_used, reason = "the build packed these bytes")]
-            lzma_rs::lzma_decompress(&mut &self.packed[..], &mut text).expect("a text unpacks");
-            String::from_utf8_lossy(&text).into_owned()
-        })
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use proctor_packed::packed;
-use proctor_types::PackedText;
 
 use crate::{Manifest, ManifestError, templates};
 
@@ -13,7 +11,7 @@ pub const TITLE: &str = "A manifest of Proctor: a command-line agent as a scaffo
 macro_rules! manifests {
     ($($name:literal),* $(,)?) => {
         const NAMES: &[&str] = &[$($name),*];
-        static TEXTS: [PackedText; NAMES.len()] = [$(packed!("../manifests/" $name ".toml")),*];
+        static TEXTS: [&str; NAMES.len()] = [$(include_str!(concat!("../manifests/", $name, ".toml"))),*];
     };
 }
 

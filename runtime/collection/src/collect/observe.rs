@@ -5,9 +5,8 @@ use std::{
     time::Duration,
 };
 
-use proctor_packed::packed;
 use proctor_sandbox_api::{Backend, Command, Prepared, SandboxHandle, SandboxRequest, ending_of};
-use proctor_types::{Cause, Fault, Layer, PackedText, SandboxSpec};
+use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -19,10 +18,10 @@ use super::{
 };
 
 const FOLDER: &str = "/tmp/collector";
-pub(super) static SCRIPTS: [(&str, PackedText); 3] = [
-    ("observe.py", packed!("../../python/observe.py")),
-    ("calls.py", packed!("../../python/calls.py")),
-    ("child/sitecustomize.py", packed!("../../python/child/sitecustomize.py")),
+pub(super) static SCRIPTS: [(&str, &str); 3] = [
+    ("observe.py", include_str!("../../python/observe.py")),
+    ("calls.py", include_str!("../../python/calls.py")),
+    ("child/sitecustomize.py", include_str!("../../python/child/sitecustomize.py")),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -312,7 +312,7 @@ fn sorted(outcomes: Vec<Outcome>) -> (Vec<Made>, Vec<Reject>) {
 
 /// All that every stage depends on.
 pub(super) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> String {
-    let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| &**text).collect();
+    let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| *text).collect();
     let templates = [
         include_str!("../../../../prompts/collection/statement.md.j2"),
         include_str!("../../../../prompts/featurebench/level-1.md.j2"),

@@ -6,10 +6,9 @@ use std::{
     sync::LazyLock,
 };
 
-use proctor_packed::packed;
 use proctor_patch::{Current, FilePatch, Patch, Side};
 use proctor_sandbox_api::SandboxHandle;
-use proctor_types::{Fault, Impossible, Layer, PackedText, Task, sha256_hex};
+use proctor_types::{Fault, Impossible, Layer, Task, sha256_hex};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +20,7 @@ use crate::{
     probe::{isolated, random},
 };
 
-static SCRIPT: PackedText = packed!("../../python/canary.py");
+const SCRIPT: &str = include_str!("../../python/canary.py");
 
 /// This run's canaries.
 #[derive(Debug, Clone, Default)]
@@ -191,7 +190,7 @@ async fn asked(
     let order = serde_json::to_string(order).map_err(|error| broken(&error))?;
     let stdin = crate::session::ascii(&order).into_bytes();
     let (env, user) = (task.command_env(), task.user.as_deref());
-    let out = isolated(handle, launch, &task.workdir, &env, user, &SCRIPT, &stdin).await?;
+    let out = isolated(handle, launch, &task.workdir, &env, user, SCRIPT, &stdin).await?;
     serde_json::from_slice(&out).map_err(|error| broken(&error))
 }
 

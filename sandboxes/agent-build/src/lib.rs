@@ -1,0 +1,150 @@
+//! The `agent!` macro: the static sandbox agent as bytes.
+//!
+//! The agent needs its own target folder and a statically linked C library, so a nested cargo builds it.
+//! A build script could start that cargo, but cargo runs build scripts for `cargo check` and `cargo clippy` too.
+//! A macro runs inside the compiler and sees whether code is generated at all. Where none is, the agent is empty.
+//!
+//! `build.rs` of `proctor-embedded-agent` tells cargo when to expand the macro again.
+
+#![warn(missing_docs)]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use proc_macro::{Literal, TokenStream};
+
+/// Variables of the outer build that would change the inner one.
+const LEAKING: &[&str] = &[
+    "RUSTFLAGS",
+    "RUSTDOCFLAGS",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTC",
+    "RUSTDOC",
+    "TARGET",
+    "HOST",
+    "OUT_DIR",
+    "PROFILE",
+    "OPT_LEVEL",
+    "DEBUG",
+    "NUM_JOBS",
+    "MAKEFLAGS",
+    "LD_LIBRARY_PATH",
+];
+
+/// Settings of the user, which the inner build keeps.
+const KEPT: &[&str] =
+    &["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
+
+/// Expands to the bytes of the agent, or to an empty array if the compiler generates no code.
+#[proc_macro]
+pub fn agent(_input: TokenStream) -> TokenStream {
+    if !generates_code(env::args()) {
+        return parsed("b\"\"");
+    }
+    match build() {
+        Ok(agent) => {
+            let path = Literal::string(&agent.display().to_string());
+            parsed(&format!("include_bytes!({path})"))
+        }
+        Err(why) => parsed(&format!("compile_error!({})", Literal::string(&why))),
+    }
+}
+
+fn parsed(code: &str) -> TokenStream {
+    code.parse().unwrap_or_default()
+}
+
+/// Returns whether a compiler that is called like this writes object code. `cargo check` asks for metadata alone.
+fn generates_code(arguments: impl Iterator<Item = String>) -> bool {
+    let mut arguments = arguments.peekable();
+    while let Some(argument) = arguments.next() {
+        let kinds = match argument.strip_prefix("--emit") {
+            Some("") => arguments.peek().map_or("", String::as_str).to_owned(),
+            Some(rest) => rest.trim_start_matches('=').to_owned(),
+            None => continue,
+        };
+        if kinds.split(',').any(|kind| kind == "link" || kind.starts_with("link=")) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Builds the agent and returns its path below `OUT_DIR`.
+fn build() -> Result<PathBuf, String> {
+    let variable = |name: &str| env::var(name).map_err(|error| format!("{name}: {error}"));
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    let kept = out.join("agentd");
+    // An agent that was built elsewhere: by a packager, or on another machine.
+    if let Ok(given) = env::var("PROCTOR_AGENT") {
+        return publish(Path::new(&given), &kept)
+            .map_err(|error| format!("PROCTOR_AGENT={given}: {error}"));
+    }
+    let triple = variable("AGENT_TARGET")?;
+    let workspace = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("../..");
+    let target = target_folder(&out).join("sandbox-agent");
+
+    let mut cargo = Command::new(variable("CARGO")?);
+    cargo
+        .current_dir(&workspace)
+        .args(["build", "--quiet", "--package", "proctor-agentd", "--profile", "agent"])
+        .args(["--target", &triple, "--target-dir"])
+        .arg(&target)
+        .arg("--config")
+        .arg(format!("target.{triple}.rustflags=[\"-Ctarget-feature=+crt-static\"]"));
+    for (key, _) in env::vars_os() {
+        let Some(name) = key.to_str() else { continue };
+        let cargos = name == "CARGO" || name.starts_with("CARGO_") || name.starts_with("DEP_");
+        let leaks = cargos && !KEPT.iter().any(|prefix| name.starts_with(prefix));
+        if leaks || LEAKING.contains(&name) {
+            cargo.env_remove(&key);
+        }
+    }
+    let output = cargo.output().map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        // In the words of GNU ld and of lld.
+        let libc = ["cannot find -lc", "unable to find library -lc", "crt1.o", "rcrt1.o"];
+        return Err(match libc.iter().any(|sign| text.contains(sign)) {
+            true => "the static sandbox agent needs libc.a: install libc6-dev (Debian, Ubuntu) or \
+                     glibc-static (Fedora)"
+                .to_owned(),
+            false => format!("the sandbox agent does not build:\n{text}"),
+        });
+    }
+    let built = target.join(&triple).join("agent").join("agentd");
+    publish(&built, &kept).map_err(|error| format!("{}: {error}", built.display()))
+}
+
+/// Copies the agent below `OUT_DIR`. By rename: the library and its tests are compiled at the same time.
+fn publish(built: &Path, kept: &Path) -> std::io::Result<PathBuf> {
+    let half = kept.with_extension(std::process::id().to_string());
+    fs::copy(built, &half)?;
+    fs::rename(&half, kept)?;
+    Ok(kept.to_owned())
+}
+
+/// Returns the outer target folder: `<target>[/<triple>]/<profile>/build/<package>/out` leads there. In a folder of
+/// another shape the agent is built below `OUT_DIR`, and profiles do not share it.
+fn target_folder(out: &Path) -> PathBuf {
+    let marked = out.ancestors().filter(|folder| folder.join("CACHEDIR.TAG").is_file()).last();
+    marked.unwrap_or(out).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::generates_code;
+
+    #[test]
+    fn check_generates_no_code_and_build_does() {
+        let called = |line: &str| generates_code(line.split(' ').map(str::to_owned));
+        assert!(!called("rustc --crate-name a --emit=dep-info,metadata -C debuginfo=1"));
+        assert!(!called("rustdoc --crate-type lib src/lib.rs"));
+        assert!(called("rustc --crate-name a --emit=dep-info,metadata,link -C opt-level=3"));
+        assert!(called("rustc --crate-name a --emit dep-info,link"));
+    }
+}
