@@ -9,6 +9,9 @@ use proptest::prelude::*;
 #[path = "../../../tests/not_run.rs"]
 mod not_run;
 use not_run::not_run;
+#[path = "../../../tests/tier.rs"]
+mod tier;
+use tier::is_full;
 
 type Tree = BTreeMap<String, (u32, Vec<u8>)>;
 type Sides = BTreeMap<String, (Held, Held)>;
@@ -96,10 +99,11 @@ fn of_commit(commit: &str) -> Sides {
     sides
 }
 
-/// The newest commits of a clone; `PROCTOR_COMMITS` says how many.
+/// The newest commits of a clone: 25, or 500 in the full tier. `PROCTOR_COMMITS` sets another number.
 #[test]
 fn real_commits_come_back() {
-    let wanted = std::env::var("PROCTOR_COMMITS").unwrap_or_else(|_| "25".into());
+    let default = if is_full() { "500" } else { "25" };
+    let wanted = std::env::var("PROCTOR_COMMITS").unwrap_or_else(|_| default.to_owned());
     let inside = Command::new("git").args(["rev-parse", "--git-dir"]).current_dir(clone()).output();
     if !inside.is_ok_and(|output| output.status.success()) {
         not_run("real_commits_come_back", "CLONE", "this is no clone");
