@@ -26,5 +26,7 @@ mod roots;
 mod scratch;
 mod sight;
 mod table;
+#[path = "../../../../tests/tier.rs"]
+mod tier;
 mod tree;
 mod wreckage;
