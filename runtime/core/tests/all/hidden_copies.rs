@@ -7,7 +7,6 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use crate::not_run::not_run;
 use proctor_core::{Cancel, Capacity, GradingSandbox, grade_patch};
 use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, find_leaks, grade};
@@ -18,6 +17,8 @@ use proctor_setup::{
 };
 use proctor_types::{Integrity, OnFinding, SandboxSpec, Task, Verdict};
 use serde_json::json;
+
+use crate::not_run::not_run;
 
 /// A package, the file of it that is masked, and tests of what that file does.
 struct Subject {

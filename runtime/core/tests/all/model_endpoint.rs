@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use crate::not_run::not_run;
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
@@ -23,6 +22,8 @@ use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
 use proctor_setup::Sources;
 use proctor_types::{Arm, BudgetKind, BudgetScope, Ending, Event, SandboxKind, Task, TrialId};
 use serde_json::{Map, Value, json};
+
+use crate::not_run::not_run;
 
 /// Runs these lines in the sandbox, with the proxy's address and token in variables, and keeps what they
 /// print.

@@ -4,7 +4,6 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use crate::common::{classic, generate, with};
 use parquet::{
     basic::Compression,
     data_type::{ByteArray, ByteArrayType},
@@ -15,6 +14,8 @@ use pretty_assertions::assert_eq;
 use proctor_datasets::load;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::common::{classic, generate, with};
 
 /// Writes rows as Parquet: every field text, but F2P, which is a list as the hub's writers make it.
 fn parquet(file: &Path, rows: &[Value]) {

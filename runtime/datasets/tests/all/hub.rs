@@ -4,7 +4,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::common::{classic, with};
 use axum::{
     Router,
     extract::{Path, State},
@@ -18,6 +17,8 @@ use serde_json::{Value, json};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+
+use crate::common::{classic, with};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const NAME: &str = "SWE-bench/SWE-bench_Lite";

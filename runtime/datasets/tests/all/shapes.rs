@@ -4,12 +4,13 @@
 
 use std::fs;
 
-use crate::common::{PATCH, classic, complaint, featurebench, load_rows, task, with};
 use pretty_assertions::assert_eq;
 use proctor_datasets::load;
 use proctor_types::Task;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::common::{PATCH, classic, complaint, featurebench, load_rows, task, with};
 
 fn details(task: &Task) -> Value {
     json!(task.benchmark.as_ref().unwrap().details)

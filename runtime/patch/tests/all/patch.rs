@@ -2,9 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
-use crate::common::{Node, Nodes, file, resolved};
 use pretty_assertions::assert_eq;
 use proctor_patch::Patch;
+
+use crate::common::{Node, Nodes, file, resolved};
 
 fn nodes(list: &[(&str, Node)]) -> Nodes {
     list.iter().map(|(path, node)| (path.as_bytes().to_vec(), node.clone())).collect()

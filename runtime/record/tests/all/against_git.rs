@@ -3,10 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
-use crate::common::{Node, Nodes, file, git, resolved, tree_of};
 use proctor_patch::Patch;
 use proctor_record::{Blobs, PatchPolicy, between};
 use proptest::prelude::*;
+
+use crate::common::{Node, Nodes, file, git, resolved, tree_of};
 
 /// A name with everything that needs quoting.
 const ODD: &[u8] = b"d/o\"d\\d \xc3\xa9\xff\t.txt";

@@ -1,8 +1,9 @@
 //! What the patch between two trees leaves out, by policy.
 
-use crate::common::{Node, Nodes, file, resolved, tree_of};
 use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, Collected, PatchPolicy, between};
+
+use crate::common::{Node, Nodes, file, resolved, tree_of};
 
 fn nodes(list: &[(&str, Node)]) -> Nodes {
     list.iter().map(|(path, node)| (path.as_bytes().to_vec(), node.clone())).collect()

@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::not_run::not_run;
-use crate::support::{Agent, eventually, is_running, run, shell};
 use proctor_wire::{Frame, Kind, RefusalKind, Reply, Request, RunRequest, channel};
+
+use crate::{
+    not_run::not_run,
+    support::{Agent, eventually, is_running, run, shell},
+};
 
 #[test]
 fn output_code_and_exact_environment() {

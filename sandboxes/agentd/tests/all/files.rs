@@ -8,11 +8,12 @@ use std::{
     path::Path,
 };
 
-use crate::support::{Agent, raw_path};
 use proctor_wire::{
     EntryKind, FolderRequest, Frame, Kind, RawPath, RefusalKind, Reply, Request, SearchRequest,
     WriteRequest, channel,
 };
+
+use crate::support::{Agent, raw_path};
 
 fn write(path: impl AsRef<Path>) -> WriteRequest {
     WriteRequest {

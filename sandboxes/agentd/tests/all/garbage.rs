@@ -4,8 +4,9 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Agent, eventually, is_running, shell};
 use proctor_wire::{BODY_LIMIT, Frame, Kind, Request, channel, hello};
+
+use crate::support::{Agent, eventually, is_running, shell};
 
 /// Sends the bytes after a good hello and returns the exit code and the last words.
 fn outcome(bytes: &[u8], greet: bool) -> (Option<i32>, String) {

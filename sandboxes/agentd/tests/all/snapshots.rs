@@ -9,11 +9,12 @@ use std::{
     path::Path,
 };
 
-use crate::support::{Agent, raw_path};
 use proctor_wire::{
     ChangesRequest, EntryKind, RawPath, RefusalKind, Reply, Request, SnapEntry, SnapshotReply,
     SnapshotRequest,
 };
+
+use crate::support::{Agent, raw_path};
 
 fn request(root: &Path) -> SnapshotRequest {
     SnapshotRequest {
