@@ -9,7 +9,7 @@
     reason = "a benchmark prints, and stops at the first thing that is not there"
 )]
 
-#[path = "../../runtime/datasets/tests/common/generate.rs"]
+#[path = "../../runtime/datasets/tests/all/common/generate.rs"]
 mod generate;
 
 use std::{fs, path::Path, process::Command, time::Instant};

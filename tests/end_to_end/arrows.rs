@@ -1,223 +1,333 @@
-//! The arrows between crates go one way. This holds the picture in ARCHITECTURE.md to the code.
+//! The rules for dependencies between crates, and the map of crates in ARCHITECTURE.md, which is
+//! generated from `cargo metadata`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::Path,
+};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// What a back end may use.
-const BACK_END: &[&str] = &[
-    "proctor-types",
-    "proctor-wire",
-    "proctor-sandbox-api",
-    "proctor-host",
-    "proctor-embedded-agent",
-];
-
-/// Every crate of the run context and the crates of the run context that it may use (dev-dependencies aside).
-const ALLOWED: &[(&str, &[&str])] = &[
-    ("proctor-types", &[]),
-    ("proctor-files", &[]),
-    ("proctor-packed", &[]),
-    ("proctor-wire", &[]),
-    ("proctor-scan", &["proctor-wire"]),
-    ("proctor-agentd", &["proctor-wire", "proctor-scan"]),
-    ("proctor-patch", &["proctor-types", "proctor-wire"]),
-    ("proctor-record", &["proctor-types", "proctor-files", "proctor-wire", "proctor-patch"]),
-    ("proctor-tokens", &[]),
-    ("proctor-retrieval", &[]),
-    ("proctor-answers", &["proctor-types", "proctor-patch"]),
-    ("proctor-gateway", &["proctor-types", "proctor-tokens"]),
-    ("proctor-egress", &["proctor-types"]),
-    ("proctor-datasets", &["proctor-types", "proctor-files", "proctor-patch"]),
-    ("proctor-statistics", &[]),
-    ("proctor-report", &["proctor-types", "proctor-statistics"]),
-    ("proctor-html", &["proctor-types", "proctor-packed", "proctor-report"]),
-    ("proctor-interchange", &["proctor-types"]),
-    ("proctor-sandbox-api", &["proctor-types", "proctor-wire"]),
-    ("proctor-clock", &[]),
-    ("proctor-host", &["proctor-types", "proctor-sandbox-api"]),
-    ("proctor-embedded-agent", &["proctor-types"]),
-    ("proctor-conformance", &["proctor-types", "proctor-sandbox-api"]),
-    ("proctor-native", BACK_END),
-    ("proctor-docker", BACK_END),
-    ("proctor-scaffold-api", &["proctor-types", "proctor-sandbox-api"]),
-    (
-        "proctor-scaffolds",
-        &[
-            "proctor-types",
-            "proctor-tokens",
-            "proctor-patch",
-            "proctor-answers",
-            "proctor-retrieval",
-            "proctor-sandbox-api",
-            "proctor-scaffold-api",
-        ],
-    ),
-    (
-        "proctor-external",
-        &[
-            "proctor-types",
-            "proctor-packed",
-            "proctor-bundles",
-            "proctor-sandbox-api",
-            "proctor-scaffold-api",
-        ],
-    ),
-    (
-        "proctor-host-scaffolds",
-        &[
-            "proctor-types",
-            "proctor-scaffolds",
-            "proctor-external",
-            "proctor-sandbox-api",
-            "proctor-scaffold-api",
-        ],
-    ),
-    ("proctor-packages", &["proctor-types"]),
-    ("proctor-bundles", &["proctor-types", "proctor-packages"]),
-    (
-        "proctor-setup",
-        &[
-            "proctor-types",
-            "proctor-files",
-            "proctor-patch",
-            "proctor-packages",
-            "proctor-sandbox-api",
-            "proctor-clock",
-            "proctor-host",
-            "proctor-scan",
-        ],
-    ),
-    ("proctor-official", &["proctor-types"]),
-    (
-        "proctor-forensics",
-        &["proctor-types", "proctor-patch", "proctor-record", "proctor-wire", "proctor-scan"],
-    ),
-    (
-        "proctor-grade",
-        &[
-            "proctor-types",
-            "proctor-packed",
-            "proctor-patch",
-            "proctor-sandbox-api",
-            "proctor-setup",
-            "proctor-official",
-        ],
-    ),
-    ("proctor-attacks", &["proctor-types", "proctor-patch"]),
-    ("proctor-quality", &["proctor-types", "proctor-patch", "proctor-wire"]),
-    (
-        "proctor-collection",
-        &[
-            "proctor-types",
-            "proctor-packed",
-            "proctor-tokens",
-            "proctor-retrieval",
-            "proctor-datasets",
-            "proctor-patch",
-            "proctor-sandbox-api",
-            "proctor-host",
-            "proctor-setup",
-            "proctor-grade",
-            "proctor-attacks",
-        ],
-    ),
-    (
-        "proctor-core",
-        &[
-            "proctor-types",
-            "proctor-files",
-            "proctor-patch",
-            "proctor-record",
-            "proctor-gateway",
-            "proctor-egress",
-            "proctor-sandbox-api",
-            "proctor-scaffold-api",
-            "proctor-setup",
-            "proctor-grade",
-            "proctor-official",
-            "proctor-forensics",
-        ],
-    ),
-    (
-        "proctor-config",
-        &[
-            "proctor-types",
-            "proctor-packed",
-            "proctor-gateway",
-            "proctor-tokens",
-            "proctor-egress",
-            "proctor-core",
-            "proctor-scaffold-api",
-        ],
-    ),
-    ("fake-llm", &[]),
-    ("fuzz", &[]),
-    ("unicode_names2", &[]),
-    ("zstd", &[]),
-];
-
-#[test]
-fn the_arrows_go_one_way() {
-    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
-    let members: BTreeSet<_> = metadata.packages.iter().map(|p| p.name.to_string()).collect();
-    let allowed: BTreeMap<_, BTreeSet<_>> =
-        ALLOWED.iter().map(|(name, uses)| (*name, uses.iter().copied().collect())).collect();
-    let mut wrong = Vec::new();
-    for package in &metadata.packages {
-        // The command line assembles: it may use everything.
-        if package.name.as_str() == "proctor" {
-            continue;
-        }
-        let Some(allowed) = allowed.get(package.name.as_str()) else {
-            wrong.push(format!("{} is not in the picture", package.name));
-            continue;
-        };
-        for dependency in &package.dependencies {
-            let used = dependency.name.as_str();
-            let counts = dependency.kind != DependencyKind::Development && members.contains(used);
-            if counts && !allowed.contains(used) {
-                wrong.push(format!("{} may not use {used}", package.name));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+/// What crates in some folders may use, directly or through other crates. A folder stands for all
+/// crates below it. Build dependencies count, dev-dependencies do not.
+struct Rule {
+    why: &'static str,
+    from: &'static [&'static str],
+    reach: Reach,
 }
 
-/// The agent's build starts a nested cargo and needs `libc.a`: who grades or writes a scaffold waits for
-/// neither. Build dependencies count, and dependencies of dependencies.
-#[test]
-fn only_who_starts_an_agent_builds_one() {
-    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
-    let uses: BTreeMap<&str, Vec<&str>> = metadata
-        .packages
-        .iter()
-        .map(|package| {
-            let used = package.dependencies.iter();
-            let used = used.filter(|one| one.kind != DependencyKind::Development);
-            (package.name.as_str(), used.map(|one| one.name.as_str()).collect())
-        })
-        .collect();
-    let builds = |name: &str| {
-        let (mut seen, mut next) = (BTreeSet::new(), vec![name]);
-        while let Some(name) = next.pop() {
-            if let Some(used) = uses.get(name).filter(|_| seen.insert(name)) {
-                next.extend(used);
+enum Reach {
+    Only(&'static [&'static str]),
+    Never(&'static [&'static str]),
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        why: "definitions and pure functions use no other crate",
+        from: &["runtime/types", "runtime/files", "runtime/statistics", "sandboxes/wire"],
+        reach: Reach::Only(&[]),
+    },
+    Rule {
+        why: "the sandbox agent knows only the channel and the scanner",
+        from: &["sandboxes/agentd"],
+        reach: Reach::Only(&["sandboxes/wire", "sandboxes/scan"]),
+    },
+    Rule {
+        why: "sandboxes know nothing of scaffolds, models, grading or runs",
+        from: &["sandboxes"],
+        reach: Reach::Only(&["sandboxes", "runtime/types"]),
+    },
+    Rule {
+        why: "a back end implements the API and sees no other back end",
+        from: &["sandboxes/docker", "sandboxes/native"],
+        reach: Reach::Only(&[
+            "sandboxes/api",
+            "sandboxes/embedded-agent",
+            "sandboxes/host",
+            "sandboxes/wire",
+            "runtime/types",
+        ]),
+    },
+    Rule {
+        why: "a scaffold reaches sandboxes and models through its session, not through back ends or the gateway",
+        from: &["scaffolds"],
+        reach: Reach::Only(&[
+            "scaffolds",
+            "sandboxes/api",
+            "sandboxes/wire",
+            "runtime/packages",
+            "runtime/patch",
+            "runtime/retrieval",
+            "runtime/tokens",
+            "runtime/types",
+        ]),
+    },
+    Rule {
+        why: "the gateway and the egress proxy never see a sandbox, a scaffold or a run directory",
+        from: &["runtime/gateway", "runtime/egress"],
+        reach: Reach::Only(&["runtime/tokens", "runtime/types"]),
+    },
+    Rule {
+        why: "these work on data: they start no sandbox, call no model and run no trial",
+        from: &[
+            "runtime/attacks",
+            "runtime/datasets",
+            "runtime/forensics",
+            "runtime/html",
+            "runtime/interchange",
+            "runtime/official",
+            "runtime/patch",
+            "runtime/quality",
+            "runtime/record",
+            "runtime/report",
+            "runtime/retrieval",
+            "runtime/tokens",
+        ],
+        reach: Reach::Never(&[
+            "runtime/config",
+            "runtime/core",
+            "runtime/egress",
+            "runtime/gateway",
+            "runtime/grade",
+            "runtime/setup",
+            "sandboxes/api",
+            "scaffolds",
+        ]),
+    },
+    Rule {
+        why: "grading and collection use no model and do not know how a patch was made",
+        from: &["runtime/setup", "runtime/grade", "runtime/collection"],
+        reach: Reach::Never(&[
+            "runtime/config",
+            "runtime/core",
+            "runtime/egress",
+            "runtime/forensics",
+            "runtime/gateway",
+            "runtime/record",
+            "scaffolds",
+        ]),
+    },
+    Rule {
+        why: "trials run on any scaffold, and no later stage is called back",
+        from: &["runtime/core"],
+        reach: Reach::Never(&[
+            "runtime/collection",
+            "runtime/config",
+            "runtime/html",
+            "runtime/interchange",
+            "runtime/report",
+            "scaffolds/builtin",
+            "scaffolds/bundles",
+            "scaffolds/external",
+            "scaffolds/host",
+        ]),
+    },
+    Rule {
+        why: "only the command line serves scripted models, and only it assembles the parts",
+        from: &["runtime/config", "runtime/core", "runtime/collection", "sandboxes", "scaffolds"],
+        reach: Reach::Never(&["runtime/cli", "tests"]),
+    },
+];
+
+/// A member of the workspace.
+#[derive(Default)]
+struct Member {
+    /// Relative to the root of the workspace.
+    folder: String,
+    description: String,
+    /// The members that it depends on directly.
+    uses: BTreeSet<String>,
+}
+
+/// The members of a workspace by name.
+struct Workspace(BTreeMap<String, Member>);
+
+impl Workspace {
+    fn read() -> Self {
+        let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+        let names: BTreeSet<_> = metadata.packages.iter().map(|one| one.name.to_string()).collect();
+        let members = metadata.packages.iter().map(|package| {
+            let manifest = package.manifest_path.strip_prefix(&metadata.workspace_root).unwrap();
+            let used = package.dependencies.iter().filter(|one| {
+                one.kind != DependencyKind::Development && names.contains(one.name.as_str())
+            });
+            let member = Member {
+                folder: manifest.parent().unwrap().to_string(),
+                description: package.description.clone().unwrap_or_default(),
+                uses: used.map(|one| one.name.clone()).collect(),
+            };
+            (package.name.to_string(), member)
+        });
+        Self(members.collect())
+    }
+
+    fn uses(&self, name: &str) -> &BTreeSet<String> {
+        &self.0[name].uses
+    }
+
+    /// Everything that a crate depends on, directly or through other crates.
+    fn reach(&self, name: &str) -> BTreeSet<&str> {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<&str> = self.uses(name).iter().map(String::as_str).collect();
+        while let Some(used) = next.pop() {
+            if seen.insert(used) {
+                next.extend(self.uses(used).iter().map(String::as_str));
             }
         }
-        seen.contains("proctor-embedded-agent")
+        seen
+    }
+
+    /// The length of the longest path down to a crate that uses no other.
+    fn level(&self, name: &str) -> usize {
+        self.uses(name).iter().map(|used| self.level(used) + 1).max().unwrap_or(0)
+    }
+
+    /// The direct dependencies that no other dependency implies.
+    fn reduced(&self, name: &str) -> Vec<&str> {
+        let uses = self.uses(name);
+        let implied: BTreeSet<&str> = uses.iter().flat_map(|used| self.reach(used)).collect();
+        uses.iter().map(String::as_str).filter(|used| !implied.contains(used)).collect()
+    }
+
+    fn broken(&self, rule: &Rule) -> Vec<String> {
+        let mut broken = Vec::new();
+        for (name, _) in self.0.iter().filter(|(_, member)| is_in(&member.folder, rule.from)) {
+            for used in self.reach(name) {
+                let folder = &self.0[used].folder;
+                let allowed = match rule.reach {
+                    Reach::Only(to) => is_in(folder, to),
+                    Reach::Never(to) => !is_in(folder, to),
+                };
+                if !allowed {
+                    broken.push(format!("{name} must not use {used}: {}", rule.why));
+                }
+            }
+        }
+        broken
+    }
+
+    fn table(&self) -> String {
+        let mut names: Vec<&str> = self.0.keys().map(String::as_str).collect();
+        names.sort_by_key(|name| (Reverse(self.level(name)), *name));
+        let mut table =
+            "| level | crate | what it does | uses |\n| --- | --- | --- | --- |\n".to_owned();
+        for name in names {
+            let Member { folder, description, .. } = &self.0[name];
+            let uses: Vec<_> =
+                self.reduced(name).into_iter().map(|used| format!("`{used}`")).collect();
+            let (level, uses) = (self.level(name), uses.join(", "));
+            writeln!(table, "| {level} | [`{name}`]({folder}) | {description} | {uses} |").unwrap();
+        }
+        table
+    }
+}
+
+fn is_in(folder: &str, folders: &[&str]) -> bool {
+    let below = |rest: &str| rest.is_empty() || rest.starts_with('/');
+    folders.iter().any(|one| folder.strip_prefix(one).is_some_and(below))
+}
+
+#[test]
+fn no_crate_breaks_a_rule() {
+    let workspace = Workspace::read();
+    let broken: Vec<_> = RULES.iter().flat_map(|rule| workspace.broken(rule)).collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn every_folder_of_a_rule_holds_a_crate() {
+    let workspace = Workspace::read();
+    for rule in RULES {
+        let (Reach::Only(to) | Reach::Never(to)) = rule.reach;
+        for folder in rule.from.iter().chain(to) {
+            let found = workspace.0.values().any(|member| is_in(&member.folder, &[*folder]));
+            assert!(found, "no crate in {folder}: {}", rule.why);
+        }
+    }
+}
+
+#[test]
+fn an_indirect_dependency_breaks_a_rule() {
+    let member = |name: &str, folder: &str, uses: &[&str]| {
+        let uses = uses.iter().map(|used| (*used).to_owned()).collect();
+        (name.to_owned(), Member { folder: folder.to_owned(), uses, ..Member::default() })
     };
-    let found: Vec<&str> = uses.keys().copied().filter(|name| builds(name)).collect();
+    let workspace = Workspace(BTreeMap::from([
+        member("top", "runtime/top", &["middle", "bottom"]),
+        member("middle", "runtime/middle", &["bottom"]),
+        member("bottom", "sandboxes/bottom", &[]),
+    ]));
+    let from = &["runtime/top"];
+    let never = Rule { why: "never", from, reach: Reach::Never(&["sandboxes"]) };
+    assert_eq!(workspace.broken(&never), ["top must not use bottom: never"]);
+    let only = Rule { why: "only", from, reach: Reach::Only(&["runtime/mid", "sandboxes"]) };
+    assert_eq!(workspace.broken(&only), ["top must not use middle: only"]);
+    let both = Rule { why: "both", from, reach: Reach::Only(&["runtime/middle", "sandboxes"]) };
+    assert!(workspace.broken(&both).is_empty());
+    assert_eq!(workspace.reduced("top"), ["middle"]);
+    assert_eq!(workspace.level("top"), 2);
+}
+
+/// The agent's build starts a nested cargo and needs `libc.a`. Crates that grade or define a scaffold
+/// must not wait for it.
+#[test]
+fn only_crates_that_start_an_agent_build_one() {
+    let workspace = Workspace::read();
+    let agent = "proctor-embedded-agent";
+    let names = workspace.0.keys().map(String::as_str);
+    let found: Vec<_> =
+        names.filter(|name| *name == agent || workspace.reach(name).contains(agent)).collect();
     assert_eq!(found, ["proctor", "proctor-docker", "proctor-embedded-agent", "proctor-native"]);
 }
 
-/// A newcomer reads it whole.
 #[test]
-fn the_glossary_has_at_most_25_words() {
+fn every_crate_has_a_description() {
+    for (name, member) in Workspace::read().0 {
+        let text = &member.description;
+        assert!(text.len() > 20, "{name}: write a sentence into `description` in Cargo.toml");
+        assert!(!text.contains(['|', '\n']), "{name}: the description does not fit into a table");
+    }
+}
+
+/// Compares the table in ARCHITECTURE.md with the workspace. `PROCTOR_WRITE=1` writes it.
+#[test]
+fn the_map_of_crates_is_current() {
+    const BEGIN: &str = "<!-- begin: crates -->\n";
+    const END: &str = "<!-- end: crates -->\n";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+    let page = fs::read_to_string(&file).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let table = Workspace::read().table();
+    let expected = format!("{before}{BEGIN}\n{table}\n{END}{after}");
+    if std::env::var_os("PROCTOR_WRITE").is_some() {
+        fs::write(&file, &expected).unwrap();
+    }
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(
+        written == expected,
+        "the table of crates in ARCHITECTURE.md is out of date\n\
+         hint: run `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end map_of_crates`"
+    );
+}
+
+#[test]
+fn the_glossary_is_sorted_and_covers_the_first_pages() {
+    const REQUIRED: &str = "agentd arm attempt certificate evidence gold integrity mask noop \
+                            policy recipe scaffold shape task trial verdict";
     let map = include_str!("../../ARCHITECTURE.md");
     let (_, glossary) = map.split_once("## Glossary").unwrap();
-    let (glossary, _) = glossary.split_once("\n## ").unwrap();
-    // Two lines are the table's head.
-    let words = glossary.lines().filter(|line| line.starts_with('|')).count() - 2;
-    assert!((20..=25).contains(&words), "{words}");
+    let glossary = glossary.split_once("\n## ").map_or(glossary, |(glossary, _)| glossary);
+    // The first two lines are the head of the table.
+    let rows = glossary.lines().filter(|line| line.starts_with('|')).skip(2);
+    let words: Vec<_> = rows
+        .map(|row| row.split('|').nth(1).unwrap().trim().trim_matches('`').to_lowercase())
+        .collect();
+    assert!(words.is_sorted_by(|a, b| a < b), "not sorted, or a word twice: {words:?}");
+    for word in REQUIRED.split_whitespace() {
+        assert!(words.iter().any(|one| one == word), "the glossary lacks {word:?}");
+    }
 }

@@ -1,13 +1,13 @@
 //! The pack of attacks over one small row of every shape of dataset: under `strict` none is resolved and clean.
 //!
-//! `PROCTOR_ATTACK_SHAPES=all` takes every shape, each with an environment of its own, and `PROCTOR_ATTACK=all` carries
-//! the whole pack out: minutes, both.
+//! The core tier runs two attacks on one shape. `PROCTOR_TIER=full` runs the whole pack on every shape, each with an
+//! environment of its own, which takes minutes. `PROCTOR_ATTACK_SHAPES` and `PROCTOR_ATTACK` choose others.
 
 use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::{stage::Stage, tier::is_full};
 
 const HEADS: &str = "def heads():\n    return 1\n";
 const TAILS: &str = "\n\ndef tails():\n    return 0\n";
@@ -239,8 +239,8 @@ fn datasets(stage: &Stage) -> Vec<String> {
     let file = |(name, row, options): (&str, Value, String)| {
         format!("{}{options}", stage.file(&format!("{name}.jsonl"), &row.to_string()).display())
     };
-    let wanted =
-        std::env::var("PROCTOR_ATTACK_SHAPES").unwrap_or_else(|_| "featurebench-2".to_owned());
+    let default = if is_full() { "all" } else { "featurebench-2" };
+    let wanted = std::env::var("PROCTOR_ATTACK_SHAPES").unwrap_or_else(|_| default.to_owned());
     let is_wanted = |name: &str| wanted == "all" || wanted.split(',').any(|one| one == name);
     rows.into_iter().filter(|(name, ..)| is_wanted(name)).map(file).collect()
 }
@@ -251,8 +251,8 @@ fn no_attack_is_resolved_and_clean_on_any_shape() {
     let datasets = datasets(&stage);
     // The whole pack is graded by the tests of the grader. Here it is what the originals let pass, and what
     // can be made where there is no module.
-    let pack = std::env::var("PROCTOR_ATTACK")
-        .unwrap_or_else(|_| "equal-to-everything,results-preseeded".to_owned());
+    let default = if is_full() { "all" } else { "equal-to-everything,results-preseeded" };
+    let pack = std::env::var("PROCTOR_ATTACK").unwrap_or_else(|_| default.to_owned());
     let certificate = stage.path("certificate.json");
     let attack = format!("--attack={pack}");
     let out = stage.path("out");

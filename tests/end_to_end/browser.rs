@@ -1,7 +1,7 @@
 //! The viewer and the report in a real Chromium: `tests/browser/walk.mjs` walks, this makes what it walks through.
 
 #[expect(dead_code, reason = "the gateway's tests install more")]
-#[path = "../../runtime/gateway/tests/over_http/clients/install.rs"]
+#[path = "../../runtime/gateway/tests/all/clients/install.rs"]
 mod install;
 
 use std::{

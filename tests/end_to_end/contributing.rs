@@ -1,4 +1,4 @@
-//! CONTRIBUTING.md names the files that a change touches. This holds those names to the tree.
+//! CONTRIBUTING.md and ARCHITECTURE.md name files. These tests check that the files exist.
 
 use std::{
     fs,
@@ -23,13 +23,15 @@ fn named(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_path_that_contributing_names_is_there() {
+fn every_path_that_contributing_and_the_map_name_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap();
-    let paths = named(&page);
-    assert!(paths.len() > 30, "{} paths: the page is not read as it is written", paths.len());
-    let gone: Vec<_> = paths.iter().filter(|path| !root.join(path).exists()).collect();
-    assert!(gone.is_empty(), "CONTRIBUTING.md names what is not there: {gone:?}");
+    for (page, at_least) in [("CONTRIBUTING.md", 30), ("ARCHITECTURE.md", 15)] {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        let paths = named(&text);
+        assert!(paths.len() > at_least, "{page}: found only {} paths", paths.len());
+        let gone: Vec<_> = paths.iter().filter(|path| !root.join(path).exists()).collect();
+        assert!(gone.is_empty(), "{page} names paths that do not exist: {gone:?}");
+    }
 }
 
 /// The pages of the repository: those at its top and those of `docs/`.

@@ -60,6 +60,8 @@ mod survival;
 mod swe_bench;
 mod swe_row;
 mod tasks;
+#[path = "../tier.rs"]
+mod tier;
 mod upstream;
 mod view;
 mod waits;

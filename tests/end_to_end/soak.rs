@@ -1,14 +1,9 @@
 //! Many trials, and `kill -9` of the runtime at random instants: every planned trial ends with one outcome
 //! and one verdict, nothing that was finished is done or paid again, and nothing is left on the machine.
 //!
-//! Small in the ordinary tests. The full one:
-//!
-//! ```sh
-//! PROCTOR_SOAK=150,20 cargo test -p proctor --test end_to_end soak -- --nocapture
-//! ```
-//!
-//! which is 150 trials and 20 kills; `PROCTOR_SOAK_KIND=docker` takes the other back end, and
-//! `PROCTOR_SOAK_SEED` the instants of an earlier one, whose seed it printed.
+//! 20 trials and 4 kills by default, 150 trials and 20 kills with `PROCTOR_TIER=full`. `PROCTOR_SOAK=TRIALS,KILLS` sets
+//! other numbers, `PROCTOR_SOAK_KIND=docker` uses the other back end, and `PROCTOR_SOAK_SEED` repeats the instants of
+//! an earlier soak, which printed its seed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +20,7 @@ use serde_json::Value;
 use crate::{
     resume::wait_for,
     stage::{Stage, arm, docker, events, find},
+    tier::is_full,
 };
 
 /// Each try names itself in its first output, by which the model's own log tells tries apart, and leaves a
@@ -51,6 +47,9 @@ arguments = {}
 const ANSWERS: usize = 3;
 const JOBS: usize = 4;
 
+/// Trials and kills of the full tier.
+const FULL: (usize, usize) = (150, 20);
+
 /// Longest time between a start and its kill, in milliseconds.
 const LONGEST: u64 = 6_000;
 
@@ -63,6 +62,7 @@ impl Size {
     fn asked(small: (usize, usize)) -> Self {
         let asked = std::env::var("PROCTOR_SOAK").ok();
         let (trials, kills) = match asked.as_deref().map(|asked| asked.split_once(',')) {
+            None if is_full() => FULL,
             None => small,
             Some(Some((trials, kills))) => (trials.parse().unwrap(), kills.parse().unwrap()),
             Some(None) => panic!("PROCTOR_SOAK=TRIALS,KILLS"),

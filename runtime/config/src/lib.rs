@@ -9,6 +9,8 @@ mod effect;
 mod endpoints;
 mod error;
 mod file;
+#[cfg(test)]
+mod fuzz;
 mod keys;
 mod kind;
 mod matrix;

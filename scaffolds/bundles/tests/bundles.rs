@@ -1,17 +1,15 @@
 //! Bundles, built of the real registries and run where there is nothing else: no libc, no shell, no network.
 //!
-//! By default only small ones and one that is shipped are built. All that Proctor ships take minutes and gigabytes:
-//!
-//! ```text
-//! PROCTOR_BUNDLES=all cargo test -p proctor-bundles --test bundles -- --nocapture
-//! ```
-//!
-//! `PROCTOR_BUNDLES=codex,gemini-cli` takes some. What is built is kept in `PROCTOR_BUNDLES_CACHE`, where that is set.
+//! The core tier builds small bundles and one that is shipped. `PROCTOR_TIER=full` or `PROCTOR_BUNDLES=all` builds all
+//! that Proctor ships, which takes minutes and gigabytes. `PROCTOR_BUNDLES=codex,gemini-cli` builds these two. The
+//! bundles are kept in `PROCTOR_BUNDLES_CACHE` if that is set.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
 #[path = "../../../tests/not_run.rs"]
 mod not_run;
+#[path = "../../../tests/tier.rs"]
+mod tier;
 
 use std::{
     fs,
@@ -244,7 +242,8 @@ const BY_DEFAULT: &str = "claude-code";
 #[tokio::test(flavor = "multi_thread")]
 async fn shipped_bundles_run_where_there_is_nothing_else() {
     let test = "shipped_bundles_run_where_there_is_nothing_else";
-    let asked = std::env::var("PROCTOR_BUNDLES").unwrap_or_else(|_| BY_DEFAULT.into());
+    let default = if tier::is_full() { "all" } else { BY_DEFAULT };
+    let asked = std::env::var("PROCTOR_BUNDLES").unwrap_or_else(|_| default.into());
     let chosen = |name: &str| asked == "all" || asked.split(',').any(|one| one == name);
     assert!(SHIPPED.iter().any(|(name, ..)| chosen(name)), "PROCTOR_BUNDLES={asked}: none of them");
     let cache = tempfile::tempdir().unwrap();

@@ -1,13 +1,16 @@
 //! Real agents from their packages, with scripted models: the arms of `configs/scaffold-comparison.toml`.
 //!
-//! Two of them by default, whose bundles are one program each. All eight:
-//! `PROCTOR_AGENTS=all cargo test -p proctor --test end_to_end external::packages`.
+//! Two of them by default, whose bundles are one program each. `PROCTOR_TIER=full` or `PROCTOR_AGENTS=all` runs all
+//! eight.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, docker, events, find, root};
+use crate::{
+    stage::{Stage, docker, events, find, root},
+    tier::is_full,
+};
 
 const COMPARISON: &str = "scaffold-comparison.toml";
 /// Both are quick to fetch and start, and speak wire formats that are not the model's.
@@ -15,7 +18,7 @@ const IN_CI: [&str; 2] = ["claude-code", "codex"];
 
 /// Whether all agents are asked for.
 pub fn all() -> bool {
-    std::env::var("PROCTOR_AGENTS").is_ok_and(|asked| asked == "all")
+    std::env::var("PROCTOR_AGENTS").map_or_else(|_| is_full(), |asked| asked == "all")
 }
 
 /// The comparison with the arms that are asked for, its tasks' path made absolute, and the script of its models.

@@ -1,5 +1,5 @@
-//! Real agents whose endpoint is in trouble, or whose tokens run out. Two agents by default; all:
-//! `PROCTOR_AGENTS=all cargo test -p proctor --test end_to_end external::trouble`, where the silence lasts 60 s.
+//! Real agents whose endpoint is in trouble, or whose tokens run out. Two agents by default. `PROCTOR_TIER=full` or
+//! `PROCTOR_AGENTS=all` runs all of them, with a silence of 60 s.
 
 use std::{
     collections::BTreeMap,

@@ -5,6 +5,8 @@
 //! A stack that overflows ends the process; the line printed at the start says how to repeat it.
 
 mod edit;
+#[path = "../../tier.rs"]
+mod tier;
 
 use std::{
     cell::Cell,
@@ -19,8 +21,10 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
 
-/// How long a target is fuzzed where `PROCTOR_FUZZ_SECONDS` does not say.
+/// How long a target is fuzzed without `PROCTOR_FUZZ_SECONDS`.
 const SECONDS: f64 = 1.5;
+/// The same in the full tier.
+const FULL_SECONDS: f64 = 120.0;
 /// No input of the sizes made here may take longer.
 const SLOWEST: Duration = Duration::from_secs(5);
 /// Inputs between two looks at the clock.
@@ -31,8 +35,8 @@ const TOLD: usize = 900;
 /// Fuzzes with the files of the folder `seeds`. `accepts` asserts what must hold of an input and says
 /// whether it was taken for what it should be, which every seed as it stands must be.
 ///
-/// `PROCTOR_FUZZ_SECONDS` sets the time and makes the inputs other ones each time;
-/// `PROCTOR_FUZZ_SEED` repeats them.
+/// `PROCTOR_FUZZ_SECONDS` sets the time. With it, and in the full tier, each run has different inputs;
+/// `PROCTOR_FUZZ_SEED` repeats those of an earlier run.
 pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     let folder = seeds.as_ref();
     let seeds = read(folder);
@@ -40,7 +44,8 @@ pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
         assert!(accepts(bytes), "{}: the seed is not accepted as it stands", name);
     }
     let seeds: Vec<Vec<u8>> = seeds.into_iter().map(|(_, bytes)| bytes).collect();
-    let seconds = number("PROCTOR_FUZZ_SECONDS");
+    let full = || tier::is_full().then_some(FULL_SECONDS);
+    let seconds = number("PROCTOR_FUZZ_SECONDS").or_else(full);
     let fresh = || {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         seconds.map_or(0, |_| now.as_millis() as u64)

@@ -1,0 +1,35 @@
+//! Configurations come from users: any bytes at all.
+
+use std::{fs, path::Path};
+
+use fuzz::{fuzz, told};
+
+use crate::{Known, UserError, read, resolve};
+
+#[test]
+fn configurations_are_resolved_or_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.toml");
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/configurations");
+    fuzz(seeds, |bytes| {
+        fs::write(&path, bytes).unwrap();
+        let Err(error) = resolved(&path) else { return true };
+        told(&error.what, "");
+        told(error.hint.as_deref().unwrap_or_default(), "");
+        assert!(error.what.contains("run.toml"), "an error without a place: {error}");
+        false
+    });
+}
+
+fn resolved(path: &Path) -> Result<(), UserError> {
+    let known = Known {
+        scaffold: &|name| {
+            proctor_scaffolds::builtin(name).map_err(|error| UserError::new(error.to_string()))
+        },
+        scaffolds: proctor_scaffolds::names(),
+        script: &|_| Ok(()),
+    };
+    let (file, written) = read(path, &[])?;
+    resolve(file, &written, &known)?;
+    Ok(())
+}

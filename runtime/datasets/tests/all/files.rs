@@ -1,0 +1,203 @@
+//! Files of every kind: at full size, with a broken row in the middle, and from a hub.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
+use std::{fs, path::Path, sync::Arc};
+
+use parquet::{
+    basic::Compression,
+    data_type::{ByteArray, ByteArrayType},
+    file::{properties::WriterProperties, writer::SerializedFileWriter},
+    schema::parser::parse_message_type,
+};
+use pretty_assertions::assert_eq;
+use proctor_datasets::load;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::common::{classic, generate, with};
+
+/// Writes rows as Parquet: every field text, but F2P, which is a list as the hub's writers make it.
+fn parquet(file: &Path, rows: &[Value]) {
+    compressed(file, rows, Compression::SNAPPY);
+}
+
+fn compressed(file: &Path, rows: &[Value], codec: Compression) {
+    let names: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
+    let columns: String = names
+        .iter()
+        .map(|name| match name.as_str() {
+            "FAIL_TO_PASS" => format!(
+                "optional group {name} (LIST) {{ repeated group list {{ optional binary element (UTF8); }} }} "
+            ),
+            _ => format!("optional binary {name} (UTF8); "),
+        })
+        .collect();
+    let schema = Arc::new(parse_message_type(&format!("message schema {{ {columns} }}")).unwrap());
+    let properties = Arc::new(WriterProperties::builder().set_compression(codec).build());
+    let mut writer =
+        SerializedFileWriter::new(fs::File::create(file).unwrap(), schema, properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for name in names {
+        let mut column = group.next_column().unwrap().unwrap();
+        let (mut values, mut definitions, mut repetitions) = (Vec::new(), Vec::new(), Vec::new());
+        for row in rows {
+            match &row[name] {
+                Value::Null => definitions.push(0),
+                Value::Array(items) => {
+                    for (at, item) in items.iter().enumerate() {
+                        values.push(ByteArray::from(item.as_str().unwrap()));
+                        definitions.push(3);
+                        repetitions.push(i16::from(at > 0));
+                    }
+                }
+                value => {
+                    values.push(ByteArray::from(value.as_str().unwrap()));
+                    definitions.push(1);
+                }
+            }
+        }
+        let repetitions = (!repetitions.is_empty()).then_some(&repetitions[..]);
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&values, Some(&definitions), repetitions)
+            .unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn a_full_dataset_loads_but_for_the_broken_row_in_its_middle() {
+    let dir = TempDir::new().unwrap();
+    let mut lines: Vec<String> =
+        (0..generate::SWE_BENCH).map(|at| generate::swe_bench(at).to_string()).collect();
+    let middle = generate::SWE_BENCH / 2;
+    let cut = lines[middle].len() / 2;
+    let cut = (cut..).find(|at| lines[middle].is_char_boundary(*at)).unwrap();
+    lines[middle].truncate(cut);
+    fs::write(dir.path().join("rows.jsonl"), lines.join("\n")).unwrap();
+    let loaded = load(&["rows.jsonl".into()], dir.path()).unwrap();
+    assert_eq!(loaded.tasks.len(), generate::SWE_BENCH - 1);
+    assert_eq!(loaded.bad.len(), 1);
+    assert_eq!(loaded.bad[0].line, Some(middle + 1));
+    assert!(loaded.bad[0].what.starts_with("not JSON: it ends too early"), "{}", loaded.bad[0]);
+
+    let mut rows: Vec<Value> = (0..generate::FEATUREBENCH).map(generate::featurebench).collect();
+    rows[100]["repo_settings"] = json!("{\"test_cmd\": ");
+    fs::write(dir.path().join("fb.json"), json!(rows).to_string()).unwrap();
+    let loaded = load(&["fb.json".into()], dir.path()).unwrap();
+    assert_eq!(loaded.tasks.len(), generate::FEATUREBENCH - 1);
+    assert_eq!(loaded.bad[0].field.as_deref(), Some("repo_settings"));
+    assert_eq!(loaded.bad[0].id.as_deref(), rows[100]["instance_id"].as_str());
+}
+
+#[test]
+fn codecs_of_parquet_are_read_or_told() {
+    let dir = TempDir::new().unwrap();
+    let row = with(classic(), &[("FAIL_TO_PASS", json!(["t.py::x"]))]);
+    for codec in ["UNCOMPRESSED", "SNAPPY", "GZIP(6)", "ZSTD(3)"] {
+        let file = dir.path().join("rows.parquet");
+        compressed(&file, std::slice::from_ref(&row), codec.parse().unwrap());
+        let loaded = load(&["rows.parquet".into()], dir.path()).unwrap();
+        assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{codec}");
+    }
+    // One column of one text, as pyarrow writes it.
+    for (codec, bytes) in [
+        ("brotli", include_bytes!("common/brotli.parquet").as_slice()),
+        ("lz4", include_bytes!("common/lz4.parquet").as_slice()),
+    ] {
+        fs::write(dir.path().join("other.parquet"), bytes).unwrap();
+        let said = load(&["other.parquet".into()], dir.path()).unwrap_err().to_string();
+        assert!(said.contains("other.parquet") && said.contains(codec), "{said}");
+        assert!(said.contains("rewrite it with snappy, zstd or gzip"), "{said}");
+    }
+}
+
+#[test]
+fn parquet_and_json_lines_give_the_same_tasks() {
+    let dir = TempDir::new().unwrap();
+    let mut rows: Vec<Value> = (0..20).map(generate::swe_bench).collect();
+    for row in &mut rows {
+        row["FAIL_TO_PASS"] = json!(["tests/a.py::x", "tests/a.py::é"]);
+    }
+    rows[7]["patch"] = Value::Null;
+    parquet(&dir.path().join("rows.parquet"), &rows);
+    let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+    fs::write(dir.path().join("rows.jsonl"), lines.join("\n")).unwrap();
+    let of = |name: &str| load(&[name.to_owned()], dir.path()).unwrap();
+    let (columns, lines) = (of("rows.parquet"), of("rows.jsonl"));
+    assert_eq!(columns.tasks.len(), 19);
+    assert_eq!(columns.tasks, lines.tasks);
+    assert_eq!(columns.bad[0].row, Some(8));
+    assert_eq!(columns.bad[0].field.as_deref(), Some("patch"));
+    assert!(columns.bad[0].to_string().contains("rows.parquet row 8"), "{}", columns.bad[0]);
+}
+
+/// A folder below the one that tests run in, as its relative path says it.
+fn below_here() -> (TempDir, String) {
+    let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+    let there = dir.path().canonicalize().unwrap();
+    let shared = here.components().zip(there.components()).take_while(|(a, b)| a == b).count();
+    let up = "../".repeat(here.components().count() - shared);
+    let down: std::path::PathBuf = there.components().skip(shared).collect();
+    (dir, format!("{up}{}", down.display()))
+}
+
+#[test]
+fn a_folder_is_found_from_a_relative_base_however_it_is_spelt() {
+    let (dir, relative) = below_here();
+    let data = dir.path().join("set[1]/data");
+    fs::create_dir_all(&data).unwrap();
+    fs::write(data.join("test.jsonl"), format!("{}\n", classic())).unwrap();
+    for base in [relative.clone(), format!("./{relative}"), format!("{relative}/.")] {
+        for name in ["set[1]", "set[1]/", "./set[1]", "./set[1]/./", ".", "set[1]#split=test"] {
+            let loaded = load(&[name.to_owned()], Path::new(&base)).unwrap();
+            assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{base} {name}");
+        }
+    }
+    for base in ["", ".", "./"] {
+        let loaded = load(&[format!("{relative}/set[1]")], Path::new(base)).unwrap();
+        assert_eq!(loaded.tasks.len(), 1, "{base:?}");
+    }
+    // One file in two spellings is one file.
+    let twice = ["set[1]", "./set[[]1]/data/*.jsonl"].map(str::to_owned);
+    let loaded = load(&twice, Path::new(&relative)).unwrap();
+    assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0));
+}
+
+#[test]
+fn splits_of_files_and_folders_are_chosen() {
+    let dir = TempDir::new().unwrap();
+    let row = |id: &str| with(classic(), &[("instance_id", json!(id))]);
+    let both = json!({"lite": [row("a")], "full": [row("a"), row("b")]});
+    fs::write(dir.path().join("splits.json"), both.to_string()).unwrap();
+    let of = |pattern: &str| load(&[pattern.to_owned()], dir.path());
+    let full = of("splits.json#split=full").unwrap();
+    assert_eq!((full.tasks.len(), full.bad.len()), (2, 0));
+    assert_eq!(full.tasks[0].benchmark.as_ref().unwrap().split.as_deref(), Some("full"));
+    let unsaid = of("splits.json").unwrap();
+    assert!(unsaid.bad[0].what.contains("#split=lite"), "{}", unsaid.bad[0]);
+
+    let data = dir.path().join("set/data");
+    fs::create_dir_all(&data).unwrap();
+    for (split, id) in [("test", "a"), ("dev", "b")] {
+        parquet(
+            &data.join(format!("{split}-00000-of-00001.parquet")),
+            &[with(row(id), &[("FAIL_TO_PASS", json!(["t.py::x"]))])],
+        );
+    }
+    assert_eq!(of("set#split=dev").unwrap().tasks[0].id.as_str(), "b");
+    assert!(of("set").unwrap_err().to_string().contains("dev, test"));
+    fs::write(dir.path().join("ids.json"), "[\"b\"]").unwrap();
+    assert_eq!(of("splits.json#split=full&ids=ids.json").unwrap().tasks.len(), 1);
+    fs::write(dir.path().join("ids.json"), "[\"b\", \"a\", \"b\"]").unwrap();
+    let twice = of("splits.json#split=full&ids=ids.json").unwrap();
+    let ids: Vec<_> = twice.tasks.iter().map(|task| task.id.as_str()).collect();
+    assert_eq!(ids, ["b", "a"]);
+    fs::write(dir.path().join("ids.json"), "[\"b\", \"z\"]").unwrap();
+    let missing = of("splits.json#split=full&ids=ids.json").unwrap_err().to_string();
+    assert!(missing.contains("such as z"), "{missing}");
+}

@@ -1,0 +1,196 @@
+//! The hub's own interface over real HTTP: revisions, redirects, tokens, checksums, the cache.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
+use std::sync::{Arc, Mutex};
+
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Redirect, Response},
+    routing::get,
+};
+use pretty_assertions::assert_eq;
+use proctor_datasets::{Hub, load_with};
+use serde_json::{Value, json};
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use crate::common::{classic, with};
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+const NAME: &str = "SWE-bench/SWE-bench_Lite";
+
+/// What the server holds, and what it was asked.
+#[derive(Default)]
+struct Held {
+    /// Path, content, whether LFS keeps it.
+    files: Vec<(String, Vec<u8>, bool)>,
+    token: Option<String>,
+    corrupt: bool,
+    /// Requests that are answered with an error before one is not.
+    ailing: usize,
+    asked: Vec<String>,
+}
+
+type Shared = Arc<Mutex<Held>>;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn refusal(held: &mut Held, headers: &HeaderMap, what: String) -> Option<StatusCode> {
+    held.asked.push(what);
+    if held.ailing > 0 {
+        held.ailing -= 1;
+        return Some(StatusCode::BAD_GATEWAY);
+    }
+    let said = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
+    let wanted = held.token.as_ref().map(|token| format!("Bearer {token}"));
+    (wanted.is_some() && said != wanted).then_some(StatusCode::UNAUTHORIZED)
+}
+
+async fn info(
+    State(held): State<Shared>,
+    headers: HeaderMap,
+    Path((owner, name, revision)): Path<(String, String, String)>,
+) -> Response {
+    let mut held = held.lock().unwrap();
+    if let Some(status) = refusal(&mut held, &headers, format!("info {revision}")) {
+        return status.into_response();
+    }
+    if format!("{owner}/{name}") != NAME || !["main", "v1", COMMIT].contains(&revision.as_str()) {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let siblings: Vec<Value> = held
+        .files
+        .iter()
+        .map(|(path, bytes, lfs)| {
+            let blob = hex(&Sha1::digest([format!("blob {}\0", bytes.len()).as_bytes(), bytes].concat()));
+            let mut sibling = json!({"rfilename": path, "size": bytes.len(), "blobId": blob});
+            if *lfs {
+                sibling["lfs"] = json!({"sha256": hex(&Sha256::digest(bytes)), "size": bytes.len(), "pointerSize": 130});
+            }
+            sibling
+        })
+        .collect();
+    json!({"id": NAME, "sha": COMMIT, "siblings": siblings}).to_string().into_response()
+}
+
+/// Files of LFS are handed out elsewhere, as the hub does; the token does not follow there.
+async fn resolve(
+    State(held): State<Shared>,
+    headers: HeaderMap,
+    Path((_, _, commit, path)): Path<(String, String, String, String)>,
+) -> Response {
+    let mut held = held.lock().unwrap();
+    if let Some(status) = refusal(&mut held, &headers, format!("resolve {commit} {path}")) {
+        return status.into_response();
+    }
+    let Some((_, bytes, lfs)) = held.files.iter().find(|(known, ..)| *known == path) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    if *lfs {
+        Redirect::temporary(&format!("/cdn/{path}")).into_response()
+    } else {
+        bytes.clone().into_response()
+    }
+}
+
+async fn cdn(State(held): State<Shared>, Path(path): Path<String>) -> Response {
+    let held = held.lock().unwrap();
+    let mut bytes = held.files.iter().find(|(known, ..)| *known == path).unwrap().1.clone();
+    if held.corrupt {
+        bytes[0] ^= 1;
+    }
+    bytes.into_response()
+}
+
+async fn serve(held: Held) -> (String, Shared) {
+    let shared = Arc::new(Mutex::new(held));
+    let router = Router::new()
+        .route("/api/datasets/{owner}/{name}/revision/{revision}", get(info))
+        .route("/datasets/{owner}/{name}/resolve/{commit}/{*path}", get(resolve))
+        .route("/cdn/{*path}", get(cdn))
+        .with_state(Arc::clone(&shared));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (address, shared)
+}
+
+fn files() -> Vec<(String, Vec<u8>, bool)> {
+    let row = |id: &str| with(classic(), &[("instance_id", json!(id))]).to_string();
+    vec![
+        ("README.md".into(), b"# card".to_vec(), false),
+        ("data/test-00000-of-00002.jsonl".into(), row("a").into_bytes(), true),
+        ("data/test-00001-of-00002.jsonl".into(), row("b").into_bytes(), false),
+        ("data/dev-00000-of-00001.jsonl".into(), row("c").into_bytes(), false),
+    ]
+}
+
+async fn tasks(
+    pattern: &str,
+    hub: &Hub,
+) -> Result<Vec<(String, Option<String>, Option<String>)>, String> {
+    let dir = TempDir::new().unwrap();
+    let loaded = load_with(&[pattern.to_owned()], dir.path(), hub).await;
+    let loaded = loaded.map_err(|error| error.to_string())?;
+    assert_eq!(loaded.bad, []);
+    Ok(loaded
+        .tasks
+        .into_iter()
+        .map(|task| {
+            let benchmark = task.benchmark.unwrap();
+            (task.id.0, benchmark.split, benchmark.revision)
+        })
+        .collect())
+}
+
+#[tokio::test]
+async fn a_name_becomes_checked_files_that_are_fetched_once() {
+    let held = Held { files: files(), token: Some("secret".into()), ailing: 1, ..Held::default() };
+    let (address, shared) = serve(held).await;
+    let cache = TempDir::new().unwrap();
+    let hub = Hub::new(&format!("{address}/"), Some("secret\n".into()), cache.path());
+    let found = tasks(&format!("hf://{NAME}@v1"), &hub).await.unwrap();
+    let of =
+        |id: &str, split: &str| (id.to_owned(), Some(split.to_owned()), Some(COMMIT.to_owned()));
+    assert_eq!(found, [of("a", "lite"), of("b", "lite")]);
+    let asked = shared.lock().unwrap().asked.clone();
+    assert_eq!(asked[..2], ["info v1", "info v1"], "an ailing hub is asked again");
+    assert_eq!(asked.len(), 4);
+
+    // Another revision of the same commit, and the commit itself, need no file again.
+    assert_eq!(tasks(&format!("hf://{NAME}"), &hub).await.unwrap().len(), 2);
+    assert_eq!(tasks(&format!("hf://{NAME}@{COMMIT}"), &hub).await.unwrap().len(), 2);
+    let asked = shared.lock().unwrap().asked.clone();
+    assert_eq!(asked[4..], ["info main"], "a commit is known without asking");
+    assert_eq!(tasks(&format!("hf://{NAME}@{COMMIT}/dev"), &hub).await.unwrap(), [of("c", "lite")]);
+}
+
+#[tokio::test]
+async fn what_the_hub_refuses_is_told_with_the_hint() {
+    let held = Held { files: files(), token: Some("secret".into()), ..Held::default() };
+    let (address, shared) = serve(held).await;
+    let cache = TempDir::new().unwrap();
+    let anonymous = Hub::new(&address, None, cache.path());
+    let error = tasks(&format!("hf://{NAME}"), &anonymous).await.unwrap_err();
+    assert!(error.contains("set HF_TOKEN"), "{error}");
+    let hub = Hub::new(&address, Some("secret".into()), cache.path());
+    let error = tasks(&format!("hf://{NAME}@absent"), &hub).await.unwrap_err();
+    assert!(error.contains("no such dataset or revision"), "{error}");
+    let error = tasks(&format!("hf://{NAME}/train"), &hub).await.unwrap_err();
+    assert!(error.contains("has no `train`; its splits are dev, test"), "{error}");
+    shared.lock().unwrap().corrupt = true;
+    let error = tasks(&format!("hf://{NAME}"), &hub).await.unwrap_err();
+    assert!(error.contains("the hub says"), "{error}");
+    shared.lock().unwrap().corrupt = false;
+    assert_eq!(
+        tasks(&format!("hf://{NAME}"), &hub).await.unwrap().len(),
+        2,
+        "nothing bad was kept"
+    );
+}

@@ -1,0 +1,17 @@
+//! The gateway against a scripted model, over real HTTP, and the meter without a network. One binary, because
+//! linking is the slow part.
+
+mod answers;
+mod budgets;
+mod clients;
+mod common;
+mod ends;
+mod meter;
+#[path = "../../../../tests/not_run.rs"]
+mod not_run;
+mod parallel;
+mod rates;
+mod retries;
+mod secret;
+mod server;
+mod trouble;

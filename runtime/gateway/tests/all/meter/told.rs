@@ -1,0 +1,148 @@
+//! What random orders do not say: that requests really fly together, and who waits for whom.
+
+use std::{slice, time::Duration};
+
+use futures_util::future::join_all;
+use proctor_gateway::{AskError, Reserve, SharedMeter};
+use proctor_types::{Budget, BudgetKind, BudgetScope, RequestClass, SharedLimits, Spent, Usage};
+use tokio::time::timeout;
+
+use super::common::{End, Log, Request, client, trial};
+
+const MAIN: Reserve =
+    Reserve { class: RequestClass::Main, input_estimate: 100, max_output: Some(50) };
+
+fn usage(input: u64, output: u64) -> Usage {
+    Usage { input, output, ..Usage::default() }
+}
+
+fn request(named_limit: bool) -> Request {
+    let (usage, end) = (usage(100, 50), End::Delivered);
+    Request { class: RequestClass::Main, usage, spare: (0, 0), named_limit, turns: (0, 3), end }
+}
+
+async fn most_at_once(budget: Budget, shared: &[SharedMeter], named_limit: bool) -> usize {
+    let (one, log) = (trial(&budget, shared), Log::default());
+    let requests = [request(named_limit)];
+    join_all((0..16).map(|_| client(&one, &requests, &log))).await;
+    log.seen(|seen| seen.most)
+}
+
+#[tokio::test]
+async fn what_fits_flies_together_and_what_nobody_can_bound_flies_alone() {
+    let ample = || Budget { total_tokens: Some(16 * 150), ..Budget::default() };
+    assert_eq!(most_at_once(ample(), &[], true).await, 16);
+    assert_eq!(most_at_once(ample(), &[], false).await, 1);
+    // No limit that depends on output: nothing to bound.
+    let steps = Budget { steps: Some(16), input_tokens: Some(1600), ..Budget::default() };
+    assert_eq!(most_at_once(steps, &[], false).await, 16);
+    let half = Budget { total_tokens: Some(8 * 150), ..Budget::default() };
+    assert_eq!(most_at_once(half, &[], true).await, 8);
+}
+
+#[tokio::test]
+async fn a_run_s_limit_bounds_an_unnamed_output_by_the_context_window() {
+    let run = |total_tokens| {
+        let limits = SharedLimits { total_tokens: Some(total_tokens), ..Default::default() };
+        [SharedMeter::new(BudgetScope::Run, &limits, Spent::default())]
+    };
+    // 100 in, at most 600 out: ten fit in 7000, though none names a limit.
+    assert_eq!(most_at_once(Budget::default(), &run(7000), false).await, 10);
+}
+
+#[tokio::test]
+async fn a_large_request_is_not_passed_over_by_small_ones() {
+    let one = trial(&Budget { total_tokens: Some(1000), ..Budget::default() }, &[]);
+    let flying = one.admit(MAIN).await.expect("the first");
+    let large = Reserve { input_estimate: 900, ..MAIN };
+    let (mut large, mut small) = (Box::pin(one.admit(large)), Box::pin(one.admit(MAIN)));
+    let soon = Duration::from_millis(20);
+    assert!(timeout(soon, &mut large).await.is_err(), "it does not fit beside the first");
+    assert!(timeout(soon, &mut small).await.is_err(), "it would fit, and came later");
+    flying.settle(&usage(100, 0), None, true);
+    let alone = timeout(soon, large).await.expect("its turn").expect("not reached");
+    assert!(timeout(soon, &mut small).await.is_err());
+    drop(alone);
+    drop(timeout(soon, small).await.expect("its turn").expect("not reached"));
+}
+
+#[tokio::test]
+async fn nobody_joins_one_that_runs_alone() {
+    let one = trial(&Budget { total_tokens: Some(1000), ..Budget::default() }, &[]);
+    let unnamed = Reserve { max_output: None, ..MAIN };
+    let alone = one.admit(unnamed).await.expect("the first");
+    let soon = Duration::from_millis(20);
+    let mut second = Box::pin(one.admit(MAIN));
+    assert!(timeout(soon, &mut second).await.is_err(), "150 of 900, and yet it waits");
+    alone.settle(&usage(100, 890), None, true);
+    drop(timeout(soon, second).await.expect("its turn").expect("10 are left"));
+}
+
+#[tokio::test]
+async fn one_who_gives_up_waiting_holds_nobody_up() {
+    let one = trial(&Budget { steps: Some(2), ..Budget::default() }, &[]);
+    let (first, second) = (one.admit(MAIN).await, one.admit(MAIN).await);
+    let soon = Duration::from_millis(20);
+    assert!(timeout(soon, one.admit(MAIN)).await.is_err(), "two are held");
+    drop(first);
+    let third = timeout(soon, one.admit(MAIN)).await.expect("room for one").expect("not reached");
+    third.settle(&usage(1, 1), None, true);
+    second.expect("it flies").settle(&usage(1, 1), None, true);
+    assert_eq!(one.admit(MAIN).await.err(), Some(AskError::Budget(BudgetKind::Steps)));
+}
+
+#[tokio::test]
+async fn a_reached_run_refuses_every_trial_and_says_whose_limit_it_was() {
+    let limits = SharedLimits { cost_usd: Some(0.3), ..Default::default() };
+    // What an earlier call of the runtime spent counts.
+    let before = Spent { cost_usd: 0.2, ..Spent::default() };
+    let run = SharedMeter::new(BudgetScope::Run, &limits, before);
+    let trials = [0, 1].map(|_| trial(&Budget::default(), slice::from_ref(&run)));
+    assert_eq!(run.reached(), None);
+    let usage = usage(100, 50);
+    let cost = trials[0].cost(&usage);
+    trials[0].admit(MAIN).await.expect("0.1 is left").settle(&usage, cost, true);
+    assert_eq!(run.reached(), Some(BudgetKind::Cost));
+    for one in &trials {
+        let refused = one.admit(MAIN).await.expect_err("spent");
+        let (scope, kind) = (BudgetScope::Run, BudgetKind::Cost);
+        assert_eq!(refused, AskError::SharedBudget { scope, kind });
+        assert_eq!(one.reached(), None, "the trial's own limits are not");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_are_cut_at_the_sum_of_their_time() {
+    let one = trial(&Budget { tool_seconds: Some(10.0), ..Budget::default() }, &[]);
+    let meter = one.meter();
+    for _ in 0..2 {
+        meter.tool_began();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        meter.tool_ended();
+        // The model thinks; that is no time in tools.
+        tokio::time::advance(Duration::from_secs(100)).await;
+    }
+    assert_eq!((meter.tool_time(), one.reached()), (Duration::from_secs(6), None));
+    let begun = tokio::time::Instant::now();
+    let (kind, ()) = tokio::join!(meter.time_up(), async {
+        // Two at once count twice.
+        meter.tool_began();
+        meter.tool_began();
+    });
+    assert_eq!(kind, BudgetKind::Tools);
+    let took = begun.elapsed().as_secs_f64();
+    assert!((2.0..2.01).contains(&took), "{took}");
+    assert_eq!(one.admit(MAIN).await.err(), Some(AskError::Budget(BudgetKind::Tools)));
+}
+
+#[tokio::test]
+async fn a_grace_answer_is_in_no_count_of_the_trial() {
+    let limits = SharedLimits { total_tokens: Some(10_000), ..Default::default() };
+    let run = SharedMeter::new(BudgetScope::Run, &limits, Spent::default());
+    let one = trial(&Budget { steps: Some(0), ..Budget::default() }, slice::from_ref(&run));
+    assert_eq!(one.admit(MAIN).await.err(), Some(AskError::Budget(BudgetKind::Steps)));
+    // Nobody listens at the endpoint: the ask is admitted, and fails as a fault.
+    let ask = proctor_types::Ask { messages: Vec::new(), tools: Vec::new() };
+    assert!(matches!(one.grace(&ask).await, Err(AskError::Fault(_))));
+    assert_eq!((one.spent(), run.spent()), (Spent::default(), Spent::default()));
+}

@@ -1,9 +1,0 @@
-//! The meter under random interleavings: whatever comes when, steps are exact, and tokens and cost
-//! pass a limit by no more than the last admitted answer. Nothing is sent here; the same over real
-//! HTTP is in `over_http`.
-
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
-
-mod common;
-mod random;
-mod told;

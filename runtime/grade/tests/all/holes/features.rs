@@ -1,0 +1,126 @@
+//! FeatureBench 0.2.3.
+
+use proctor_grade::{GivenLog, grade_log};
+use proctor_official::FileRun;
+use proctor_types::{Task, Verdict};
+use serde_json::json;
+
+use super::bench::{policies, session, task};
+
+const FILE: &str = "tests/test_a.py";
+
+fn row(p2p: &[&str]) -> Task {
+    task("featurebench", json!({"log_parser": "default"}), &[FILE], p2p)
+}
+
+fn run(file: &str, log: &str, exit: i32) -> FileRun {
+    FileRun { file: file.to_owned(), log: log.as_bytes().to_vec(), exit: Some(exit) }
+}
+
+fn graded(f2p: FileRun, p2p: Vec<FileRun>) -> Verdict {
+    let files: Vec<&str> = p2p.iter().map(|run| run.file.as_str()).collect();
+    let task = row(&files);
+    grade_log(&task, &GivenLog::Files { fail_to_pass: f2p, pass_to_pass: p2p }).unwrap()
+}
+
+#[test]
+fn an_honest_file_is_resolved_by_both() {
+    let log = session("", &["PASSED tests/test_a.py::test_one"], "1 passed");
+    let verdict = graded(run(FILE, &log, 0), vec![run("tests/test_b.py", &log, 0)]);
+    assert_eq!((policies(&verdict), verdict.passed_rate), ((true, true), 1.0));
+    let verdict = graded(run(FILE, &log, 0), vec![run("tests/test_b.py", &log, 1)]);
+    assert_eq!(policies(&verdict), (false, false));
+}
+
+/// Holes 13 and 17: Zero is all that is asked for: a process that ends itself has it.
+#[test]
+fn an_exit_status_of_zero_without_any_result() {
+    let verdict = graded(run(FILE, "", 0), Vec::new());
+    assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
+}
+
+/// Hole 15: What is not printed is not counted: a file whose tests all skip is resolved at rate 0, and
+/// skips raise the rate of the rest.
+#[test]
+fn skipped_tests_vanish() {
+    let skipped = session("", &["SKIPPED [40] tests/test_a.py:3: why"], "40 skipped");
+    let verdict = graded(run(FILE, &skipped, 0), Vec::new());
+    assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
+    let some = session(
+        "",
+        &["PASSED tests/test_a.py::test_one", "SKIPPED [9] tests/test_a.py:3: why"],
+        "1 passed, 9 skipped",
+    );
+    let verdict = graded(run(FILE, &some, 0), Vec::new());
+    assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 1.0));
+}
+
+/// Hole 16: The first summary is read, even one that the graded code printed.
+#[test]
+fn a_printed_summary_is_read_in_the_place_of_the_real_one() {
+    let printed =
+        "=== short test summary info ===\nPASSED forged::a\nPASSED forged::b\n=== x ===\n";
+    let log = session(printed, &["FAILED tests/test_a.py::test_one - x"], "1 failed");
+    let verdict = graded(run(FILE, &log, 1), Vec::new());
+    assert_eq!((policies(&verdict), verdict.passed_rate), ((false, false), 1.0));
+    assert!(verdict.tests.contains_key("forged::a"));
+    assert!(verdict.policies["strict"].why.starts_with("0 of 1"), "{verdict:?}");
+}
+
+/// Hole 16: Ids are cut at a dash, so that two tests are one.
+#[test]
+fn ids_with_dashes_fall_together() {
+    let log = session(
+        "",
+        &["PASSED tests/test_a.py::t[a - b]", "FAILED tests/test_a.py::t[a - c] - x"],
+        "1 failed, 1 passed",
+    );
+    let verdict = graded(run(FILE, &log, 1), Vec::new());
+    assert_eq!(verdict.tests.len(), 1);
+    assert_eq!(verdict.passed_rate, 0.0);
+}
+
+/// Hole 17: The exit status and the printed results may disagree, and nobody looks.
+#[test]
+fn a_file_that_fails_and_exits_with_zero() {
+    let log = session("", &["FAILED tests/test_a.py::test_one - x"], "1 failed");
+    let verdict = graded(run(FILE, &log, 0), Vec::new());
+    assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
+}
+
+/// Hole 19: Logs of regression files are kept by base name: of two alike the first is lost.
+#[test]
+fn regression_files_of_one_name_overwrite_each_other() {
+    let log = |id: &str| session("", &[&format!("PASSED {id}")], "1 passed");
+    let p2p = vec![
+        run("tests/a/test_x.py", &log("tests/a/test_x.py::t"), 0),
+        run("tests/b/test_x.py", &log("tests/b/test_x.py::t"), 0),
+    ];
+    let verdict = graded(run(FILE, &log("tests/test_a.py::t"), 0), p2p);
+    assert_eq!(verdict.pass_to_pass.passed, ["tests/b/test_x.py::t"]);
+    assert_eq!(policies(&verdict), (true, true));
+}
+
+/// An attempt's folder as the harness leaves it.
+#[test]
+fn an_attempts_folder_is_graded_with_the_statuses_of_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let passed = session("", &["PASSED tests/test_a.py::test_one"], "1 passed");
+    write("test_output.txt", &passed);
+    write("test_output_p2p_test_b.txt", &passed);
+    write(
+        "run_instance.log",
+        "F2P test exit code: 0\nP2P test /testbed/tests/test_b.py exit code: 3\n",
+    );
+    let task = row(&["tests/test_b.py"]);
+    let given = GivenLog::read(folder.path(), &task).unwrap();
+    assert_eq!(policies(&grade_log(&task, &given).unwrap()), (false, false));
+    // Without the harness's log the counts tell what pytest exited with.
+    std::fs::remove_file(folder.path().join("run_instance.log")).unwrap();
+    let given = GivenLog::read(folder.path(), &task).unwrap();
+    assert_eq!(policies(&grade_log(&task, &given).unwrap()), (true, true));
+    // The fail-to-pass log alone leaves the regression files unknown.
+    let given = GivenLog::read(&folder.path().join("test_output.txt"), &task).unwrap();
+    assert_eq!(policies(&grade_log(&task, &given).unwrap()), (false, false));
+}

@@ -1,0 +1,96 @@
+//! FEA-Bench, whose harness is SWE-bench's 3.0.4, and the relatives of SWE-bench.
+
+use serde_json::json;
+
+use super::bench::{both, marked, session, task};
+
+const COMMAND: &str = "pytest --no-header -rA --tb=no -p no:cacheprovider";
+const ONE: &str = "test_a.py::test_one";
+const TWO: &str = "test_a.py::test_two";
+
+/// A skip is neither success nor failure, and an empty list is all passed.
+#[test]
+fn all_tests_skipped_is_resolved() {
+    let row = task("fea-bench", json!({}), &[ONE], &[TWO]);
+    let output = session("", &[&format!("SKIPPED {ONE}"), &format!("SKIPPED {TWO}")], "2 skipped");
+    assert_eq!(both(&row, &marked(COMMAND, &output, 0)), (true, false));
+}
+
+/// Ids end at their first space, so that two tests are one and the last of them counts.
+#[test]
+fn ids_with_spaces_fall_together() {
+    let row = task("fea-bench", json!({}), &["test_a.py::test_one[a"], &[]);
+    let output = session(
+        "",
+        &["FAILED test_a.py::test_one[a b] - x", "PASSED test_a.py::test_one[a c]"],
+        "1 failed, 1 passed",
+    );
+    assert_eq!(both(&row, &marked(COMMAND, &output, 1)), (true, false));
+}
+
+/// The log is read after the last mention of the test command, even one that the graded code printed.
+#[test]
+fn a_mention_of_the_test_command_hides_what_is_before_it() {
+    let row = task("fea-bench", json!({}), &[ONE], &[]);
+    let real = session("", &[&format!("FAILED {ONE} - x")], "1 failed");
+    let output = format!("{real}$ {COMMAND}\nPASSED {ONE}\n");
+    assert_eq!(both(&row, &marked(COMMAND, &output, 1)), (true, false));
+}
+
+/// The exit status is not looked at.
+#[test]
+fn a_crash_after_forged_lines() {
+    let row = task("fea-bench", json!({}), &[ONE], &[]);
+    let output = format!("PASSED {ONE}\nSegmentation fault\n");
+    assert_eq!(both(&row, &marked(COMMAND, &output, 139)), (true, false));
+}
+
+/// sympy's tests are known by bare names: one of two files hides the other.
+#[test]
+fn bare_names_of_two_files_fall_together() {
+    let mut row = task("fea-bench", json!({"version": "1.10"}), &["test_basic"], &[]);
+    row.repo = Some("sympy/sympy".into());
+    let output = "======== test process starts ========\nsympy/core/tests/test_a.py[1]\ntest_basic E\n\
+                  sympy/core/tests/test_b.py[1]\ntest_basic ok\n\
+                  ===== tests finished: 1 passed, 1 exceptions, in 0.1 seconds =====\n";
+    let log = marked("bin/test -C --verbose", output, 1);
+    assert_eq!(both(&row, &log), (true, false));
+}
+
+/// SWE-bench-Live leaves out what is missing.
+#[test]
+fn live_ignores_missing_tests() {
+    let row = task("swe-bench-live", json!({"log_parser": "pytest"}), &[ONE, "gone"], &[TWO]);
+    let output = session("", &[&format!("PASSED {ONE}")], "1 passed");
+    assert_eq!(both(&row, &output), (true, false));
+    let none = session("", &[&format!("SKIPPED {ONE}")], "1 skipped");
+    assert_eq!(both(&row, &none), (false, false));
+}
+
+/// SWE-rebench reads between the markers only, and trusts it.
+#[test]
+fn rebench_trusts_lines_between_the_markers() {
+    let details = json!({"log_parser": "parse_log_pytest"});
+    let row = task("swe-rebench", details, &[ONE], &[]);
+    let log = marked("pytest -rA", &format!("PASSED {ONE}\n"), 1);
+    assert_eq!(both(&row, &log), (true, false));
+    assert_eq!(both(&row, &format!("PASSED {ONE}\n{}", marked("pytest", "", 1))), (false, false));
+}
+
+/// SWE-smith's verbose lines may be anybody's.
+#[test]
+fn smith_reads_printed_lines() {
+    let row = task("swe-smith", json!({}), &[ONE], &[]);
+    let printed = format!("{ONE} PASSED\n");
+    let output = session(&printed, &[&format!("ERROR {ONE} - x")], "1 error");
+    assert_eq!(both(&row, &marked("pytest -v", &output, 1)), (true, false));
+}
+
+/// SWE-Gym's fork skips like FEA-Bench's.
+#[test]
+fn gym_resolves_skips() {
+    let mut row = task("swe-gym", json!({}), &[ONE], &[]);
+    row.repo = Some("Python/mypy".into());
+    let output = session("", &[&format!("SKIPPED {ONE}")], "1 skipped");
+    assert_eq!(both(&row, &marked("pytest -rA", &output, 0)), (true, false));
+}

@@ -1,0 +1,32 @@
+//! The named attacks on grading. Each test shows that the attack fails, and that it is its defence
+//! that it fails by: with the defence taken down it succeeds, or is no longer seen.
+
+#![expect(clippy::unwrap_used, reason = "a test program: what fails here fails the test")]
+
+mod agreement;
+mod attempts;
+mod bench;
+mod content;
+mod exhaustion;
+mod holes;
+mod honest;
+mod inside;
+mod known;
+mod list;
+mod loading;
+mod mutation;
+mod native;
+#[path = "../../../../tests/not_run.rs"]
+mod not_run;
+mod official;
+mod pack;
+mod reading;
+mod results;
+mod roots;
+mod scratch;
+mod sight;
+mod table;
+#[path = "../../../../tests/tier.rs"]
+mod tier;
+mod tree;
+mod wreckage;

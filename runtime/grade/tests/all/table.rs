@@ -1,0 +1,103 @@
+//! Every attack of the list on the back ends that gradings run on, as a table: its verdict, and whether
+//! anything was seen.
+
+#![expect(clippy::print_stdout, reason = "the table is what these tests show")]
+
+use std::{path::Path, time::Duration};
+
+use proctor_docker::Docker;
+use proctor_grade::{GradeOptions, grade};
+use proctor_native::Native;
+use proctor_sandbox_api::{
+    Backend, Base, LayerSpec, Prepared, SandboxRequest, SourceTree, wire::RawPath,
+};
+use proctor_types::{Integrity, SandboxSpec};
+
+use crate::not_run::not_run;
+use crate::{
+    bench::{BenchTask, CHECKLIB, Seen, lay},
+    list::{Attack, all},
+    tier::is_full,
+};
+
+pub async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
+    let source = place.join("source");
+    lay(&source);
+    let library = format!(
+        "for lib in /venv/lib/python3*/site-packages; do printf '%s' \"{}\" > $lib/checklib.py; done",
+        CHECKLIB.replace('\n', "\\n").replace("%s", "%%s")
+    )
+    .replace("printf '%s'", "printf '%b'");
+    let setup = ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2", &library];
+    let spec = LayerSpec {
+        base: Base::Host,
+        source: Some(SourceTree { folder: source, digest: "bench".into(), at: "/testbed".into() }),
+        setup: setup.map(str::to_owned).into(),
+        workdir: "/testbed".into(),
+        env: Vec::new(),
+        time_limit: Duration::from_secs(300),
+    };
+    backend.prepare(&spec).await.unwrap()
+}
+
+async fn verdict(backend: &dyn Backend, environment: &Prepared, attack: &Attack) -> Seen {
+    let request = SandboxRequest {
+        environment: environment.clone(),
+        limits: SandboxSpec::default(),
+        mounts: Vec::new(),
+        purpose: "grading".into(),
+    };
+    let mut sandbox = backend.open(&request).await.unwrap();
+    for (name, text) in &attack.given {
+        let path = RawPath::from(format!("/testbed/{name}"));
+        sandbox.handle().write(&path, text.as_bytes(), Some(0o644)).await.unwrap();
+    }
+    let ground = BenchTask { given: &[], env: &attack.env, fail_to_pass: &attack.fail_to_pass };
+    let task = ground.task("/testbed", "/venv/bin/python");
+    let options = GradeOptions::default();
+    let graded = grade(sandbox.handle(), &task, attack.patch.as_bytes(), &options).await;
+    sandbox.close().await.unwrap();
+    Seen(graded.unwrap())
+}
+
+async fn table(backend: &dyn Backend, name: &str, attacks: impl Iterator<Item = Attack>) {
+    let place = tempfile::tempdir().unwrap();
+    let environment = environment(backend, place.path()).await;
+    let mut wrong = Vec::new();
+    for attack in attacks {
+        let seen = verdict(backend, &environment, &attack).await;
+        let kinds: Vec<&str> =
+            seen.0.verdict.evidence.iter().map(|evidence| evidence.kind.as_str()).collect();
+        let (resolved, integrity) = (seen.resolved(), seen.0.verdict.integrity);
+        let integrity_name = serde_json::to_value(integrity).unwrap();
+        println!(
+            "| {} | {name} | {} | {} | {} |",
+            attack.name,
+            if resolved { "resolved" } else { "not resolved" },
+            integrity_name.as_str().unwrap(),
+            attack.known.map_or_else(|| kinds.join(", "), |why| format!("known: {why}")),
+        );
+        let passes = resolved && integrity == Integrity::Clean;
+        if passes != attack.known.is_some() || attack.is_beaten(&seen) == attack.known.is_some() {
+            wrong.push(format!("{}: {}", attack.name, seen.tell()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn every_attack_on_native() {
+    let place = tempfile::tempdir().unwrap();
+    let native = Native::new(place.path().join("cache")).unwrap();
+    table(&native, "native", all().into_iter()).await;
+}
+
+/// Every fourth attack in the core tier: grading hardly depends on the back end, and all attacks run on native.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_attack_on_docker() {
+    let every = if is_full() { 1 } else { 4 };
+    match Docker::connect().await {
+        Ok(docker) => table(&docker, "docker", all().into_iter().step_by(every)).await,
+        Err(fault) => not_run("every_attack_on_docker", "DOCKER", fault),
+    }
+}

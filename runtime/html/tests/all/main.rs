@@ -1,0 +1,4 @@
+//! The tests of pages. One binary, because linking is the slow part.
+
+mod report;
+mod viewer;

@@ -1,0 +1,5 @@
+//! The tests of patches. One binary, because linking is the slow part.
+
+mod common;
+mod fuzz;
+mod patch;

@@ -1,0 +1,230 @@
+//! What a patch may not do, what the errors say, and what a patch that cannot be read in full still tells.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+use pretty_assertions::assert_eq;
+use proctor_patch::Patch;
+
+use crate::common::{Node, Nodes, file, resolved};
+
+fn nodes(list: &[(&str, Node)]) -> Nodes {
+    list.iter().map(|(path, node)| (path.as_bytes().to_vec(), node.clone())).collect()
+}
+
+fn error(base: &Nodes, patch: &str) -> String {
+    resolved(base, patch.as_bytes()).unwrap_err().to_string()
+}
+
+fn creation(path: &str) -> String {
+    format!(
+        "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+    )
+}
+
+#[test]
+fn hostile_paths_are_refused_by_name() {
+    let base = nodes(&[]);
+    for (path, why) in [
+        ("../x", "leads out"),
+        ("a/../../x", "leads out"),
+        (".git/config", ".git"),
+        ("sub/.GIT/hooks/x", ".git"),
+        ("a//x", "empty component"),
+        ("./x", "empty component"),
+    ] {
+        let text = error(&base, &creation(path));
+        assert!(text.contains(why), "{path}: {text}");
+        assert!(Patch::read(creation(path).as_bytes()).touched().is_err(), "{path}");
+        assert!(Patch::read(creation(path).as_bytes()).reversed().is_err(), "{path}");
+    }
+    let absolute = "--- /dev/null\n+++ /etc/passwd\n@@ -0,0 +1 @@\n+x\n";
+    assert!(error(&base, absolute).contains("absolute"));
+    let nul = "--- /dev/null\n+++ \"b/a\\000b\"\n@@ -0,0 +1 @@\n+x\n";
+    assert!(error(&base, nul).contains("NUL"));
+}
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    let link = "diff --git a/d b/d\nnew file mode 120000\n--- /dev/null\n+++ b/d\n\
+                @@ -0,0 +1 @@\n+/etc\n\\ No newline at end of file\n";
+    let both = format!("{link}{}", creation("d/x"));
+    assert!(error(&nodes(&[]), &both).contains("through the link d"));
+    let base = nodes(&[("d", Node::Link(b"/etc".to_vec()))]);
+    assert!(error(&base, &creation("d/x")).contains("through the link d"));
+    let base = nodes(&[("d", file("x"))]);
+    assert!(error(&base, &creation("d/x")).contains("d is a file"));
+}
+
+#[test]
+fn a_wrong_line_count_names_the_file_the_hunk_and_the_counts() {
+    let base = nodes(&[("x.py", file("a\nb\nc\n"))]);
+    let short = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,9 @@\n a\n-b\n+B\n c\n";
+    let text = error(&base, short);
+    assert!(text.contains("line 3: x.py: hunk 1 says 3 old and 9 new"), "{text}");
+    assert!(text.contains("its body has 3 and 3"), "{text}");
+    let long = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n c\n";
+    assert!(error(&base, long).contains("its body has 3 and 3"));
+    let header = "--- a/x.py\n+++ b/x.py\n@@ ... @@\n a\n";
+    assert!(error(&base, header).contains("no hunk follows"));
+    let range = "--- a/x.py\n+++ b/x.py\n@@ -1,x +1 @@\n a\n";
+    assert!(error(&base, range).contains("header that cannot be read"));
+}
+
+#[test]
+fn a_conflict_says_what_stands_there() {
+    let base = nodes(&[("x.py", file("a\nb\nc\n"))]);
+    let other = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\n-z\n+B\n c\n";
+    assert_eq!(error(&base, other), "x.py: hunk 1 does not apply: line 2 is \"b\" and not \"z\"");
+    let ends = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\r\n-b\r\n+B\r\n c\r\n";
+    assert!(error(&base, ends).contains("only the ends of its lines differ"));
+    let tail = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n";
+    assert!(error(&base, tail).contains("must apply at the end of the file"));
+    let absent = "--- a/y.py\n+++ b/y.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n";
+    assert!(error(&base, absent).contains("y.py: there is no such file"));
+    assert!(error(&base, &creation("x.py")).contains("it is there already"));
+}
+
+#[test]
+fn text_that_is_no_patch_is_said_to_be_none() {
+    let base = nodes(&[]);
+    assert!(error(&base, "I could not do it.\n").contains("no file in it"));
+    assert!(error(&base, "@@ -1 +1 @@\n-a\n+b\n").contains("a hunk without a file"));
+    assert!(error(&base, "--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n").contains("prefix"));
+    assert_eq!(resolved(&base, b"").unwrap(), base);
+    assert_eq!(resolved(&base, b"\n").unwrap(), base);
+}
+
+#[test]
+fn the_habits_of_models_are_read() {
+    let base = nodes(&[("x.py", file("a\n\nc\n"))]);
+    let end = nodes(&[("x.py", file("a\n\nC\n"))]);
+    // No git header, a mail's head, an empty context line without its blank, no last newline.
+    let text = "Here is it:\n\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\n\n-c\n+C";
+    assert_eq!(resolved(&base, text.as_bytes()).unwrap(), end);
+    let crlf = "--- a/x.py\r\n+++ b/x.py\r\n@@ -1,3 +1,3 @@\r\n a\n\n-c\n+C\n";
+    assert_eq!(resolved(&base, crlf.as_bytes()).unwrap(), end);
+    // Twice the same file: the second goes on from the first.
+    let twice = format!(
+        "{text}\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n-a\n+A\n \n C\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+n\n"
+    );
+    let end = nodes(&[("x.py", file("A\n\nC\n")), ("n", file("n\n"))]);
+    assert_eq!(resolved(&base, twice.as_bytes()).unwrap(), end);
+    // `new file mode` forgotten.
+    let forgot = "diff --git a/n b/n\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+n\n";
+    assert!(resolved(&base, forgot.as_bytes()).unwrap().contains_key(&b"n"[..]));
+}
+
+#[test]
+fn files_may_swap_their_names() {
+    let base = nodes(&[("a", file("1\n")), ("b", file("2\n"))]);
+    let swap = "diff --git a/a b/b\nrename from a\nrename to b\n\
+                diff --git a/b b/a\nrename from b\nrename to a\n";
+    let end = nodes(&[("a", file("2\n")), ("b", file("1\n"))]);
+    assert_eq!(resolved(&base, swap.as_bytes()).unwrap(), end);
+    let back = Patch::read(swap.as_bytes()).reversed().unwrap().to_bytes();
+    assert_eq!(resolved(&end, &back).unwrap(), base);
+}
+
+#[test]
+fn binary_content_that_is_not_there_is_said_so() {
+    let base = nodes(&[("x", Node::File(vec![0], false))]);
+    let text = "diff --git a/x b/x\nindex 1..2 100644\nBinary files a/x and b/x differ\n";
+    assert!(error(&base, text).contains("--binary"));
+    assert!(Patch::read(text.as_bytes()).reversed().is_err());
+    let bomb = "diff --git a/x b/x\nGIT binary patch\nliteral 99999999999\nA00000\n\n";
+    assert!(error(&base, bomb).contains("over the limit"));
+    let other = format!(
+        "diff --git a/x b/x\nindex {}..{} 100644\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n",
+        "1".repeat(40),
+        "2".repeat(40)
+    );
+    assert!(error(&base, &other).contains("another content"));
+}
+
+#[test]
+fn what_fuzzing_found_is_written_as_it_was_read() {
+    let base = nodes(&[("x", Node::File(b"1\n".to_vec(), false))]);
+    let body = "--- a/x\n+++ b/x\n@@ -1 +1 @@ f\r\r\n-1\n+2\n";
+    for text in [
+        // Ids that are none, and lines that end in several carriage returns.
+        format!("diff --git a/x b/x\r\r\nindex 1..2\r\r\n{body}"),
+        format!("diff --git a/x b/x\nindex one..two 100755\n{body}"),
+        // A mode that is said alone, or twice.
+        "diff --git a/x b/x\nnew mode 100755\n".into(),
+        "diff --git a/x b/x\nold mode 100755\nnew mode 100755\n".into(),
+    ] {
+        let patch = Patch::read(text.as_bytes());
+        let written = patch.to_bytes();
+        assert_eq!(Patch::read(&written).to_bytes(), written, "{text}");
+        let after = resolved(&base, text.as_bytes()).unwrap();
+        assert_eq!(resolved(&base, &written).unwrap(), after, "{text}");
+    }
+}
+
+#[test]
+fn new_deleted_renamed_and_odd_names_are_found() {
+    let text = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n--- not a file\n+++ b/nor this\n\
+        diff --git a/gone.py b/gone.py\ndeleted file mode 100644\n--- a/gone.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n\
+        diff --git a/old name.py b/new name.py\nsimilarity index 100%\nrename from old name.py\nrename to new name.py\n\
+        diff --git a/a b/c.py b/a b/c.py\n\
+        diff --git \"a/\\303\\251.py\" \"b/\\303\\251.py\"\n";
+    let patch = Patch::read(text.as_bytes());
+    let names = |patch: &Patch| patch.names().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(names(&patch), ["x.py", "gone.py", "new name.py", "a b/c.py", "é.py"]);
+    let parts: String = patch.files.iter().map(|file| &text[file.text.clone()]).collect();
+    assert_eq!((patch.files.len(), &parts[..]), (5, text));
+    assert_eq!(patch.added_and_removed(), (1, 2));
+    let dated = Patch::read(b"--- a/x.py\t2020\n+++ b/x.py\t2021\n@@ -1 +1 @@\n");
+    assert_eq!(names(&dated), ["x.py"]);
+}
+
+/// Code that only looks (what to hide, what to count) sees what could be read; code that needs the whole patch is
+/// told what is wrong with it.
+#[test]
+fn what_can_be_read_is_read_and_nothing_of_it_is_applied() {
+    for (text, names, lines) in [
+        ("--- a/x\n+++ b/x\n@@ -1,x +1 @@\n-1\n@@ -9 +9 @@\n-a\n+b\n", vec!["x"], (1, 1)),
+        ("--- a/x\n+++ b/x\n@@ -1,1 +1,9 @@\n-1\n+a\n+b\n", vec!["x"], (2, 1)),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+a\n+b\n+c\n", vec!["x"], (3, 1)),
+        (
+            "--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n--- a/y\n+++ b/y\n@@ -0,0 +1 @@\n+y\n",
+            vec!["x", "y"],
+            (2, 1),
+        ),
+        ("diff --git a/x b/x\nold mode 9\nnew mode 100755\n", vec!["x"], (0, 0)),
+        ("diff --git a/x b/y\n--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", vec!["y"], (1, 1)),
+        (
+            "diff --git a/x b/x\nGIT binary patch\nliteral 3\nA!\n\n--- a/y\n+++ b/y\n@@ -1 +0,0 @@\n-y\n",
+            vec!["x", "y"],
+            (0, 1),
+        ),
+        ("@@ -1 +1 @@\n-a\n+b\n", vec![], (0, 0)),
+    ] {
+        let patch = Patch::read(text.as_bytes());
+        let found: Vec<_> = patch.names().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            (found, patch.added_and_removed()),
+            (names.iter().map(|name| (*name).to_owned()).collect(), lines),
+            "{text}"
+        );
+        assert!(patch.touched().is_err() && patch.resolve(&|_| None).is_err(), "{text}");
+        assert!(patch.reversed().is_err(), "{text}");
+    }
+}
+
+/// Found by fuzzing: written with a header, `b.py` had to be there already.
+#[test]
+fn a_file_without_a_header_is_written_without_one() {
+    let base = nodes(&[("a.py", file("a\n"))]);
+    // The header before it changes nothing; without a line between them it would be that of `b.py`.
+    for before in
+        ["", "diff --git a/a.py b/a.py\n", "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n"]
+    {
+        let patch = format!("{before}junk\n--- a/b.py\n+++ b/b.py\n@@ -0,0 +1 @@\n+x\n");
+        let written = Patch::read(patch.as_bytes()).to_bytes();
+        let after = resolved(&base, patch.as_bytes()).unwrap();
+        assert_eq!(after.len(), 2, "{patch}");
+        assert_eq!(resolved(&base, &written).unwrap(), after, "{}", written.escape_ascii());
+        assert_eq!(Patch::read(&written).to_bytes(), written);
+    }
+}

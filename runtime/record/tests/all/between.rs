@@ -1,0 +1,123 @@
+//! What the patch between two trees leaves out, by policy.
+
+use pretty_assertions::assert_eq;
+use proctor_record::{Blobs, Collected, PatchPolicy, between};
+
+use crate::common::{Node, Nodes, file, resolved, tree_of};
+
+fn nodes(list: &[(&str, Node)]) -> Nodes {
+    list.iter().map(|(path, node)| (path.as_bytes().to_vec(), node.clone())).collect()
+}
+
+#[test]
+fn the_policy_leaves_out_what_it_says_and_lists_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = Blobs::at(folder.path());
+    let base = nodes(&[
+        ("lib.egg-info/SOURCES", file("1\n")),
+        ("tracked.log", file("1\n")),
+        ("x.py", file("1\n")),
+    ]);
+    let end = nodes(&[
+        (".gitignore", file("*.log\n/out/\n!keep.log\n")),
+        ("lib.egg-info/SOURCES", file("2\n")),
+        ("tracked.log", file("2\n")),
+        ("new.log", file("2\n")),
+        ("keep.log", file("2\n")),
+        ("out/a", file("2\n")),
+        ("out/keep.log", file("2\n")),
+        ("sub/.gitignore", file("!*.log\n")),
+        ("sub/kept.log", file("2\n")),
+        ("sub/out/kept", file("2\n")),
+        ("new.egg-info/SOURCES", file("2\n")),
+        ("pkg/__pycache__/x.pyc", Node::File(vec![0], false)),
+        ("pkg/__pycache__/y.pyc", Node::File(vec![0], false)),
+        ("image.png", Node::File(vec![0, 1], false)),
+        ("long", file(&"x\n".repeat(100))),
+        ("x.py", file("2\n")),
+    ]);
+    let policy = PatchPolicy {
+        binary: false,
+        file_limit_bytes: 150,
+        ..PatchPolicy::shipped().unwrap().clone()
+    };
+    let (base_tree, end_tree) = (tree_of(&base, &blobs), tree_of(&end, &blobs));
+    let made = between(&base_tree, &end_tree, &blobs, &policy).unwrap();
+    let left: Vec<_> =
+        made.left_out.iter().map(|one| (one.path.to_string(), &one.why[..])).collect();
+    let ignored = "new, and ignored by the tree's .gitignore";
+    let expected = [
+        ("image.png", "binary, by policy"),
+        ("long", "200 bytes, over the limit of 150"),
+        ("new.egg-info", "new, and made by a tool, by policy"),
+        ("new.log", ignored),
+        ("out", ignored),
+        ("pkg/__pycache__", "a cache or a tool's own data, by policy"),
+    ];
+    assert_eq!(left, expected.map(|(path, why)| (path.to_owned(), why)));
+    let after = resolved(&base, &made.bytes).unwrap();
+    let mut wanted = end.clone();
+    wanted.retain(|path, _| {
+        let path = String::from_utf8_lossy(path).into_owned();
+        !expected.iter().any(|(out, _)| path == *out || path.starts_with(&format!("{out}/")))
+    });
+    assert_eq!(after, wanted);
+    assert_eq!(made.files, 8);
+    let none = between(&base_tree, &base_tree, &blobs, &policy).unwrap();
+    assert_eq!(none, Collected::default());
+}
+
+/// The cap of a whole patch: the work comes first, whatever lies around it under whatever name, and what
+/// does not fit is named.
+#[test]
+fn a_heap_of_data_never_pushes_out_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = Blobs::at(folder.path());
+    let base = nodes(&[("src/work.py", file("a\n"))]);
+    let mut end = nodes(&[("src/work.py", file("b\n")), ("src/new.py", file("new\n"))]);
+    for number in 0..40 {
+        // Before the work by name, and each of another content.
+        let text = format!("{number}\n").repeat(300);
+        end.extend(nodes(&[(&format!("a{number:02}"), file(&text))]));
+    }
+    let (base, end) = (tree_of(&base, &blobs), tree_of(&end, &blobs));
+    let of = |policy: &PatchPolicy| between(&base, &end, &blobs, policy).unwrap();
+    let whole = of(PatchPolicy::shipped().unwrap());
+    assert_eq!((whole.files, whole.left_out.len()), (42, 0));
+
+    let few = of(&PatchPolicy { files_limit: 2, ..PatchPolicy::shipped().unwrap().clone() });
+    let text = String::from_utf8(few.bytes).unwrap();
+    assert!(text.contains("+b\n") && text.contains("+new\n") && !text.contains("a00"), "{text}");
+    assert_eq!((few.files, few.left_out.len()), (2, 40));
+    assert!(few.left_out[0].why.contains("more than 2 files"), "{:?}", few.left_out[0]);
+
+    let small = of(&PatchPolicy { bytes_limit: 4000, ..PatchPolicy::shipped().unwrap().clone() });
+    assert!(small.bytes.len() <= 4000 && small.files > 2, "{} bytes", small.bytes.len());
+    assert!(String::from_utf8(small.bytes).unwrap().contains("+b\n"));
+    assert!(small.left_out[0].why.contains("over 4000 bytes"), "{:?}", small.left_out[0]);
+
+    let cheap =
+        of(&PatchPolicy { content_limit_bytes: 3000, ..PatchPolicy::shipped().unwrap().clone() });
+    assert!(cheap.files > 2 && cheap.left_out.len() > 30, "{}", cheap.left_out.len());
+
+    let listed = of(&PatchPolicy {
+        files_limit: 2,
+        left_out_limit: 3,
+        ..PatchPolicy::shipped().unwrap().clone()
+    });
+    let last = listed.left_out.last().unwrap();
+    assert_eq!((listed.left_out.len(), &last.why[..]), (4, "and 37 further paths"));
+}
+
+#[test]
+fn a_path_that_no_sandbox_can_name_at_once_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = Blobs::at(folder.path());
+    let deep = format!("{}f", "d/".repeat(600));
+    let end = nodes(&[("kept", file("x\n")), (&deep, file("y\n"))]);
+    let (base, end) = (tree_of(&Nodes::new(), &blobs), tree_of(&end, &blobs));
+    let made = between(&base, &end, &blobs, PatchPolicy::shipped().unwrap()).unwrap();
+    assert_eq!(made.files, 1);
+    let left: Vec<_> = made.left_out.iter().map(|one| one.path.to_string()).collect();
+    assert_eq!(left, ["d"]);
+}

@@ -1,0 +1,4 @@
+//! The tests of reports and comparisons. One binary, because linking is the slow part.
+
+mod compare;
+mod report;

@@ -1,0 +1,447 @@
+//! Reports on canned trials, whole.
+
+use std::collections::BTreeMap;
+
+use pretty_assertions::assert_eq;
+use proctor_report::{Groups, Report, TaskFacts, TrialResult, build};
+use proctor_types::{
+    ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, Integrity, Layer,
+    Outcome, Spent, TaskId, TestGroup, TokenClasses, Verdict,
+};
+use serde_json::{Value, json};
+
+fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> TrialResult {
+    let steps = if arm == "gold" { 0 } else { 10 };
+    TrialResult {
+        arm: ArmId::new(format!("{arm}-id")),
+        arm_name: arm.into(),
+        task: TaskId::new(task),
+        attempt: 1,
+        outcome: ending.map(|ending| Outcome {
+            schema_version: 1,
+            ending,
+            try_number: 1,
+            spent: Spent {
+                steps,
+                input_tokens: steps * 1000,
+                output_tokens: steps * 10,
+                cached_tokens: steps * 100,
+                classes: TokenClasses {
+                    fresh_input: Some(steps * 900),
+                    cache_read: Some(steps * 100),
+                    output_visible: Some(steps * 10),
+                    ..TokenClasses::default()
+                },
+                cost_usd: steps as f64 * 0.1,
+                side_requests: steps / 5,
+                side_input_tokens: steps * 20,
+                side_output_tokens: steps,
+                grace_answers: steps / 10,
+                grace_input_tokens: steps * 3,
+                grace_output_tokens: steps * 2,
+                grace_cost_usd: steps as f64 * 0.01,
+                ..Spent::default()
+            },
+            tool_calls: Some(15),
+            malformed_calls: 1,
+            wall_seconds: 2.5,
+            waited_seconds: if steps > 0 { 1.5 } else { 0.0 },
+            tool_seconds: 0.5,
+            left_out: vec![],
+            not_enforced: vec![],
+            noise: None,
+        }),
+        earlier: EarlierTries::default(),
+        unasked: false,
+        verdict: passed.map(|rate| Verdict {
+            schema_version: 1,
+            task: TaskId::new(task),
+            resolved: rate == 1.0,
+            passed_rate: rate,
+            fail_to_pass: TestGroup::default(),
+            pass_to_pass: TestGroup::default(),
+            tests: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            integrity: Integrity::Clean,
+            evidence: vec![],
+            environment: None,
+            noise: Default::default(),
+            reason: None,
+        }),
+        patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),
+        damage: vec![],
+        single: None,
+        facts: TaskFacts::default(),
+    }
+}
+
+fn text(report: &Report) -> String {
+    proctor_report::text(report, Groups::Telling)
+}
+
+fn steps_reached() -> Option<Ending> {
+    Some(Ending::Budget { budget: BudgetKind::Steps, scope: Default::default() })
+}
+
+fn fault() -> Option<Ending> {
+    let fault = Fault::new(Layer::Model, "503 from the endpoint").hint("is it up?");
+    Some(Ending::InfrastructureFault { fault })
+}
+
+fn submitted() -> Option<Ending> {
+    Some(Ending::Submitted)
+}
+
+fn three_arms() -> Report {
+    build(vec![
+        trial("gold", "t1", submitted(), Some(1.0)),
+        trial("noop", "t1", submitted(), Some(0.0)),
+        trial("tools", "t1", submitted(), Some(1.0)),
+        trial("gold", "t2", submitted(), Some(1.0)),
+        trial("noop", "t2", submitted(), Some(0.0)),
+        trial("tools", "t2", steps_reached(), Some(0.25)),
+        trial("gold", "t3", submitted(), Some(1.0)),
+        trial("noop", "t3", submitted(), Some(0.0)),
+        trial("tools", "t3", fault(), None),
+    ])
+}
+
+#[test]
+fn the_stable_part_is_as_the_design_says() {
+    let report = serde_json::to_value(three_arms()).unwrap();
+    assert_eq!(report["schema_version"], 1);
+    assert_eq!(
+        report["arms"][2],
+        json!({
+            "arm": "tools-id", "name": "tools", "trials": 3, "graded": 2, "complete": false,
+            "resolved": 1, "resolved_rate": 0.3333,
+            "resolved_bounds": {"lower": 0.3333, "upper": 0.6667},
+            "resolved_clean": 1, "resolved_rate_clean": 0.3333,
+            "passed_rate": 0.4167, "passed_bounds": {"lower": 0.4167, "upper": 0.75},
+            "applied": 2, "applied_rate": 0.6667, "empty_patches": 1,
+            "infrastructure_faults": 1, "unfinished": 0,
+            "steps": {"mean": 10.0, "max": 10},
+            "tokens": {
+                "input": {"total": 30000, "mean": 10000.0},
+                "output": {"total": 300, "mean": 100.0},
+                "cached": {"total": 3000, "mean": 1000.0},
+                "uncached_input": {"total": 27000, "mean": 9000.0},
+                "classes": {
+                    "fresh_input": 27000, "cache_read": 3000, "cache_write": null,
+                    "output_visible": 300, "reasoning": null,
+                },
+            },
+            "usage_estimated": false, "cost_usd": 3.0, "cost_known": true,
+            "paid": {"input": 30090, "output": 360, "cost_usd": 3.3, "cost_known": true},
+            "earlier_tries": {"tries": 0, "steps": 0, "input": 0, "output": 0, "cost_usd": 0.0},
+            "wall_seconds": {"total": 7.5, "mean": 2.5, "max": 2.5},
+            "waited_seconds": {"total": 4.5, "mean": 1.5, "max": 1.5},
+            "tool_seconds": {"total": 1.5, "mean": 0.5, "max": 0.5},
+            "side": {"requests": 6, "input": 600, "output": 30},
+            "grace": {"answers": 3, "input": 90, "output": 60, "cost_usd": 0.3},
+            "tool_calls": {"total": 45, "mean": 15.0, "max": 15},
+            "per_step": {"input": 1000.0, "output": 10.0, "tool_calls": 1.5},
+            "malformed_calls": 3, "outgrown": 0,
+            "integrity": {"clean": 2, "unverified": 0, "suspect": 0, "contaminated": 0},
+            "outcomes": {"submitted": 1, "budget_steps": 1, "infrastructure_fault_model": 1},
+            "intervals": {"resolved_rate": [0.061492, 0.938508], "passed_rate": [0.091081, 0.963159]},
+            "limit_bound": {"steps": 0.3333},
+            "reasons": {"out_of_budget": 1, "infrastructure": 1},
+        })
+    );
+    assert_eq!(
+        report["tasks"][8],
+        json!({
+            "task": "t3", "arm": "tools-id", "attempt": 1,
+            "outcome": "infrastructure_fault_model", "resolved": null, "passed_rate": null,
+            "integrity": null, "steps": 10, "cost_usd": 1.0, "paid_usd": 1.1,
+            "wall_seconds": 2.5, "waited_seconds": 1.5,
+            "fault": "model fault: 503 from the endpoint (is it up?)",
+            "score_valid": false, "reason": "infrastructure", "limit": null,
+        })
+    );
+    let resolved = &report["tasks"][2];
+    assert_eq!(
+        (&resolved["score_valid"], &resolved["reason"], &resolved["limit"]),
+        (&json!(true), &Value::Null, &Value::Null)
+    );
+    let limited = &report["tasks"][5];
+    assert_eq!(
+        (&limited["score_valid"], &limited["reason"], &limited["limit"]),
+        (&json!(true), &json!("out_of_budget"), &json!("steps"))
+    );
+    assert_eq!(report["tasks"][1]["reason"], "never_edited", "an empty patch");
+    assert_eq!(report["tasks"][5]["resolved"], json!(false));
+    assert_eq!(report["arms"][0]["complete"], json!(true));
+    let back: Report = serde_json::from_value(report).unwrap();
+    assert_eq!(back, three_arms());
+    assert!(!back.complete());
+}
+
+#[test]
+fn a_trial_that_has_not_ended_is_in_the_denominator_and_in_no_mean() {
+    let report =
+        build(vec![trial("tools", "t1", submitted(), Some(1.0)), trial("tools", "t2", None, None)]);
+    let arm = &report.arms[0];
+    assert_eq!((arm.trials, arm.graded, arm.unfinished), (2, 1, 1));
+    assert_eq!((arm.resolved_rate, arm.resolved_bounds.upper), (0.5, 1.0));
+    assert_eq!(arm.steps.mean, 10.0);
+    assert_eq!(serde_json::to_value(&report.tasks[1]).unwrap()["outcome"], Value::Null);
+    let text = text(&report);
+    assert!(text.contains("50.0 % - 100 %") && text.contains("not ended"), "{text}");
+    assert!(text.starts_with("incomplete: 1 of 2 trials have a verdict\n"), "{text}");
+}
+
+#[test]
+fn the_table_reads_at_a_glance() {
+    assert_eq!(text(&three_arms()), include_str!("../table.txt"));
+}
+
+#[test]
+fn attempts_of_a_task_are_counted_together() {
+    let mut trials = vec![
+        trial("tools", "t1", submitted(), Some(1.0)),
+        trial("tools", "t1", submitted(), Some(0.5)),
+        trial("tools", "t1", None, None),
+    ];
+    for (index, trial) in trials.iter_mut().enumerate() {
+        trial.attempt = index as u32 + 1;
+    }
+    assert!(text(&build(trials)).contains("1/3, 1 open"));
+}
+
+/// Where the official policy and the strict one differ, both say why, in text and in JSON.
+#[test]
+fn policies_that_differ_are_listed_with_their_reasons() {
+    let policy = |resolved, why: &str| proctor_types::PolicyVerdict {
+        name: None,
+        version: None,
+        resolved,
+        why: why.to_owned(),
+    };
+    let with = |strict| {
+        let mut one = trial("tools", "t1", submitted(), Some(1.0));
+        one.verdict.as_mut().unwrap().policies = BTreeMap::from([
+            ("official".to_owned(), policy(true, "3 of 3 passed")),
+            ("strict".to_owned(), policy(strict, "1 of 3 passed")),
+        ]);
+        build(vec![one])
+    };
+    let differing = with(false);
+    assert_eq!(differing.tasks[0].policies_differ["strict"], "not resolved, 1 of 3 passed");
+    let said = text(&differing);
+    assert!(said.contains("the policies differ. official: resolved, 3 of 3 passed"), "{said}");
+    assert!(with(true).tasks[0].policies_differ.is_empty());
+    assert!(!text(&with(true)).contains("the policies differ"));
+}
+
+#[test]
+fn what_is_doubtful_is_said() {
+    let mut one = trial("tools", "t1", submitted(), Some(1.0));
+    let verdict = one.verdict.as_mut().unwrap();
+    verdict.integrity = Integrity::Suspect;
+    let seen = ["upstream_tried", "install_tried", "timed_out"];
+    verdict.evidence.extend(seen.map(|kind| Evidence::new(kind, "", vec![])));
+    one.outcome.as_mut().unwrap().spent.estimated = true;
+    let report = build(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
+    assert!(report.arms[0].usage_estimated);
+    assert_eq!(report.arms[0].integrity.suspect, 1);
+    let arm = &report.arms[0];
+    assert_eq!((arm.resolved, arm.resolved_clean), (2, 1), "with and without the doubtful one");
+    assert_eq!((arm.resolved_rate, arm.resolved_rate_clean), (1.0, 0.5));
+    let text = text(&report);
+    assert!(text.contains("tools / t1 / 1: the verdict is suspect (answer upstream)"), "{text}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["tasks"][0]["evidence_classes"], serde_json::json!(["answer_upstream"]));
+    assert_eq!(json["arms"][0]["evidence_classes"], serde_json::json!({"answer_upstream": 1}));
+    assert!(
+        text.contains("tools: 2/2 resolved, 1/2 (50.0 %) with clean integrity alone."),
+        "{text}"
+    );
+    assert!(!self::text(&three_arms()).contains("with clean integrity"));
+    assert!(text.contains("~10.0k") && text.contains("are estimates"), "{text}");
+    assert_eq!(self::text(&build(vec![])), "No trials.\n");
+}
+
+/// Nothing speaks against it and nothing tried it: it is not clean, and one line says how many.
+#[test]
+fn what_no_canary_tried_is_counted_apart() {
+    let unverified = |task: &str| {
+        let mut trial = trial("tools", task, submitted(), Some(1.0));
+        trial.verdict.as_mut().unwrap().integrity = Integrity::Unverified;
+        trial
+    };
+    let clean = trial("tools", "t3", submitted(), Some(1.0));
+    let report = build(vec![unverified("t1"), unverified("t2"), clean]);
+    let arm = &report.arms[0];
+    assert_eq!((arm.resolved, arm.resolved_clean), (3, 1));
+    assert_eq!((arm.integrity.clean, arm.integrity.unverified, arm.integrity.suspect), (1, 2, 0));
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["tasks"][0]["integrity"], "unverified");
+    let text = text(&report);
+    for line in [
+        "tools: 3/3 resolved, 1/3 (33.3 %) with clean integrity alone.\n",
+        "tools: 2 verdicts are unverified: no canary was judged.\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(!text.contains("verdict.json"), "one line for all of them: {text}");
+}
+
+#[test]
+fn nearly_all_is_not_all() {
+    let trials = (0..3000).map(|at| {
+        let rate = if at == 0 { 0.0 } else { 1.0 };
+        trial("tools", &format!("t{at}"), submitted(), Some(rate))
+    });
+    let text = text(&build(trials.collect()));
+    assert!(text.contains("2999/3000") && text.contains("99.9 %"));
+}
+
+fn described(level: u32, attempt: u32, passed: f64) -> TrialResult {
+    let mut one = trial("tools", &format!("t{level}"), submitted(), Some(passed));
+    one.attempt = attempt;
+    one.facts = TaskFacts {
+        level: Some(level),
+        repo: Some("r".into()),
+        categories: vec![],
+        functions_added: Some(u64::from(level) * 4),
+        revision: None,
+    };
+    one
+}
+
+#[test]
+fn groups_tell_levels_sizes_and_attempts_apart() {
+    let mut trials = vec![
+        described(1, 1, 1.0),
+        described(1, 2, 0.5),
+        described(2, 1, 0.0),
+        described(2, 2, 0.0),
+    ];
+    trials[3].patch_bytes = Some(0);
+    let report = build(trials.clone());
+    let arm = &report.arms[0];
+    let kinds: Vec<&str> = arm.groups.keys().map(String::as_str).collect();
+    assert_eq!(kinds, ["attempt", "functions_added", "level"], "one repo tells nothing apart");
+    let level = &arm.groups["level"]["1"];
+    assert_eq!((level.trials, level.resolved, level.passed_rate), (2, 1, 0.75));
+    assert_eq!(arm.groups["level"]["2"].applied_rate, 0.5, "an empty patch is not applied");
+    assert_eq!(arm.groups["functions_added"]["5+"].trials, 2);
+    // One task of two resolved once in two attempts: (1/2 + 0) / 2, and (1 + 0) / 2.
+    assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
+    assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each say nothing new");
+    let shown = proctor_report::text(&report, Groups::All);
+    assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
+    let sheet = proctor_report::groups_csv(&report);
+    let id = &report.arms[0].arm;
+    assert_eq!(sheet.lines().count(), 1 + 2 + 2 + 2, "{sheet}");
+    assert!(sheet.contains(&format!("\n{id},tools,level,1,1,2,2,1,0.5,0.75,1\n")), "{sheet}");
+    assert!(sheet.contains(&format!("\n{id},tools,functions_added,5+,1,2,")), "{sheet}");
+    let page = proctor_report::markdown(&report, None, Groups::All);
+    let table = "\n#### By level\n\n| level | `tools` |\n| --- | ---: |\n| `1` | 1/2 50.0 % |\n";
+    assert!(page.contains(table), "{page}");
+    assert!(!proctor_report::markdown(&report, None, Groups::Telling).contains("By level"));
+
+    trials[0].verdict = None;
+    assert!(build(trials).arms[0].pass_at_k.is_empty(), "no estimate while a verdict is missing");
+}
+
+#[test]
+fn a_patch_that_grading_rejected_is_not_applied() {
+    let mut one = trial("tools", "t1", submitted(), Some(0.0));
+    let verdict = one.verdict.as_mut().unwrap();
+    let rejected = Evidence::new(proctor_types::PATCH_REJECTED, "hunk 1", vec![]);
+    verdict.evidence.push(rejected);
+    assert_eq!(build(vec![one]).arms[0].applied, 0);
+}
+
+#[test]
+fn what_is_counted_apart_is_shown_apart() {
+    let text = text(&three_arms());
+    for line in [
+        "tools: 6 side requests, 600 tokens in, 30 out; no steps.",
+        "tools: 3 answers after the limit, counted apart: 90 tokens in, 60 out, $0.3000.",
+        "waited 4 s for the endpoint, no working time.",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("gold: 0"), "{text}");
+}
+
+#[test]
+fn a_limit_that_trials_share_says_nothing_of_an_arm() {
+    let shared = Ending::Budget { budget: BudgetKind::Cost, scope: BudgetScope::Run };
+    let report = build(vec![
+        trial("tools", "t1", Some(Ending::Submitted), Some(1.0)),
+        trial("tools", "t2", Some(shared), None),
+    ]);
+    let arm = &report.arms[0];
+    assert_eq!(arm.outcomes["budget_run_cost"], 1);
+    assert!(!arm.complete);
+    assert_eq!((arm.infrastructure_faults, arm.resolved_bounds.upper), (0, 1.0));
+}
+
+/// Tries that a kill or a fault ended were paid for: the total has them, and no mean does.
+#[test]
+fn earlier_tries_are_paid_and_in_no_metric() {
+    let mut one = trial("tools", "t1", submitted(), Some(1.0));
+    let spent = Spent {
+        steps: 4,
+        input_tokens: 400,
+        output_tokens: 40,
+        cost_usd: 0.25,
+        ..Spent::default()
+    };
+    one.earlier = EarlierTries { tries: 2, spent };
+    let plain = build(vec![trial("tools", "t1", submitted(), Some(1.0))]);
+    let report = build(vec![one]);
+    let (arm, without) = (&report.arms[0], &plain.arms[0]);
+    assert_eq!((arm.tokens, arm.steps, arm.cost_usd), (without.tokens, without.steps, 1.0));
+    assert_eq!((arm.paid.input, arm.paid.output), (10_030 + 400, 120 + 40));
+    assert_eq!((arm.paid.cost_usd, without.paid.cost_usd), (1.35, 1.1), "0.1 after the limit");
+    assert_eq!((arm.earlier_tries.tries, arm.earlier_tries.steps), (2, 4));
+    assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (Some(1.0), Some(1.35)));
+    assert_eq!(report.tasks[0].earlier_tries.cost_usd, 0.25);
+    let said = text(&report);
+    for part in
+        ["$1.3500", "tools: 2 discarded tries: $0.2500 (400 tokens in, 40 out), billed, excluded"]
+    {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    assert!(!text(&plain).contains("discarded"));
+
+    // A trial that was killed and not yet resumed has no outcome, and was paid for.
+    let mut open = trial("tools", "t1", None, None);
+    open.earlier = EarlierTries { tries: 1, spent };
+    let report = build(vec![open]);
+    assert_eq!((report.arms[0].paid.cost_usd, report.arms[0].cost_usd), (0.25, 0.0));
+    assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (None, Some(0.25)));
+}
+
+#[test]
+fn an_answer_that_outgrew_its_request_is_told() {
+    let mut one = trial("tools", "t1", submitted(), Some(1.0));
+    one.outcome.as_mut().unwrap().spent.outgrown = true;
+    let report = build(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
+    assert_eq!((report.arms[0].outgrown, report.tasks[0].outgrown), (1, true));
+    let said = text(&report);
+    assert!(said.contains("tools: outgrown in 1 trial: an answer was larger"), "{said}");
+    assert!(!text(&three_arms()).contains("outgrown"));
+}
+
+#[test]
+fn groups_are_shown_where_they_tell_more_than_the_tasks() {
+    let of = |tasks: u32, levels: u32| {
+        let trials = (0..tasks).map(|at| {
+            let mut one = described(at % levels, 1, 1.0);
+            one.task = TaskId::new(format!("t{at}"));
+            one.facts.functions_added = None;
+            one
+        });
+        text(&build(trials.collect()))
+    };
+    assert!(!of(2, 2).contains("│ level"), "{}", of(2, 2));
+    assert!(of(3, 2).contains("│ level"), "one level has two tasks: {}", of(3, 2));
+    assert!(!of(9, 9).contains("│ level") && of(10, 10).contains("│ level"));
+}

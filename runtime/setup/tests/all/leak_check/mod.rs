@@ -1,0 +1,435 @@
+//! The leak check on real sandboxes: what is planted is found, what is clean is set up.
+
+#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+#![expect(clippy::print_stdout, reason = "the list of findings is what these tests show")]
+
+mod bench;
+
+use proctor_docker::Docker;
+use proctor_native::Native;
+use proctor_sandbox_api::{Backend, Base, Command};
+use proctor_setup::{Hidden, LayerFindings, LeakKind, Purpose, Ready, prepare_for_driving};
+use proctor_types::{Layer, OnFinding};
+
+use crate::not_run::not_run;
+use bench::{layer, prepared, searched, set_up, task};
+
+/// Hiding places: how, where, and the kind of finding that each must be.
+const PLACES: [(&str, &str, LeakKind); 38] = [
+    ("exact", "/root/backup/thesis.txt", LeakKind::Copy),
+    ("exact", "/srv/deploy/numerals.py~", LeakKind::Copy),
+    ("exact", "/root/.cache/uv/archive-v0/Xk2/numerals/roman.py", LeakKind::Copy),
+    ("reindented", "/var/lib/notes/tidy.py", LeakKind::Copy),
+    ("patch", "/tmp/fix.patch", LeakKind::Copy),
+    ("wheel", "/root/.cache/pip/wheels/ab/any-1.0-py3-none-any.whl", LeakKind::ArchivedCopy),
+    ("sdist_without_a_name", "/root/.cache/pip/http-v2/0/1/body", LeakKind::Copy),
+    ("conda_package", "/var/conda/pkgs/numerals-1.0-py_0.tar.bz2", LeakKind::ArchivedCopy),
+    ("debian_package", "/var/cache/apt/archives/numerals.deb", LeakKind::ArchivedCopy),
+    ("magic_alone", "/srv/lib/libnumerals.a", LeakKind::Copy),
+    ("nested", "/root/.npm/_cacache/content-v2/sha512/0a", LeakKind::ArchivedCopy),
+    (
+        "other_version_importable",
+        "/venv2/lib/python3/site-packages/numerals/roman.py",
+        LeakKind::ImportableCopy,
+    ),
+    ("bytecode", "/var/spool/__pycache__/x.pyc", LeakKind::Bytecode),
+    ("loose_object", "/srv/mirror.git", LeakKind::History),
+    ("swap_file", "/root/.roman.py.swp", LeakKind::Copy),
+    ("editor_history", "/root/.config/Code/User/History/1f/Ab.json", LeakKind::Copy),
+    ("hidden_test", "/var/tmp/scratch.py", LeakKind::Copy),
+    ("hidden_test", "/home/dev/.local/test_roman.py.orig", LeakKind::Copy),
+    ("commented", "/srv/deploy/settings.py", LeakKind::Copy),
+    ("commented_by_slashes", "/srv/port/numerals.js", LeakKind::Copy),
+    ("commented_in_c", "/srv/port/numerals.c", LeakKind::Copy),
+    ("quoted", "/home/dev/mail/cur/1", LeakKind::Copy),
+    ("html_page", "/srv/manual/source.html", LeakKind::Copy),
+    ("html_without_quotes", "/srv/manual/index.xml", LeakKind::Copy),
+    ("c_literal", "/srv/port/frozen.h", LeakKind::Copy),
+    ("literal_on_one_line", "/srv/port/bundle.js", LeakKind::Copy),
+    ("notebook", "/home/dev/notes.ipynb", LeakKind::Copy),
+    ("numbered", "/home/dev/listing.txt", LeakKind::Copy),
+    ("numbered_by_grep", "/tmp/grep.out", LeakKind::Copy),
+    ("log_of_an_agent", "/root/.claude/projects/x/1.jsonl", LeakKind::Copy),
+    ("log_of_calls", "/var/log/calls", LeakKind::Copy),
+    ("unified_diff", "/home/dev/change.eml", LeakKind::Copy),
+    ("gzip_behind_a_script", "/root/install.run", LeakKind::Copy),
+    ("zlib_behind_a_header", "/home/dev/paper.pdf", LeakKind::Copy),
+    ("wide_text", "/home/dev/editor.txt", LeakKind::Copy),
+    ("base64_text", "/etc/cloud/user-data.yaml", LeakKind::Copy),
+    ("base64_in_json", "/root/.cache/api/contents", LeakKind::Copy),
+    ("hexadecimal", "/var/backups/dump.sql", LeakKind::Copy),
+];
+
+fn lines(places: &[(&str, &str, LeakKind)]) -> String {
+    places.iter().map(|(kind, path, _)| format!("{kind} {path}\n")).collect()
+}
+
+fn print(leak_check: &LayerFindings) {
+    for leak in &leak_check.leaks {
+        println!("  {leak}");
+    }
+    println!("  {:?}", leak_check.unseen);
+}
+
+/// Every place has its finding of its kind, and nothing else has one.
+fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
+    for (how, path, kind) in places {
+        let found: Vec<_> =
+            leak_check.leaks.iter().filter(|leak| leak.place.starts_with(path)).collect();
+        assert!(!found.is_empty(), "{how} at {path} was not found");
+        if *how != "sdist_without_a_name" {
+            assert!(found.iter().any(|leak| leak.kind == *kind), "{how}: {found:?}");
+        }
+    }
+    for leak in &leak_check.leaks {
+        let is_planted = places.iter().any(|(_, path, _)| leak.place.starts_with(path));
+        assert!(is_planted, "{leak} was not planted");
+    }
+}
+
+/// All of it on one back end: found, refused without a word of the gold, removed, and set up.
+async fn planted(backend: &dyn Backend, base: Base, places: &[(&str, &str, LeakKind)]) {
+    let folder = tempfile::tempdir().unwrap();
+    let task = task();
+    let environment = layer(backend, base, folder.path(), &lines(places)).await;
+    let leak_check = searched(backend, &environment, &task).await;
+    print(&leak_check);
+    assert_found(&leak_check, places);
+
+    let refused =
+        set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+    assert_eq!(refused.layer, Layer::Setup, "an infrastructure fault, never a zero");
+    let said = refused.to_string();
+    println!("{said}");
+    assert!(leak_check.leaks.iter().take(5).all(|leak| said.contains(&leak.place)), "{said}");
+    assert!(!said.contains("startswith") && !said.contains("pytest.raises"), "no gold: {said}");
+
+    let removed =
+        set_up(backend, &environment, &task, &leak_check, OnFinding::Remove).await.unwrap();
+    assert_eq!(removed.removed.len(), leak_check.leaks.len());
+}
+
+async fn clean(backend: &dyn Backend, base: Base) {
+    let folder = tempfile::tempdir().unwrap();
+    let task = task();
+    let environment = layer(backend, base, folder.path(), "").await;
+    let leak_check = searched(backend, &environment, &task).await;
+    print(&leak_check);
+    assert_eq!(leak_check.leaks, [], "a clean image yields no finding");
+    assert!(
+        leak_check.unseen.files > 100,
+        "the whole sandbox was looked through: {:?}",
+        leak_check.unseen
+    );
+    let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
+    assert_eq!(leaks.removed, [""; 0]);
+}
+
+fn native() -> (tempfile::TempDir, Native) {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    (cache, native)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_planted_in_a_native_sandbox_is_found() {
+    let (_cache, native) = native();
+    let mut places = PLACES.to_vec();
+    // Real git packs the blob as a delta; the commit is only in the reflog.
+    places.push(("packed_by_git", "/root/work", LeakKind::History));
+    places.push(("wheel_in_history", "/root/builds", LeakKind::History));
+    places.push(("bundle_of_git", "/root/numerals.bundle", LeakKind::Copy));
+    places.push(("bundle_of_git_3", "/var/backups/all", LeakKind::Copy));
+    planted(&native, Base::Host, &places).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clean_native_sandbox_is_set_up() {
+    let (_cache, native) = native();
+    clean(&native, Base::Host).await;
+}
+
+const DEBIAN: &str = "proctor-test:bookworm";
+
+/// An engine, or the end of the test.
+async fn engine(test: &str) -> Option<Docker> {
+    match Docker::connect().await {
+        Ok(docker) => Some(docker),
+        Err(fault) => {
+            not_run(test, "DOCKER", fault);
+            None
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_planted_in_a_docker_image_is_found() {
+    let name = "everything_planted_in_a_docker_image_is_found";
+    let Some(docker) = engine(name).await else { return };
+    planted(&docker, Base::Image(DEBIAN.into()), &PLACES).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clean_docker_image_is_set_up() {
+    let Some(docker) = engine("a_clean_docker_image_is_set_up").await else { return };
+    clean(&docker, Base::Image(DEBIAN.into())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_in_the_work_directory_are_found_after_the_mask() {
+    let (_cache, native) = native();
+    let folder = tempfile::tempdir().unwrap();
+    let task = task();
+    let places = "exact /testbed/build/lib/numerals/roman.py\nwheel /testbed/dist/any.whl\n\
+                  loose_object /testbed/.git\nbytecode /testbed/numerals/roman.pyc\n";
+    let environment = layer(&native, Base::Host, folder.path(), places).await;
+    let leak_check = searched(&native, &environment, &task).await;
+    assert_eq!(leak_check.leaks, [], "the work directory is the trial's");
+    let fault =
+        set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+    let said = fault.to_string();
+    assert!(said.contains("/testbed/build/lib/numerals/roman.py"), "{said}");
+    assert!(said.contains("/testbed/dist/any.whl"), "{said}");
+    assert!(!said.contains(".git") && !said.contains(".pyc"), "removed in any case: {said}");
+    let leaks = set_up(&native, &environment, &task, &leak_check, OnFinding::Remove).await.unwrap();
+    assert_eq!(leaks.removed.len(), 2, "{:?}", leaks.removed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_around_the_files_are_found() {
+    let (_cache, native) = native();
+    let folder = tempfile::tempdir().unwrap();
+    let places = "exact /root/.netrc\n";
+    let environment = layer(&native, Base::Host, folder.path(), places).await;
+    let mut task = task();
+    task.env.insert("SERVICE_API_KEY".into(), "not to be told".into());
+    // Without a mask nothing is hidden; what is around the files counts all the same.
+    task.mask = None;
+    task.hidden.clear();
+    let leak_check = searched(&native, &environment, &task).await;
+    assert_eq!(leak_check.leaks, []);
+    let fault =
+        set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+    let said = fault.to_string();
+    assert!(said.contains("SERVICE_API_KEY") && said.contains("/root/.netrc"), "{said}");
+    assert!(!said.contains("not to be told"), "{said}");
+}
+
+/// The whole source is hidden, the installed package is taken away, and its place starts as told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_from_scratch_cannot_import_the_original() {
+    let (_cache, native) = native();
+    let folder = tempfile::tempdir().unwrap();
+    let mut task = task();
+    (task.mask, task.hidden) = (None, Vec::new());
+    task.from_scratch = serde_json::from_value(serde_json::json!({
+        "files": {"README.md": "put all code here\n"}, "install": "pip install ."
+    }))
+    .unwrap();
+    let site = "/venv2/lib/python3/site-packages";
+    let places = format!(
+        "exact {site}/numerals/roman.py\nexact {site}/numerals/tally.py\nexact /root/copy.py\n"
+    );
+    let environment = layer(&native, Base::Host, folder.path(), &places).await;
+    let leak_check = searched(&native, &environment, &task).await;
+    print(&leak_check);
+    let at =
+        |place: &str| leak_check.leaks.iter().filter(|leak| leak.place.starts_with(place)).count();
+    assert_eq!((at(site), at("/root/copy.py")), (1, 1), "one finding a package");
+
+    let fault =
+        set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
+    let said = fault.to_string();
+    assert!(said.contains("/root/copy.py") && !said.contains(site), "{said}");
+    let purpose = Purpose::Driving(OnFinding::Remove);
+    let Ready { mut sandbox, hidden } =
+        prepared(&native, &environment, &task, &leak_check, purpose).await.unwrap();
+    let handle = sandbox.handle();
+    prepare_for_driving(handle, &task, &leak_check, &hidden, OnFinding::Remove).await.unwrap();
+    let line = format!("ls -A /testbed; ls {site}; PYTHONPATH={site} python3 -c 'import numerals'");
+    let done = handle.run(Command::shell(&line).cwd("/testbed")).await.unwrap();
+    assert_eq!(done.stdout.text(), "README.md\n");
+    assert!(done.stderr.text().contains("No module named 'numerals'"), "{:?}", done.stderr);
+    sandbox.close().await.unwrap();
+}
+
+/// A sandbox for each purpose: what is hidden from the agent is hidden from the code under test too.
+const PURPOSES: [Purpose<'static>; 3] = [
+    Purpose::Driving(OnFinding::Refuse),
+    Purpose::Testing,
+    Purpose::Procedure { commands: "pytest -rA" },
+];
+
+/// The host's own copy of what a task hides is absent in the task's sandboxes, and in no others; and
+/// nothing shows where it was.
+async fn host_copy(backend: &dyn Backend) {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = layer(backend, Base::Host, folder.path(), "").await;
+    let mut sandbox = bench::open(backend, &environment).await;
+    let line = "python3 -c 'import textwrap; print(textwrap.__file__)'";
+    let done = sandbox.handle().run(Command::shell(line)).await.unwrap();
+    let path = done.stdout.text().trim().to_owned();
+    let (parent, _) = path.rsplit_once('/').unwrap();
+    // All that a listing tells of the folder: names, kinds, modes, sizes, links of the entries.
+    let list = format!("cd {parent} && stat -c '%n %F %a %u:%g' -- * .[!.]* __pycache__/* | sort");
+    let before = sandbox.handle().run(Command::shell(&list)).await.unwrap().stdout.text();
+    sandbox.close().await.unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut task = task();
+    (task.mask, task.hidden) = (None, Vec::new());
+    let added: String = text.lines().map(|line| format!("+{line}\n")).collect();
+    let count = text.lines().count();
+    task.gold = Some(format!("--- /dev/null\n+++ b/wrapping.py\n@@ -0,0 +1,{count} @@\n{added}"));
+
+    let leak_check = searched(backend, &environment, &task).await;
+    print(&leak_check);
+    assert!(leak_check.leaks.iter().any(|leak| leak.place == path), "{path}");
+    let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
+    assert!(leaks.removed.iter().any(|line| line.contains(&path)), "{:?}", leaks.removed);
+    // In a sandbox that has it, it is seen that it is there.
+    let mut open = bench::open(backend, &environment).await;
+    let (handle, nothing) = (open.handle(), Hidden::default());
+    let refused =
+        prepare_for_driving(handle, &task, &leak_check, &nothing, OnFinding::Refuse).await;
+    assert!(refused.unwrap_err().what.contains(&path));
+    open.close().await.unwrap();
+
+    // What it costs, white-outs being there already: a mount more.
+    let (mut plain, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..9 {
+        let begun = std::time::Instant::now();
+        let mut sandbox = bench::open(backend, &environment).await;
+        plain.push(begun.elapsed());
+        sandbox.close().await.unwrap();
+        let begun = std::time::Instant::now();
+        let ready = prepared(backend, &environment, &task, &leak_check, Purpose::Testing).await;
+        without.push(begun.elapsed());
+        ready.unwrap().sandbox.close().await.unwrap();
+    }
+    plain.sort();
+    without.sort();
+    println!(
+        "a sandbox starts in {:?}, without the copies in {:?} (medians)",
+        plain[4], without[4]
+    );
+
+    let is_its_own = |line: &&str| {
+        let name = line.split(' ').next().unwrap_or_default();
+        name == "textwrap.py" || name.starts_with("__pycache__/textwrap.")
+    };
+    let expected: Vec<&str> = before.lines().filter(|line| !is_its_own(line)).collect();
+    assert!(expected.len() < before.lines().count());
+    for purpose in PURPOSES {
+        let Ready { mut sandbox, hidden } =
+            prepared(backend, &environment, &task, &leak_check, purpose).await.unwrap();
+        assert_eq!((hidden.lent.len(), hidden.kept.len()), (0, 0));
+        let handle = sandbox.handle();
+        let after = handle.run(Command::shell(&list)).await.unwrap().stdout.text();
+        assert_eq!(after.lines().collect::<Vec<_>>(), expected, "{purpose:?}");
+        assert_eq!(handle.stat(&path.as_str().into()).await.unwrap(), None);
+        let open = format!("cat {path}; python3 -c 'import textwrap'");
+        let said = handle.run(Command::shell(&open)).await.unwrap().stderr.text();
+        assert!(
+            said.contains("No such file") && said.contains("No module named 'textwrap'"),
+            "{said}"
+        );
+        // No device, nothing empty in its place, no mount at or below the folder that lost it.
+        let odd = format!(
+            "find {parent} ! -type f ! -type d ! -type l; \
+             awk '{{ print $5 }}' /proc/self/mountinfo | grep '^{parent}' | grep -v -- -packages"
+        );
+        assert_eq!(handle.run(Command::shell(&odd)).await.unwrap().stdout.text(), "");
+        // Of the folders that hold code many look like the one that lost something.
+        let alike = "find /usr -xdev -type d -links 1 -exec sh -c 'ls \"$0\"/*.py' {} ';' 2>/dev/null \
+                     | sed 's,/[^/]*$,,' | sort -u | wc -l";
+        let alike = handle.run(Command::shell(alike)).await.unwrap().stdout.text();
+        assert!(alike.trim().parse::<usize>().unwrap() > 20, "{alike}");
+        sandbox.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_on_the_host_is_absent_in_a_native_sandbox() {
+    let (_cache, native) = native();
+    host_copy(&native).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_on_the_host_is_absent_in_a_docker_sandbox() {
+    let Some(docker) = engine("a_copy_on_the_host_is_absent_in_a_docker_sandbox").await else {
+        return;
+    };
+    host_copy(&docker).await;
+}
+
+/// Modules of Python's own library that nobody else carries a copy of.
+const LIBRARY: [&str; 16] = [
+    "argparse",
+    "ast",
+    "calendar",
+    "cmd",
+    "configparser",
+    "csv",
+    "difflib",
+    "fractions",
+    "heapq",
+    "imaplib",
+    "mailbox",
+    "optparse",
+    "pdb",
+    "shelve",
+    "smtplib",
+    "tarfile",
+];
+
+/// A task that hides a whole library of real code finds each of its files where it lies and takes nothing
+/// of the other thousands of files for it, whichever way their lines are read.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_code_is_found_where_it_is_and_nowhere_else() {
+    let (_cache, native) = native();
+    let folder = tempfile::tempdir().unwrap();
+    let environment = layer(&native, Base::Host, folder.path(), "").await;
+    let mut sandbox = bench::open(&native, &environment).await;
+    let line = "python3 -c 'import os; print(os.path.dirname(os.__file__))'";
+    let done = sandbox.handle().run(proctor_sandbox_api::Command::shell(line)).await.unwrap();
+    let library = std::path::PathBuf::from(done.stdout.text().trim());
+    sandbox.close().await.unwrap();
+    let mut gold = String::new();
+    for name in LIBRARY {
+        let text = std::fs::read_to_string(library.join(format!("{name}.py"))).unwrap();
+        let count = text.lines().count();
+        gold += &format!("--- /dev/null\n+++ b/hidden/{name}.py\n@@ -0,0 +1,{count} @@\n");
+        gold.extend(text.lines().map(|line| format!("+{line}\n")));
+    }
+    let task = proctor_types::Task { mask: None, hidden: vec![], gold: Some(gold), ..task() };
+    let leak_check = searched(&native, &environment, &task).await;
+    print(&leak_check);
+    for name in LIBRARY {
+        let path = library.join(format!("{name}.py"));
+        let is_it = |leak: &&proctor_setup::Leak| leak.place == path.to_str().unwrap();
+        assert_eq!(leak_check.leaks.iter().filter(is_it).count(), 1, "{name}");
+    }
+    for leak in &leak_check.leaks {
+        // Another Python on this machine has its own, or a package carries one: by that name.
+        let mut parts = leak.place.split('/').map(|part| part.trim_end_matches(".py"));
+        assert!(parts.any(|part| LIBRARY.contains(&part)), "{leak}");
+    }
+    assert!(leak_check.unseen.files > 1_000, "{:?}", leak_check.unseen);
+}
+
+#[test]
+fn what_was_found_is_kept_by_digest() {
+    let folder = tempfile::tempdir().unwrap();
+    let task = task();
+    let key = LayerFindings::key(&task, "an environment", "an agent").unwrap();
+    assert_ne!(key, LayerFindings::key(&task, "another", "an agent").unwrap());
+    assert_ne!(key, LayerFindings::key(&task, "an environment", "another").unwrap());
+    let mut other = task.clone();
+    other.hidden.push("tests/more.py".into());
+    assert_ne!(key, LayerFindings::key(&other, "an environment", "an agent").unwrap());
+    assert_eq!(LayerFindings::read(folder.path(), &key), None);
+    // A pipe in their place is waited for by nobody.
+    let place = folder.path().join(&key).with_extension("json");
+    assert!(std::process::Command::new("mkfifo").arg(place).status().unwrap().success());
+    assert_eq!(LayerFindings::read(folder.path(), &key), None);
+}

@@ -1,0 +1,6 @@
+//! The tests of set-up and leak check. One binary, because linking is the slow part.
+
+mod leak_check;
+#[path = "../../../../tests/not_run.rs"]
+mod not_run;
+mod sources;

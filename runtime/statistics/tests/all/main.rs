@@ -1,0 +1,4 @@
+//! The tests of statistics. One binary, because linking is the slow part.
+
+mod properties;
+mod reference;

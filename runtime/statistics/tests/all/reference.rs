@@ -1,0 +1,152 @@
+//! Against SciPy, statsmodels and NumPy: `reference.py` made `reference.json` and says how.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
+use proctor_statistics::{
+    Scale, bca, difference_interval, discordant_difference, discordant_tasks, holm, mcnemar_exact,
+    mcnemar_mid_p, mean_interval, paired_bootstrap, pass_at_k, pass_hat_k,
+    smallest_mean_difference, tasks_for_mean_difference, variance, wilson,
+};
+use serde_json::Value;
+
+fn reference(what: &str) -> Vec<Value> {
+    let all: Value = serde_json::from_str(include_str!("../reference.json")).unwrap();
+    let rows = all[what].as_array().unwrap().clone();
+    assert!(!rows.is_empty(), "{what}");
+    rows
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(number).collect()
+}
+
+#[track_caller]
+fn near(found: f64, wanted: &Value, row: &Value) {
+    let wanted = number(wanted);
+    let off = (found - wanted).abs();
+    assert!(off <= 1e-9 * wanted.abs().max(1.0), "{found} is not {wanted}: {row}");
+    // Of a small probability the leading digits matter, too.
+    assert!(wanted == 0.0 || off <= 1e-9 * wanted.abs() || off < 1e-15, "{found}: {row}");
+}
+
+#[track_caller]
+fn near_interval(found: Option<[f64; 2]>, row: &Value) {
+    let found = found.unwrap();
+    near(found[0], &row["interval"][0], row);
+    near(found[1], &row["interval"][1], row);
+}
+
+#[test]
+fn mcnemar_is_scipys() {
+    for row in reference("mcnemar") {
+        let (a, b) = (count(&row["a"]), count(&row["b"]));
+        near(mcnemar_exact(a, b), &row["exact"], &row);
+        near(mcnemar_mid_p(a, b), &row["mid"], &row);
+    }
+    assert_eq!(mcnemar_exact(0, 0), 1.0);
+    assert_eq!(mcnemar_exact(6, 0), 0.03125);
+}
+
+#[test]
+fn intervals_of_shares_are_statsmodels() {
+    for row in reference("wilson") {
+        let (successes, trials) = (number(&row["successes"]), number(&row["trials"]));
+        near_interval(wilson(successes, trials, number(&row["level"])), &row);
+    }
+    assert_eq!(wilson(0.0, 0.0, 0.95), None);
+    for row in reference("difference") {
+        let (a, b, tasks) = (count(&row["a"]), count(&row["b"]), count(&row["tasks"]));
+        near_interval(difference_interval(a, b, tasks, 0.95), &row);
+    }
+    assert_eq!(difference_interval(0, 0, 0, 0.95), None);
+}
+
+#[test]
+fn holm_is_statsmodels() {
+    for row in reference("holm") {
+        let found = holm(&numbers(&row["values"]));
+        for (found, wanted) in found.iter().zip(row["adjusted"].as_array().unwrap()) {
+            near(*found, wanted, &row);
+        }
+    }
+    assert_eq!(holm(&[]), Vec::<f64>::new());
+}
+
+#[test]
+fn pass_at_k_and_pass_hat_k_are_quotients_of_binomials() {
+    for row in reference("pass_k") {
+        let (n, c, k) = (count(&row["n"]), count(&row["c"]), count(&row["k"]));
+        near(pass_at_k(n, c, k).unwrap(), &row["at"], &row);
+        near(pass_hat_k(n, c, k).unwrap(), &row["hat"], &row);
+    }
+    assert_eq!((pass_at_k(2, 1, 3), pass_hat_k(2, 1, 3)), (None, None));
+}
+
+#[test]
+fn the_split_of_the_variance_is_that_of_the_analysis_of_variance() {
+    for row in reference("variance") {
+        let tasks: Vec<Vec<f64>> = row["tasks"].as_array().unwrap().iter().map(numbers).collect();
+        let found = variance(&tasks).unwrap();
+        near(found.between_tasks, &row["between"], &row);
+        near(found.between_attempts, &row["within"], &row);
+    }
+    assert_eq!(variance(&[vec![1.0], vec![0.0]]), None);
+    assert_eq!(variance(&[vec![1.0, 0.0]]), None);
+}
+
+#[test]
+fn bca_is_scipys() {
+    for row in reference("bca") {
+        let (draws, jackknife) = (numbers(&row["distribution"]), numbers(&row["jackknife"]));
+        near_interval(bca(&draws, number(&row["estimate"]), &jackknife, 0.95), &row);
+    }
+    assert_eq!(bca(&[0.5; 100], 0.5, &[0.5; 4], 0.95), None);
+}
+
+#[test]
+fn signs_in_all_combinations_are_scipys_permutations() {
+    for row in reference("signs") {
+        let clusters: Vec<Vec<f64>> =
+            numbers(&row["values"]).into_iter().map(|value| vec![value]).collect();
+        let found = paired_bootstrap(&clusters, Scale::Share, 0.95).unwrap();
+        near(found.p_value, &row["p"], &row);
+        near(found.p_value, &row["scipy"], &row);
+    }
+}
+
+#[test]
+fn a_few_amounts_have_students_interval() {
+    for row in reference("student") {
+        near_interval(mean_interval(&numbers(&row["values"]), Scale::Amount, 0.95), &row);
+    }
+}
+
+#[test]
+fn power_is_that_of_the_formulas() {
+    for row in reference("power") {
+        let (d, psi) = (number(&row["difference"]), number(&row["discordant"]));
+        let tasks = discordant_tasks(d, psi, 0.05, 0.8).unwrap();
+        assert_eq!(tasks, count(&row["tasks"]), "{row}");
+        // The one is the other's inverse, up to whole tasks.
+        let seen = discordant_difference(tasks, psi, 0.05, 0.8).unwrap();
+        assert!(seen <= d + 1e-12);
+        let fewer = discordant_difference(tasks - 1, psi, 0.05, 0.8);
+        assert!(fewer.is_none_or(|seen| seen > d), "{row}");
+    }
+    for row in reference("mean_power") {
+        let (d, deviation) = (number(&row["difference"]), number(&row["deviation"]));
+        let found = tasks_for_mean_difference(d, deviation, 0.05, 0.8);
+        assert_eq!(found, Some(count(&row["tasks"])));
+        let seen = smallest_mean_difference(50, deviation, 0.05, 0.8).unwrap();
+        near(seen, &row["smallest"], &row);
+    }
+    assert_eq!(discordant_tasks(0.0, 0.1, 0.05, 0.8), None);
+    assert_eq!(discordant_difference(3, 0.1, 0.05, 0.8), None);
+}

@@ -1,0 +1,222 @@
+//! Commands: what they get, what comes back, and that nothing of them stays.
+
+use std::time::{Duration, Instant};
+
+use proctor_wire::{Frame, Kind, RefusalKind, Reply, Request, RunRequest, channel};
+
+use crate::{
+    not_run::not_run,
+    support::{Agent, eventually, is_running, run, shell},
+};
+
+#[test]
+fn output_code_and_exact_environment() {
+    let mut agent = Agent::start();
+    let answer = agent.shell("echo out; echo err >&2; exit 7");
+    assert_eq!(answer.exited().code, Some(7));
+    assert_eq!((&answer.stdout[..], &answer.stderr[..]), (&b"out\n"[..], &b"err\n"[..]));
+    let answer = agent.ask(&Request::Run(run(&["env"])));
+    assert_eq!(answer.stdout, b"PATH=/usr/local/bin:/usr/bin:/bin\n");
+    let request = RunRequest { cwd: "/usr".into(), ..run(&["pwd"]) };
+    assert_eq!(agent.ask(&Request::Run(request)).stdout, b"/usr\n");
+    let answer = agent.shell("kill -TERM $$");
+    assert_eq!((answer.exited().code, answer.exited().signal), (None, Some(15)));
+}
+
+#[test]
+fn arguments_are_bytes() {
+    let mut agent = Agent::start();
+    let mut request = run(&["printf", "%s"]);
+    request.argv.push(proctor_wire::RawPath::new(&b"\xff\xfe %"[..]));
+    assert_eq!(agent.ask(&Request::Run(request)).stdout, b"\xff\xfe %");
+}
+
+#[test]
+fn what_cannot_run_ends_like_in_a_shell() {
+    let mut agent = Agent::start();
+    for (program, code) in [("no-such-program", 127), ("/no/such", 127), ("/etc/passwd", 126)] {
+        let answer = agent.ask(&Request::Run(run(&[program])));
+        assert_eq!(answer.exited().code, Some(code), "{program}");
+        assert!(String::from_utf8_lossy(&answer.stderr).contains(program));
+    }
+    let cases = [
+        (RunRequest { cwd: "/nowhere".into(), ..run(&["true"]) }, RefusalKind::NotFound),
+        (RunRequest { cwd: "/etc/passwd".into(), ..run(&["true"]) }, RefusalKind::NotADirectory),
+        (run(&[]), RefusalKind::BadRequest),
+        (run(&["a\0b"]), RefusalKind::BadRequest),
+        (
+            RunRequest { user: Some("nobody-here".into()), ..run(&["true"]) },
+            RefusalKind::BadRequest,
+        ),
+    ];
+    for (request, why) in cases {
+        assert_eq!(agent.ask(&Request::Run(request)).reply.unwrap_err().why, why);
+    }
+}
+
+#[test]
+fn only_the_standard_descriptors_are_inherited() {
+    let mut agent = Agent::start();
+    let line = "ls /proc/self/fd | tr '\\n' ' '";
+    // The fourth is ls's own, on the folder.
+    assert_eq!(agent.shell(line).stdout, b"0 1 2 3 ");
+    let request = RunRequest { results: true, ..shell(line) };
+    assert_eq!(agent.ask(&Request::Run(request)).stdout, b"0 1 2 3 4 ");
+    let request = RunRequest { results: true, ..shell("echo said; echo found >&3") };
+    let answer = agent.ask(&Request::Run(request));
+    assert_eq!((&answer.stdout[..], &answer.results[..]), (&b"said\n"[..], &b"found\n"[..]));
+    // A program that is not there must be told apart with a results pipe too.
+    let request = RunRequest { results: true, ..run(&["no-such-program"]) };
+    assert_eq!(agent.ask(&Request::Run(request)).exited().code, Some(127));
+}
+
+#[test]
+fn input_of_any_size_goes_through() {
+    let mut agent = Agent::start();
+    assert_eq!(agent.ask(&Request::Run(run(&["wc", "-c"]))).stdout, b"0\n");
+    let input: Vec<u8> = (0..5_000_000u32).map(|n| (n * 7 / 3) as u8).collect();
+    let request = Request::Run(RunRequest { stdin: true, ..run(&["cat"]) });
+    assert!(agent.ask_with(&request, &input).stdout == input);
+    // A command that does not read must not stop the host from sending.
+    let request = Request::Run(RunRequest { stdin: true, ..shell("exec <&-; sleep 0.2; echo ok") });
+    assert_eq!(agent.ask_with(&request, &input).stdout, b"ok\n");
+}
+
+#[test]
+fn huge_output_waits_for_credit() {
+    let mut agent = Agent::start();
+    let stream = agent.open(&Request::Run(run(&["head", "-c", "50000000", "/dev/zero"])));
+    let mut come = 0;
+    while let Some(frame) = agent.any_frame(Duration::from_millis(500)) {
+        assert_eq!((frame.kind, frame.stream), (Kind::Data, stream));
+        come += frame.body.len() - 1;
+    }
+    assert_eq!(come, 1 << 20, "not a byte more than the first credit");
+    let Ok(Reply::Pong { processes, agent_rss_kb }) = agent.ask(&Request::Ping).reply else {
+        panic!("no pong");
+    };
+    assert!(agent_rss_kb < 16 << 10, "{agent_rss_kb} kB");
+    assert_eq!(processes, 1);
+    agent.send(&Frame::new(Kind::Credit, stream, (1u32 << 20).to_be_bytes()));
+    let answer = agent.finish(stream);
+    assert_eq!(come + answer.stdout.len(), 50_000_000);
+    assert_eq!(answer.exited().code, Some(0));
+}
+
+#[test]
+fn a_time_limit_kills_those_who_left_too() {
+    let mut agent = Agent::start();
+    // One in the group, one in a session of its own, one orphan of a double fork without an
+    // environment.
+    let line = "sleep 7001 & setsid sleep 7002 & \
+                (setsid env -i /bin/sh -c 'sleep 7003 & sleep 7004 & exit' &) ; sleep 7005";
+    let request = RunRequest { time_limit_ms: Some(300), ..shell(line) };
+    let start = Instant::now();
+    let answer = agent.ask(&Request::Run(request));
+    assert!(answer.exited().timed_out && !answer.exited().cancelled);
+    assert_eq!(answer.exited().signal, Some(9));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    for word in ["7001", "7002", "7003", "7004", "7005"] {
+        assert!(!is_running(word), "sleep {word} lives");
+    }
+    assert!(matches!(agent.ask(&Request::Ping).reply, Ok(Reply::Pong { processes: 0, .. })));
+}
+
+#[test]
+fn a_time_limit_spares_the_others() {
+    let mut agent = Agent::start();
+    let other = agent.open(&Request::Run(shell("setsid sh -c 'sleep 0.6; echo x' | cat; echo y")));
+    let request =
+        RunRequest { time_limit_ms: Some(200), ..shell("setsid sleep 7010 & sleep 7011") };
+    assert!(agent.ask(&Request::Run(request)).exited().timed_out);
+    assert!(!is_running("7010"));
+    let answer = agent.finish(other);
+    assert_eq!((answer.exited().code, &answer.stdout[..]), (Some(0), &b"x\ny\n"[..]));
+}
+
+#[test]
+fn a_cancel_is_answered() {
+    let mut agent = Agent::start();
+    let stream = agent.open(&Request::Run(shell("echo here; sleep 7020")));
+    assert_eq!(agent.frame(stream).body, b"\x01here\n");
+    agent.send(&Frame::new(Kind::Cancel, stream, []));
+    let answer = agent.finish(stream);
+    assert!(answer.exited().cancelled && !answer.exited().timed_out);
+    assert!(!is_running("7020"));
+    // Late frames for a closed stream are no fault.
+    agent.send(&Frame::new(Kind::Credit, stream, 5u32.to_be_bytes()));
+    agent.send(&Frame::new(Kind::Cancel, stream, []));
+    assert_eq!(agent.shell("echo on").stdout, b"on\n");
+}
+
+#[test]
+fn a_daemon_that_holds_the_pipe_does_not_hold_the_reply() {
+    let mut agent = Agent::start();
+    let start = Instant::now();
+    let line = "setsid sh -c 'trap \"\" PIPE; while :; do echo noise; done' 2>/dev/null & sleep 7030 & sleep 0.1; echo done";
+    let answer = agent.shell(line);
+    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!(answer.stdout.windows(5).any(|w| w == b"done\n"));
+    assert_eq!((answer.exited().code, answer.exited().left_behind), (Some(0), 1));
+    assert!(!is_running("7030"), "the group is killed at the end");
+    let Ok(Reply::Pong { processes, .. }) = agent.ask(&Request::Ping).reply else { panic!() };
+    assert_eq!(processes, 1, "the daemon lives");
+    let request = RunRequest { reap_all: true, ..shell("setsid sleep 7031 & sleep 0.1") };
+    assert_eq!(agent.ask(&Request::Run(request)).exited().left_behind, 2);
+    assert!(matches!(agent.ask(&Request::Ping).reply, Ok(Reply::Pong { processes: 0, .. })));
+}
+
+#[test]
+fn commands_run_side_by_side() {
+    let mut agent = Agent::start();
+    let start = Instant::now();
+    let streams: Vec<u32> = (0..50)
+        .map(|n| agent.open(&Request::Run(shell(&format!("sleep 0.3; echo {n}; exit {n}")))))
+        .collect();
+    for (n, stream) in streams.into_iter().enumerate() {
+        let answer = agent.finish(stream);
+        assert_eq!(answer.exited().code, Some(n as i32));
+        assert_eq!(answer.stdout, format!("{n}\n").into_bytes());
+    }
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn the_agent_cannot_be_looked_into() {
+    let mut agent = Agent::start();
+    // As another user: root may look at anything, unless the sandbox takes that away.
+    let line = "ls /proc/$PPID/fd; cat /proc/$PPID/environ; cat /proc/$PPID/comm";
+    let request = RunRequest { user: Some("65534:65534".into()), ..shell(line) };
+    let answer = agent.ask(&Request::Run(request));
+    if answer.exited().code == Some(126) {
+        let test = "the_agent_cannot_be_looked_into";
+        return not_run(test, "ROOT", "the agent cannot become another user, and said so");
+    }
+    assert_eq!(answer.stdout, b"agentd\n");
+    assert!(String::from_utf8_lossy(&answer.stderr).contains("Permission denied"));
+    let request = RunRequest { user: Some("nobody".into()), ..run(&["id", "-u"]) };
+    assert_eq!(agent.ask(&Request::Run(request)).stdout, b"65534\n");
+}
+
+#[test]
+fn the_end_of_the_stream_is_death() {
+    let mut agent = Agent::start();
+    let stream = agent.open(&Request::Run(shell("setsid sleep 7040 & echo up; sleep 7041")));
+    assert_eq!(agent.frame(stream).body[0], channel::STDOUT);
+    assert!(eventually(|| is_running("7040") && is_running("7041")));
+    agent.hang_up();
+    assert_eq!(agent.exit().code(), Some(0));
+    assert!(!is_running("7040") && !is_running("7041"));
+}
+
+#[test]
+fn a_shutdown_is_answered_and_leaves_nothing() {
+    let mut agent = Agent::start();
+    let pending = agent.open(&Request::Run(shell("setsid sleep 7050 & sleep 7051")));
+    assert!(eventually(|| is_running("7050")));
+    assert_eq!(agent.ask(&Request::Shutdown).reply, Ok(Reply::Done));
+    assert_eq!(agent.exit().code(), Some(0));
+    // A command that died with its sandbox did not end by itself.
+    assert_eq!(agent.unread(pending), []);
+    assert!(!is_running("7050") && !is_running("7051"));
+}

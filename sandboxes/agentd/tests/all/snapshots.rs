@@ -1,0 +1,235 @@
+//! Snapshots: what changed, and its content once.
+
+#![expect(clippy::unwrap_used, reason = "a failure here fails a test")]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
+
+use proctor_wire::{
+    ChangesRequest, EntryKind, RawPath, RefusalKind, Reply, Request, SnapEntry, SnapshotReply,
+    SnapshotRequest,
+};
+
+use crate::support::{Agent, raw_path};
+
+fn request(root: &Path) -> SnapshotRequest {
+    SnapshotRequest {
+        root: raw_path(root),
+        fresh: false,
+        skip: vec![".git".into()],
+        file_limit: 1 << 20,
+        entry_limit: 100_000,
+        content_limit: 0,
+    }
+}
+
+fn take(agent: &mut Agent, request: SnapshotRequest) -> (SnapshotReply, BTreeMap<String, Vec<u8>>) {
+    let answer = agent.ask(&Request::Snapshot(request));
+    let Ok(Reply::Snapshot(mut reply)) = answer.reply else { panic!("{:?}", answer.reply) };
+    let mut blobs = BTreeMap::new();
+    let mut rest = &answer.stdout[..];
+    while let Some((header, more)) = rest.split_first_chunk::<8>() {
+        let length = u64::from_be_bytes(*header) as usize;
+        let hash = blake3::hash(&more[..length]).to_hex().to_string();
+        assert!(blobs.insert(hash, more[..length].to_vec()).is_none(), "sent twice");
+        rest = &more[length..];
+    }
+    assert!(rest.is_empty());
+    for line in answer.results.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice::<SnapEntry>(line) {
+            Ok(entry) => reply.changed.push(entry),
+            Err(_) => reply.removed.push(serde_json::from_slice(line).unwrap()),
+        }
+    }
+    (reply, blobs)
+}
+
+fn paths(reply: &SnapshotReply) -> Vec<String> {
+    reply.changed.iter().map(|entry| entry.path.escaped()).collect()
+}
+
+#[test]
+fn only_what_changed_is_sent() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("d/e")).unwrap();
+    fs::create_dir(at(".git")).unwrap();
+    fs::write(at(".git/x"), "never").unwrap();
+    fs::write(at("d/a"), "same").unwrap();
+    fs::write(at("d/e/b"), "same").unwrap();
+    fs::write(at("d.txt"), "").unwrap();
+    fs::write(at("big"), vec![7; (1 << 20) + 1]).unwrap();
+    symlink("d/a", at("link")).unwrap();
+    agent.shell(&format!("mkfifo {}", at("pipe").display()));
+    let (first, blobs) = take(&mut agent, request(folder.path()));
+    // Sorted by bytes: '.' comes before '/'.
+    let all = [".git", "big", "d", "d.txt", "d/a", "d/e", "d/e/b", "link", "pipe"];
+    assert_eq!(paths(&first), all);
+    assert_eq!(first.entries, 9);
+    assert_eq!(blobs.values().map(Vec::as_slice).collect::<Vec<_>>().len(), 2);
+    let entry = |name: &str| first.changed.iter().find(|e| e.path == RawPath::from(name)).unwrap();
+    assert_eq!(blobs[entry("d/a").hash.as_ref().unwrap()], b"same");
+    assert_eq!((entry("big").size, &entry("big").hash), ((1 << 20) + 1, &None));
+    assert_eq!(entry("link").link, Some(RawPath::from("d/a")));
+    assert_eq!((entry("pipe").kind, &entry("pipe").hash), (EntryKind::Other, &None));
+
+    let (second, blobs) = take(&mut agent, request(folder.path()));
+    assert_eq!((paths(&second).len(), second.removed.len(), blobs.len()), (0, 0, 0));
+
+    // The same size within one tick of the clock must not be missed, again and again.
+    for round in 0..20 {
+        fs::write(at("d/a"), format!("{round:04}")).unwrap();
+        let (reply, blobs) = take(&mut agent, request(folder.path()));
+        assert_eq!(paths(&reply), ["d/a"]);
+        assert_eq!(blobs.values().next().unwrap(), format!("{round:04}").as_bytes());
+    }
+    fs::remove_dir_all(at("d/e")).unwrap();
+    fs::set_permissions(at("d.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_file(at("link")).unwrap();
+    fs::write(at("link"), "same").unwrap();
+    let (reply, blobs) = take(&mut agent, request(folder.path()));
+    assert_eq!(paths(&reply), ["d.txt", "link"]);
+    assert_eq!(reply.removed, [RawPath::from("d/e"), "d/e/b".into()]);
+    assert!(blobs.is_empty(), "this content was sent before");
+    let (reply, blobs) =
+        take(&mut agent, SnapshotRequest { fresh: true, ..request(folder.path()) });
+    assert_eq!((reply.changed.len(), blobs.len()), (7, 3));
+}
+
+#[test]
+fn a_large_manifest_comes_in_pages() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let name = "n".repeat(200);
+    for n in 0..6000 {
+        fs::write(tree.join(format!("{name}{n:05}")), n.to_string()).unwrap();
+    }
+    let (reply, blobs) = take(&mut agent, request(folder.path()));
+    assert_eq!((reply.changed.len(), reply.entries, blobs.len()), (6001, 6001, 6000));
+    assert!(reply.changed.is_sorted_by_key(|entry| entry.path.clone()));
+    fs::remove_dir_all(&tree).unwrap();
+    let (reply, _) = take(&mut agent, request(folder.path()));
+    assert_eq!((reply.changed.len(), reply.removed.len(), reply.entries), (0, 6001, 0));
+}
+
+/// From a thousand entries on, a second thread looks ahead of the walk: what it saw is what the walk would have seen.
+#[test]
+fn a_large_tree_is_seen_as_a_small_one_is() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    for n in 0..3000 {
+        let inner = at(&format!("{:02}/{:02}", n % 50, n % 20));
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join(format!("{n}.txt")), n.to_string()).unwrap();
+    }
+    let (first, blobs) = take(&mut agent, request(folder.path()));
+    assert_eq!((first.changed.len() as u64, blobs.len()), (first.entries, 3000));
+    for round in 0..20 {
+        // Within one tick of the clock, in folders at either end and in the middle.
+        let files = ["00/00/0.txt", "25/15/1375.txt", "49/19/2999.txt"];
+        for name in files {
+            fs::write(at(name), format!("{round:04}")).unwrap();
+        }
+        let (reply, blobs) = take(&mut agent, request(folder.path()));
+        assert_eq!(paths(&reply), files);
+        assert_eq!((reply.entries, blobs.len()), (first.entries, 1));
+    }
+    // Folders change places, become files and links, and go.
+    fs::rename(at("10"), at("swap")).unwrap();
+    fs::rename(at("11"), at("10")).unwrap();
+    fs::rename(at("swap"), at("11")).unwrap();
+    fs::remove_dir_all(at("12")).unwrap();
+    symlink("13", at("12")).unwrap();
+    fs::remove_dir_all(at("14")).unwrap();
+    fs::write(at("14"), "a file").unwrap();
+    fs::remove_dir_all(at("15")).unwrap();
+    let mut tree: BTreeMap<_, _> =
+        first.changed.into_iter().map(|entry| (entry.path.clone(), entry)).collect();
+    let (reply, _) = take(&mut agent, request(folder.path()));
+    tree.retain(|path, _| !reply.removed.contains(path));
+    tree.extend(reply.changed.into_iter().map(|entry| (entry.path.clone(), entry)));
+    let (nothing, _) = take(&mut agent, request(folder.path()));
+    assert_eq!((nothing.changed.len(), nothing.removed.len()), (0, 0));
+    let (fresh, _) = take(&mut agent, SnapshotRequest { fresh: true, ..request(folder.path()) });
+    for name in ["00/00/0.txt", "25/15/1375.txt", "49/19/2999.txt"] {
+        tree.remove(&RawPath::from(name));
+    }
+    let told = fresh.changed.iter().filter(|entry| tree.contains_key(&entry.path));
+    assert!(told.eq(tree.values()), "what was told step by step is not what a fresh look tells");
+    assert_eq!(tree.len() + 3, fresh.changed.len());
+    let (old, _) = take(&mut agent, request(folder.path()));
+    assert_eq!((fresh.entries, old.changed.len(), old.removed.len()), (old.entries, 0, 0));
+    assert!(fresh.changed.iter().all(|entry| {
+        let path = at(&entry.path.escaped());
+        let link = fs::symlink_metadata(&path).unwrap();
+        let hash = link.is_file().then(|| blake3::hash(&fs::read(&path).unwrap()));
+        hash.is_none_or(|hash| entry.hash.as_deref() == Some(hash.to_hex().as_str()))
+    }));
+}
+
+/// A program sets every time of a file back but the one that counts.
+#[test]
+fn a_change_that_was_put_back_is_told() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("d/kept")).unwrap();
+    for name in ["d/kept/a", "d/written", "d/removed", "read", "marker"] {
+        fs::write(at(name), "1").unwrap();
+    }
+    let ask = |agent: &mut Agent, root: &Path, since| {
+        let request = ChangesRequest {
+            root: raw_path(root),
+            since,
+            skip: vec![".git".into()],
+            entry_limit: 1000,
+        };
+        match agent.ask(&Request::Changes(request)).reply {
+            Ok(Reply::Snapshot(reply)) => (paths(&reply), reply.entries),
+            reply => panic!("{reply:?}"),
+        }
+    };
+    let stat = agent.ask(&Request::Stat { path: raw_path(at("marker")) }).reply;
+    let Ok(Reply::Stat { found: Some(marker) }) = stat else { panic!("{stat:?}") };
+    assert_eq!(ask(&mut agent, folder.path(), marker.changed), (vec![], 7));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let change = "cat read; cp -p d/written keep; echo 2 > d/written; cat keep > d/written; \
+                  touch -r keep d/written; rm keep d/removed";
+    let line = format!("cd {} && {change}", folder.path().display());
+    assert_eq!(agent.shell(&line).exited().code, Some(0));
+    assert_eq!(fs::read(at("d/written")).unwrap(), b"1");
+    // A folder is told where a name in it came or went.
+    assert_eq!(
+        ask(&mut agent, folder.path(), marker.changed),
+        (vec!["d".into(), "d/written".into()], 6)
+    );
+    assert_eq!(ask(&mut agent, &at("none"), marker.changed), (vec![], 0));
+}
+
+#[test]
+fn depth_and_limits() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let root = folder.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let deep = format!(
+        "cd {} && python3 -c 'import os\nfor n in range(2200): os.mkdir(\"d\"); os.chdir(\"d\")\nopen(\"f\",\"w\").write(\"x\")'",
+        root.display()
+    );
+    assert_eq!(agent.shell(&deep).exited().code, Some(0));
+    let (reply, blobs) = take(&mut agent, request(&root));
+    assert_eq!((reply.entries, blobs.len()), (2201, 1));
+    // What is not walked is neither changed nor gone.
+    let few = SnapshotRequest { entry_limit: 100, ..request(&root) };
+    let (cut, _) = take(&mut agent, few);
+    assert_eq!((cut.entries, cut.changed.len(), cut.removed.len()), (100, 0, 0));
+    assert_eq!(cut.unwalked.len(), 1);
+    let remove = Request::Remove { path: raw_path(root.join("d")), beneath: None };
+    assert_eq!(agent.ask(&remove).reply, Ok(Reply::Done));
+    assert_eq!(take(&mut agent, request(&root)).0.removed.len(), 2201);
+    let none = agent.ask(&Request::Snapshot(request(&folder.path().join("none"))));
+    assert_eq!(none.reply.unwrap_err().why, RefusalKind::NotFound);
+}

@@ -1,0 +1,266 @@
+//! A host of a few lines, on the wire crate alone: what an agent does is judged by its frames.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure here fails a test")]
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::{Read, Write},
+    path::Path,
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    sync::mpsc::{Receiver, channel as queue},
+    thread,
+    time::{Duration, Instant},
+};
+
+use proctor_wire::{
+    Accepted, Exited, Frame, HELLO_BYTES, INITIAL_CREDIT, Kind, RawPath, Refusal, Reply, Request,
+    RunRequest, channel, check_hello, hello,
+};
+
+/// Nothing in these tests takes longer, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Agent {
+    child: Child,
+    input: Option<ChildStdin>,
+    frames: Receiver<Frame>,
+    next: u32,
+    /// Frames for streams that are not being read at the moment.
+    aside: HashMap<u32, Vec<Frame>>,
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub reply: Result<Reply, Refusal>,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub results: Vec<u8>,
+}
+
+impl Answer {
+    pub fn exited(&self) -> &Exited {
+        match &self.reply {
+            Ok(Reply::Exited(exited)) => exited,
+            other => panic!("not the end of a command: {other:?}"),
+        }
+    }
+}
+
+impl Agent {
+    pub fn start() -> Self {
+        let mut agent = Self::spawn(Command::new(env!("CARGO_BIN_EXE_agentd")).arg("serve"));
+        agent.raw(&hello());
+        agent
+    }
+
+    /// Starts the program and checks its hello; sends nothing.
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let (sender, frames) = queue();
+        let mut theirs = [0; HELLO_BYTES];
+        output.read_exact(&mut theirs).unwrap();
+        check_hello(&theirs).unwrap();
+        thread::spawn(move || {
+            let mut buffer = Vec::new();
+            let mut chunk = vec![0; 256 << 10];
+            while let Ok(read @ 1..) = output.read(&mut chunk) {
+                buffer.extend_from_slice(&chunk[..read]);
+                let mut taken = 0;
+                while let Some((frame, length)) = Frame::decode(&buffer[taken..]).unwrap() {
+                    taken += length;
+                    if sender.send(frame).is_err() {
+                        return;
+                    }
+                }
+                buffer.drain(..taken);
+            }
+        });
+        let input = child.stdin.take();
+        Self { child, input, frames, next: 0, aside: HashMap::new() }
+    }
+
+    pub fn raw(&mut self, bytes: &[u8]) {
+        // An agent that has left already does not read.
+        let _ = self.input.as_mut().unwrap().write_all(bytes);
+    }
+
+    pub fn send(&mut self, frame: &Frame) {
+        self.raw(&frame.encode());
+    }
+
+    pub fn open(&mut self, request: &Request) -> u32 {
+        self.next += 2;
+        let frame = Frame::json(Kind::Open, self.next, request).unwrap();
+        self.send(&frame);
+        self.next
+    }
+
+    pub fn frame(&mut self, stream: u32) -> Frame {
+        if let Some(kept) = self.aside.get_mut(&stream)
+            && !kept.is_empty()
+        {
+            return kept.remove(0);
+        }
+        loop {
+            let frame = self.frames.recv_timeout(PATIENCE).expect("no answer");
+            if frame.stream == stream {
+                return frame;
+            }
+            self.aside.entry(frame.stream).or_default().push(frame);
+        }
+    }
+
+    /// What else came on a stream before the agent left.
+    pub fn unread(&mut self, stream: u32) -> Vec<Frame> {
+        let mut frames = self.aside.remove(&stream).unwrap_or_default();
+        frames.extend(self.frames.iter().filter(|frame| frame.stream == stream));
+        frames
+    }
+
+    /// Any frame that comes within the time.
+    pub fn any_frame(&mut self, within: Duration) -> Option<Frame> {
+        self.frames.recv_timeout(within).ok()
+    }
+
+    /// Reads a stream to its reply, giving credit for all that comes.
+    pub fn finish(&mut self, stream: u32) -> Answer {
+        let mut channels: [Vec<u8>; 4] = Default::default();
+        loop {
+            let frame = self.frame(stream);
+            match frame.kind {
+                Kind::Data => {
+                    let bytes = &frame.body[1..];
+                    channels[frame.body[0] as usize].extend_from_slice(bytes);
+                    let credit = (bytes.len() as u32).to_be_bytes();
+                    self.send(&Frame::new(Kind::Credit, stream, credit));
+                }
+                Kind::End | Kind::Credit => {}
+                Kind::Reply => {
+                    let [_, stdout, stderr, results] = channels;
+                    let reply = frame.parse().unwrap();
+                    return Answer { reply, stdout, stderr, results };
+                }
+                other => panic!("{other:?} from an agent"),
+            }
+        }
+    }
+
+    pub fn ask(&mut self, request: &Request) -> Answer {
+        let stream = self.open(request);
+        self.finish(stream)
+    }
+
+    /// Sends the input in pieces, only as the agent's credit allows.
+    pub fn ask_with(&mut self, request: &Request, input: &[u8]) -> Answer {
+        let stream = self.open(request);
+        let mut credit = INITIAL_CREDIT as usize;
+        let mut rest = input;
+        let mut early = Vec::new();
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at(rest.len().min(credit).min(100_000));
+            if !piece.is_empty() {
+                self.send(&Frame::data(stream, channel::STDIN, piece));
+                credit -= piece.len();
+                rest = later;
+                continue;
+            }
+            let frame = self.frame(stream);
+            match frame.kind {
+                Kind::Credit => {
+                    let bytes = frame.body[..].try_into().unwrap();
+                    credit += u32::from_be_bytes(bytes) as usize;
+                }
+                Kind::Reply => {
+                    early.push(frame);
+                    break;
+                }
+                _ => {
+                    let bytes = (frame.body.len() as u32 - 1).to_be_bytes();
+                    self.send(&Frame::new(Kind::Credit, stream, bytes));
+                    early.push(frame);
+                }
+            }
+        }
+        self.aside.entry(stream).or_default().extend(early);
+        self.send(&Frame::new(Kind::End, stream, [channel::STDIN]));
+        self.finish(stream)
+    }
+
+    pub fn shell(&mut self, line: &str) -> Answer {
+        self.ask(&Request::Run(shell(line)))
+    }
+
+    pub fn accepted(&mut self) -> (u32, Accepted) {
+        loop {
+            let frame = self.frames.recv_timeout(PATIENCE).expect("no connection");
+            if frame.kind == Kind::Accepted {
+                return (frame.stream, frame.parse().unwrap());
+            }
+            self.aside.entry(frame.stream).or_default().push(frame);
+        }
+    }
+
+    /// Ends the stream.
+    pub fn hang_up(&mut self) {
+        self.input = None;
+    }
+
+    /// The exit status, which must come soon.
+    pub fn exit(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "the agent does not leave");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn run(argv: &[&str]) -> RunRequest {
+    let path = RawPath::from("/usr/local/bin:/usr/bin:/bin");
+    RunRequest {
+        argv: argv.iter().map(|&arg| arg.into()).collect(),
+        cwd: "/".into(),
+        env: BTreeMap::from([("PATH".to_owned(), path)]),
+        ..RunRequest::default()
+    }
+}
+
+pub fn shell(line: &str) -> RunRequest {
+    run(&["/bin/sh", "-c", line])
+}
+
+pub fn raw_path(path: impl AsRef<Path>) -> RawPath {
+    RawPath::new(path.as_ref().as_os_str().as_encoded_bytes())
+}
+
+/// Whether any process on this machine has the word among its arguments.
+pub fn is_running(word: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        line.split(|&byte| byte == 0).any(|argument| argument == word.as_bytes())
+    })
+}
+
+/// Waits until `done`, for ten seconds at most.
+pub fn eventually(mut done: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !done() {
+        if start.elapsed() > Duration::from_secs(10) {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
+}

@@ -1,0 +1,128 @@
+//! Any change -> a natural answer -> the same change.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step of a test is a failed test")]
+
+use std::{collections::BTreeMap, path::PathBuf, process::Command};
+
+use proctor_answers::{Held, Matching, Status, apply, natural};
+use proptest::prelude::*;
+
+use crate::{not_run::not_run, tier::is_full};
+
+type Tree = BTreeMap<String, (u32, Vec<u8>)>;
+type Sides = BTreeMap<String, (Held, Held)>;
+
+fn sides(before: &Tree, after: &Tree) -> Sides {
+    let names = before.keys().chain(after.keys());
+    names
+        .map(|name| (name.clone(), (before.get(name).cloned(), after.get(name).cloned())))
+        .collect()
+}
+
+/// Writes the change, reads it and applies it; `Err` where the form cannot say it.
+fn there_and_back(sides: &Sides) -> Result<(), String> {
+    let answer = natural::write(sides).map_err(|error| error.to_string())?;
+    let read = natural::read(&answer);
+    assert!(read.problems.is_empty(), "{:?}\n{answer}", read.problems);
+    let current = |path: &str| sides.get(path).and_then(|(before, _)| before.clone());
+    let applied = apply(&read.edits, Matching::Exact, &current);
+    let failed = applied.edits.iter().find(|edit| edit.status != Status::Applied);
+    assert!(failed.is_none(), "{failed:?}\n{answer}");
+    for (path, (before, after)) in sides {
+        let now = applied.files.get(path).unwrap_or(before);
+        assert_eq!(now, after, "{path}\n{answer}");
+    }
+    Ok(())
+}
+
+/// Few different lines, so that files repeat themselves.
+fn content() -> impl Strategy<Value = Vec<u8>> {
+    let line =
+        prop::sample::select(vec!["", "a", "b", "    return x", "\x0c", "```", "\ta ", "é", "a\r"]);
+    let lines = prop::collection::vec(line, 0..14);
+    (lines, prop::sample::select(vec!["\n", "\r\n"]), any::<bool>()).prop_map(
+        |(lines, end, ended)| {
+            let mut text = lines.join(end);
+            if ended && !lines.is_empty() {
+                text.push_str(end);
+            }
+            text.into_bytes()
+        },
+    )
+}
+
+fn tree() -> impl Strategy<Value = Tree> {
+    let mode = prop::sample::select(vec![0o100_644, 0o100_755]);
+    let name = prop::sample::select(vec!["a.py", "p/b.py", "p/c d.py", "b/x.py"]);
+    prop::collection::btree_map(name.prop_map(str::to_owned), (mode, content()), 0..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_change_of_any_tree_comes_back(before in tree(), after in tree()) {
+        there_and_back(&sides(&before, &after)).unwrap_or_else(|why| panic!("{why}"));
+    }
+}
+
+/// This repository, or the clone that `PROCTOR_CLONE` names.
+fn clone() -> PathBuf {
+    std::env::var_os("PROCTOR_CLONE")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}
+
+fn git(args: &[&str]) -> Vec<u8> {
+    let output = Command::new("git").args(args).current_dir(clone()).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// What a commit did to each file, as far as it is a file of text that the form can say.
+fn of_commit(commit: &str) -> Sides {
+    let raw = git(&["diff-tree", "-r", "-z", "--root", "--no-commit-id", "--no-renames", commit]);
+    let raw = String::from_utf8(raw).unwrap();
+    let mut fields = raw.split('\0');
+    let mut sides = Sides::new();
+    while let (Some(header), Some(path)) = (fields.next(), fields.next()) {
+        let words: Vec<&str> = header.trim_start_matches(':').split(' ').collect();
+        let side = |mode: &str, id: &str| {
+            let mode = u32::from_str_radix(mode, 8).unwrap();
+            (mode != 0).then(|| (mode, git(&["cat-file", "blob", id])))
+        };
+        sides.insert(path.to_owned(), (side(words[0], words[2]), side(words[1], words[3])));
+    }
+    sides
+}
+
+/// The newest commits of a clone: 25, or 500 in the full tier. `PROCTOR_COMMITS` sets another number.
+#[test]
+fn real_commits_come_back() {
+    let default = if is_full() { "500" } else { "25" };
+    let wanted = std::env::var("PROCTOR_COMMITS").unwrap_or_else(|_| default.to_owned());
+    let inside = Command::new("git").args(["rev-parse", "--git-dir"]).current_dir(clone()).output();
+    if !inside.is_ok_and(|output| output.status.success()) {
+        not_run("real_commits_come_back", "CLONE", "this is no clone");
+        return;
+    }
+    let commits =
+        String::from_utf8(git(&["rev-list", "--no-merges", "-n", &wanted, "HEAD"])).unwrap();
+    let (mut files, mut unsaid) = (0, Vec::new());
+    let mut count = 0;
+    for commit in commits.lines() {
+        count += 1;
+        for (path, sides) in of_commit(commit) {
+            match there_and_back(&BTreeMap::from([(path, sides)])) {
+                Ok(()) => files += 1,
+                Err(why) => unsaid.push(why),
+            }
+        }
+    }
+    eprintln!(
+        "{count} commits, {files} files came back; {} cannot be said: {unsaid:?}",
+        unsaid.len()
+    );
+    assert!(files > 0);
+    // Only what the grammar names may be left unsaid.
+    let known = ["bytes that are no text", "a link", "its markers"];
+    assert!(unsaid.iter().all(|why| known.iter().any(|known| why.contains(known))), "{unsaid:?}");
+}

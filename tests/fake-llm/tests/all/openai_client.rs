@@ -1,0 +1,42 @@
+//! The official `openai` Python package against the `fake-llm` binary.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::not_run::not_run;
+
+/// The variable that names a Python interpreter with the `openai` package.
+const PYTHON: &str = "PROCTOR_OPENAI_PYTHON";
+
+#[test]
+fn the_official_python_client_agrees() {
+    let Some(python) = std::env::var_os(PYTHON) else {
+        let why = format!("{PYTHON} is not set");
+        return not_run("the_official_python_client_agrees", "CLIENTS", why);
+    };
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut server = Command::new(env!("CARGO_BIN_EXE_fake-llm"))
+        .arg(here.join("check_script.toml"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut url = String::new();
+    BufReader::new(server.stdout.take().expect("a pipe")).read_line(&mut url).expect("a line");
+    let checked = Command::new(python)
+        .arg(here.join("check_openai_client.py"))
+        .arg(url.trim())
+        .env("NO_PROXY", "127.0.0.1")
+        .output();
+    server.kill().expect("it still runs");
+    server.wait().expect("it ends");
+    let checked = checked.expect("the interpreter starts");
+    assert!(
+        checked.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&checked.stdout),
+        String::from_utf8_lossy(&checked.stderr)
+    );
+}
