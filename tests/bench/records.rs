@@ -196,6 +196,7 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
             content: "I look for the place first.".into(),
             tool_calls: vec![call],
             extra: serde_json::Map::new(),
+            native: None,
             finish_reason: Some("tool_calls".into()),
             refused: false,
             usage,

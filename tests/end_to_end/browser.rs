@@ -119,6 +119,7 @@ fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
             content: TRICK.into(),
             tool_calls: vec![call],
             extra,
+            native: None,
             finish_reason: None,
             refused: false,
             usage: Usage { input: 900, output: 60, ..Usage::default() },

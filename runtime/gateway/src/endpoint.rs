@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use async_openai::config::Config;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use proctor_types::{Answer, Api, Fault, Layer, ModelSpec};
@@ -17,9 +16,7 @@ const SHORTEST_SECRET: usize = 8;
 /// The version of the Messages API that the codecs speak.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// An address with its key. Its `Debug` hides the key. It implements async-openai's `Config` by
-/// itself because `OpenAIConfig` reads five environment variables: a benchmark must not depend on
-/// the shell it was started from.
+/// An address with its key. Its `Debug` hides the key.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     base: String,
@@ -223,6 +220,7 @@ impl Endpoint {
             content: String::new(),
             tool_calls: Vec::new(),
             extra: serde_json::Map::new(),
+            native: None,
             ..answer
         })
     }
@@ -232,32 +230,6 @@ impl Endpoint {
             Some(without) => String::from_utf8_lossy(&without).into_owned(),
             None => text.to_owned(),
         }
-    }
-}
-
-impl Config for Endpoint {
-    fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        if let Some(bearer) = &self.bearer {
-            headers.insert(header::AUTHORIZATION, bearer.clone());
-        }
-        headers
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
-    }
-
-    fn query(&self) -> Vec<(&str, &str)> {
-        Vec::new()
-    }
-
-    fn api_base(&self) -> &str {
-        &self.base
-    }
-
-    fn api_key(&self) -> &SecretString {
-        &self.key
     }
 }
 

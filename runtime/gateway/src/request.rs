@@ -1,6 +1,6 @@
 //! What a request holds that is made of an [`Ask`] and a model's parameters.
 
-use proctor_types::{Ask, Fault, Layer, Message, ModelSpec, ToolSpec};
+use proctor_types::{Api, Ask, Fault, Layer, Message, ModelSpec, NativeTurn, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use crate::codec::{
@@ -82,19 +82,19 @@ pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
 fn turn(message: &Message) -> Turn {
     let text = |content: &String| vec![Part::Text(content.clone())];
     match message {
-        Message::System { content } => Turn { role: Role::System, parts: text(content) },
-        Message::User { content } => Turn { role: Role::User, parts: text(content) },
+        Message::System { content } => Turn::new(Role::System, text(content)),
+        Message::User { content } => Turn::new(Role::User, text(content)),
         Message::Tool { call_id, content } => {
             let (id, content) = (call_id.clone(), content.clone());
-            Turn { role: Role::User, parts: vec![Part::Result { id, content, failed: false }] }
+            Turn::new(Role::User, vec![Part::Result { id, content, failed: false }])
         }
-        Message::Assistant { content, tool_calls, extra } => {
+        Message::Assistant { content, tool_calls, extra, native } => {
             let mut parts = chat::thoughts(&Value::Object(extra.clone()));
             if !content.is_empty() {
                 parts.extend(text(content));
             }
             parts.extend(tool_calls.iter().cloned().map(Part::Call));
-            Turn { role: Role::Assistant, parts }
+            Turn { native: native.clone(), ..Turn::new(Role::Assistant, parts) }
         }
     }
 }
@@ -107,7 +107,12 @@ pub(crate) fn message(message: &Message) -> Value {
         Message::Tool { call_id, content } => {
             json!({"role": "tool", "tool_call_id": call_id, "content": content})
         }
-        Message::Assistant { content, tool_calls, extra } => {
+        Message::Assistant { native: Some(NativeTurn { api: Api::Chat, items }), .. }
+            if !items.is_empty() =>
+        {
+            items[0].clone()
+        }
+        Message::Assistant { content, tool_calls, extra, .. } => {
             let mut out = Map::new();
             out.insert("role".into(), "assistant".into());
             let silent = content.is_empty() && !tool_calls.is_empty();
@@ -162,6 +167,7 @@ mod tests {
                     content: String::new(),
                     tool_calls: vec![call],
                     extra: extra.as_object().cloned().expect("an object"),
+                    native: None,
                 },
                 Message::Tool { call_id: "c".into(), content: "no".into() },
             ],

@@ -2,28 +2,25 @@
 
 use std::{
     future::Future,
+    io::Write as _,
     pin::Pin,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, Waker},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, SystemTime},
 };
 
-use async_openai::{
-    Client as OpenAi, error::OpenAIError, middleware::HttpRequestFactory,
-    traits::RequestOptionsBuilder,
-};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, header};
-use proctor_types::{Api, Usage, with_causes};
+use proctor_types::{Api, NativeTurn, Usage, with_causes};
 use reqwest::Response;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::{Instant, Sleep};
 
 use crate::{
-    codec::{self, neutral::Whole, sse},
+    codec::{
+        self,
+        neutral::{Delta, Whole},
+        sse,
+    },
     first_answer::Turn,
     judge::{Trouble, TroubleKind},
     retry::{self, seconds},
@@ -83,17 +80,24 @@ pub(crate) enum Ended {
 pub(crate) struct Broken {
     pub kind: TroubleKind,
     pub what: String,
+    /// The endpoint's own words, where it says in the stream why it failed.
+    pub said: Option<String>,
 }
 
 impl Broken {
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { kind: TroubleKind::Endpoint, what: what.into() }
+        Self { kind: TroubleKind::Endpoint, what: what.into(), said: None }
+    }
+
+    /// An error that the endpoint reports in an event.
+    fn said(why: String, data: &str) -> Self {
+        Self { said: Some(data.to_owned()), ..Self::new(why) }
     }
 
     /// No byte for so long.
     fn silent(time: Duration) -> Self {
-        let what = format!("no byte for {:.0} s", time.as_secs_f64());
-        Self { kind: TroubleKind::Silent, what }
+        let what = format!("no event for {:.0} s", time.as_secs_f64());
+        Self { kind: TroubleKind::Silent, what, said: None }
     }
 
     fn of(error: reqwest::Error) -> Self {
@@ -101,7 +105,7 @@ impl Broken {
         let unreachable = error.is_connect() || error.is_timeout();
         let kind = if unreachable { TroubleKind::Unreachable } else { TroubleKind::Endpoint };
         let what = with_causes(&error.without_url());
-        Self { kind, what }
+        Self { kind, what, said: None }
     }
 
     /// What broke after a head of this status.
@@ -165,19 +169,18 @@ impl TrialGateway {
         let mut response = sent.await?;
         came.status = Some(response.status().as_u16());
         came.wish = retry::wish(response.headers(), SystemTime::now());
-        let kind = response.headers().get(header::CONTENT_TYPE);
-        let json = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-        let mut stream = (came.is_success() && request.stream && !json).then(|| Stream {
-            decoder: sse::Decoder::default(),
-            reader: codec::reader(line.model.api),
-        });
+        let mut inflate = Inflate::of(response.headers()).map_err(Ended::Broken)?;
+        let mut body = if came.is_success() { Body::Undecided } else { Body::Whole };
         if came.is_success() {
             client.head(response.headers());
         }
         let idle = seconds(line.policy.idle_seconds);
+        let mut progress = Instant::now();
         loop {
-            let is_said = stream.is_some() && came.whole.stop.is_some();
+            let is_said = matches!(body, Body::Stream(_)) && came.whole.stop.is_some();
             let limit = if is_said { idle.min(AFTER_THE_ANSWER) } else { idle };
+            // Comments keep a connection open and say nothing: the time counts from the last event.
+            let limit = limit.saturating_sub(progress.elapsed());
             let next = client.wait_for(silence.over(Some(limit), async {
                 tokio::select! {
                     chunk = response.chunk() => chunk.map_err(|error| Ended::Broken(Broken::of(error))),
@@ -187,10 +190,18 @@ impl TrialGateway {
             let chunk = match next.await {
                 // The answer is here, and was paid for: how its stream ends takes nothing away.
                 Err(Ended::Broken(_)) if is_said => None,
+                Err(Ended::Broken(broken)) if broken.kind == TroubleKind::Silent => {
+                    return Err(Ended::Broken(Broken::silent(idle)));
+                }
                 next => next?,
             };
             let last = chunk.is_none();
             let mut speaks = false;
+            let chunk = match inflate.next(chunk) {
+                Ok(chunk) => chunk,
+                Err(_) if is_said => None,
+                Err(broken) => return Err(Ended::Broken(broken)),
+            };
             if let Some(chunk) = chunk {
                 if !chunk.is_empty() {
                     came.first_byte.get_or_insert_with(|| begun.elapsed());
@@ -201,13 +212,18 @@ impl TrialGateway {
                     let what = format!("the answer is longer than {BODY_LIMIT} bytes");
                     return Err(Ended::Broken(Broken::new(what)));
                 }
-                if let Some(stream) = &mut stream {
-                    stream.decoder.push(&chunk);
+                match &mut body {
+                    Body::Undecided => body = Body::of(&came.raw, line.model.api),
+                    Body::Stream(stream) => stream.decoder.push(&chunk),
+                    Body::Whole => {}
                 }
             }
-            let ended = match &mut stream {
-                Some(stream) => {
-                    let ended = stream.read(line, last, client, &mut came.whole).await;
+            let ended = match &mut body {
+                Body::Stream(stream) => {
+                    let ended = stream.read(line, last, request.stream, client, came).await;
+                    if std::mem::take(&mut stream.progressed) {
+                        progress = Instant::now();
+                    }
                     if let Some(turn) = &heard.turn {
                         // Of a model that has never answered, the comments that keep a connection open say nothing.
                         speaks = came.has_begun();
@@ -217,23 +233,38 @@ impl TrialGateway {
                     }
                     ended
                 }
-                None => Ok(false),
+                _ => {
+                    if speaks {
+                        progress = Instant::now();
+                    }
+                    Ok(false)
+                }
             };
             heard.byte.fetch_or(speaks && came.is_success(), Ordering::Relaxed);
             if ended.map_err(Ended::Broken)? || last {
                 break;
             }
         }
-        match stream {
-            Some(_) if came.whole.stop.is_none() => {
+        match body {
+            Body::Stream(_) if came.whole.stop.is_none() => {
                 let why = "the stream ended before the answer did";
                 if came.has_begun() {
                     return Err(Ended::Broken(Broken::new(why)));
                 }
                 came.unread = Some((why.into(), None));
             }
-            Some(_) => drain(response),
-            None => {
+            Body::Stream(mut stream) => {
+                drain(response);
+                let items = stream.turn();
+                came.whole.native = Some(NativeTurn { api: line.model.api, items });
+                if !request.stream {
+                    // Nobody asked for events, so the client is given the response whole.
+                    let usage = came.whole.usage.unwrap_or_default();
+                    let whole = codec::write_whole(line.model.api, &Map::new(), &came.whole, &usage);
+                    client.whole(whole.to_string().as_bytes(), &stream.said);
+                }
+            }
+            Body::Undecided | Body::Whole => {
                 // From here on nothing sees the key: neither the client nor the code that acts on the answer.
                 came.raw =
                     BytesMut::from(line.endpoint.redact(std::mem::take(&mut came.raw).freeze()));
@@ -243,6 +274,86 @@ impl TrialGateway {
             }
         }
         Ok(())
+    }
+}
+
+/// The form of a body. Its first bytes decide and not its content type: some endpoints stream as JSON or plain text, and
+/// some answer a request for a stream in one piece.
+enum Body {
+    /// Nothing but white space has come.
+    Undecided,
+    Stream(Box<Stream>),
+    Whole,
+}
+
+impl Body {
+    fn of(raw: &[u8], api: Api) -> Self {
+        let text = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw);
+        match text.trim_ascii_start().first() {
+            None => Self::Undecided,
+            Some(b'{' | b'[' | b'<') => Self::Whole,
+            // Cut within the mark.
+            Some(0xEF) if text.len() < 3 => Self::Undecided,
+            Some(_) if EVENT.iter().any(|field| starts(text.trim_ascii_start(), field)) => {
+                let mut stream = Stream::of(api);
+                stream.decoder.push(raw);
+                Self::Stream(Box::new(stream))
+            }
+            Some(_) => Self::Whole,
+        }
+    }
+}
+
+/// How a stream of events begins.
+const EVENT: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+
+/// Whether the text begins like this, as far as it has come.
+fn starts(text: &[u8], with: &[u8]) -> bool {
+    let length = text.len().min(with.len());
+    text[..length] == with[..length]
+}
+
+/// Undoes the compression that a proxy added although the request refuses it.
+enum Inflate {
+    Plain,
+    Gzip(Box<flate2::write::MultiGzDecoder<Vec<u8>>>),
+    Deflate(Box<flate2::write::ZlibDecoder<Vec<u8>>>),
+}
+
+impl Inflate {
+    fn of(headers: &HeaderMap) -> Result<Self, Broken> {
+        let coding = headers.get(header::CONTENT_ENCODING).and_then(|coding| coding.to_str().ok());
+        match coding.map(|coding| coding.trim().to_ascii_lowercase()).as_deref() {
+            None | Some("" | "identity") => Ok(Self::Plain),
+            Some("gzip" | "x-gzip") => {
+                Ok(Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(Vec::new()))))
+            }
+            Some("deflate") => Ok(Self::Deflate(Box::new(flate2::write::ZlibDecoder::new(Vec::new())))),
+            Some(other) => Err(Broken::new(format!(
+                "the response is compressed as {other:?}, which the request did not accept"
+            ))),
+        }
+    }
+
+    /// Returns the plain bytes of a chunk. `None`: the end.
+    fn next(&mut self, chunk: Option<Bytes>) -> Result<Option<Bytes>, Broken> {
+        let wrong = |error: std::io::Error| Broken::new(format!("the compressed response is damaged: {error}"));
+        let (Some(bytes), decoder) = (chunk, self) else { return Ok(None) };
+        let out = match decoder {
+            Self::Plain => return Ok(Some(bytes)),
+            Self::Gzip(decoder) => {
+                decoder.write_all(&bytes).and_then(|()| decoder.flush()).map_err(wrong)?;
+                decoder.get_mut()
+            }
+            Self::Deflate(decoder) => {
+                decoder.write_all(&bytes).and_then(|()| decoder.flush()).map_err(wrong)?;
+                decoder.get_mut()
+            }
+        };
+        if out.len() > BODY_LIMIT {
+            return Err(Broken::new(format!("the answer is longer than {BODY_LIMIT} bytes")));
+        }
+        Ok(Some(std::mem::take(out).into()))
     }
 }
 
@@ -301,14 +412,25 @@ fn due(begun: Instant, limit: Option<Duration>, so_far: Duration) -> Instant {
 
 fn read_whole<C: Client>(line: &Line, step: u64, client: &mut C, came: &mut Came) {
     let api = line.model.api;
-    let body = match serde_json::from_slice::<Value>(&came.raw) {
+    let raw = came.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&came.raw);
+    let mut body = match codec::tolerant::value(raw) {
         Ok(body) => body,
         Err(error) => return came.unread = Some((format!("not JSON: {error}"), None)),
     };
+    codec::tolerant::mend_value(&mut body);
+    // One response in a list: Gemini's stream without `alt=sse`.
+    if let Value::Array(list) = &mut body
+        && list.len() == 1
+    {
+        body = list.remove(0);
+    }
     match codec::read_whole(api, &body, step) {
         Ok(deltas) => {
             client.whole(&came.raw, &deltas);
             came.whole = Whole::of(deltas);
+            let ids: Vec<_> = came.whole.calls().map(|call| call.id.clone()).collect();
+            let items = codec::whole_turn(api, &body, &ids);
+            came.whole.native = Some(NativeTurn { api, items });
         }
         Err(why) => came.unread = Some((why, codec::usage(api, &body))),
     }
@@ -317,30 +439,88 @@ fn read_whole<C: Client>(line: &Line, step: u64, client: &mut C, came: &mut Came
 struct Stream {
     decoder: sse::Decoder,
     reader: Box<dyn codec::Reader>,
+    halves: codec::tolerant::Halves,
+    /// An event that is no comment has come since this was asked last.
+    progressed: bool,
+    /// All that was said, for a client that did not ask for a stream.
+    said: Vec<Delta>,
 }
 
 impl Stream {
+    fn of(api: Api) -> Self {
+        Self {
+            decoder: sse::Decoder::default(),
+            reader: codec::reader(api),
+            halves: codec::tolerant::Halves::default(),
+            progressed: false,
+            said: Vec::new(),
+        }
+    }
+
     /// Reads the events that have come. `true`: the last one is among them.
     async fn read<C: Client>(
         &mut self,
         line: &Line,
         last: bool,
+        streamed: bool,
         client: &mut C,
-        whole: &mut Whole,
+        came: &mut Came,
     ) -> Result<bool, Broken> {
         while let Some(event) = self.next(line, last) {
-            let deltas = self.reader.read(&event).map_err(Broken::new)?;
-            client.event(&event, &deltas, self.reader.ended()).await;
+            self.progressed |= event.is_progress();
+            let deltas = match self.reader.read(&event) {
+                Ok(deltas) => self.halves.join(deltas, false),
+                // After its end nothing takes a response away. The record has the bytes.
+                Err(_) if came.whole.stop.is_some() => continue,
+                Err(why) => return Err(Broken::said(why, &event.data)),
+            };
+            let whole = &mut came.whole;
+            if streamed {
+                client.event(&event, &deltas, self.reader.ended()).await;
+            } else {
+                self.said.extend(deltas.iter().cloned());
+            }
             deltas.into_iter().for_each(|delta| whole.push(delta));
         }
+        if last {
+            let rest = self.halves.join(Vec::new(), true);
+            rest.into_iter().for_each(|delta| came.whole.push(delta));
+        }
         Ok(self.reader.ended())
+    }
+
+    /// The assistant's turn, in the endpoint's format.
+    fn turn(&mut self) -> Vec<Value> {
+        let mut items = self.reader.turn();
+        items.iter_mut().for_each(codec::tolerant::mend_value);
+        items
     }
 
     /// The next whole event, without the key; of the last bytes whatever they are.
     fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next();
         let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
-        Some(line.endpoint.redacted(&event.raw).map_or(event, sse::event))
+        let event = line.endpoint.redacted(&event.raw).map_or(event, sse::event);
+        Some(plain(event))
+    }
+}
+
+/// An event whose data strict clients can parse: JavaScript's parser rejects Python's `NaN`.
+fn plain(event: sse::Event) -> sse::Event {
+    if !event.data.contains("NaN") && !event.data.contains("Infinity") {
+        return event;
+    }
+    if serde_json::from_str::<serde::de::IgnoredAny>(&event.data).is_ok() {
+        return event;
+    }
+    let data = codec::tolerant::repaired(&event.data);
+    match serde_json::from_str::<serde::de::IgnoredAny>(&data) {
+        Ok(_) => {
+            let name = if event.name.is_empty() { String::new() } else { format!("event: {}\n", event.name) };
+            let raw = Bytes::from(format!("{name}data: {data}\n\n"));
+            sse::Event { raw, data, ..event }
+        }
+        Err(_) => event,
     }
 }
 
@@ -353,87 +533,28 @@ fn drain(mut response: Response) {
     }
 }
 
-/// The head of the response. OpenAI's formats go through async-openai, which makes the request; our
-/// own service below it puts in the exact bytes, sends it once, and keeps the response for us. The
-/// others are made here: async-openai does not speak them.
+/// Sends the request and returns the head of the response.
+///
+/// The bytes are exact and the response is read by our own tolerant codecs, so a plain HTTP client sends them.
+/// `docs/gateway.md` says why `async-openai` provides request types and no transport.
 async fn open(line: &Line, request: &Outgoing) -> Result<Response, Broken> {
     let (api, name, policy) = (line.model.api, &line.model.name, &line.policy);
     // An answer that is not streamed says nothing before it is whole.
     let first = if request.stream { policy.idle_seconds } else { policy.attempt_seconds };
-    let exact = Exact {
-        http: line.http.clone(),
-        headers: headers(line, request),
-        body: request.body.clone(),
-        first: seconds(first),
-        response: Arc::default(),
-    };
-    let path = match api {
-        Api::Chat => "/chat/completions",
-        Api::Responses => "/responses",
-        Api::Messages | Api::Gemini => {
-            let url = line.endpoint.address(api, name, request.stream);
-            let built = line.http.post(url).build().map_err(Broken::of)?;
-            return exact.send(built).await;
-        }
-    };
-    // `Client::build`, not `with_config`: the latter makes an HTTP client of its own.
-    let client =
-        OpenAi::build(line.http.clone(), line.endpoint.clone()).with_http_service(exact.clone());
-    let made = client.chat().path(path).map_err(|error| Broken::new(error.to_string()))?;
-    let answered: Result<(), OpenAIError> = made.create_byot(()).await;
-    let kept = exact.response.lock().unwrap_or_else(PoisonError::into_inner).take();
-    kept.unwrap_or_else(|| {
-        let why =
-            answered.err().map_or_else(|| "no response".to_owned(), |error| error.to_string());
-        Err(Broken::new(why))
-    })
+    let url = line.endpoint.address(api, name, request.stream);
+    let mut built = line.http.post(url).build().map_err(Broken::of)?;
+    built.headers_mut().extend(headers(line, request));
+    *built.body_mut() = Some(request.body.clone().into());
+    within(seconds(first), line.http.execute(built)).await
 }
 
 /// A client's headers, where both sides speak one format, then our own.
 fn headers(line: &Line, request: &Outgoing) -> HeaderMap {
     let mut headers = request.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     line.endpoint.authorize(line.model.api, &mut headers);
     headers
-}
-
-/// The service below async-openai. It replaces its executor, whose retries would be invisible. It
-/// answers `null`, so that async-openai neither reads nor logs the response.
-#[derive(Clone)]
-struct Exact {
-    http: reqwest::Client,
-    headers: HeaderMap,
-    body: Bytes,
-    /// To the head of the response.
-    first: Duration,
-    response: Arc<Mutex<Option<Result<Response, Broken>>>>,
-}
-
-impl Exact {
-    async fn send(&self, mut request: reqwest::Request) -> Result<Response, Broken> {
-        request.headers_mut().extend(self.headers.clone());
-        *request.body_mut() = Some(self.body.clone().into());
-        within(self.first, self.http.execute(request)).await
-    }
-}
-
-impl tower::Service<HttpRequestFactory> for Exact {
-    type Response = Response;
-    type Error = OpenAIError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, OpenAIError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), OpenAIError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
-        let exact = self.clone();
-        Box::pin(async move {
-            let sent = exact.send(factory.build().await?).await;
-            *exact.response.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
-            Ok(Response::from(http::Response::new("null")))
-        })
-    }
 }
 
 /// What comes of the endpoint, or that it is silent.

@@ -51,7 +51,7 @@ fn count_message(message: &Message) -> u64 {
     let body = match message {
         Message::System { content } | Message::User { content } => count(content),
         Message::Tool { call_id, content } => count(call_id) + count(content),
-        Message::Assistant { content, tool_calls, extra } => {
+        Message::Assistant { content, tool_calls, extra, .. } => {
             let calls: u64 = tool_calls
                 .iter()
                 .map(|call| count(&call.name) + count(&call.arguments) + AROUND_MESSAGE)
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(count_messages(&[]), 3);
         assert_eq!(count_messages(&[user("hello world")]), 3 + 4 + 2);
         let extra = [("reasoning_content".to_owned(), "hello world".into())].into_iter().collect();
-        let thought = Message::Assistant { content: String::new(), tool_calls: Vec::new(), extra };
+        let thought = Message::Assistant { content: String::new(), tool_calls: Vec::new(), extra, native: None };
         assert_eq!(count_messages(&[thought]), 3 + 4 + 2);
     }
 }

@@ -28,6 +28,9 @@ pub enum Message {
         /// Vendor fields of the answer (such as `reasoning_content`), sent back as they came.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         extra: Map<String, Value>,
+        /// The turn in the endpoint's own format, which endpoints of that format get back in place of the fields above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        native: Option<NativeTurn>,
     },
     /// The output of one tool call.
     Tool {
@@ -70,6 +73,17 @@ pub struct Ask {
     pub tools: Vec<ToolSpec>,
 }
 
+/// The assistant's turn as the endpoint wrote it: in order, with members that no other format knows.
+///
+/// Endpoints want it back unchanged: signatures of thoughts, encrypted reasoning, the phase of a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NativeTurn {
+    /// The format.
+    pub api: Api,
+    /// The message (chat), its content blocks (Messages), output items (Responses) or parts (Gemini).
+    pub items: Vec<Value>,
+}
+
 /// One delivered answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
@@ -79,6 +93,9 @@ pub struct Answer {
     pub tool_calls: Vec<ToolCall>,
     /// Vendor fields, sent back with the message. See [`Message::Assistant`].
     pub extra: Map<String, Value>,
+    /// The turn in the endpoint's own format. Absent if the fields above hold all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<NativeTurn>,
     /// As the endpoint gave it: `stop`, `tool_calls`, `length`, `content_filter`...
     pub finish_reason: Option<String>,
     /// The model declined to answer (`refusal`, or a content filter).
@@ -96,8 +113,9 @@ impl Answer {
             content: self.content.clone(),
             tool_calls: self.tool_calls.clone(),
             extra: self.extra.clone(),
+            native: self.native.clone(),
         }
     }
 }
 
-use crate::Usage;
+use crate::{Api, Usage};

@@ -48,8 +48,9 @@ impl Talk {
         }
         self.ask.messages.push(match answer.message() {
             // Calls of tools that were not offered: repeated, they would want results.
-            Message::Assistant { content, extra, .. } if self.ask.tools.is_empty() => {
-                Message::Assistant { content, tool_calls: Vec::new(), extra }
+            Message::Assistant { content, tool_calls, extra, native } if self.ask.tools.is_empty() => {
+                let native = native.filter(|_| tool_calls.is_empty());
+                Message::Assistant { content, tool_calls: Vec::new(), extra, native }
             }
             message => message,
         });

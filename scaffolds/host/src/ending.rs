@@ -61,6 +61,7 @@ mod tests {
             content: content.into(),
             tool_calls: Vec::new(),
             extra: Map::new(),
+            native: None,
             finish_reason: None,
             refused: false,
             usage: Usage::default(),

@@ -75,6 +75,7 @@ impl Record {
         });
         self.add(Event::ModelAnswered {
             answer: Answer {
+native: None,
                 content: content.into(),
                 tool_calls: Vec::new(),
                 extra: Map::new(),

@@ -17,6 +17,9 @@ pub(crate) trait Reader: Send {
 
     /// Whether the format's last event has come: nothing that matters follows.
     fn ended(&self) -> bool;
+
+    /// Takes the assistant's turn, in the endpoint's format.
+    fn turn(&mut self) -> Vec<Value>;
 }
 
 /// Writes a stream of one format, event by event.
@@ -65,6 +68,17 @@ pub(crate) fn read_whole(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>
         Api::Responses => responses::read_whole(body),
         Api::Messages => messages::read_whole(body),
         Api::Gemini => gemini::read_whole(body),
+    }
+}
+
+/// Returns the assistant's turn of a response that was not streamed, in the endpoint's format. `ids` are the ids that its
+/// calls were given.
+pub(crate) fn whole_turn(api: Api, body: &Value, ids: &[String]) -> Vec<Value> {
+    match api {
+        Api::Chat => chat::whole_turn(body, ids),
+        Api::Responses => responses::whole_turn(body),
+        Api::Messages => messages::whole_turn(body),
+        Api::Gemini => gemini::whole_turn(body),
     }
 }
 

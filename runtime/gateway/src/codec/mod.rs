@@ -18,11 +18,14 @@ mod gemini;
 mod image;
 mod loss;
 mod messages;
+mod native;
 pub(crate) mod neutral;
 pub(crate) mod overlay;
 mod responses;
 pub(crate) mod splice;
 pub(crate) mod sse;
+mod stop;
+pub(crate) mod tolerant;
 mod tool;
 
 /// Seconds since the Unix epoch, for answers that carry their time.
@@ -58,7 +61,7 @@ fn media(kind: &str) -> String {
 
 pub(crate) use format::{
     Reader, Writer, output_limit, read_request, read_whole, reader, request_for, usage,
-    write_whole, writer,
+    whole_turn, write_whole, writer,
 };
 pub(crate) use loss::Losses;
 pub(crate) use neutral::{Part, Request, Role};

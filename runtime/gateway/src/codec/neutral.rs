@@ -1,10 +1,10 @@
 //! What a request and an answer say, in no vendor's words. Only what at least two formats can say
 //! is here; all else is a loss, named by the codec that met it.
 
-use proctor_types::{Answer, ToolCall, Usage};
+use proctor_types::{Answer, Api, NativeTurn, ToolCall, Usage};
 use serde_json::{Map, Value};
 
-use super::{Losses, image::Image};
+use super::{Losses, image::Image, native};
 
 /// A request for one answer.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -38,6 +38,19 @@ pub enum Role {
 pub struct Turn {
     pub role: Role,
     pub parts: Vec<Part>,
+    /// The assistant's turn in the endpoint's format, written in place of the parts where the request has that format.
+    pub native: Option<NativeTurn>,
+}
+
+impl Turn {
+    pub(crate) fn new(role: Role, parts: Vec<Part>) -> Self {
+        Self { role, parts, native: None }
+    }
+
+    /// The items to be sent back as they are to an endpoint of this format.
+    pub(crate) fn native(&self, api: Api) -> Option<&[Value]> {
+        self.native.as_ref().filter(|native| native.api == api).map(|native| native.items.as_slice())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -169,6 +182,8 @@ pub struct Whole {
     /// Absent: the answer has not ended.
     pub stop: Option<Stop>,
     pub usage: Option<Usage>,
+    /// The turn in the endpoint's format.
+    pub native: Option<NativeTurn>,
 }
 
 impl Whole {
@@ -221,12 +236,9 @@ impl Whole {
                     call.arguments.push_str(&text);
                 }
             }
-            Delta::Extra { field, value } => match (self.extra.get_mut(&field), value) {
-                // A field that comes in pieces: texts and lists go on, all else is said anew.
-                (Some(Value::String(before)), Value::String(more)) => before.push_str(&more),
-                (Some(Value::Array(before)), Value::Array(more)) => before.extend(more),
-                (_, value) => drop(self.extra.insert(field, value)),
-            },
+            Delta::Extra { field, value } => {
+                native::merge(&mut self.extra, &Map::from_iter([(field, value)]));
+            }
             Delta::Stopped(stop) => self.stop = Some(stop),
             Delta::Usage(usage) => self.usage = Some(usage),
         }
@@ -278,14 +290,46 @@ impl Whole {
         }
         let ending = self.ending();
         refused |= matches!(ending, Stop::Filter | Stop::Refusal);
-        Answer {
+        let mut answer = Answer {
             content,
             tool_calls: self.calls().cloned().collect(),
             extra,
+            native: None,
             finish_reason: self.stop.as_ref().map(|_| super::chat::finish_reason(&ending)),
             refused,
             usage: self.usage.unwrap_or_default(),
             cost_usd: None,
+        };
+        // The record keeps a turn a second time only if the fields above lose something of it.
+        let rebuilt = || crate::request::message(&answer.message());
+        let native = self.native.as_ref().filter(|native| !native.items.is_empty());
+        answer.native = native
+            .filter(|native| native.api != Api::Chat || native.items.first() != Some(&rebuilt()))
+            .cloned();
+        answer
+    }
+
+    /// Why this is not a response of the model, although it ended: nothing in it was written by one.
+    pub(crate) fn defect(&self) -> Option<String> {
+        let written = |item: &Item| match item {
+            Item::Text(text) | Item::Refusal(text) => !text.is_empty(),
+            Item::Call(_) => true,
+            Item::Reasoning(_) => false,
+        };
+        if self.items.iter().any(written) {
+            return None;
         }
+        match self.stop.as_ref()? {
+            Stop::Filter | Stop::Refusal => return None,
+            Stop::Calls => return Some("the response promises a tool call and has none".into()),
+            Stop::Other(word) => return Some(format!("an empty response that ended with {word:?}")),
+            Stop::End | Stop::Sequence(_) | Stop::Length => {}
+        }
+        let thought = self.items.iter().any(|item| match item {
+            Item::Reasoning(thought) => !thought.text.is_empty() || thought.signature.is_some(),
+            _ => false,
+        });
+        let counted = self.usage.is_some_and(|usage| usage.output > 0);
+        (!thought && !counted).then(|| "an empty response without output tokens".into())
     }
 }

@@ -28,8 +28,12 @@ impl Decoder {
     /// The next whole event.
     pub(crate) fn next(&mut self) -> Option<Event> {
         let Some(end) = end_of_event(&self.buffer, self.searched) else {
-            // A blank line may be cut anywhere within its four bytes.
-            self.searched = self.buffer.len().saturating_sub(3);
+            // A blank line may be cut anywhere within its four bytes. A CR LF is not looked at from its middle.
+            let from = self.buffer.len().saturating_sub(3);
+            let middle = self.buffer.get(from) == Some(&b'\n')
+                && from > 0
+                && self.buffer.get(from - 1) == Some(&b'\r');
+            self.searched = from - usize::from(middle);
             return None;
         };
         self.searched = 0;
@@ -44,21 +48,42 @@ impl Decoder {
     }
 }
 
-/// Where the first blank line after `from` ends.
+/// Where the first blank line after `from` ends. Lines end in LF, CR LF or CR.
 fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
-    let feeds = bytes.iter().enumerate().skip(from).filter(|(_, byte)| **byte == b'\n');
-    feeds.map(|(at, _)| at + 1).find_map(|next| match bytes.get(next..)? {
-        [b'\n', ..] => Some(next + 1),
-        [b'\r', b'\n', ..] => Some(next + 2),
+    let mut at = from;
+    while at < bytes.len() {
+        let Some(next) = line_end(bytes, at) else {
+            at += 1;
+            continue;
+        };
+        // A CR at the end may be half of a CR LF: the next chunk decides.
+        let next = next?;
+        match line_end(bytes, next) {
+            Some(end) => return end,
+            None => at = next,
+        }
+    }
+    None
+}
+
+/// Where the line end at `at` ends. `Some(None)`: more bytes decide. `None`: no line ends here.
+fn line_end(bytes: &[u8], at: usize) -> Option<Option<usize>> {
+    match (bytes.get(at)?, bytes.get(at + 1)) {
+        (b'\n', _) => Some(Some(at + 1)),
+        (b'\r', Some(b'\n')) => Some(Some(at + 2)),
+        (b'\r', Some(_)) => Some(Some(at + 1)),
+        (b'\r', None) => Some(None),
         _ => None,
-    })
+    }
 }
 
 /// One event out of its bytes.
 pub(crate) fn event(raw: Bytes) -> Event {
     let (mut name, mut data) = (String::new(), String::new());
     let text = String::from_utf8_lossy(&raw);
-    for line in text.lines() {
+    // A byte order mark may stand before the first event.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    for line in text.split(['\n', '\r']) {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
@@ -72,8 +97,20 @@ pub(crate) fn event(raw: Bytes) -> Event {
             _ => {}
         }
     }
-    drop(text);
     Event { raw, name, data }
+}
+
+impl Event {
+    /// Whether the endpoint says something with it. Comments and pings only keep the connection open.
+    pub(crate) fn is_progress(&self) -> bool {
+        !self.data.trim().is_empty() && self.name != "ping" && !is_ping(&self.data)
+    }
+}
+
+fn is_ping(data: &str) -> bool {
+    // A ping is short; a piece of a response is not parsed twice for this.
+    data.len() < 80
+        && serde_json::from_str::<serde_json::Value>(data).is_ok_and(|data| data["type"] == "ping")
 }
 
 /// Writes one event, with its name where the format has names.
@@ -111,6 +148,35 @@ mod tests {
             assert_eq!(seen, wanted, "in chunks of {size}");
             let raw: Vec<u8> = events.iter().flat_map(|one| one.raw.to_vec()).collect();
             assert_eq!(raw, whole);
+        }
+    }
+
+    #[test]
+    fn lines_end_in_cr_alone_and_a_byte_order_mark_is_skipped() {
+        let stream = "\u{feff}data: a\r\rdata: b\r\n\rdata: c\r\r";
+        for size in 1..stream.len() {
+            let mut decoder = Decoder::default();
+            let mut data = Vec::new();
+            for chunk in stream.as_bytes().chunks(size) {
+                decoder.push(chunk);
+                data.extend(std::iter::from_fn(|| decoder.next()).map(|event| event.data));
+            }
+            data.extend(decoder.rest().map(|event| event.data));
+            assert_eq!(data, ["a", "b", "c"], "in chunks of {size}");
+        }
+    }
+
+    #[test]
+    fn comments_and_pings_are_no_progress() {
+        for (text, progress) in [
+            (": OPENROUTER PROCESSING\n\n", false),
+            ("event: ping\ndata: {\"type\": \"ping\"}\n\n", false),
+            ("data: {\"type\":\"ping\"}\n\n", false),
+            ("data: \n\n", false),
+            ("data: {\"choices\":[]}\n\n", true),
+            ("data: [DONE]\n\n", true),
+        ] {
+            assert_eq!(super::event(text.into()).is_progress(), progress, "{text}");
         }
     }
 }

@@ -75,7 +75,7 @@ fn talk(answers: usize) -> Ask {
     for turn in 0..answers {
         let content = format!("answer {turn}");
         let extra = serde_json::Map::new();
-        talk.messages.push(Message::Assistant { content, tool_calls: Vec::new(), extra });
+        talk.messages.push(Message::Assistant { content, tool_calls: Vec::new(), extra, native: None });
         talk.messages.push(Message::User { content: "go on".into() });
     }
     talk

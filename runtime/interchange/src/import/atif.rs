@@ -232,6 +232,7 @@ fn add(
         content: message,
         tool_calls: tool_calls.collect(),
         extra,
+        native: None,
         finish_reason: None,
         refused: false,
         usage,

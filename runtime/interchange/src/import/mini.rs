@@ -133,6 +133,7 @@ fn answered(message: Message, content: String, number: usize, at: f64) -> Turn {
         content,
         tool_calls,
         extra: fields,
+        native: None,
         finish_reason: raw["choices"][0]["finish_reason"].as_str().map(str::to_owned),
         refused: false,
         usage,

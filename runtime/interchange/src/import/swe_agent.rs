@@ -102,6 +102,7 @@ fn answered(entry: Entry, index: usize) -> Answered {
         content,
         tool_calls: Vec::new(),
         extra: Map::new(),
+        native: None,
         finish_reason: None,
         refused: false,
         usage: Usage::default(),

@@ -18,6 +18,7 @@ fn note(text: &str) -> Event {
 fn answer(text: &str) -> Event {
     Event::ModelAnswered {
         answer: Answer {
+native: None,
             content: text.into(),
             tool_calls: vec![],
             extra: Map::new(),

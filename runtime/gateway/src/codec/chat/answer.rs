@@ -1,8 +1,10 @@
 use proctor_types::Usage;
 use serde_json::{Value, json};
 
+use super::turn::Turn;
 use crate::codec::{
     neutral::{Delta, Item, Stop, Whole},
+    stop::StopWord,
     tokens,
 };
 
@@ -21,13 +23,12 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
     let mut deltas = vec![Delta::Started { model: owned(&body["model"]) }];
     let thought = full("reasoning_content").or_else(|| full("reasoning"));
     deltas.extend(thought.map(|text| Delta::Reasoning(text.to_owned())));
-    let content = text(message.get("content"))?;
-    deltas.extend((!content.is_empty()).then_some(Delta::Text(content)));
+    check_content(message.get("content"))?;
+    content(&body["choices"][0]["message"]["content"], &mut deltas);
     deltas.extend(full("refusal").map(|text| Delta::Refusal(text.to_owned())));
     for (field, value) in message {
-        let ours = ["role", "content", "tool_calls", "refusal"].contains(&field.as_str());
         // Empty fields are left out: some endpoints refuse what they themselves sent.
-        if !ours && !value.is_null() && *value != json!([]) {
+        if !KNOWN.contains(&field.as_str()) && !value.is_null() && *value != json!([]) {
             deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
         }
     }
@@ -54,15 +55,46 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
     Ok(deltas)
 }
 
-/// Content is text, null, absent, or an array of parts of which the text counts.
-fn text(content: Option<&Value>) -> Result<String, String> {
+/// The message of a whole response as it came. `calls` are the ids that its calls were given.
+pub(crate) fn whole_turn(body: &Value, ids: &[String]) -> Vec<Value> {
+    let mut turn = Turn::default();
+    let Some(message) = body["choices"][0]["message"].as_object() else { return Vec::new() };
+    turn.add(message);
+    for (index, call) in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let arguments = match &call["function"]["arguments"] {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        turn.add_call(index, call, &arguments);
+    }
+    turn.finish(ids)
+}
+
+/// Fields of a message that the neutral form has.
+pub(super) const KNOWN: [&str; 4] = ["role", "content", "refusal", "tool_calls"];
+
+/// Content is text, null, absent, or an array of parts.
+fn check_content(content: Option<&Value>) -> Result<(), String> {
     match content {
-        None | Some(Value::Null) => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(Value::Array(parts)) => {
-            Ok(parts.iter().filter_map(|part| part["text"].as_str()).collect())
-        }
+        None | Some(Value::Null | Value::String(_) | Value::Array(_)) => Ok(()),
         Some(_) => Err("choices[0].message.content is not text".into()),
+    }
+}
+
+/// Reads text and thoughts. Mistral's reasoning models send both as parts.
+pub(super) fn content(content: &Value, deltas: &mut Vec<Delta>) {
+    match content {
+        Value::String(text) if !text.is_empty() => deltas.push(Delta::Text(text.clone())),
+        Value::Array(parts) => {
+            for part in parts {
+                let thoughts = part["thinking"].as_array().into_iter().flatten();
+                let thoughts = thoughts.filter_map(|one| one["text"].as_str());
+                deltas.extend(thoughts.map(|text| Delta::Reasoning(text.to_owned())));
+                deltas.extend(part["text"].as_str().map(|text| Delta::Text(text.to_owned())));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -77,7 +109,7 @@ fn calls(calls: Option<&Value>) -> Result<&[Value], String> {
 /// The endpoint's own count, where it gave input and output. A usage of nothing at all is one that was
 /// not given.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
-    read_usage(&body["usage"])
+    read_usage(&body["usage"]).or_else(|| odd_usage(&body["choices"][0], &body["x_groq"]))
 }
 
 pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
@@ -104,30 +136,25 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     (!told.is_nothing()).then_some(told)
 }
 
-/// Reasons by which an endpoint says that it did not finish the answer, and not that the model did: of OpenRouter and
-/// Mistral, of vLLM and SGLang, of DeepSeek.
-const BROKEN_OFF: [&str; 3] = ["error", "abort", "insufficient_system_resource"];
+/// Usage where only some endpoints put it: within the choice (Moonshot), or under a name of Groq's.
+pub(super) fn odd_usage(choice: &Value, groq: &Value) -> Option<Usage> {
+    read_usage(&choice["usage"]).or_else(|| read_usage(&groq["usage"]))
+}
 
-/// An answer that its endpoint could not finish is no answer of the model, whatever came of it before.
+/// A response that its endpoint could not finish is no response, whatever came of it before.
 pub(super) fn broken_off(choice: &Value) -> Result<(), String> {
     let error = &choice["error"];
     if !error.is_null() {
         return Err(format!("an error within the answer: {error}"));
     }
-    match choice["finish_reason"].as_str().filter(|reason| BROKEN_OFF.contains(reason)) {
+    match choice["finish_reason"].as_str().filter(|reason| StopWord::of(reason) == StopWord::Broken) {
         Some(reason) => Err(format!("the endpoint broke the answer off: finish_reason {reason:?}")),
         None => Ok(()),
     }
 }
 
 pub(super) fn read_stop(reason: &str) -> Stop {
-    match reason {
-        "stop" => Stop::End,
-        "tool_calls" | "function_call" => Stop::Calls,
-        "length" => Stop::Length,
-        "content_filter" => Stop::Filter,
-        other => Stop::Other(other.to_owned()),
-    }
+    StopWord::of(reason).stop(reason)
 }
 
 /// The reason in the words of this format.

@@ -89,7 +89,7 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
             let result = Part::Result { id, content, failed: false };
             parts.push(result);
             parts.extend(Part::beside(texts, losses));
-            return Ok(Turn { role: Role::User, parts });
+            return Ok(Turn::new(Role::User, parts));
         }
         other => return Err(format!("{place}.role: {other:?} is not a role")),
     };
@@ -129,7 +129,7 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
     if object.contains_key("name") {
         losses.dropped("messages[].name");
     }
-    Ok(Turn { role, parts })
+    Ok(Turn::new(role, parts))
 }
 
 /// Encrypted thoughts where there are any, else plain ones.

@@ -2,25 +2,40 @@ use proctor_types::Usage;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::answer;
+use super::{answer, turn::Turn};
 use crate::codec::{
     Reader, Writer,
     fields::Fields,
     neutral::{Delta, Stop},
-    sse,
+    sse, tolerant,
 };
 
 #[derive(Debug, Default)]
 pub(crate) struct ChatReader {
     started: bool,
     done: bool,
-    /// The endpoint's index and id of each call: some count from 1, some send none, and some the same for all.
-    calls: Vec<(u64, String)>,
+    calls: Vec<CallInStream>,
+    turn: Turn,
+}
+
+/// What identifies a call: some endpoints count from 1, some send no ids, and some send one index for all calls.
+#[derive(Debug)]
+struct CallInStream {
+    index: u64,
+    id: String,
+    arguments: String,
+}
+
+impl CallInStream {
+    /// Whether the arguments are whole, so that a further piece belongs to another call.
+    fn is_whole(&self) -> bool {
+        serde_json::from_str::<Map<String, Value>>(&self.arguments).is_ok()
+    }
 }
 
 impl Reader for ChatReader {
     fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, String> {
-        if event.data.is_empty() {
+        if event.data.trim().is_empty() {
             return Ok(Vec::new());
         }
         if event.data.trim() == "[DONE]" {
@@ -28,37 +43,72 @@ impl Reader for ChatReader {
             return Ok(Vec::new());
         }
         let wrong = |error: serde_json::Error| format!("a chunk is not JSON: {error}");
-        let chunk = match Fields::of(&event.data) {
+        let repaired;
+        let parsed = match Fields::of(&event.data).and_then(Chunk::read) {
+            Err(_) => {
+                repaired = tolerant::repaired(&event.data);
+                Fields::of(&repaired).and_then(Chunk::read)
+            }
+            parsed => parsed,
+        };
+        let chunk = match parsed {
             Ok(chunk) => chunk,
             // JSON that is no object says nothing.
             Err(error) => serde_json::from_str::<IgnoredAny>(&event.data)
-                .map(|_| Fields::default())
+                .map(|_| Chunk::default())
                 .map_err(|_| wrong(error))?,
         };
-        let read = |name: &str| chunk.value(name).map_err(wrong);
-        let error = read("error")?;
-        if !error.is_null() {
-            return Err(format!("an error within the stream: {error}"));
+        if !chunk.error.is_null() {
+            return Err(format!("an error within the stream: {}", chunk.error));
         }
         let mut deltas = Vec::new();
         if !self.started {
             self.started = true;
-            let text = |value: Value| value.as_str().unwrap_or_default().to_owned();
-            deltas.push(Delta::Started { model: text(read("model")?) });
+            deltas.push(Delta::Started { model: chunk.model });
         }
-        let choice = &read("choices")?[0];
+        let choice = &chunk.choices[0];
         answer::broken_off(choice)?;
-        self.delta(&choice["delta"], &mut deltas)?;
+        // Some servers send the message whole within a stream.
+        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        self.delta(delta, &mut deltas)?;
         // Some send an empty one with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             deltas.push(Delta::Stopped(answer::read_stop(reason)));
         }
-        deltas.extend(answer::read_usage(&read("usage")?).map(Delta::Usage));
+        let usage = answer::read_usage(&chunk.usage);
+        deltas.extend(usage.or_else(|| answer::odd_usage(choice, &chunk.groq)).map(Delta::Usage));
         Ok(deltas)
     }
 
     fn ended(&self) -> bool {
         self.done
+    }
+
+    fn turn(&mut self) -> Vec<Value> {
+        let ids: Vec<_> = self.calls.iter().map(|call| call.id.clone()).collect();
+        std::mem::take(&mut self.turn).finish(&ids)
+    }
+}
+
+/// What a chunk says. All other fields are skipped unread.
+#[derive(Debug, Default)]
+struct Chunk {
+    model: String,
+    choices: Value,
+    usage: Value,
+    groq: Value,
+    error: Value,
+}
+
+impl Chunk {
+    fn read(fields: Fields<'_>) -> serde_json::Result<Self> {
+        Ok(Self {
+            model: fields.value("model")?.as_str().unwrap_or_default().to_owned(),
+            choices: fields.value("choices")?,
+            usage: fields.value("usage")?,
+            groq: fields.value("x_groq")?,
+            error: fields.value("error")?,
+        })
     }
 }
 
@@ -68,21 +118,16 @@ impl ChatReader {
         let thought = thought.iter().find_map(|name| delta[*name].as_str());
         let full = |text: &&str| !text.is_empty();
         deltas.extend(thought.filter(full).map(|text| Delta::Reasoning(text.to_owned())));
-        match &delta["content"] {
-            Value::String(text) if !text.is_empty() => deltas.push(Delta::Text(text.clone())),
-            Value::Array(parts) => {
-                let texts = parts.iter().filter_map(|part| part["text"].as_str());
-                deltas.extend(texts.map(|text| Delta::Text(text.to_owned())));
-            }
-            _ => {}
-        }
+        answer::content(&delta["content"], deltas);
         let refusal = delta["refusal"].as_str().filter(full);
         deltas.extend(refusal.map(|text| Delta::Refusal(text.to_owned())));
-        // What no format but the vendor's knows is kept and sent back: their names are theirs, too.
-        let known = ["role", "content", "refusal", "tool_calls"];
+        if let Some(fields) = delta.as_object() {
+            self.turn.add(fields);
+        }
+        // Fields of the vendor are kept and sent back, whatever their names.
         for (field, value) in delta.as_object().into_iter().flatten() {
             let empty = value.is_null() || value.as_str() == Some("") || *value == json!([]);
-            if !known.contains(&field.as_str()) && !empty {
+            if !answer::KNOWN.contains(&field.as_str()) && !empty {
                 deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
             }
         }
@@ -90,26 +135,39 @@ impl ChatReader {
             let key = call["index"].as_u64().unwrap_or(place as u64);
             let name = call["function"]["name"].as_str().filter(full);
             let id = call["id"].as_str().filter(full);
-            let known = self.calls.iter().rposition(|(one, _)| *one == key);
-            // A name with an id of its own begins a call, even at the place of another.
-            let known =
-                known.filter(|at| name.is_none() || id.is_none_or(|id| self.calls[*at].1 == id));
+            let text = match &call["function"]["arguments"] {
+                Value::String(text) => text.clone(),
+                Value::Null => String::new(),
+                // Some servers send the object itself.
+                other => other.to_string(),
+            };
+            let known = self.calls.iter().rposition(|one| one.index == key);
+            let known = known.filter(|at| {
+                let before = &self.calls[*at];
+                match (name, id) {
+                    (None, _) => true,
+                    // A name with an id of its own begins a call, even at the place of another.
+                    (Some(_), Some(id)) => before.id == id,
+                    (Some(_), None) => text.is_empty() || !before.is_whole(),
+                }
+            });
             let index = match (known, name) {
                 (Some(index), _) => index,
                 (None, Some(name)) => {
                     let index = self.calls.len();
                     let id = id.map_or_else(super::super::fresh_call, ToOwned::to_owned);
-                    self.calls.push((key, id.clone()));
-                    deltas.push(Delta::Call { index, id, name: name.to_owned() });
+                    deltas.push(Delta::Call { index, id: id.clone(), name: name.to_owned() });
+                    self.calls.push(CallInStream { index: key, id, arguments: String::new() });
                     index
                 }
+                // An empty piece at a place where no call is says nothing.
+                (None, None) if text.is_empty() => continue,
                 (None, None) => return Err("a piece of a tool call that names no function".into()),
             };
-            match &call["function"]["arguments"] {
-                Value::String(text) if text.is_empty() => {}
-                Value::String(text) => deltas.push(Delta::Arguments { index, text: text.clone() }),
-                Value::Null => {}
-                other => deltas.push(Delta::Arguments { index, text: other.to_string() }),
+            self.turn.add_call(index, call, &text);
+            if !text.is_empty() {
+                self.calls[index].arguments.push_str(&text);
+                deltas.push(Delta::Arguments { index, text });
             }
         }
         Ok(())

@@ -2,7 +2,7 @@ use async_openai::types::chat::{
     ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls, ChatCompletionTool,
     ChatCompletionTools, FunctionCall, FunctionObject,
 };
-use proctor_types::{ToolCall, ToolSpec};
+use proctor_types::{Api, ToolCall, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use crate::codec::{
@@ -62,6 +62,10 @@ pub(crate) fn write_request(
 /// A turn of the neutral form may hold results and text: each result is a message of its own, and
 /// all of them come before the text, as endpoints want an answer to each call first.
 fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
+    if let Some(items) = turn.native(Api::Chat) {
+        messages.extend(items.iter().cloned());
+        return Ok(());
+    }
     let (mut text, mut thought, mut calls) = (Vec::new(), String::new(), Vec::new());
     let mut shown = Vec::new();
     for part in &turn.parts {

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use crate::codec::{
     neutral::{Delta, Item, Stop, Whole},
+    stop::StopWord,
     tokens,
 };
 
@@ -10,6 +11,7 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
         return Err(format!("an error within status 200: {error}"));
     }
+    broken_off(body)?;
     let mut deltas = vec![started(body)];
     read_parts(body, &mut 0, &mut deltas);
     match read_stop(body) {
@@ -56,12 +58,50 @@ pub(super) fn read_stop(body: &Value) -> Option<Stop> {
     if body["promptFeedback"]["blockReason"].is_string() {
         return Some(Stop::Filter);
     }
-    Some(match body["candidates"][0]["finishReason"].as_str()? {
-        "STOP" => Stop::End,
-        "MAX_TOKENS" => Stop::Length,
-        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => Stop::Filter,
-        other => Stop::Other(other.to_owned()),
-    })
+    let word = body["candidates"][0]["finishReason"].as_str()?;
+    Some(StopWord::of(word).stop(word))
+}
+
+/// An error says that the endpoint did not finish the response, or that it could not read what the model wrote.
+pub(super) fn broken_off(body: &Value) -> Result<(), String> {
+    match body["candidates"][0]["finishReason"].as_str() {
+        Some(word) if StopWord::of(word) == StopWord::Broken => {
+            Err(format!("the endpoint broke the response off: finishReason {word:?}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The parts of a whole response as they came.
+pub(crate) fn whole_turn(body: &Value) -> Vec<Value> {
+    let mut parts = Vec::new();
+    add_parts(&mut parts, body);
+    parts
+}
+
+/// Adds the parts of a piece. Text continues the text before it, unless either is signed.
+pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
+    let plain = |part: &Value| {
+        let fields = part.as_object().map(|fields| fields.keys().all(|name| name == "text" || name == "thought"));
+        fields == Some(true) && part["text"].is_string()
+    };
+    for part in body["candidates"][0]["content"]["parts"].as_array().into_iter().flatten() {
+        match parts.last_mut() {
+            Some(Value::Object(last))
+                if plain(part)
+                    && last.keys().all(|name| name == "text" || name == "thought")
+                    && last.get("thought") == part.get("thought") =>
+            {
+                let text = part["text"].as_str().unwrap_or_default();
+                if let Some(Value::String(before)) = last.get_mut("text") {
+                    before.push_str(text);
+                }
+            }
+            // A part without a member is nothing that could be sent back.
+            _ if part.as_object().is_none_or(serde_json::Map::is_empty) => {}
+            _ => parts.push(part.clone()),
+        }
+    }
 }
 
 /// Thoughts are counted beside the answer, and what tools put into the prompt beside the prompt.

@@ -57,11 +57,11 @@ pub(crate) fn read_request(
         _ => reader.read(&system["parts"], losses),
     };
     if !parts.is_empty() {
-        turns.push(Turn { role: Role::System, parts });
+        turns.push(Turn::new(Role::System, parts));
     }
     let contents = body.get("contents").unwrap_or(&Value::Null);
     if let Value::String(text) = contents {
-        turns.push(Turn { role: Role::User, parts: vec![Part::Text(text.clone())] });
+        turns.push(Turn::new(Role::User, vec![Part::Text(text.clone())]));
     } else {
         let list = contents.as_array().ok_or("contents: must be an array")?;
         for (index, content) in list.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn read_request(
                 "model" => Role::Assistant,
                 other => return Err(format!("contents[{index}].role: {other:?} is not a role")),
             };
-            turns.push(Turn { role, parts: reader.read(&content["parts"], losses) });
+            turns.push(Turn::new(role, reader.read(&content["parts"], losses)));
         }
     }
     let stop = config["stopSequences"].as_array().into_iter().flatten();

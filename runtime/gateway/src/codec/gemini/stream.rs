@@ -5,7 +5,7 @@ use super::answer;
 use crate::codec::{
     Reader, Writer,
     neutral::{Delta, Item, Stop},
-    sse,
+    sse, tolerant,
 };
 
 /// The stream has no last event: it ends where the connection does.
@@ -13,6 +13,7 @@ use crate::codec::{
 pub(crate) struct GeminiReader {
     started: bool,
     calls: usize,
+    parts: Vec<Value>,
 }
 
 impl Reader for GeminiReader {
@@ -20,16 +21,21 @@ impl Reader for GeminiReader {
         if event.data.is_empty() {
             return Ok(Vec::new());
         }
-        let data: Value = serde_json::from_str(&event.data)
+        if event.data.trim() == "[DONE]" {
+            return Ok(Vec::new());
+        }
+        let data: Value = tolerant::value(event.data.as_bytes())
             .map_err(|error| format!("an event is not JSON: {error}"))?;
         if let Some(error) = data.get("error").filter(|error| !error.is_null()) {
             return Err(format!("an error within the stream: {error}"));
         }
+        answer::broken_off(&data)?;
         let mut deltas = Vec::new();
         if !std::mem::replace(&mut self.started, true) {
             deltas.push(answer::started(&data));
         }
         answer::read_parts(&data, &mut self.calls, &mut deltas);
+        answer::add_parts(&mut self.parts, &data);
         deltas.extend(answer::read_stop(&data).map(Delta::Stopped));
         deltas.extend(answer::usage(&data).map(Delta::Usage));
         Ok(deltas)
@@ -37,6 +43,10 @@ impl Reader for GeminiReader {
 
     fn ended(&self) -> bool {
         false
+    }
+
+    fn turn(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.parts)
     }
 }
 

@@ -1,3 +1,4 @@
+use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
 use crate::codec::{
@@ -95,7 +96,14 @@ fn config(request: &Request) -> Map<String, Value> {
 /// A result names its function, which other formats leave to the call.
 #[derive(Default)]
 struct Parts {
-    names: Vec<(String, String)>,
+    calls: Vec<Called>,
+}
+
+struct Called {
+    id: String,
+    name: String,
+    /// The endpoint gave the call no id, so its result has none.
+    nameless: bool,
 }
 
 impl Parts {
@@ -105,12 +113,27 @@ impl Parts {
         parts: &mut Vec<Value>,
         losses: &mut Losses,
     ) -> Result<(), String> {
+        if let Some(items) = turn.native(Api::Gemini) {
+            let calls = turn.parts.iter().filter_map(|part| match part {
+                Part::Call(call) => Some(call),
+                _ => None,
+            });
+            let sent = items.iter().filter(|part| part.get("functionCall").is_some());
+            self.calls.extend(calls.zip(sent).map(|(call, sent)| Called {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                nameless: sent["functionCall"]["id"].as_str().is_none_or(str::is_empty),
+            }));
+            parts.extend(items.iter().cloned());
+            return Ok(());
+        }
         for part in &turn.parts {
             match part {
                 Part::Text(text) => parts.push(json!({ "text": text })),
                 Part::Reasoning(_) => losses.dropped("reasoning"),
                 Part::Call(call) => {
-                    self.names.push((call.id.clone(), call.name.clone()));
+                    let (id, name) = (call.id.clone(), call.name.clone());
+                    self.calls.push(Called { id, name, nameless: false });
                     let args = super::answer::object(&call.arguments);
                     parts.push(json!({
                         "functionCall": {"id": call.id, "name": call.name, "args": args},
@@ -119,12 +142,15 @@ impl Parts {
                     losses.approximated("the signature of a call");
                 }
                 Part::Result { id, content, failed } => {
-                    let name = self.names.iter().rev().find(|(call, _)| call == id);
-                    let name = name.map_or(id.as_str(), |(_, name)| name);
+                    let called = self.calls.iter().rev().find(|called| called.id == *id);
+                    let name = called.map_or(id.as_str(), |called| called.name.as_str());
                     let key = if *failed { "error" } else { "output" };
                     let mut response = Map::new();
                     response.insert(key.into(), content.as_str().into());
-                    let result = json!({"id": id, "name": name, "response": response});
+                    let mut result = json!({"name": name, "response": response});
+                    if !called.is_some_and(|called| called.nameless) {
+                        result["id"] = id.as_str().into();
+                    }
                     parts.push(json!({ "functionResponse": result }));
                 }
                 Part::Image(Image::Data { media_type, data }) => {

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use crate::codec::{
     neutral::{Delta, Item, Stop, Whole},
+    stop::StopWord,
     tokens,
 };
 
@@ -10,6 +11,7 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     if body["type"] == "error" || body.get("error").is_some_and(|error| !error.is_null()) {
         return Err(format!("an error within status 200: {}", body["error"]));
     }
+    broken_off(body)?;
     let content = body["content"].as_array().ok_or("no content")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut deltas = vec![Delta::Started { model: text(&body["model"]) }];
@@ -38,6 +40,11 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     Ok(deltas)
 }
 
+/// The content blocks of a whole response as they came.
+pub(crate) fn whole_turn(body: &Value) -> Vec<Value> {
+    body["content"].as_array().cloned().unwrap_or_default()
+}
+
 /// `input_tokens` does not hold what was read from or written to a cache; ours does.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usage")?;
@@ -53,12 +60,19 @@ pub(crate) fn usage(body: &Value) -> Option<Usage> {
 /// The reason in `stop_reason`, beside which a stop sequence may stand.
 pub(super) fn read_stop(holder: &Value) -> Stop {
     match holder["stop_reason"].as_str().unwrap_or("end_turn") {
-        "end_turn" => Stop::End,
-        "tool_use" => Stop::Calls,
-        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
         "stop_sequence" => Stop::Sequence(holder["stop_sequence"].as_str().map(ToOwned::to_owned)),
         "refusal" => Stop::Refusal,
-        other => Stop::Other(other.to_owned()),
+        other => StopWord::of(other).stop(other),
+    }
+}
+
+/// An error says that the endpoint did not finish the response.
+pub(super) fn broken_off(holder: &Value) -> Result<(), String> {
+    match holder["stop_reason"].as_str() {
+        Some(word) if StopWord::of(word) == StopWord::Broken => {
+            Err(format!("the endpoint broke the response off: stop_reason {word:?}"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn read_request(
     let mut system = Vec::new();
     blocks(field("system"), "system", &mut system, losses)?;
     if !system.is_empty() {
-        turns.push(Turn { role: Role::System, parts: system });
+        turns.push(Turn::new(Role::System, system));
     }
     let messages = field("messages").as_array().ok_or("messages: must be an array")?;
     for (index, message) in messages.iter().enumerate() {
@@ -49,7 +49,7 @@ pub(crate) fn read_request(
         }
         let mut parts = Vec::new();
         blocks(&message["content"], &place, &mut parts, losses)?;
-        turns.push(Turn { role, parts });
+        turns.push(Turn::new(role, parts));
     }
     let (choice, parallel) = choice(field("tool_choice"), losses);
     let stop = field("stop_sequences").as_array().into_iter().flatten();

@@ -3,9 +3,9 @@ use serde_json::{Map, Value, json};
 
 use super::answer;
 use crate::codec::{
-    Reader, Writer,
+    Reader, Writer, native,
     neutral::{Delta, Stop},
-    sse,
+    sse, tolerant,
 };
 
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub(crate) struct MessagesReader {
     done: bool,
     /// Numbers of the blocks that are calls, with whether arguments came.
     calls: Vec<(u64, bool)>,
+    /// Content blocks in the endpoint's format, by number. Arguments are collected as text until a block ends.
+    blocks: Vec<(u64, Value, String)>,
     /// As far as it is known: the endpoint reports the input at the start and the output at the end.
     usage: Map<String, Value>,
 }
@@ -22,7 +24,11 @@ impl Reader for MessagesReader {
         if event.data.is_empty() {
             return Ok(Vec::new());
         }
-        let data: Value = serde_json::from_str(&event.data)
+        if event.data.trim() == "[DONE]" {
+            self.done = true;
+            return Ok(Vec::new());
+        }
+        let data: Value = tolerant::value(event.data.as_bytes())
             .map_err(|error| format!("an event is not JSON: {error}"))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut deltas = Vec::new();
@@ -32,8 +38,15 @@ impl Reader for MessagesReader {
                 deltas.push(Delta::Started { model: text(&message["model"]) });
                 self.count(&message["usage"]);
             }
-            "content_block_start" => self.begin(&data, &mut deltas),
-            "content_block_delta" => self.more(&data, &mut deltas),
+            "content_block_start" => {
+                let number = data["index"].as_u64().unwrap_or_default();
+                self.blocks.push((number, data["content_block"].clone(), String::new()));
+                self.begin(&data, &mut deltas);
+            }
+            "content_block_delta" => {
+                self.collect(&data);
+                self.more(&data, &mut deltas);
+            }
             "content_block_stop" => {
                 let block = data["index"].as_u64().unwrap_or_default();
                 let call = self.calls.iter().position(|(one, argued)| *one == block && !argued);
@@ -43,6 +56,7 @@ impl Reader for MessagesReader {
             }
             "message_delta" => {
                 self.count(&data["usage"]);
+                answer::broken_off(&data["delta"])?;
                 if data["delta"]["stop_reason"].is_string() {
                     deltas.push(Delta::Stopped(answer::read_stop(&data["delta"])));
                 }
@@ -59,6 +73,19 @@ impl Reader for MessagesReader {
     fn ended(&self) -> bool {
         self.done
     }
+
+    fn turn(&mut self) -> Vec<Value> {
+        let blocks = std::mem::take(&mut self.blocks).into_iter();
+        let whole = blocks.map(|(_, mut block, input)| {
+            if !input.is_empty() {
+                // Arguments that are not JSON go back as every format sends them back: under one name.
+                block["input"] = serde_json::from_str::<Map<String, Value>>(&input)
+                    .map_or_else(|_| json!({"arguments": input}), Value::Object);
+            }
+            block
+        });
+        whole.collect()
+    }
 }
 
 impl MessagesReader {
@@ -66,6 +93,32 @@ impl MessagesReader {
         let given = usage.as_object().into_iter().flatten();
         for (name, count) in given.filter(|(_, count)| count.is_u64()) {
             self.usage.insert(name.clone(), count.clone());
+        }
+    }
+
+    /// Adds a piece to its block.
+    fn collect(&mut self, data: &Value) {
+        let number = data["index"].as_u64().unwrap_or_default();
+        let Some((_, block, input)) = self.blocks.iter_mut().rfind(|(one, ..)| *one == number) else {
+            return;
+        };
+        let (Some(block), Some(delta)) = (block.as_object_mut(), data["delta"].as_object()) else { return };
+        for (name, piece) in delta {
+            match name.as_str() {
+                "type" => {}
+                "partial_json" => input.push_str(piece.as_str().unwrap_or_default()),
+                "citation" => {
+                    let citations = block.entry("citations").or_insert_with(|| json!([]));
+                    if !citations.is_array() {
+                        *citations = json!([]);
+                    }
+                    citations.as_array_mut().into_iter().for_each(|list| list.push(piece.clone()));
+                }
+                _ => {
+                    let piece = Map::from_iter([(name.clone(), piece.clone())]);
+                    native::merge(block, &piece);
+                }
+            }
         }
     }
 

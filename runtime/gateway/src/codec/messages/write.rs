@@ -1,4 +1,4 @@
-use proctor_types::ToolCall;
+use proctor_types::{Api, ToolCall};
 use serde_json::{Map, Value, json};
 
 use crate::codec::{
@@ -113,10 +113,16 @@ fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
 }
 
 fn write_parts(turn: &Turn, blocks: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
+    if let Some(items) = turn.native(Api::Messages) {
+        // The endpoint rejects the blank text that it sent itself.
+        let blank = |block: &Value| block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty());
+        blocks.extend(items.iter().filter(|block| !blank(block)).cloned());
+        return Ok(());
+    }
     for part in &turn.parts {
         match part {
-            // Empty text is refused.
-            Part::Text(text) if text.is_empty() => {}
+            // Blank text is rejected.
+            Part::Text(text) if text.trim().is_empty() => {}
             Part::Text(text) => blocks.push(json!({"type": "text", "text": text})),
             Part::Reasoning(thought) => match &thought.signature {
                 Some(signature) => blocks.push(json!(

@@ -1,8 +1,9 @@
 use proctor_types::Usage;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::items;
 use crate::codec::{
+    native,
     neutral::{Delta, Stop, Whole},
     tokens,
 };
@@ -21,6 +22,24 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     deltas.push(Delta::Stopped(read_stop(body)));
     deltas.extend(usage(body).map(Delta::Usage));
     Ok(deltas)
+}
+
+/// The items of a whole response as they came.
+pub(crate) fn whole_turn(body: &Value) -> Vec<Value> {
+    body["output"].as_array().into_iter().flatten().filter_map(sent_back).collect()
+}
+
+/// Returns an item as a later request holds it. Members that describe the response are left out: OpenAI rejects the
+/// `null` that its own servers send, and the status of a reasoning item.
+pub(super) fn sent_back(item: &Value) -> Option<Value> {
+    let mut fields = item.as_object()?.clone();
+    native::without_nulls(&mut fields);
+    if item["type"] == "reasoning" {
+        fields.remove("status");
+        // Required, also where it is empty.
+        fields.entry("summary").or_insert_with(|| json!([]));
+    }
+    Some(Value::Object(fields))
 }
 
 /// A whole item; `calls` counts the calls so far.

@@ -41,11 +41,11 @@ pub(crate) fn read_request(
     let mut turns = Vec::new();
     if let Some(text) = field("instructions").as_str().filter(|text| !text.is_empty()) {
         let parts = vec![Part::Text(text.to_owned())];
-        turns.push(Turn { role: Role::System, parts });
+        turns.push(Turn::new(Role::System, parts));
     }
     match field("input") {
         Value::String(text) => {
-            turns.push(Turn { role: Role::User, parts: vec![Part::Text(text.clone())] });
+            turns.push(Turn::new(Role::User, vec![Part::Text(text.clone())]));
         }
         Value::Array(items) => {
             for (index, one) in items.iter().enumerate() {
@@ -73,7 +73,7 @@ pub(crate) fn read_request(
 fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>, String> {
     let place = format!("input[{index}]");
     let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
-    let one = |role: Role, part: Part| Ok(Some(Turn { role, parts: vec![part] }));
+    let one = |role: Role, part: Part| Ok(Some(Turn::new(role, vec![part])));
     match item["type"].as_str().unwrap_or("message") {
         "message" => {
             let role = match item["role"].as_str().unwrap_or_default() {
@@ -83,7 +83,7 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
                 other => return Err(format!("{place}.role: {other:?} is not a role")),
             };
             let parts = content(&item["content"], &place)?;
-            Ok(Some(Turn { role, parts }))
+            Ok(Some(Turn::new(role, parts)))
         }
         "function_call" => {
             let call =
@@ -95,7 +95,7 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
             let content = plain(&output);
             let mut parts = vec![Part::Result { id: text("call_id"), content, failed: false }];
             parts.extend(Part::beside(output, losses));
-            Ok(Some(Turn { role: Role::User, parts }))
+            Ok(Some(Turn::new(Role::User, parts)))
         }
         "reasoning" => {
             let parts = |name: &str| -> String {

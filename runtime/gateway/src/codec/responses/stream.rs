@@ -1,9 +1,9 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
 use super::answer;
-use crate::codec::{Reader, neutral::Delta, sse};
+use crate::codec::{Reader, neutral::Delta, sse, tolerant};
 
 /// What was heard of an item, by its place in the output.
 #[derive(Debug, Default, Clone, Copy)]
@@ -19,6 +19,8 @@ pub(crate) struct ResponsesReader {
     done: bool,
     calls: usize,
     items: HashMap<u64, Heard>,
+    /// Items in the endpoint's format, by their place in the output.
+    turn: BTreeMap<u64, Value>,
 }
 
 impl Reader for ResponsesReader {
@@ -26,7 +28,7 @@ impl Reader for ResponsesReader {
         if event.data.is_empty() || event.data.trim() == "[DONE]" {
             return Ok(Vec::new());
         }
-        let data: Value = serde_json::from_str(&event.data)
+        let data: Value = tolerant::value(event.data.as_bytes())
             .map_err(|error| format!("an event is not JSON: {error}"))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let place = data["output_index"].as_u64().unwrap_or_default();
@@ -68,10 +70,20 @@ impl Reader for ResponsesReader {
                     deltas.push(Delta::Arguments { index, text: text(&data["delta"]) });
                 }
             }
-            "response.output_item.done" => self.item(place, &data["item"], &mut deltas),
+            "response.output_item.done" => {
+                self.turn.extend(answer::sent_back(&data["item"]).map(|item| (place, item)));
+                self.item(place, &data["item"], &mut deltas);
+            }
             "response.completed" | "response.incomplete" => {
                 self.done = true;
                 let response = &data["response"];
+                // Some servers say the items only here.
+                for (place, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
+                    if !self.turn.contains_key(&place) {
+                        self.turn.extend(answer::sent_back(item).map(|item| (place, item)));
+                        self.item(place, item, &mut deltas);
+                    }
+                }
                 deltas.push(Delta::Stopped(answer::read_stop(response)));
                 deltas.extend(answer::usage(response).map(Delta::Usage));
             }
@@ -86,6 +98,10 @@ impl Reader for ResponsesReader {
 
     fn ended(&self) -> bool {
         self.done
+    }
+
+    fn turn(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.turn).into_values().collect()
     }
 }
 

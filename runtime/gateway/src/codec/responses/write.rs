@@ -1,9 +1,13 @@
+use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
 use crate::codec::{
     Losses,
     neutral::{Choice, Part, Request, Role, Shape, Tool, Turn},
 };
+
+/// What `include` asks for. Without it the reasoning of a stateless conversation is lost.
+const ENCRYPTED: &str = "reasoning.encrypted_content";
 
 pub(crate) fn write_request(
     request: &Request,
@@ -60,7 +64,7 @@ pub(crate) fn write_request(
     // Nothing is kept at the provider: each request holds the whole conversation, with the signed
     // thoughts that the client sends back.
     body.insert("store".into(), false.into());
-    body.insert("include".into(), json!(["reasoning.encrypted_content"]));
+    body.insert("include".into(), json!([ENCRYPTED]));
     if request.stream {
         body.insert("stream".into(), true.into());
     }
@@ -68,6 +72,10 @@ pub(crate) fn write_request(
 }
 
 fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
+    if let Some(items) = turn.native(Api::Responses) {
+        input.extend(items.iter().cloned());
+        return Ok(());
+    }
     let (role, kind) = match turn.role {
         Role::System => ("system", "input_text"),
         Role::User => ("user", "input_text"),

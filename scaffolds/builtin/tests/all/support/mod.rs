@@ -136,6 +136,7 @@ pub fn says(content: &str) -> Answer {
         content: content.into(),
         tool_calls: Vec::new(),
         extra: Map::new(),
+        native: None,
         finish_reason: Some("stop".into()),
         refused: false,
         usage: Usage { input: 100, output: 10, ..Usage::default() },
