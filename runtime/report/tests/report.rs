@@ -50,6 +50,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             left_out: vec![],
             not_enforced: vec![],
             noise: None,
+            responders: Default::default(),
         }),
         earlier: EarlierTries::default(),
         unasked: false,

@@ -70,6 +70,7 @@ impl Record {
             first_byte_seconds: None,
             usage: Some(Usage { input: 10, output: 1, ..Usage::default() }),
             cost_usd: Some(0.5),
+            responder: None,
             request: None,
             body: None,
         });
@@ -195,6 +196,7 @@ fn a_fault_from_outside_costs_no_answer() {
         first_byte_seconds: None,
         usage: None,
         cost_usd: None,
+        responder: None,
         request: None,
         body: None,
     });

@@ -91,6 +91,7 @@ impl Kept {
                 first_byte_seconds,
                 usage,
                 cost_usd,
+                responder: _,
                 request,
                 body,
             } => Some(Attempt {
