@@ -51,11 +51,11 @@ impl Asked {
         let requests = match spent.steps {
             0 => "not asked: every answer was kept from before".to_owned(),
             steps => format!(
-                "{} answered, {} in, {} out, ${:.4}",
+                "{} answered, {} in, {} out, {}",
                 plural(steps, "question"),
                 plural(spent.input_tokens, "token"),
                 plural(spent.output_tokens, "token"),
-                spent.cost_usd
+                spent.cost()
             ),
         };
         format!("{}: {requests}", self.name)
