@@ -130,8 +130,11 @@ mod tests {
     use proctor_types::{Api, TokenClasses, Usage};
     use serde_json::{Map, Value, json};
 
-    use super::{usage, write_whole, writer};
-    use crate::codec::neutral::{Delta, Stop, Whole};
+    use super::{reader, usage, write_whole, writer};
+    use crate::codec::{
+        neutral::{Delta, Stop, Whole},
+        sse,
+    };
 
     /// Fresh input, cache read, cache write, visible output, reasoning; then the sums of today.
     fn told(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
@@ -210,6 +213,24 @@ mod tests {
             let written = (usage.classes.cache_write, usage.classes.cache_write_1h);
             assert_eq!((usage.input, written), (40, (Some(30), Some(25))), "{body}");
         }
+    }
+
+    #[test]
+    fn a_stream_tells_writes_for_an_hour_apart() {
+        let usage = json!({"input_tokens": 10, "output_tokens": 1, "cache_creation_input_tokens": 30,
+            "cache_creation": {"ephemeral_1h_input_tokens": 25, "ephemeral_5m_input_tokens": 5}});
+        let start = json!({"type": "message_start", "message": {"model": "m", "usage": usage}});
+        let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 7}});
+        let (mut reader, mut whole) = (reader(Api::Messages), Whole::default());
+        for data in [start, end] {
+            let event = sse::event(format!("data: {data}\n\n").into());
+            let deltas = reader.read(&event).expect("an event");
+            deltas.into_iter().for_each(|delta| whole.push(delta));
+        }
+        let usage = whole.usage.expect("a usage");
+        let written = (usage.classes.cache_write, usage.classes.cache_write_1h);
+        assert_eq!((usage.input, usage.output, written), (40, 7, (Some(30), Some(25))));
     }
 
     #[test]

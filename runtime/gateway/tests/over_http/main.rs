@@ -5,6 +5,7 @@ mod budgets;
 mod clients;
 mod common;
 mod ends;
+mod money;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;
 mod parallel;
