@@ -435,7 +435,7 @@ impl Price {
         self.rates_at(usage.input / requests.max(1)).cost(usage)
     }
 
-    /// Whether the model has a price for cache writes: only then can a request be billed for one.
+    /// Whether the model has a price for cache writes. The reservation for a request leaves them out where it has none.
     fn sells_cache_writes(&self) -> bool {
         let of_tier = |tier: &PriceTier| tier.cache_write.or(tier.cache_write_1h).is_some();
         self.cache_write.or(self.cache_write_1h).is_some() || self.tiers.iter().any(of_tier)
@@ -543,7 +543,7 @@ mod tests {
         let million = Usage { input: 1_000_000, ..Usage::default() };
         assert!((price.most(&million) - 10.0).abs() < 1e-9);
         assert_eq!(price.dearest(), (10.0, 25.0));
-        // A model without a price for cache writes is not billed for any.
+        // Without a price for cache writes, none is expected.
         assert_eq!(Price::flat(5.0, 25.0, None).dearest(), (5.0, 25.0));
     }
 
