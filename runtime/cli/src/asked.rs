@@ -40,8 +40,13 @@ impl Asked {
         let sink = Kept { name: "model.jsonl", file, blobs, model: None };
         let line = gateway.open(model, &budget, Arc::new(sink))?;
         // Where it is asked and who pays changes no answer.
-        let plain =
-            ModelSpec { base_url: String::new(), key_env: None, price: None, ..model.clone() };
+        let plain = ModelSpec {
+            base_url: String::new(),
+            key_env: None,
+            price: None,
+            tool_check: None,
+            ..model.clone()
+        };
         Ok(Self { name: model.name.clone(), key: json!(plain).to_string(), line })
     }
 

@@ -32,6 +32,9 @@ impl TrialGateway {
             return None;
         }
         let (model, halts) = (&self.line().model, &self.line().halts);
+        if model.tool_check == Some(false) {
+            return None;
+        }
         if whole.calls().next().is_some() {
             halts.called(model);
             return None;

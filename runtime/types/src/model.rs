@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::MOST_COUNT;
 
 /// `[models."..."]` of a run configuration. All of it but the endpoint's address, the key's
-/// variable and the price is a factor of the arm.
+/// variable, the price and `tool_check` is a factor of the arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
@@ -42,6 +42,11 @@ pub struct ModelSpec {
     /// In the place of the price in `configs/models.toml`. No factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// Whether the arm halts where a response shows that the endpoint does not support tools; `true` where nothing is
+    /// written. No factor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = false)]
+    pub tool_check: Option<bool>,
     /// Sent as it is, like all below; each is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 10.0))]

@@ -139,6 +139,15 @@ async fn tools_that_an_endpoint_drops_are_told_by_its_prompt_count() {
 }
 
 #[tokio::test]
+async fn the_check_can_be_turned_off() {
+    let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
+    let off = |model: &mut ModelSpec| model.tool_check = Some(false);
+    let bench = Bench::with(&script, Budget::default(), off).await;
+    let answer = bench.trial.ask(&with_tools("go")).await.expect("an answer");
+    assert!(answer.content.contains("<tool_call>"));
+}
+
+#[tokio::test]
 async fn a_halt_holds_for_every_trial_of_the_run() {
     let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
     let script = fake_llm::Script::parse(&script).expect("a sound script");
