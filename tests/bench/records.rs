@@ -241,6 +241,7 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
         left_out: vec![],
         not_enforced: vec![],
         noise: None,
+        responders: Default::default(),
     };
     append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()), packed });
     dir.write_outcome(&outcome).expect("an outcome");

@@ -147,3 +147,35 @@ fn a_try_that_does_not_count_is_paid_for() {
         journals.iter().map(|journal| events(journal, "model_answered").len()).sum();
     assert_eq!(answers, 3);
 }
+
+/// Runs of before the model had a price say nothing of its cost, and the price of today does.
+#[test]
+fn a_plan_is_estimated_at_the_prices_of_today() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script(""))).unwrap();
+    let stage = Stage::new();
+    let priced = config(&fake, "");
+    let unpriced: Vec<&str> = priced.lines().filter(|line| !line.starts_with("price")).collect();
+    let old = stage.file("old.toml", &unpriced.join("\n"));
+    let new = stage.file("new.toml", &priced);
+    let out = stage.path("run");
+    stage.run(["run", old.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let report = stage.report(&out);
+    assert_eq!(arm(&report, "asks")["cost_known"], false);
+    assert_eq!(report["tasks"][0]["cost_usd"], Value::Null);
+    let said = stage.run(["report", out.to_str().unwrap()], 0);
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains("unknown") && !said.contains("$0.00"), "{said}");
+
+    let next = stage.path("next");
+    let plan = |config: &Path| {
+        let args = ["run", config.to_str().unwrap(), "--out", next.to_str().unwrap(), "--dry-run"];
+        let said = String::from_utf8(stage.run(args, 0).stdout).unwrap();
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = plan(&old);
+    assert!(said.contains("by 1 earlier trial") && said.contains("cost unknown"), "{said}");
+    assert!(!said.contains("$0.00"), "{said}");
+    let said = plan(&new);
+    assert!(said.contains(&format!("about ${:.2}", ANSWER * 2.0)), "{said}");
+}

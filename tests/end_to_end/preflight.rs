@@ -62,6 +62,8 @@ fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
     let report = bench.stage.report(&out);
     let found = arm(&report, "t");
     assert_eq!((&found["steps"]["mean"], &found["trials"]), (&1.0.into(), &10.into()));
+    let responders = serde_json::json!([{"model": "m", "responses": 10}]);
+    assert_eq!(found["responders"], responders, "the preflight is no trial's");
     let kept = fs::read_to_string(out.join("preflight.jsonl")).unwrap();
     let kinds: Vec<Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(kinds.iter().any(|line| line["event"]["kind"] == "model_answered"), "{kept}");
@@ -115,6 +117,31 @@ fn a_model_without_tools_is_told_with_the_scaffold_that_needs_none() {
     }
     assert_eq!(bench.fake.requests().len(), 1, "{said}");
     assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
+}
+
+/// A server without a parser for calls returns them as text: no trial is scored for that.
+#[test]
+fn calls_as_text_stop_the_arm_and_name_the_parser() {
+    let call = |tool: &str| {
+        format!("content = '<tool_call>{{\"name\": \"{tool}\", \"arguments\": {{}}}}</tool_call>'")
+    };
+    let script = format!(
+        "[[rule]]\nwhen = \"check of the connection\"\nanswer = {{ {} }}\n[default]\n{}\n",
+        call("ready"),
+        call("submit")
+    );
+    let bench = Bench::new(&script);
+    let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
+    let (_, said) = bench.run(&config, "run", &[], 3);
+    let parts = ["--tool-call-parser hermes", "scaffold = \"bash\"", "10 trials not started"];
+    for part in parts.into_iter().chain(["tool `ready` as text"]) {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+    assert_eq!(bench.fake.requests().len(), 1);
+    // Without a preflight the first response of a trial shows it.
+    let (out, said) = bench.run(&config, "none", &["--no-preflight"], 3);
+    assert!(said.contains("tool `submit` as text"), "{said}");
+    assert_eq!(find(&out.join("trials"), "verdict.json"), Vec::<PathBuf>::new());
 }
 
 #[test]

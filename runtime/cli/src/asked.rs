@@ -40,8 +40,13 @@ impl Asked {
         let sink = Kept { name: "model.jsonl", file, blobs, model: None };
         let line = gateway.open(model, &budget, Arc::new(sink))?;
         // Where it is asked and who pays changes no answer.
-        let plain =
-            ModelSpec { base_url: String::new(), key_env: None, price: None, ..model.clone() };
+        let plain = ModelSpec {
+            base_url: String::new(),
+            key_env: None,
+            price: None,
+            tool_check: None,
+            ..model.clone()
+        };
         Ok(Self { name: model.name.clone(), key: json!(plain).to_string(), line })
     }
 
@@ -51,11 +56,11 @@ impl Asked {
         let requests = match spent.steps {
             0 => "not asked: every answer was kept from before".to_owned(),
             steps => format!(
-                "{} answered, {} in, {} out, ${:.4}",
+                "{} answered, {} in, {} out, {}",
                 plural(steps, "question"),
                 plural(spent.input_tokens, "token"),
                 plural(spent.output_tokens, "token"),
-                spent.cost_usd
+                spent.cost()
             ),
         };
         format!("{}: {requests}", self.name)

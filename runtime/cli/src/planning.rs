@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use proctor_gateway::PriceTable;
 use proctor_record::RunDir;
 use proctor_statistics::{ALPHA, POWER, smallest_mean_difference};
-use proctor_types::{Arm, ArmId, Outcome, RunRecord, ShippedTable, TrialId, plural};
+use proctor_types::{Arm, ArmId, Outcome, RunRecord, ShippedTable, Spent, TrialId, Usage, plural};
 use serde::Deserialize;
 
 use crate::error::UserError;
@@ -34,13 +34,38 @@ pub struct Size<'a> {
     pub jobs: usize,
 }
 
-/// What earlier trials of an arm took, in the mean of one.
+/// What earlier trials of an arm took together.
 #[derive(Debug, Default, Clone, Copy)]
 struct Taken {
     trials: u64,
-    cost: f64,
+    spent: Spent,
     seconds: f64,
     bytes: f64,
+}
+
+impl Taken {
+    /// US dollars at the prices of today: those that the trials were recorded with may be others, or missing.
+    /// `None`: the model has no price.
+    fn cost(&self, arm: &Arm, prices: &PriceTable) -> Option<f64> {
+        let Some(model) = &arm.model else { return Some(0.0) };
+        let price = model.price.clone().or_else(|| prices.price(&model.name))?;
+        let spent = &self.spent;
+        let usage = Usage {
+            input: spent.input_tokens,
+            output: spent.output_tokens,
+            cached: spent.cached_tokens,
+            reasoning: spent.classes.reasoning.unwrap_or_default(),
+            estimated: spent.estimated,
+            classes: spent.classes,
+        };
+        let after = Usage {
+            input: spent.grace_input_tokens,
+            output: spent.grace_output_tokens,
+            ..Usage::default()
+        };
+        let own = price.estimate(&usage, spent.steps + spent.side_requests);
+        Some(own + price.estimate(&after, spent.grace_answers))
+    }
 }
 
 /// The lines below a plan. `runs` is the folder in which earlier runs lie.
@@ -48,7 +73,7 @@ pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
     let design = DESIGN.get().map_err(UserError::new)?;
     let mut lines = vec![cost(size, &prices), time(size)];
-    let (needed, free) = (earlier(size, runs), free(runs));
+    let (needed, free) = (earlier(size, runs, &prices), free(runs));
     lines.extend(needed.as_ref().map(|(line, _)| line.clone()));
     lines.extend(free.map(|free| format!("disk: {:.1} GB free", free / 1e9)));
     lines.extend(short(needed.map(|(_, bytes)| bytes), free, runs));
@@ -60,15 +85,8 @@ pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
 fn most(arm: &Arm, prices: &PriceTable) -> Option<f64> {
     let Some(model) = &arm.model else { return Some(0.0) };
     let price = model.price.clone().or_else(|| prices.price(&model.name))?;
-    // Reasoning and tiers may be dearer than the plain prices.
-    let dearest = |base: f64, others: &[Option<f64>]| {
-        others.iter().flatten().fold(base, |most, one| most.max(*one))
-    };
-    let tiers = || price.tiers.iter();
-    let input: Vec<_> = tiers().flat_map(|tier| [tier.input, tier.cache_write]).collect();
-    let input = dearest(price.input, &[&input[..], &[price.cache_write]].concat());
-    let output: Vec<_> = tiers().map(|tier| tier.output).collect();
-    let output = dearest(price.output, &[&output[..], &[price.reasoning]].concat());
+    // Reasoning, cache writes and tiers may be dearer than the plain prices.
+    let (input, output) = price.dearest();
     if input.max(output) == 0.0 {
         return Some(0.0);
     }
@@ -133,32 +151,52 @@ fn time(size: &Size<'_>) -> String {
 }
 
 /// What the same arms took in earlier runs, for as many trials as are planned; and the bytes of it.
-fn earlier(size: &Size<'_>, runs: &Path) -> Option<(String, f64)> {
+fn earlier(size: &Size<'_>, runs: &Path, prices: &PriceTable) -> Option<(String, f64)> {
     let found = taken(size.arms, runs);
     if found.is_empty() {
         return None;
     }
     let each = (size.tasks * size.attempts as usize) as f64;
-    let (mut cost, mut seconds, mut bytes, mut trials) = (0.0, 0.0, 0.0, 0);
-    for one in found.values() {
+    let (mut seconds, mut bytes, mut trials) = (0.0, 0.0, 0);
+    let mut cost: Option<f64> = None;
+    let mut unpriced: Vec<&str> = Vec::new();
+    for (arm, one) in size.arms.iter().filter_map(|arm| Some((arm, found.get(&arm.id)?))) {
         let count = one.trials.max(1) as f64;
-        cost += one.cost / count * each;
         seconds += one.seconds / count * each;
         bytes += one.bytes / count * each;
         trials += one.trials;
+        match one.cost(arm, prices) {
+            Some(known) => cost = Some(cost.unwrap_or(0.0) + known / count * each),
+            None => unpriced.push(arm.name.as_str()),
+        }
     }
     let known = match found.len() == size.arms.len() {
         true => String::new(),
         false => format!(" for {} of {}", found.len(), plural(size.arms.len(), "arm")),
     };
     let line = format!(
-        "by {} in {}: about ${cost:.2}, {}, {:.0} MB{known}",
+        "by {} in {}: {}, {}, {:.0} MB{known}",
         plural(trials, "earlier trial"),
         runs.display(),
+        dollars(cost, &unpriced),
         hours(seconds / size.jobs.max(1) as f64),
         bytes / 1e6
     );
     Some((line, bytes))
+}
+
+/// The cost of some arms, where that of others is unknown.
+fn dollars(cost: Option<f64>, unpriced: &[&str]) -> String {
+    // Arms that ask no model cost nothing, which says nothing of the others.
+    let cost = cost.filter(|cost| unpriced.is_empty() || *cost > 0.0);
+    match (cost, unpriced.first()) {
+        (None, _) => "cost unknown (no price for the model)".to_owned(),
+        (Some(cost), None) => format!("about ${cost:.2}"),
+        (Some(cost), Some(arm)) => format!(
+            "about ${cost:.2}, without {} whose model has no price (`{arm}`)",
+            plural(unpriced.len(), "arm")
+        ),
+    }
 }
 
 fn taken(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, Taken> {
@@ -183,7 +221,7 @@ fn taken(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, Taken> {
                 }
                 let taken = found.entry(arm.id.clone()).or_default();
                 taken.trials += 1;
-                taken.cost += outcome.spent.cost_usd;
+                taken.spent.merge(&outcome.spent);
                 taken.seconds += outcome.wall_seconds;
                 taken.bytes += bytes_below(dir.path());
             }
@@ -308,6 +346,28 @@ mod tests {
         let mut arms = arms(&["steps = 1"]);
         arms[0].model = None;
         arms
+    }
+
+    #[test]
+    fn earlier_trials_are_priced_as_of_today() {
+        let prices = PriceTable::shipped().unwrap();
+        let spent = Spent {
+            steps: 10,
+            input_tokens: 1_000_000,
+            output_tokens: 100_000,
+            unpriced: true,
+            ..Spent::default()
+        };
+        let taken = Taken { trials: 1, spent, ..Taken::default() };
+        let mut arm = arms(&["steps = 1"]).remove(0);
+        // $1 of input and $1 of output, though the trial was recorded without a price.
+        assert!((taken.cost(&arm, &prices).unwrap() - 2.0).abs() < 1e-9);
+        arm.model.as_mut().unwrap().price = None;
+        assert_eq!(taken.cost(&arm, &prices), None);
+        assert!(dollars(None, &["a"]).contains("unknown"));
+        assert!(dollars(Some(0.0), &["a"]).contains("unknown"));
+        assert_eq!(dollars(Some(0.5), &[]), "about $0.50");
+        assert!(dollars(Some(0.5), &["a"]).contains("1 arm whose model has no price (`a`)"));
     }
 
     #[test]

@@ -32,6 +32,7 @@ struct Table {
     seconds: f64,
     image_seconds: f64,
     question: String,
+    question_with_tools: String,
 }
 
 /// What can be known of the images of the trials that wait, told on stderr.
@@ -106,8 +107,9 @@ async fn ask(
         description: "Says that you are ready.".to_owned(),
         parameters: json!({ "type": "object", "properties": {} }),
     };
+    let content = if tools { &table.question_with_tools } else { &table.question };
     let question = Ask {
-        messages: vec![Message::User { content: table.question.clone() }],
+        messages: vec![Message::User { content: content.clone() }],
         tools: if tools { vec![tool] } else { Vec::new() },
     };
     let limit = Duration::try_from_secs_f64(table.seconds).unwrap_or_default();
@@ -124,9 +126,9 @@ async fn ask(
 
 fn billed(spent: &Spent) -> String {
     format!(
-        "{} in, {} out, ${:.4}, billed apart from the trials",
+        "{} in, {} out, {}, billed apart from the trials",
         plural(spent.input_tokens, "token"),
         plural(spent.output_tokens, "token"),
-        spent.cost_usd
+        spent.cost()
     )
 }

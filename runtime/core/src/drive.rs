@@ -112,6 +112,7 @@ impl Try<'_> {
         let base = Tree::load(recorder.blobs(), &past.base).map_err(record_fault)?;
         let stands = (past.tree.as_str(), past.tool_calls);
         recorder.restore(handle, workdir, stands, self.task.user.as_deref()).await?;
+        recorder.resume_responders(&past.responders).await;
         Ok(Arc::new(base))
     }
 
@@ -317,6 +318,7 @@ impl Try<'_> {
             left_out,
             not_enforced,
             noise: None,
+            responders: recorder.responders().await,
         })
     }
 

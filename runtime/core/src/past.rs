@@ -8,7 +8,7 @@ use proctor_sandbox_api::wire::EntryKind;
 use proctor_scaffold_api::{Edited, ToolDone};
 use proctor_types::{
     Answer, EditRecord, Ending, Envelope, Event, Fault, Layer, Message, RequestClass, RequestWaits,
-    Spent, Usage, standing,
+    Responders, Spent, Usage, standing,
 };
 
 /// A try that can go on from its last whole step.
@@ -28,6 +28,8 @@ pub(crate) struct Past {
     pub(crate) malformed: u64,
     /// Calls that stand.
     pub(crate) tool_calls: u64,
+    /// Who gave its responses.
+    pub(crate) responders: Responders,
     /// The limit that ended the trial is in the record.
     pub(crate) limit_told: bool,
     /// And so is the answer after it.
@@ -55,6 +57,7 @@ struct Reader {
     spent: Spent,
     /// Sends whose answer has not come yet.
     sends: Vec<(Usage, Option<f64>)>,
+    responders: Responders,
     waited: f64,
     waits: RequestWaits,
     limit_told: bool,
@@ -187,8 +190,13 @@ impl Reader {
                 wait_seconds,
                 queued_seconds,
                 shared_seconds,
+                responder,
+                error,
                 ..
             } => {
+                if let (Some(responder), None) = (&responder, &error) {
+                    self.responders.add(responder);
+                }
                 self.waited += wait_seconds + queued_seconds;
                 self.waits.retries += wait_seconds;
                 self.waits.shared_limits += shared_seconds;
@@ -316,6 +324,7 @@ impl Reader {
             used,
             malformed,
             tool_calls,
+            responders: self.responders,
             limit_told: self.limit_told,
             last_words: self.last_words,
             opening: (!self.opening.is_empty()).then_some(self.opening),

@@ -9,7 +9,7 @@ use std::{
 use proctor_gateway::{Meter, Waiting};
 use proctor_record::{Blobs, Journal, NewBlob, RecordError, Tree};
 use proctor_sandbox_api::{BlobSink, SandboxHandle, SnapshotError, wire::RawPath};
-use proctor_types::{Cause, Event, Fault, Layer, Message, RequestWaits};
+use proctor_types::{Cause, Event, Fault, Layer, Message, RequestWaits, Responders};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -39,6 +39,7 @@ struct State {
     /// Of `tree`.
     digest: String,
     tool_calls: u64,
+    responders: Responders,
     /// What tools showed since the last request: the call and the hash of the text.
     shown: Vec<(String, String)>,
 }
@@ -50,7 +51,8 @@ impl Recorder {
         on_now: Box<dyn Fn(Now) + Send + Sync>,
     ) -> Arc<Self> {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
-        let state = State { journal, tree, digest, tool_calls: 0, shown };
+        let responders = Responders::default();
+        let state = State { journal, tree, digest, tool_calls: 0, responders, shown };
         Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
@@ -70,6 +72,9 @@ impl Recorder {
         let mut state = self.state.lock().await;
         match &mut event {
             Event::ToolCalled { .. } => state.tool_calls += 1,
+            Event::ModelAttempted { responder: Some(responder), error: None, .. } => {
+                state.responders.add(responder);
+            }
             Event::ToolReturned { call_id, shown, .. } => {
                 let shown = Blobs::hash(shown.as_bytes());
                 state.shown.push((call_id.clone(), shown));
@@ -99,6 +104,16 @@ impl Recorder {
     /// Calls of tools, whoever ran them.
     pub(crate) async fn tool_calls(&self) -> u64 {
         self.state.lock().await.tool_calls
+    }
+
+    /// Who gave the responses of the try.
+    pub(crate) async fn responders(&self) -> Responders {
+        self.state.lock().await.responders.clone()
+    }
+
+    /// Continues the counts of an interrupted try.
+    pub(crate) async fn resume_responders(&self, past: &Responders) {
+        self.state.lock().await.responders.merge(past);
     }
 
     /// The steps that the meter of the trial has settled.

@@ -78,6 +78,8 @@ struct Heard {
     lost: BTreeSet<u64>,
     /// It has answered a request that offered tools.
     with_tools: bool,
+    /// It has made a call that the endpoint returned as one.
+    called: bool,
     /// It turned a stream away and answered without one.
     no_streams: bool,
     /// The most answers that one trial has had.
@@ -139,6 +141,18 @@ impl Halts {
     pub(crate) fn takes_tools(&self, model: &ModelSpec) -> bool {
         let key = (Halt::model(model), Halt::key(model));
         self.lock().heard.get(&key).is_some_and(|heard| heard.with_tools)
+    }
+
+    /// The model made a call, and the endpoint returned it as one.
+    pub(crate) fn called(&self, model: &ModelSpec) {
+        let key = (Halt::model(model), Halt::key(model));
+        self.lock().heard.entry(key).or_default().called = true;
+    }
+
+    /// Whether the endpoint has returned a call of the model in this run.
+    pub(crate) fn has_called(&self, model: &ModelSpec) -> bool {
+        let key = (Halt::model(model), Halt::key(model));
+        self.lock().heard.get(&key).is_some_and(|heard| heard.called)
     }
 
     /// Whether the model is asked for streams.

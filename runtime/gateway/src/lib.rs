@@ -17,6 +17,7 @@
 
 mod admission;
 mod ask;
+mod checks;
 mod clock;
 mod codec;
 mod endpoint;
@@ -32,6 +33,7 @@ mod prices;
 mod rates;
 mod rejections;
 mod request;
+mod responder;
 mod retry;
 mod rules;
 mod scope;
@@ -41,8 +43,10 @@ mod server;
 mod settings;
 mod sink;
 pub mod tokens;
+mod tool_support;
 mod trial;
 mod trouble;
+mod usage;
 mod way;
 mod words;
 

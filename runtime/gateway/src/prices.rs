@@ -26,6 +26,9 @@ pub struct Listed {
     /// Of tokens written to a cache. Absent: what input costs.
     #[serde(default)]
     pub cache_write: Option<f64>,
+    /// Of tokens written to a cache for an hour. Absent: twice what input costs.
+    #[serde(default)]
+    pub cache_write_1h: Option<f64>,
     /// Of tokens of reasoning. Absent: what output costs.
     #[serde(default)]
     pub reasoning: Option<f64>,
@@ -69,11 +72,18 @@ impl PriceTable {
                 ("output", Some(listed.output)),
                 ("cached", listed.cached),
                 ("cache_write", listed.cache_write),
+                ("cache_write_1h", listed.cache_write_1h),
                 ("reasoning", listed.reasoning),
             ];
             let tiers = listed.tiers.iter().flat_map(|tier| {
-                let prices =
-                    [tier.input, tier.output, tier.cached, tier.cache_write, tier.reasoning];
+                let prices = [
+                    tier.input,
+                    tier.output,
+                    tier.cached,
+                    tier.cache_write,
+                    tier.cache_write_1h,
+                    tier.reasoning,
+                ];
                 prices.map(|price| ("tiers", price))
             });
             for (key, price) in prices.into_iter().chain(tiers) {
@@ -95,6 +105,7 @@ impl PriceTable {
         let found = self.find(name)?;
         Some(Price {
             cache_write: found.cache_write,
+            cache_write_1h: found.cache_write_1h,
             reasoning: found.reasoning,
             tiers: found.tiers.clone(),
             ..Price::flat(found.input, found.output, found.cached)

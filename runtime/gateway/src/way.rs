@@ -9,17 +9,18 @@ use std::{
 
 use bytes::Bytes;
 use http::HeaderMap;
-use proctor_types::{Answer, Api, Event, Fault, RequestClass, Usage};
-use serde_json::Value;
+use proctor_types::{Answer, Event, Fault, RequestClass, Responder, Usage};
 use tokio::time::Instant;
 
 use crate::{
     Admission, AskError, Reserve, TrialGateway,
-    codec::{self, Losses, neutral::Delta, neutral::Whole, sse},
+    codec::{neutral::Delta, neutral::Whole, sse},
     judge::{Judgement, judge},
+    responder::responder,
     send::{Came, Hearing},
     tokens,
     trial::{Attempts, Cut},
+    usage,
 };
 
 /// A request as it leaves.
@@ -182,7 +183,14 @@ impl TrialGateway {
             heard.byte = AtomicBool::new(false);
             let flight = self.lost().flight(|| heard.byte.load(Ordering::Relaxed));
             let came = self.send(request, client, &heard).await;
-            let judged = judge(&came, &self.line().endpoint, &asker);
+            let mut judged = judge(&came, &self.line().endpoint, &asker);
+            let unsupported = match judged {
+                Judgement::Answered => self.unsupported_tools(request, &came.whole).await,
+                _ => None,
+            };
+            // This halts requests with tools alone: it is not for `unusable`.
+            let without_tools = unsupported.is_some();
+            judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
                 Judgement::Again(trouble) => flight.failed(&trouble.brief),
                 // Its silence was lost time, if it was silent: the guard knows.
@@ -191,7 +199,9 @@ impl TrialGateway {
             }
             match &judged {
                 Judgement::Answered => self.responded(&asker),
-                Judgement::Unusable(fault) => self.unusable(came.status, &asker, fault),
+                Judgement::Unusable(fault) if !without_tools => {
+                    self.unusable(came.status, &asker, fault);
+                }
                 _ => {}
             }
             let charged = self.settle(request, admission, &came, &judged, client).await;
@@ -208,6 +218,11 @@ impl TrialGateway {
             let (trouble, cut) = match judged {
                 Judgement::Answered => {
                     return self.deliver(request, came.whole, charged, client).await;
+                }
+                // A part of the response was given: nothing else can follow it.
+                Judgement::Unusable(fault) if client.has_begun() => {
+                    let why = fault.what.clone();
+                    return Err(Failure::BrokenOff { why, cut: Some(fault.into()), charged });
                 }
                 Judgement::Unusable(fault) => return Err(fault.into()),
                 Judgement::Rejected { status, body } => {
@@ -267,10 +282,7 @@ impl TrialGateway {
     ) -> Charged {
         let answered = matches!(judged, Judgement::Answered);
         let usage = if answered || came.has_begun() {
-            Some(match came.whole.usage {
-                Some(usage) => usage,
-                None => estimate(self.line().model.api, &request.body, &came.whole).await,
-            })
+            Some(usage::counted(self.line().model.api, &request.body, &came.whole).await)
         } else {
             came.unread.as_ref().and_then(|(_, billed)| *billed)
         };
@@ -327,10 +339,24 @@ impl TrialGateway {
             first_byte_seconds: came.first_byte.map(|time| time.as_secs_f64()),
             usage: charged.usage,
             cost_usd: charged.cost_usd,
+            responder: match judged {
+                Judgement::Answered => responder(&came.raw, &came.whole.model),
+                _ => None,
+            }
+            .map(|responder| self.redacted(responder)),
             request: Some(self.sink().body(&self.without_key(&request.body)).await?),
             body,
         };
         self.sink().event(step, event).await
+    }
+
+    fn redacted(&self, responder: Responder) -> Responder {
+        let clean = |name: Option<String>| name.map(|one| self.line().endpoint.redact_text(&one));
+        Responder {
+            model: clean(responder.model),
+            provider: clean(responder.provider),
+            fingerprint: clean(responder.fingerprint),
+        }
     }
 
     /// Records the answer, and only then gives its end: the next request finds it charged and kept.
@@ -360,26 +386,4 @@ impl TrialGateway {
         client.finish().await;
         Ok(answer)
     }
-}
-
-/// Our own count where the endpoint gave none: of the request and of what came of the answer.
-async fn estimate(api: Api, request: &Bytes, whole: &Whole) -> Usage {
-    let (request, answer) = (request.clone(), whole.answer());
-    // Off the async threads: a long conversation takes many milliseconds.
-    let counted = tokio::task::spawn_blocking(move || {
-        let body = serde_json::from_slice(&request).ok().and_then(|body| match body {
-            Value::Object(body) => Some(body),
-            _ => None,
-        });
-        let read =
-            body.and_then(|body| codec::read_request(api, &body, &mut Losses::default()).ok());
-        let input = match read {
-            Some(request) => tokens::count_request(&request),
-            // JSON's own marks are in the count, as are a chat template's in an endpoint's.
-            None => tokens::count(&String::from_utf8_lossy(&request)),
-        };
-        (input, tokens::count_answer(&answer))
-    });
-    let (input, output) = counted.await.unwrap_or_default();
-    Usage { input, output, estimated: true, ..Usage::default() }
 }

@@ -333,6 +333,7 @@ mod tests {
             left_out: vec![],
             not_enforced: vec![],
             noise: None,
+            responders: Default::default(),
         }
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use proctor_types::{
-    ArmId, EvidenceClass, ForkOrigin, Integrity, Outcome, Reason, Spent, TokenClasses, Verdict,
+    ArmId, EvidenceClass, ForkOrigin, Integrity, Outcome, Reason, Responders, Spent, TokenClasses,
+    Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +138,10 @@ pub struct ArmReport {
     /// Trials that did not resolve their task, by reason.
     #[serde(default)]
     pub reasons: BTreeMap<Reason, u64>,
+    /// Responses by who gave them: model, provider and server configuration, in the endpoint's words. Absent where no
+    /// response names anybody.
+    #[serde(default, skip_serializing_if = "Responders::is_empty")]
+    pub responders: Responders,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -353,6 +358,7 @@ impl ArmReport {
             limit_bound,
             noise: NoiseReport::of(trials),
             reasons: reasons(trials),
+            responders: responders(trials),
         }
     }
 }
@@ -373,6 +379,15 @@ impl ArmReport {
         self.tokens.input.total + self.tokens.output.total > 0
             || (self.steps.max == 0 && self.is_timed())
     }
+}
+
+/// Who gave the responses of some trials.
+pub(crate) fn responders(trials: &[&TrialResult]) -> Responders {
+    let mut all = Responders::default();
+    for outcome in trials.iter().filter_map(|trial| trial.outcome.as_ref()) {
+        all.merge(&outcome.responders);
+    }
+    all
 }
 
 /// Of each trial; absent where one of them is not counted, and where there is none.

@@ -62,7 +62,7 @@ fn row(arm: &ArmReport) -> String {
     };
     let paid = match arm.paid.cost_known {
         true => format!("${:.4}", arm.paid.cost_usd),
-        false => "?".to_owned(),
+        false => "unknown".to_owned(),
     };
     let paid = if arm.has_tokens() || arm.paid.cost_usd > 0.0 { paid } else { "-".to_owned() };
     let tokens = match arm.has_tokens() {

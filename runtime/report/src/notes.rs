@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use proctor_types::{ArmId, Integrity, Reason, noun_of, plural};
+use proctor_types::{ArmId, Integrity, Reason, Responders, noun_of, plural};
 
 use crate::{ArmReport, Report, TaskReport, limits, noise, text::percent};
+
+/// Responders that a mixture names.
+const NAMED: usize = 5;
 
 /// What the numbers do not say: a sentence each. What belongs to the one before begins with two blanks.
 pub fn findings(report: &Report) -> Vec<String> {
@@ -47,20 +50,23 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
             note(&sentence);
         }
     }
+    for arm in report.arms.iter().filter(|arm| arm.responders.is_mixture()) {
+        note(&format!("{}: {}.", arm.name, mixture(&arm.responders)));
+    }
     if report.arms.iter().any(|arm| arm.usage_estimated) {
-        note("~: an endpoint gave no usage; tokens and cost are estimates.");
+        note("~: an endpoint gave no usage, or not all of it; tokens and cost are estimates.");
     }
     for arm in report.arms.iter().filter(|arm| arm.earlier_tries.is_paid()) {
         let earlier = arm.earlier_tries;
         let tokens = format!("{} in, {} out", plural(earlier.input, "token"), earlier.output);
         note(&format!(
-            "{}: {}: ${:.4} ({tokens}), billed, excluded from means.",
+            "{}: {}: {} ({tokens}), billed, excluded from means.",
             arm.name,
             match arm.unfinished {
                 0 => plural(earlier.tries, "discarded try"),
                 _ => format!("{} discarded or not ended", plural(earlier.tries, "try")),
             },
-            earlier.cost_usd,
+            dollars(earlier.cost_usd, arm.paid.cost_known),
         ));
     }
     for arm in report.arms.iter().filter(|arm| arm.side.requests > 0) {
@@ -71,8 +77,9 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
     }
     for arm in report.arms.iter().filter(|arm| arm.grace.answers > 0) {
         let grace = arm.grace;
-        let (input, cost) = (plural(grace.input, "token"), grace.cost_usd);
-        let tokens = format!("{input} in, {} out, ${cost:.4}", grace.output);
+        let input = plural(grace.input, "token");
+        let cost = dollars(grace.cost_usd, arm.paid.cost_known);
+        let tokens = format!("{input} in, {} out, {cost}", grace.output);
         let answers = plural(grace.answers, "answer");
         note(&format!("{}: {answers} after the limit, counted apart: {tokens}.", arm.name));
     }
@@ -89,11 +96,11 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         ));
     }
     for arm in report.arms.iter().filter(|arm| !arm.paid.cost_known) {
-        let known = arm.paid.cost_usd;
-        note(&format!(
-            "{}: some answers have no price (${known:.4} is known); set [models.NAME] price.",
-            arm.name
-        ));
+        let what = match arm.paid.cost_usd > 0.0 {
+            true => format!("some answers have no price (${:.4} is known)", arm.paid.cost_usd),
+            false => "cost unknown, as its model has no price".to_owned(),
+        };
+        note(&format!("{}: {what}; set [models.NAME] price.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
         let calls = plural(arm.malformed_calls, "tool call");
@@ -170,6 +177,32 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
     for (trial, fault) in faults {
         note(&format!("  {}: {fault}", place(report, trial)));
     }
+}
+
+/// A sum of which some part may be unknown.
+fn dollars(sum: f64, known: bool) -> String {
+    match known || sum > 0.0 {
+        true => format!("${sum:.4}"),
+        false => "cost unknown".to_owned(),
+    }
+}
+
+/// Models, providers and server configurations that answered one arm.
+pub(crate) fn mixture(responders: &Responders) -> String {
+    let all = responders.by_count();
+    let mut named: Vec<String> = all
+        .iter()
+        .take(NAMED)
+        .map(|(responder, count)| format!("{responder}: {}", plural(*count, "response")))
+        .collect();
+    if let Some(more) = all.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        named.push(format!("and {more} more"));
+    }
+    format!(
+        "a mixture of {} models, providers or servers answered: {}",
+        all.len(),
+        named.join(", ")
+    )
 }
 
 fn place(report: &Report, trial: &TaskReport) -> String {

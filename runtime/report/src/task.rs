@@ -62,9 +62,9 @@ pub struct TaskReport {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies_differ: BTreeMap<String, String>,
     pub steps: Option<u64>,
-    /// US dollars, of the try that counts, without an answer after the limit.
+    /// US dollars, of the try that counts, without an answer after the limit. Null where some answer has no price.
     pub cost_usd: Option<f64>,
-    /// US dollars, of all tries and all answers. Null where nothing was begun.
+    /// US dollars, of all tries and all answers. Null where nothing was begun, and where some answer has no price.
     #[serde(default)]
     pub paid_usd: Option<f64>,
     #[serde(default, skip_serializing_if = "EarlierReport::is_none")]
@@ -116,9 +116,13 @@ impl TaskReport {
             environment: verdict.and_then(|verdict| verdict.environment.clone()),
             policies_differ: verdict.map(differing).unwrap_or_default(),
             steps: outcome.map(|outcome| outcome.spent.steps),
-            cost_usd: outcome.map(|outcome| micro(outcome.spent.cost_usd)),
+            cost_usd: outcome
+                .filter(|outcome| !outcome.spent.unpriced)
+                .map(|outcome| micro(outcome.spent.cost_usd)),
             paid_usd: (outcome.is_some() || trial.earlier.tries > 0)
-                .then(|| Paid::of(&[trial]).cost_usd),
+                .then(|| Paid::of(&[trial]))
+                .filter(|paid| paid.cost_known)
+                .map(|paid| paid.cost_usd),
             earlier_tries: EarlierReport::of(&[trial]),
             wall_seconds: outcome.map(|outcome| round(outcome.wall_seconds)),
             waited_seconds: outcome.map(|outcome| round(outcome.waited_seconds)),

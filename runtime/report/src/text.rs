@@ -90,7 +90,7 @@ fn usage(report: &Report) -> String {
             tokens(arm.tokens.output.mean),
             match paid.cost_known {
                 true => or(paid_for, format!("{about}${:.4}", paid.cost_usd)),
-                false => "?".into(),
+                false => "unknown".into(),
             },
             or(arm.is_timed(), format!("{:.1} s", arm.wall_seconds.mean)),
         ]

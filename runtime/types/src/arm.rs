@@ -67,6 +67,7 @@ impl Arm {
             model.remove("base_url");
             model.remove("key_env");
             model.remove("price");
+            model.remove("tool_check");
             if let Some(file) = model.get_mut("tokenizer").and_then(Value::as_object_mut) {
                 file.remove("path");
             }

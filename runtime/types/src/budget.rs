@@ -312,6 +312,15 @@ impl Spent {
         self.input_tokens.saturating_sub(self.cached_tokens)
     }
 
+    /// The cost for people: a part of an unknown sum is no sum.
+    pub fn cost(&self) -> String {
+        match (self.unpriced, self.cost_usd > 0.0) {
+            (false, _) => format!("${:.4}", self.cost_usd),
+            (true, true) => format!("at least ${:.4}", self.cost_usd),
+            (true, false) => "cost unknown".to_owned(),
+        }
+    }
+
     /// Adds what another try or trial spent.
     pub fn merge(&mut self, other: &Self) {
         self.steps += other.steps;
@@ -366,5 +375,19 @@ impl Spent {
                 self.side_output_tokens += usage.output;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spent;
+
+    #[test]
+    fn a_cost_that_nobody_knows_is_no_zero() {
+        let spent = |cost_usd, unpriced| Spent { cost_usd, unpriced, ..Spent::default() }.cost();
+        assert_eq!(spent(0.0, false), "$0.0000");
+        assert_eq!(spent(0.25, false), "$0.2500");
+        assert_eq!(spent(0.25, true), "at least $0.2500");
+        assert_eq!(spent(0.0, true), "cost unknown");
     }
 }

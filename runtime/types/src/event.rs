@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Answer, Api, Ask, BudgetKind, BudgetScope, Fault, ForkOrigin, Loss, Outcome, RequestClass,
-    TaskId, TrialId, UrlRequest, Usage, Verdict,
+    Responder, TaskId, TrialId, UrlRequest, Usage, Verdict,
 };
 
 /// The version of the envelope and of the closed set of kinds.
@@ -116,6 +116,9 @@ pub enum Event {
         /// US dollars. Absent where the model has no price.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
+        /// Who gave the response. Absent where it names nobody.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        responder: Option<Responder>,
         /// Content hashes of the exact bytes, among the blobs.
         request: Option<String>,
         /// Of the response, as `request` is of the request.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::MOST_COUNT;
 
 /// `[models."..."]` of a run configuration. All of it but the endpoint's address, the key's
-/// variable and the price is a factor of the arm.
+/// variable, the price and `tool_check` is a factor of the arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
@@ -42,6 +42,11 @@ pub struct ModelSpec {
     /// In the place of the price in `configs/models.toml`. No factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// Whether the arm halts where a response shows that the endpoint does not support tools; `true` where nothing is
+    /// written. No factor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = false)]
+    pub tool_check: Option<bool>,
     /// Sent as it is, like all below; each is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 10.0))]
@@ -188,7 +193,7 @@ pub struct Usage {
     pub classes: TokenClasses,
 }
 
-/// Tokens by what they cost, each counted once. Absent: the endpoint does not tell the class apart, and
+/// Tokens by what they cost. All but `cache_write_1h` are disjoint. Absent: the endpoint does not tell the class apart, and
 /// its tokens are in `fresh_input` or `output_visible`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -197,8 +202,11 @@ pub struct TokenClasses {
     pub fresh_input: Option<u64>,
     /// Tokens in that a cache served.
     pub cache_read: Option<u64>,
-    /// Tokens in that were written to a cache.
+    /// Tokens in that were written to a cache, for however long.
     pub cache_write: Option<u64>,
+    /// The part of `cache_write` that the cache keeps for an hour. Absent: the endpoint names no such part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write_1h: Option<u64>,
     /// Tokens out without reasoning.
     pub output_visible: Option<u64>,
     /// Tokens of reasoning.
@@ -221,6 +229,7 @@ impl TokenClasses {
         sum(&mut self.fresh_input, other.fresh_input);
         sum(&mut self.cache_read, other.cache_read);
         sum(&mut self.cache_write, other.cache_write);
+        sum(&mut self.cache_write_1h, other.cache_write_1h);
         sum(&mut self.output_visible, other.output_visible);
         sum(&mut self.reasoning, other.reasoning);
     }
@@ -242,11 +251,31 @@ impl Usage {
             fresh_input: Some(input - cached - cache_write.unwrap_or_default()),
             cache_read,
             cache_write,
+            cache_write_1h: None,
             output_visible: Some(output - reasoning.unwrap_or_default()),
             reasoning,
         };
         let reasoning = reasoning.unwrap_or_default();
         Self { input, output, cached, reasoning, estimated: false, classes }
+    }
+
+    /// Names the part of the cache writes that the cache keeps for an hour.
+    #[must_use]
+    pub fn with_hour_writes(mut self, tokens: Option<u64>) -> Self {
+        let written = self.classes.cache_write.unwrap_or_default();
+        self.classes.cache_write_1h = tokens.map(|tokens| tokens.min(written));
+        self
+    }
+
+    /// Replaces the output by a local count.
+    #[must_use]
+    pub fn with_output_estimate(mut self, output: u64) -> Self {
+        self.output = output;
+        self.reasoning = self.reasoning.min(output);
+        self.classes.reasoning = self.classes.reasoning.map(|thought| thought.min(output));
+        self.classes.output_visible = Some(output - self.reasoning);
+        self.estimated = true;
+        self
     }
 
     /// Nothing at all: an endpoint that says so has not counted.
@@ -277,6 +306,11 @@ pub struct Price {
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 1.5)]
     pub cache_write: Option<f64>,
+    /// Tokens in that are written to a cache for an hour. Absent: they cost twice what input costs, as at Anthropic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 2.5)]
+    pub cache_write_1h: Option<f64>,
     /// Tokens of reasoning. Absent: they cost what output costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
@@ -315,6 +349,11 @@ pub struct PriceTier {
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 3.0)]
     pub cache_write: Option<f64>,
+    /// Tokens in that are written to a cache for an hour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 5.0)]
+    pub cache_write_1h: Option<f64>,
     /// Tokens of reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
@@ -322,19 +361,48 @@ pub struct PriceTier {
     pub reasoning: Option<f64>,
 }
 
-/// The five prices that hold for one request.
+/// The prices that hold for one request.
 struct Rates {
     input: f64,
     cache_read: f64,
     cache_write: f64,
+    cache_write_1h: f64,
     output: f64,
     reasoning: f64,
 }
 
+impl Rates {
+    fn cost(&self, usage: &Usage) -> f64 {
+        let written = usage.classes.cache_write.unwrap_or_default();
+        let for_an_hour = usage.classes.cache_write_1h.unwrap_or_default().min(written);
+        let fresh = usage.input.saturating_sub(usage.cached).saturating_sub(written);
+        let visible = usage.output.saturating_sub(usage.reasoning);
+        (fresh as f64 * self.input
+            + usage.cached as f64 * self.cache_read
+            + (written - for_an_hour) as f64 * self.cache_write
+            + for_an_hour as f64 * self.cache_write_1h
+            + visible as f64 * self.output
+            + usage.reasoning as f64 * self.reasoning)
+            / 1e6
+    }
+}
+
 impl Price {
+    /// What a write to a cache that keeps it for an hour costs, in prices of input, where no price is given
+    /// (<https://docs.claude.com/en/docs/build-with-claude/prompt-caching>).
+    const HOUR_WRITE: f64 = 2.0;
+
     /// A model that tells no classes apart.
     pub fn flat(input: f64, output: f64, cached: Option<f64>) -> Self {
-        Self { input, output, cached, cache_write: None, reasoning: None, tiers: Vec::new() }
+        Self {
+            input,
+            output,
+            cached,
+            cache_write: None,
+            cache_write_1h: None,
+            reasoning: None,
+            tiers: Vec::new(),
+        }
     }
 
     fn rates(&self, tier: Option<&PriceTier>) -> Rates {
@@ -346,36 +414,63 @@ impl Price {
             input,
             cache_read: of(tier.and_then(|tier| tier.cached), self.cached, input),
             cache_write: of(tier.and_then(|tier| tier.cache_write), self.cache_write, input),
+            cache_write_1h: of(
+                tier.and_then(|tier| tier.cache_write_1h),
+                self.cache_write_1h,
+                input * Self::HOUR_WRITE,
+            ),
             output,
             reasoning: of(tier.and_then(|tier| tier.reasoning), self.reasoning, output),
         }
     }
 
-    /// US dollars of one request. Tiers are of a request: a sum of several has no price.
+    /// The prices of a request with so many tokens of input.
+    fn rates_at(&self, input: u64) -> Rates {
+        let tier = self.tiers.iter().filter(|tier| input > tier.above);
+        self.rates(tier.max_by_key(|tier| tier.above))
+    }
+
+    /// US dollars of one request. Tiers are of a request: [`Price::estimate`] is for a sum of several.
     pub fn of(&self, usage: &Usage) -> f64 {
-        let tier = self.tiers.iter().filter(|tier| usage.input > tier.above);
-        let rates = self.rates(tier.max_by_key(|tier| tier.above));
-        let written = usage.classes.cache_write.unwrap_or_default();
-        let fresh = usage.input.saturating_sub(usage.cached).saturating_sub(written);
-        let visible = usage.output.saturating_sub(usage.reasoning);
-        (fresh as f64 * rates.input
-            + usage.cached as f64 * rates.cache_read
-            + written as f64 * rates.cache_write
-            + visible as f64 * rates.output
-            + usage.reasoning as f64 * rates.reasoning)
-            / 1e6
+        self.rates_at(usage.input).cost(usage)
+    }
+
+    /// US dollars of so many requests of about one size: an estimate, since it takes the tier of their mean.
+    pub fn estimate(&self, usage: &Usage, requests: u64) -> f64 {
+        self.rates_at(usage.input / requests.max(1)).cost(usage)
+    }
+
+    /// Whether the model has a price for cache writes. The reservation for a request leaves them out where it has none.
+    fn sells_cache_writes(&self) -> bool {
+        let of_tier = |tier: &PriceTier| tier.cache_write.or(tier.cache_write_1h).is_some();
+        self.cache_write.or(self.cache_write_1h).is_some() || self.tiers.iter().any(of_tier)
     }
 
     /// US dollars, should every token be of the dearest class of the dearest tier that so many reach.
     pub fn most(&self, usage: &Usage) -> f64 {
         let tiers = self.tiers.iter().filter(|tier| usage.input > tier.above).map(Some);
         let dearest = tiers.chain([None]).map(|tier| {
-            let rates = self.rates(tier);
-            let input = rates.input.max(rates.cache_read).max(rates.cache_write);
-            let output = rates.output.max(rates.reasoning);
+            let (input, output) = self.dearest_of(tier);
             (usage.input as f64 * input + usage.output as f64 * output) / 1e6
         });
         dearest.fold(0.0, f64::max)
+    }
+
+    /// US dollars of a million tokens in and of a million out, each of the dearest class of the dearest tier.
+    pub fn dearest(&self) -> (f64, f64) {
+        let tiers = self.tiers.iter().map(Some).chain([None]);
+        tiers.map(|tier| self.dearest_of(tier)).fold((0.0, 0.0), |(input, output), one| {
+            (f64::max(input, one.0), f64::max(output, one.1))
+        })
+    }
+
+    fn dearest_of(&self, tier: Option<&PriceTier>) -> (f64, f64) {
+        let rates = self.rates(tier);
+        let written = match self.sells_cache_writes() {
+            true => rates.cache_write.max(rates.cache_write_1h),
+            false => rates.cache_write,
+        };
+        (rates.input.max(rates.cache_read).max(written), rates.output.max(rates.reasoning))
     }
 }
 
@@ -390,6 +485,7 @@ mod tests {
             fresh_input: Some(10),
             cache_read: Some(60),
             cache_write: Some(30),
+            cache_write_1h: None,
             output_visible: Some(30),
             reasoning: Some(20),
         };
@@ -408,6 +504,7 @@ mod tests {
             output: None,
             cached: Some(0.4),
             cache_write: None,
+            cache_write_1h: None,
             reasoning: None,
         };
         let price = Price {
@@ -427,5 +524,48 @@ mod tests {
         let twice = Usage::told((200, 0), (None, None), None);
         assert!((price.of(&twice) * 1e6 - 200.0).abs() < 1e-9);
         assert!(price.most(&large) >= price.of(&large));
+    }
+    #[test]
+    fn a_write_for_an_hour_costs_twice_the_input_unless_a_price_is_given() {
+        let usage = |hour| {
+            Usage::told((1_000_000, 0), (None, Some(1_000_000)), None).with_hour_writes(hour)
+        };
+        let price =
+            Price { cached: Some(0.5), cache_write: Some(6.25), ..Price::flat(5.0, 25.0, None) };
+        for (hour, cost) in [
+            (None, 6.25),
+            (Some(0), 6.25),
+            (Some(1_000_000), 10.0),
+            (Some(400_000), 0.4 * 10.0 + 0.6 * 6.25),
+            // A part is never more than the whole.
+            (Some(9_000_000), 10.0),
+        ] {
+            assert!((price.of(&usage(hour)) - cost).abs() < 1e-9, "{hour:?}");
+        }
+        let told = Price { cache_write_1h: Some(7.0), ..price.clone() };
+        assert!((told.of(&usage(Some(1_000_000))) - 7.0).abs() < 1e-9);
+        // The reservation covers the dearest class.
+        let million = Usage { input: 1_000_000, ..Usage::default() };
+        assert!((price.most(&million) - 10.0).abs() < 1e-9);
+        assert_eq!(price.dearest(), (10.0, 25.0));
+        // Without a price for cache writes, none is expected.
+        assert_eq!(Price::flat(5.0, 25.0, None).dearest(), (5.0, 25.0));
+    }
+
+    #[test]
+    fn an_estimate_takes_the_tier_of_the_mean_request() {
+        let tier = PriceTier {
+            above: 200,
+            input: Some(4.0),
+            output: None,
+            cached: None,
+            cache_write: None,
+            cache_write_1h: None,
+            reasoning: None,
+        };
+        let price = Price { tiers: vec![tier], ..Price::flat(1.0, 2.0, None) };
+        let usage = Usage::told((1000, 0), (None, None), None);
+        assert!((price.estimate(&usage, 10) * 1e6 - 1000.0).abs() < 1e-9);
+        assert!((price.estimate(&usage, 2) * 1e6 - 4000.0).abs() < 1e-9);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BudgetKind, BudgetScope, Fault, Noise, Spent};
+use crate::{BudgetKind, BudgetScope, Fault, Noise, Responders, Spent};
 
 /// How a trial ended. In the record its `kind` is the name in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -148,6 +148,9 @@ pub struct Outcome {
     /// What limits and waits did to it. Absent in records of versions that did not look, and where no agent ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Box<Noise>>,
+    /// Who gave the responses of the try that counts. Absent where no response names anybody.
+    #[serde(default, skip_serializing_if = "Responders::is_empty")]
+    pub responders: Responders,
 }
 
 impl Outcome {
@@ -166,6 +169,7 @@ impl Outcome {
             left_out: Vec::new(),
             not_enforced: Vec::new(),
             noise: None,
+            responders: Responders::default(),
         }
     }
 }

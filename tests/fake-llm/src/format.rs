@@ -18,12 +18,17 @@ pub(crate) enum Format {
 impl Format {
     /// The request as a chat completion's. An error is what a strict endpoint would refuse it for.
     pub(crate) fn read(self, request: &Value) -> Result<Value, String> {
-        match self {
-            Self::Chat => Ok(request.clone()),
-            Self::Responses => responses::read(request),
-            Self::Messages => messages::read(request),
-            Self::Gemini => gemini::read(request),
+        let mut read = match self {
+            Self::Chat => request.clone(),
+            Self::Responses => responses::read(request)?,
+            Self::Messages => messages::read(request)?,
+            Self::Gemini => gemini::read(request)?,
+        };
+        // Tools stay in the words of their format: nothing but their length matters.
+        if let (Some(read), Some(tools)) = (read.as_object_mut(), request.get("tools")) {
+            read.insert("tools".into(), tools.clone());
         }
+        Ok(read)
     }
 
     pub(crate) fn whole(self, reply: &Reply<'_>) -> Value {

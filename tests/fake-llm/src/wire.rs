@@ -158,7 +158,10 @@ fn usage(answer: &Answer, request: &Value) -> Option<TokenCounts> {
         UsageSpec::Counted(true) => {
             let none = Vec::new();
             let messages = request["messages"].as_array().unwrap_or(&none);
-            let asked: usize = messages.iter().map(|message| text(message).len()).sum();
+            let said: usize = messages.iter().map(|message| text(message).len()).sum();
+            // As every endpoint counts them that passes them on to its model.
+            let tools = &request["tools"];
+            let asked = said + if tools.is_null() { 0 } else { tools.to_string().len() };
             let reasoned = answer.reasoning_content.as_deref().unwrap_or_default().len();
             let called: usize = answer.tool_calls.iter().map(|call| call.text().len()).sum();
             let said = answer.content.len() + called + reasoned;

@@ -9,8 +9,9 @@ use crate::{
     error::UserError,
 };
 
-/// Keys of a model that are no factors: where it is asked, with which key, and what it costs.
-const OF_ENDPOINT: [&str; 3] = ["base_url", "key_env", "price"];
+/// Keys of a model that are no factors: where it is asked, with which key, what it costs, and whether its tools are
+/// checked.
+const OF_ENDPOINT: [&str; 4] = ["base_url", "key_env", "price", "tool_check"];
 
 /// Lays new shared limits over every arm, and new endpoints over the arms that ask a model.
 pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
@@ -40,8 +41,8 @@ pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> 
 
 fn factor(what: &str) -> UserError {
     UserError::new(format!("{what} is part of the plan, which cannot be changed")).hint(
-        "what is no factor can be set here: budget.run.*, budget.arm.*, and of a model base_url, key_env and \
-         price; for other keys start a new run, or add arms with `proctor run CONFIG --out RUN --extend`",
+        "what is no factor can be set here: budget.run.*, budget.arm.*, and of a model base_url, key_env, \
+         price and tool_check; for other keys start a new run, or add arms with `proctor run CONFIG --out RUN --extend`",
     )
 }
 

@@ -104,7 +104,11 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
         short(trial.input as f64),
         short(trial.output as f64),
         trial.wall_seconds,
-        trial.cost_usd.map_or_else(String::new, |cost| format!(", ${cost:.4}"))
+        match trial.cost_usd {
+            Some(cost) => format!(", ${cost:.4}"),
+            None if trial.input > 0 => ", cost unknown".to_owned(),
+            None => String::new(),
+        }
     ));
     if !trial.integrity.is_empty() {
         line(format!("integrity: {}", trial.integrity));

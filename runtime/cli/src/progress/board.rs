@@ -198,9 +198,13 @@ impl Board {
         if self.tokens == 0 {
             return String::new();
         }
-        let about = if self.unpriced { "at least " } else { "" };
+        let cost = match (self.unpriced, self.cost_usd > 0.0) {
+            (false, _) => format!("${:.2}", self.cost_usd),
+            (true, true) => format!("at least ${:.2}", self.cost_usd),
+            (true, false) => "cost unknown".to_owned(),
+        };
         let minutes = (self.begun.elapsed().as_secs_f64() / 60.0).max(1.0 / 60.0);
-        format!("{about}${:.2}, {} tokens/min", self.cost_usd, short(self.tokens as f64 / minutes))
+        format!("{cost}, {} tokens/min", short(self.tokens as f64 / minutes))
     }
 
     /// Seconds, by what the trials of this process took. Absent before the first.

@@ -13,7 +13,7 @@ use crate::{
 /// The keys of `[matrix]` that are no factors.
 const OWN: [&str; 2] = ["include", "exclude"];
 /// Keys of a model that two arms cannot be told apart by.
-const NO_FACTORS: [&str; 3] = ["base_url", "key_env", "price"];
+const NO_FACTORS: [&str; 4] = ["base_url", "key_env", "price", "tool_check"];
 
 /// What a key of a matrix names.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use proctor_record::Journal;
 use proctor_sandbox_api::wire::{RawPath, SnapEntry};
+use proctor_types::Responder;
 use serde_json::Map;
 use tempfile::TempDir;
 
@@ -12,6 +13,10 @@ struct Record {
     folder: TempDir,
     blobs: Blobs,
     journal: Journal,
+}
+
+fn responder() -> Responder {
+    Responder { model: Some("m".into()), ..Responder::default() }
 }
 
 impl Record {
@@ -70,6 +75,7 @@ impl Record {
             first_byte_seconds: None,
             usage: Some(Usage { input: 10, output: 1, ..Usage::default() }),
             cost_usd: Some(0.5),
+            responder: Some(responder()),
             request: None,
             body: None,
         });
@@ -135,6 +141,7 @@ fn every_answer_is_kept_and_only_calls_that_the_tree_holds() {
     assert_eq!(past.steps[0].calls[0].shown, "output of a");
     assert!(past.steps[1].calls.is_empty(), "what ran after the tree was kept runs again");
     assert_eq!((past.tool_calls, past.malformed), (1, 1));
+    assert_eq!(past.responders.by_count(), [(&responder(), 2)]);
     assert!(!past.limit_told && !past.last_words);
 }
 
@@ -196,6 +203,7 @@ fn a_fault_from_outside_costs_no_answer() {
         first_byte_seconds: None,
         usage: None,
         cost_usd: None,
+        responder: None,
         request: None,
         body: None,
     });

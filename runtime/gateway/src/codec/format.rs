@@ -144,14 +144,18 @@ mod tests {
     use proctor_types::{Api, TokenClasses, Usage};
     use serde_json::{Map, Value, json};
 
-    use super::{usage, write_whole, writer};
-    use crate::codec::neutral::{Delta, Stop, Whole};
+    use super::{reader, usage, write_whole, writer};
+    use crate::codec::{
+        neutral::{Delta, Stop, Whole},
+        sse,
+    };
 
     /// Fresh input, cache read, cache write, visible output, reasoning; then the sums of today.
     fn told(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
         let usage = usage(api, &body).expect("a usage");
-        let TokenClasses { fresh_input, cache_read, cache_write, output_visible, reasoning } =
-            usage.classes;
+        let TokenClasses {
+            fresh_input, cache_read, cache_write, output_visible, reasoning, ..
+        } = usage.classes;
         (
             [fresh_input, cache_read, cache_write, output_visible, reasoning],
             [usage.input, usage.output, usage.cached, usage.reasoning],
@@ -197,6 +201,50 @@ mod tests {
             "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}});
         let classes = [Some(10), Some(60), Some(30), Some(50), None];
         assert_eq!(told(Api::Messages, usage), (classes, [100, 50, 60, 0]));
+    }
+
+    #[test]
+    fn writes_to_a_cache_for_an_hour_are_told_apart() {
+        let creation = json!({"ephemeral_1h_input_tokens": 25, "ephemeral_5m_input_tokens": 5});
+        let messages = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
+            "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
+        // The sum may be missing beside its parts.
+        let parts = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
+            "cache_creation": creation.clone()}});
+        // As proxies in front of Anthropic say it.
+        let chat = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
+            "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
+        let lite = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
+            "prompt_tokens_details": {"cache_creation_tokens": 30,
+                "cache_creation_token_details": creation}}});
+        for (api, body) in [
+            (Api::Messages, messages),
+            (Api::Messages, parts),
+            (Api::Chat, chat),
+            (Api::Chat, lite),
+        ] {
+            let usage = usage(api, &body).expect("a usage");
+            let written = (usage.classes.cache_write, usage.classes.cache_write_1h);
+            assert_eq!((usage.input, written), (40, (Some(30), Some(25))), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_stream_tells_writes_for_an_hour_apart() {
+        let usage = json!({"input_tokens": 10, "output_tokens": 1, "cache_creation_input_tokens": 30,
+            "cache_creation": {"ephemeral_1h_input_tokens": 25, "ephemeral_5m_input_tokens": 5}});
+        let start = json!({"type": "message_start", "message": {"model": "m", "usage": usage}});
+        let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 7}});
+        let (mut reader, mut whole) = (reader(Api::Messages), Whole::default());
+        for data in [start, end] {
+            let event = sse::event(format!("data: {data}\n\n").into());
+            let deltas = reader.read(&event).expect("an event");
+            deltas.into_iter().for_each(|delta| whole.push(delta));
+        }
+        let usage = whole.usage.expect("a usage");
+        let written = (usage.classes.cache_write, usage.classes.cache_write_1h);
+        assert_eq!((usage.input, usage.output, written), (40, 7, (Some(30), Some(25))));
     }
 
     #[test]

@@ -91,6 +91,7 @@ impl Kept {
                 first_byte_seconds,
                 usage,
                 cost_usd,
+                responder: _,
                 request,
                 body,
             } => Some(Attempt {
@@ -218,6 +219,7 @@ pub fn model(base_url: &str) -> ModelSpec {
         key_env: Some("TEST_KEY".into()),
         context_window: None,
         price: None,
+        tool_check: None,
         temperature: None,
         top_p: None,
         max_output_tokens: None,

@@ -7,6 +7,7 @@ mod clients;
 mod common;
 mod ends;
 mod meter;
+mod money;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;
 mod parallel;

@@ -48,6 +48,7 @@ fn outcome(seconds: f64) -> Outcome {
         left_out: vec![],
         not_enforced: vec![],
         noise: None,
+        responders: Default::default(),
     }
 }
 

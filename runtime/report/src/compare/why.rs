@@ -5,11 +5,11 @@ use std::{
     fmt::Write as _,
 };
 
-use proctor_types::{Arm, ArmId, sha256_hex};
+use proctor_types::{Arm, ArmId, Responders, sha256_hex};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{TrialResult, limits::limit_of, text::percent};
+use crate::{TrialResult, arm::responders, limits::limit_of, notes::mixture, text::percent};
 
 /// A longer text is named by its digest.
 const SHOWN: usize = 60;
@@ -32,6 +32,11 @@ pub struct PairWhy {
     /// Trials that an infrastructure fault ended.
     pub a_faults: u64,
     pub b_faults: u64,
+    /// Who gave the responses of each arm. Absent where no response names anybody.
+    #[serde(default, skip_serializing_if = "Responders::is_empty")]
+    pub a_responders: Responders,
+    #[serde(default, skip_serializing_if = "Responders::is_empty")]
+    pub b_responders: Responders,
     /// Tasks that the arms were given in different revisions.
     pub task_revisions: Vec<String>,
     /// Tasks that were graded in different environments.
@@ -99,6 +104,8 @@ pub(super) fn why(
         b_limits: limits(tasks[1]),
         a_faults: faults(tasks[0]),
         b_faults: faults(tasks[1]),
+        a_responders: responders_of(tasks[0]),
+        b_responders: responders_of(tasks[1]),
         task_revisions: differing(&|trial| trial.facts.revision.clone()),
         environments: differing(&environment),
     }
@@ -144,6 +151,11 @@ fn faults(tasks: &ByTask<'_>) -> u64 {
     tasks.values().flatten().filter(is_fault).count() as u64
 }
 
+fn responders_of(tasks: &ByTask<'_>) -> Responders {
+    let trials: Vec<&TrialResult> = tasks.values().flatten().copied().collect();
+    responders(&trials)
+}
+
 pub(super) fn why_text(why: &PairWhy) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -179,6 +191,11 @@ pub(super) fn why_text(why: &PairWhy) -> String {
         shares(&why.b_limits)
     ));
     line(format!("  infrastructure faults: {} against {}", why.a_faults, why.b_faults));
+    for (name, responders) in [(&why.a, &why.a_responders), (&why.b, &why.b_responders)] {
+        if responders.is_mixture() {
+            line(format!("  {name}: {}", mixture(responders)));
+        }
+    }
     for (what, tasks) in
         [("task revisions", &why.task_revisions), ("environments", &why.environments)]
     {

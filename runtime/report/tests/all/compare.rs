@@ -8,7 +8,8 @@ use proctor_report::{
 };
 use proctor_statistics::{mcnemar_exact, wilson};
 use proctor_types::{
-    ArmId, BudgetKind, EarlierTries, Ending, Integrity, Outcome, Spent, TaskId, TestGroup, Verdict,
+    ArmId, BudgetKind, EarlierTries, Ending, Integrity, Outcome, Responder, Responders, Spent,
+    TaskId, TestGroup, Verdict,
 };
 
 fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialResult {
@@ -198,6 +199,19 @@ fn intervals_are_by_task_and_wider_while_a_verdict_is_missing() {
     assert_eq!(interval(open), rounded([lower, upper]));
 }
 
+fn mixture() -> Responders {
+    let responder = |model: &str, provider: Option<&str>, fingerprint: Option<&str>| Responder {
+        model: Some(model.into()),
+        provider: provider.map(Into::into),
+        fingerprint: fingerprint.map(Into::into),
+    };
+    let mut all = Responders::default();
+    all.add(&responder("m", Some("A"), None));
+    all.add(&responder("m-mini", None, Some("fp2")));
+    all.add(&responder("m", Some("A"), None));
+    all
+}
+
 #[test]
 fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
     let factor = |name: &str, a: serde_json::Value, b: serde_json::Value| FactorDifference {
@@ -221,6 +235,8 @@ fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
         b_limits: BTreeMap::new(),
         a_faults: 0,
         b_faults: 0,
+        a_responders: mixture(),
+        b_responders: Responders::default(),
         task_revisions: vec![],
         environments: vec![],
     };
@@ -232,6 +248,10 @@ fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
     ] {
         assert!(text.contains(line), "{text}");
     }
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = "a: a mixture of 2 models, providers or servers answered: `m` from A: 2 responses, \
+                `m-mini` (fingerprint fp2): 1 response";
+    assert!(words.contains(line), "{text}");
     assert!(!text.contains("versions.p0") && !text.contains("versions.q"), "{text}");
 }
 

@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use proctor_report::{Groups, Report, TaskFacts, TrialResult, build};
 use proctor_types::{
     ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, Integrity, Layer,
-    Outcome, Spent, TaskId, TestGroup, TokenClasses, Verdict,
+    Outcome, Responder, Spent, TaskId, TestGroup, TokenClasses, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -50,6 +50,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             left_out: vec![],
             not_enforced: vec![],
             noise: None,
+            responders: Default::default(),
         }),
         earlier: EarlierTries::default(),
         unasked: false,
@@ -286,6 +287,54 @@ fn what_no_canary_tried_is_counted_apart() {
         assert!(text.contains(line), "{text}");
     }
     assert!(!text.contains("verdict.json"), "one line for all of them: {text}");
+}
+
+#[test]
+fn a_mixture_of_responders_is_noted() {
+    let responder = |model: &str, provider: Option<&str>| Responder {
+        model: Some(model.into()),
+        provider: provider.map(Into::into),
+        fingerprint: None,
+    };
+    let answered = |task: &str, by: &[Responder]| {
+        let mut one = trial("tools", task, submitted(), Some(1.0));
+        let outcome = one.outcome.as_mut().unwrap();
+        by.iter().for_each(|responder| outcome.responders.add(responder));
+        one
+    };
+    let (own, other) = (responder("m", Some("A")), responder("m-mini", Some("B")));
+    let report = build(vec![answered("t0", &[own.clone()]), answered("t1", &[own.clone()])]);
+    assert!(!text(&report).contains("mixture"), "one responder is none");
+    let report = build(vec![answered("t0", &[own.clone(), own]), answered("t1", &[other])]);
+    let line = "tools: a mixture of 2 models, providers or servers answered: `m` from A: 2 responses, \
+                `m-mini` from B: 1 response.";
+    let said = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(line), "{said}");
+    assert_eq!(
+        serde_json::to_value(&report.arms[0]).unwrap()["responders"],
+        json!([
+            {"model": "m", "provider": "A", "responses": 2},
+            {"model": "m-mini", "provider": "B", "responses": 1},
+        ])
+    );
+}
+
+#[test]
+fn a_cost_without_a_price_is_unknown() {
+    let mut one = trial("tools", "t0", submitted(), Some(1.0));
+    let spent = &mut one.outcome.as_mut().unwrap().spent;
+    (spent.unpriced, spent.cost_usd, spent.grace_cost_usd) = (true, 0.0, 0.0);
+    one.earlier = EarlierTries {
+        tries: 1,
+        spent: Spent { input_tokens: 5, unpriced: true, ..Spent::default() },
+    };
+    let report = build(vec![one]);
+    assert!(!report.arms[0].cost_known && !report.arms[0].paid.cost_known);
+    assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (None, None));
+    let said = text(&report);
+    assert!(said.contains("unknown") && !said.contains("$0.0000"), "{said}");
+    let sheet = proctor_report::markdown(&report, None, Groups::default());
+    assert!(sheet.contains("unknown") && !sheet.contains("$0.0000"), "{sheet}");
 }
 
 #[test]

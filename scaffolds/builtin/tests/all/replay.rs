@@ -48,6 +48,7 @@ fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: End
             left_out: Vec::new(),
             not_enforced: Vec::new(),
             noise: None,
+            responders: Default::default(),
         }),
         packed: None,
     });

@@ -121,10 +121,21 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
         &details["cached_tokens"],
         &usage["prompt_cache_hit_tokens"],
         &usage["cache_read_input_tokens"],
+        &usage["cached_tokens"],
     ];
-    let written = [&details["cache_write_tokens"], &usage["cache_creation_input_tokens"]];
+    let written = [
+        &details["cache_write_tokens"],
+        &details["cache_creation_tokens"],
+        &usage["cache_creation_input_tokens"],
+    ];
+    let for_an_hour = [
+        &details["cache_creation_token_details"]["ephemeral_1h_input_tokens"],
+        &usage["cache_creation"]["ephemeral_1h_input_tokens"],
+    ];
     let first = |names: &[&Value]| names.iter().find_map(|value| tokens(value));
-    let reasoning = tokens(&usage["completion_tokens_details"]["reasoning_tokens"]);
+    let thoughts =
+        [&usage["completion_tokens_details"]["reasoning_tokens"], &usage["reasoning_tokens"]];
+    let reasoning = first(&thoughts);
     // xAI counts reasoning beside the completion, and says so by the total alone.
     if let (Some(thought), Some(total)) = (reasoning, usage["total_tokens"].as_u64())
         && thought > 0
@@ -132,7 +143,8 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     {
         output += thought;
     }
-    let told = Usage::told((input, output), (first(&read), first(&written)), reasoning);
+    let told = Usage::told((input, output), (first(&read), first(&written)), reasoning)
+        .with_hour_writes(first(&for_an_hour));
     (!told.is_nothing()).then_some(told)
 }
 

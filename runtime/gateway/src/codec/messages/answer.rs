@@ -49,11 +49,16 @@ pub(crate) fn whole_turn(body: &Value) -> Vec<Value> {
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usage")?;
     let count = |name: &str| tokens(&usage[name]);
-    let (cached, written) =
-        (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+    let creation = &usage["cache_creation"];
+    let for_an_hour = tokens(&creation["ephemeral_1h_input_tokens"]);
+    let parts = for_an_hour
+        .map(|hour| hour + tokens(&creation["ephemeral_5m_input_tokens"]).unwrap_or_default());
+    let cached = count("cache_read_input_tokens");
+    let written = count("cache_creation_input_tokens").or(parts);
     let input = count("input_tokens")? + cached.unwrap_or_default() + written.unwrap_or_default();
     // Thoughts are in the output, and not told apart.
-    let told = Usage::told((input, count("output_tokens")?), (cached, written), None);
+    let told = Usage::told((input, count("output_tokens")?), (cached, written), None)
+        .with_hour_writes(for_an_hour);
     (!told.is_nothing()).then_some(told)
 }
 

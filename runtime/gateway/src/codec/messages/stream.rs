@@ -91,7 +91,8 @@ impl Reader for MessagesReader {
 impl MessagesReader {
     fn count(&mut self, usage: &Value) {
         let given = usage.as_object().into_iter().flatten();
-        for (name, count) in given.filter(|(_, count)| count.is_u64()) {
+        // `cache_creation` says for how long a cache keeps what was written to it.
+        for (name, count) in given.filter(|(_, count)| count.is_u64() || count.is_object()) {
             self.usage.insert(name.clone(), count.clone());
         }
     }

@@ -1,0 +1,71 @@
+//! `configs/endpoint-checks.toml`.
+
+use proctor_types::{Fault, Layer, ShippedTable};
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EndpointChecks {
+    pub output: OutputCheck,
+    pub dropped: DroppedCheck,
+    pub text: TextCheck,
+}
+
+/// When the reported output is not believed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OutputCheck {
+    pub bytes_per_token: u64,
+    pub factor: u64,
+}
+
+/// When the endpoint has dropped the tools of a request.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DroppedCheck {
+    pub least_schema_tokens: u64,
+    pub conversation_share: f64,
+    pub schema_share: f64,
+    pub least_share: f64,
+    pub hint: String,
+}
+
+/// What a call looks like that was not parsed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TextCheck {
+    pub reach: usize,
+    pub lines: usize,
+    pub name_keys: Vec<String>,
+    pub argument_keys: Vec<String>,
+    pub wrapper_keys: Vec<String>,
+    pub name_prefixes: Vec<String>,
+    pub hint: String,
+    pub form: Vec<TextForm>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TextForm {
+    pub marker: String,
+    /// The text must hold this as well.
+    #[serde(default)]
+    pub with: Option<String>,
+    /// The parser for it in vLLM.
+    #[serde(default)]
+    pub vllm: Option<String>,
+    /// The parser for it in SGLang.
+    #[serde(default)]
+    pub sglang: Option<String>,
+}
+
+impl EndpointChecks {
+    /// The table that Proctor ships. It is compiled in and checked by a test.
+    pub(crate) fn shipped() -> Result<&'static Self, Fault> {
+        static SHIPPED: ShippedTable<EndpointChecks> = ShippedTable::new(
+            "endpoint-checks.toml",
+            include_str!("../../../configs/endpoint-checks.toml"),
+        );
+        SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
+    }
+}

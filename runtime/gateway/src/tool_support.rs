@@ -1,0 +1,340 @@
+//! Whether an endpoint supports tools, as far as its first responses tell.
+//!
+//! Two mistakes in the set-up of a server look like a weak model: it drops the schemas of the tools, or it has no
+//! parser for calls and returns them as text. Either is a fault of the infrastructure, found out by the first response
+//! and halted for the run. Once the model has made a call, a call in a text is the model's own.
+
+use proctor_types::{Api, Cause, Fault, Layer, RequestClass};
+use serde_json::Value;
+
+use crate::{
+    TrialGateway,
+    checks::{DroppedCheck, EndpointChecks, TextCheck, TextForm},
+    codec::{
+        Part, Request,
+        neutral::{Item, Whole},
+    },
+    tokens, usage,
+    way::Outgoing,
+};
+
+/// What is wrong, and what to change.
+type Finding = (String, String);
+
+impl TrialGateway {
+    /// The fault of a response to a request with tools, if it shows that the endpoint does not support them.
+    pub(crate) async fn unsupported_tools(
+        &self,
+        request: &Outgoing,
+        whole: &Whole,
+    ) -> Option<Fault> {
+        if !request.tools || request.grace || request.class != RequestClass::Main {
+            return None;
+        }
+        let (model, halts) = (&self.line().model, &self.line().halts);
+        if model.tool_check == Some(false) {
+            return None;
+        }
+        if whole.calls().next().is_some() {
+            halts.called(model);
+            return None;
+        }
+        if halts.has_called(model) {
+            return None;
+        }
+        let checks = match EndpointChecks::shipped() {
+            Ok(checks) => checks,
+            Err(fault) => return Some(fault),
+        };
+        let (api, body) = (model.api, request.body.clone());
+        let told = whole.usage.map(|usage| usage.input);
+        let text: String = whole
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Text(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        // Off the async threads: a long conversation takes many milliseconds.
+        let found = tokio::task::spawn_blocking(move || find(checks, api, &body, &text, told));
+        let (what, hint) = found.await.ok()??;
+        let (base, name) = (self.line().endpoint.base(), &model.name);
+        let what = self.line().endpoint.redact_text(&format!("{base}: model `{name}`: {what}"));
+        let fault = Fault::new(Layer::Model, what).hint(hint).cause(Cause::Refused);
+        halts.halt_tools(model, &fault);
+        Some(fault)
+    }
+}
+
+fn find(
+    checks: &EndpointChecks,
+    api: Api,
+    body: &[u8],
+    text: &str,
+    told: Option<u64>,
+) -> Option<Finding> {
+    let request = usage::read(api, body)?;
+    let made_before = |part: &Part| matches!(part, Part::Call(_));
+    // A resumed conversation: the endpoint has returned calls in it.
+    if request.turns.iter().flat_map(|turn| &turn.parts).any(made_before) {
+        return None;
+    }
+    let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+    as_text(&checks.text, text, &names).or_else(|| dropped(&checks.dropped, request, told?))
+}
+
+/// The reported prompt tokens are about those of the conversation alone.
+fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Finding> {
+    let seen = |part: &Part| matches!(part, Part::Image(_) | Part::Media(_));
+    // Vendors count pictures each in their own way.
+    if request.turns.iter().flat_map(|turn| &turn.parts).any(seen) {
+        return None;
+    }
+    let all = tokens::count_request(&request);
+    request.tools.clear();
+    let conversation = tokens::count_request(&request);
+    let schemas = all.saturating_sub(conversation);
+    if schemas < check.least_schema_tokens {
+        return None;
+    }
+    let share = |tokens: u64, share: f64| tokens as f64 * share;
+    let least = share(conversation, check.least_share);
+    let with_tools =
+        share(conversation, check.conversation_share) + share(schemas, check.schema_share);
+    let told_share = told as f64;
+    (told_share >= least && told_share < with_tools).then(|| {
+        let what = format!(
+            "the endpoint dropped the tools of the request: it counted {told} prompt tokens, where the \
+             conversation is about {conversation} and the tools are about {schemas} more"
+        );
+        (what, check.hint.clone())
+    })
+}
+
+/// A text holds a call of an offered tool.
+fn as_text(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
+    let fits =
+        |form: &&TextForm| form.with.as_ref().is_none_or(|word| text.contains(word.as_str()));
+    let found = check.form.iter().filter(fits).find_map(|form| {
+        let rests = text.match_indices(form.marker.as_str());
+        let mut rests = rests.map(|(at, marker)| &text[at + marker.len()..]);
+        let tool = rests.find_map(|rest| after_marker(check, rest, tools))?;
+        Some((Some(form), tool))
+    });
+    let (form, tool) = found.or_else(|| Some((None, as_json(check, text, tools)?)))?;
+    let shown = form.map_or("JSON", |form| form.marker.as_str());
+    let parser = |of: fn(&TextForm) -> &Option<String>| {
+        form.and_then(|form| of(form).as_deref()).unwrap_or("NAME")
+    };
+    let hint = check
+        .hint
+        .replace("{vllm}", parser(|form| &form.vllm))
+        .replace("{sglang}", parser(|form| &form.sglang));
+    let what = format!("the endpoint returned a call of the tool `{tool}` as text ({shown})");
+    Some((what, hint))
+}
+
+/// The tool that is called after a marker. Arguments that are not JSON are the model's mistake: a server with a parser
+/// returns those as text, too.
+fn after_marker<'a>(check: &TextCheck, rest: &str, tools: &[&'a str]) -> Option<&'a str> {
+    let inner = rest.trim_start();
+    if inner.starts_with(['{', '[']) {
+        return called(check, &first_value(inner)?, tools);
+    }
+    let end = rest.char_indices().nth(check.reach).map_or(rest.len(), |(at, _)| at);
+    let near = &rest[..end];
+    tools.iter().copied().find(|tool| has_word(near, tool))
+}
+
+/// The tool that is called by JSON at the beginning of a line.
+fn as_json<'a>(check: &TextCheck, text: &str, tools: &[&'a str]) -> Option<&'a str> {
+    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+    let rests = starts.take(check.lines).map(|at| text[at..].trim_start());
+    let mut json = rests.filter(|rest| rest.starts_with(['{', '[']));
+    json.find_map(|rest| called(check, &first_value(rest)?, tools))
+}
+
+/// The JSON value at the beginning of a text.
+fn first_value(text: &str) -> Option<Value> {
+    serde_json::Deserializer::from_str(text).into_iter::<Value>().next()?.ok()
+}
+
+/// The tool that a value calls.
+fn called<'a>(check: &TextCheck, value: &Value, tools: &[&'a str]) -> Option<&'a str> {
+    match value {
+        Value::Array(items) => items.iter().find_map(|item| called(check, item, tools)),
+        Value::Object(fields) => {
+            let argued = check.argument_keys.iter().any(|key| fields.contains_key(key));
+            let named = || check.name_keys.iter().find_map(|key| fields.get(key)?.as_str());
+            let name = if argued { named() } else { None };
+            let tool = name.and_then(|name| {
+                let prefixes = check.name_prefixes.iter();
+                let bare = prefixes
+                    .fold(name, |name, prefix| name.strip_prefix(prefix.as_str()).unwrap_or(name));
+                tools.iter().copied().find(|tool| *tool == bare)
+            });
+            let mut wrapped = check.wrapper_keys.iter();
+            tool.or_else(|| wrapped.find_map(|key| called(check, fields.get(key)?, tools)))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a word stands in a text, and is no part of a longer one.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_inner = |one: char| one.is_ascii_alphanumeric() || one == '_' || one == '-';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(is_inner) && !after.is_some_and(is_inner)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{as_text, dropped, find};
+    use crate::{
+        checks::EndpointChecks,
+        codec::{Part, Request, Role, neutral::Tool, neutral::Turn},
+    };
+    use proctor_types::Api;
+
+    const TOOLS: [&str; 2] = ["shell", "str_replace_edit"];
+
+    #[test]
+    fn calls_as_text_are_found_in_the_forms_of_many_models() {
+        let check = &EndpointChecks::shipped().expect("a sound table").text;
+        let found = |text: &str| as_text(check, text, &TOOLS);
+        for (text, parser) in [
+            (
+                "<tool_call>\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>",
+                "hermes",
+            ),
+            ("Let me look.\n<tool_call>{\"name\":\"shell\",\"arguments\":{}}", "hermes"),
+            (
+                "<tool_call>\n<function=shell>\n<parameter=command>\nls\n</parameter>\n</function>",
+                "qwen3_coder",
+            ),
+            ("<function=shell>{\"command\": \"ls\"}</function>", "qwen3_coder"),
+            ("<tool_call>shell\n<arg_key>command</arg_key>\n<arg_value>ls</arg_value>", "glm45"),
+            (
+                "[TOOL_CALLS][{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}]",
+                "mistral",
+            ),
+            ("[TOOL_CALLS]shell[ARGS]{\"command\": \"ls\"}", "mistral"),
+            ("```tool_code\nprint(shell(command='ls'))\n```", "pythonic"),
+            (
+                "<|python_tag|>{\"name\": \"shell\", \"parameters\": {\"command\": \"ls\"}}",
+                "llama3_json",
+            ),
+            (
+                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>shell\n```json\n{}\n```",
+                "deepseek_v3",
+            ),
+            ("<|tool_call_begin|>functions.shell:0<|tool_call_argument_begin|>{}", "kimi_k2"),
+            ("<|channel|>commentary to=functions.shell <|constrain|>json<|message|>{}", "openai"),
+            ("<function_calls>\n<invoke name=\"str_replace_edit\">", "minimax_m2"),
+            ("{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}", "NAME"),
+            (
+                "I list the files.\n```json\n{\"name\": \"shell\", \"parameters\": {}}\n```\n",
+                "NAME",
+            ),
+            ("[{\"name\": \"functions.shell\", \"args\": {}}]", "NAME"),
+            (
+                "{\"tool_calls\": [{\"function\": {\"name\": \"shell\", \"arguments\": \"{}\"}}]}",
+                "NAME",
+            ),
+        ] {
+            let (what, hint) = found(text).unwrap_or_else(|| panic!("{text}"));
+            assert!(what.contains("as text"), "{what}");
+            assert!(
+                hint.contains(&format!("--tool-call-parser {parser}`; SGLang")),
+                "{text}: {hint}"
+            );
+            assert!(hint.contains("scaffold = \"bash\"") && hint.contains("--jinja"), "{hint}");
+        }
+        for text in [
+            "",
+            "I cannot do that.",
+            "The shell is at the end of its life.",
+            "Use `<tool_call>` with care.",
+            // No tool of ours.
+            "<tool_call>{\"name\": \"weather\", \"arguments\": {}}</tool_call>",
+            "<tool_call>{\"name\": \"shell_2\", \"arguments\": {}}</tool_call>",
+            "{\"name\": \"shell\"}",
+            "{\"name\": \"shell\", \"version\": 3}",
+            // The model's own mistake.
+            "<tool_call>\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls}\n</tool_call>",
+            "{\"name\": \"shell\", \"arguments\": {\"command\": ",
+            "a dict `{\"name\": \"shell\", \"arguments\": {}}` within a line",
+        ] {
+            assert!(found(text).is_none(), "{text}");
+        }
+    }
+
+    fn request(words: usize) -> Request {
+        let text = Part::Text("word ".repeat(words));
+        let tool = |name: &str| Tool {
+            name: name.into(),
+            description: "Runs a command and returns what it prints. ".repeat(10),
+            parameters: json!({"type": "object", "properties": {"command": {"type": "string",
+                "description": "What is run by the shell of the sandbox. ".repeat(10)}}}),
+            strict: None,
+        };
+        Request {
+            turns: vec![Turn { role: Role::User, parts: vec![text] }],
+            tools: TOOLS.into_iter().map(tool).collect(),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn tools_are_missing_where_the_prompt_is_as_long_as_without_them() {
+        let check = &EndpointChecks::shipped().expect("a sound table").dropped;
+        let words = 1000;
+        let (all, alone) = {
+            let mut bare = request(words);
+            let all = crate::tokens::count_request(&bare);
+            bare.tools.clear();
+            (all, crate::tokens::count_request(&bare))
+        };
+        assert!(all - alone > 300, "{all} {alone}");
+        let found = |told: u64| dropped(check, request(words), told).is_some();
+        assert!(found(alone) && found(alone + 10) && found(alone - alone / 20));
+        // With the schemas, shortened by half, and by a tokenizer that counts fewer or more tokens.
+        let half = (all - alone) / 2;
+        assert!(!found(all) && !found(alone + half) && !found(all * 13 / 10));
+        assert!(!found((alone + half) * 97 / 100));
+        // It counts something else: a fixed number, or what no cache served.
+        assert!(!found(100) && !found(0) && !found(alone / 2));
+        let mut few = request(words);
+        few.tools.truncate(1);
+        few.tools[0].description.clear();
+        few.tools[0].parameters = json!({"type": "object"});
+        assert!(dropped(check, few, alone).is_none(), "a short schema proves nothing");
+    }
+
+    #[test]
+    fn a_conversation_with_calls_has_an_endpoint_that_returns_them() {
+        let checks = EndpointChecks::shipped().expect("a sound table");
+        let function = json!({"name": "shell", "description": "Runs.", "parameters": {}});
+        let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}],
+            "tools": [{"type": "function", "function": function}]});
+        let text = "<tool_call>{\"name\": \"shell\", \"arguments\": {}}</tool_call>";
+        let found = |body: &Value| {
+            let body = body.to_string();
+            find(checks, Api::Chat, body.as_bytes(), text, Some(10)).is_some()
+        };
+        assert!(found(&body));
+        let call = json!({"id": "c", "type": "function",
+            "function": {"name": "shell", "arguments": "{}"}});
+        let more = json!([{"role": "user", "content": "hi"},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "x"}]);
+        body["messages"] = more;
+        assert!(!found(&body));
+    }
+}

@@ -1,0 +1,119 @@
+//! Tokens of a response: the endpoint's count, or ours where the endpoint has none or one that cannot be.
+
+use bytes::Bytes;
+use proctor_types::{Api, Usage};
+use serde_json::Value;
+
+use crate::{
+    checks::EndpointChecks,
+    codec::{
+        self, Losses,
+        neutral::{Item, Whole},
+    },
+    tokens,
+};
+
+/// The tokens that a response is charged. What is counted here is marked as estimated.
+///
+/// Some servers report no output, or that of the first event, beside a long text: no limit on tokens or cost would
+/// ever be reached.
+pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
+    let Some(told) = whole.usage else { return estimate(api, request, whole).await };
+    // A request is never empty.
+    if told.input == 0 {
+        let ours = estimate(api, request, whole).await;
+        let output = if told.output == 0 { ours.output } else { told.output };
+        return Usage { output, reasoning: told.reasoning.min(output), ..ours };
+    }
+    let Ok(checks) = EndpointChecks::shipped() else { return told };
+    if produced(whole, told.output == 0)
+        <= told.output.saturating_mul(checks.output.bytes_per_token)
+    {
+        return told;
+    }
+    let answer = whole.answer();
+    let ours = tokio::task::spawn_blocking(move || tokens::count_answer(&answer)).await;
+    let ours = ours.unwrap_or_default();
+    match ours > told.output.saturating_mul(checks.output.factor) {
+        true => told.with_output_estimate(ours),
+        false => told,
+    }
+}
+
+/// Bytes of the text and the calls of a response, and of its reasoning where asked: some endpoints count none of that.
+fn produced(whole: &Whole, reasoning: bool) -> u64 {
+    let bytes = whole.items.iter().map(|item| match item {
+        Item::Text(text) | Item::Refusal(text) => text.len(),
+        Item::Call(call) => call.name.len() + call.arguments.len(),
+        Item::Reasoning(thought) if reasoning => thought.text.len(),
+        Item::Reasoning(_) => 0,
+    });
+    bytes.sum::<usize>() as u64
+}
+
+/// Our own count of the request and of what came of the response.
+async fn estimate(api: Api, request: &Bytes, whole: &Whole) -> Usage {
+    let (request, answer) = (request.clone(), whole.answer());
+    // Off the async threads: a long conversation takes many milliseconds.
+    let counted = tokio::task::spawn_blocking(move || {
+        let input = match read(api, &request) {
+            Some(request) => tokens::count_request(&request),
+            // JSON's own marks are in the count, as are a chat template's in an endpoint's.
+            None => tokens::count(&String::from_utf8_lossy(&request)),
+        };
+        (input, tokens::count_answer(&answer))
+    });
+    let (input, output) = counted.await.unwrap_or_default();
+    Usage { input, output, estimated: true, ..Usage::default() }
+}
+
+/// What a request of the gateway says.
+pub(crate) fn read(api: Api, request: &[u8]) -> Option<codec::Request> {
+    let body: Value = serde_json::from_slice(request).ok()?;
+    codec::read_request(api, body.as_object()?, &mut Losses::default()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Api, Usage};
+
+    use super::counted;
+    use crate::codec::neutral::{Delta, Stop, Whole};
+
+    fn whole(text: &str, usage: Option<(u64, u64)>) -> Whole {
+        let mut whole = Whole::of(vec![Delta::Text(text.into()), Delta::Stopped(Stop::End)]);
+        whole.usage = usage.map(|(input, output)| Usage::told((input, output), (None, None), None));
+        whole
+    }
+
+    async fn output(text: &str, usage: Option<(u64, u64)>) -> (u64, bool) {
+        let request = r#"{"model":"m","messages":[{"role":"user","content":"hello world"}]}"#;
+        let usage = counted(Api::Chat, &request.into(), &whole(text, usage)).await;
+        assert!(usage.input > 0);
+        if let Some(classes) = usage.classes.output_visible {
+            assert_eq!(classes, usage.output - usage.reasoning);
+        }
+        (usage.output, usage.estimated)
+    }
+
+    #[tokio::test]
+    async fn output_that_the_endpoint_did_not_count_is_counted_here() {
+        let long = "one two three four ".repeat(105);
+        for (text, told, least, estimated) in [
+            (&*long, None, 400, true),
+            (&*long, Some((100, 0)), 400, true),
+            // The count of the first event, and never another one.
+            (&*long, Some((100, 1)), 400, true),
+            (&*long, Some((0, 0)), 400, true),
+            ("x", Some((100, 0)), 1, true),
+            // An endpoint that counts is believed, other tokenizers included.
+            (&*long, Some((100, 421)), 421, false),
+            (&*long, Some((100, 150)), 150, false),
+            ("", Some((100, 0)), 0, false),
+        ] {
+            let (output, is_estimated) = output(text, told).await;
+            assert!(output >= least, "{told:?}: {output}");
+            assert_eq!(is_estimated, estimated, "{told:?} of {} bytes", text.len());
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What an endpoint may get wrong about money and tools: output that it does not count, tools that it drops, calls
+//! that it returns as text, and who it says that answered.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+
+use std::sync::Arc;
+
+use crate::{
+    common::{Bench, Kept, ask, gateway, model},
+    server::Served,
+};
+use proctor_gateway::{AskError, ExchangeSink, Gateway, TrialGateway, tokens};
+use proctor_types::{
+    Api, Ask, Budget, BudgetKind, Cause, Event, Fault, Message, ModelSpec, ToolSpec,
+};
+use serde_json::json;
+
+/// Hermes' form of a call, as a server without a parser returns it.
+const AS_TEXT: &str =
+    "<tool_call>\\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}\\n</tool_call>";
+
+const APIS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
+
+fn shell() -> ToolSpec {
+    let words =
+        "Runs a command in the sandbox and returns what it prints, in the order of its coming. ";
+    ToolSpec {
+        name: "shell".into(),
+        description: words.repeat(20),
+        parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}),
+    }
+}
+
+fn with_tools(text: &str) -> Ask {
+    Ask { tools: vec![shell()], ..ask(text) }
+}
+
+fn at(api: Api) -> impl FnOnce(&mut ModelSpec) {
+    move |model| {
+        model.api = api;
+        model.max_output_tokens = Some(500);
+    }
+}
+
+fn open(gateway: &Gateway, model: &ModelSpec) -> TrialGateway {
+    let sink: Arc<dyn ExchangeSink> = Arc::new(Kept::default());
+    gateway.open(model, &Budget::default(), sink).expect("a usable model")
+}
+
+fn fault(error: AskError) -> Fault {
+    match error {
+        AskError::Fault(fault) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn output_that_an_endpoint_does_not_count_reaches_the_limit() {
+    let text = "one two three four ".repeat(105);
+    for (api, told) in APIS.into_iter().flat_map(|api| [0, 1].map(|told| (api, told))) {
+        let script =
+            format!("[default]\ncontent = '{text}'\nusage = {{ input = 100, output = {told} }}");
+        let budget = Budget { output_tokens: Some(300), ..Budget::default() };
+        let bench = Bench::with(&script, budget, at(api)).await;
+        let answer = bench.trial.ask(&ask("hi")).await.expect("the first answer");
+        assert!(answer.usage.estimated && answer.usage.output > 300, "{api}: {:?}", answer.usage);
+        assert_eq!(answer.usage.input, 100, "{api}");
+        let refused = bench.trial.ask(&ask("hi")).await.expect_err("the limit");
+        assert_eq!(refused, AskError::Budget(BudgetKind::OutputTokens), "{api}");
+        let spent = bench.trial.spent();
+        assert!(spent.estimated && spent.output_tokens == answer.usage.output, "{api}: {spent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_as_text_halts_requests_with_tools_and_names_the_setting() {
+    for api in APIS {
+        let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
+        let bench = Bench::with(&script, Budget::default(), at(api)).await;
+        let said = fault(bench.trial.ask(&with_tools("go")).await.expect_err("no parser"));
+        assert!(said.cause == Cause::Refused && said.what.contains("`shell` as text"), "{said}");
+        let hint = said.hint.as_deref().unwrap_or_default();
+        for part in ["--tool-call-parser hermes", "--jinja", "scaffold = \"bash\""] {
+            assert!(hint.contains(part), "{api}: {hint}");
+        }
+        // It is paid, recorded with its reason, and no step.
+        let attempts = bench.attempts();
+        assert!(attempts[0].usage.is_some() && attempts[0].error.is_some(), "{attempts:?}");
+        assert_eq!(bench.trial.spent().steps, 0, "{api}");
+        // Once, and for requests with tools alone.
+        bench.trial.ask(&with_tools("again")).await.expect_err("halted");
+        assert_eq!(bench.server.requests().len(), 1, "{api}");
+        bench.trial.ask(&ask("plain")).await.expect("an answer without tools");
+    }
+}
+
+#[tokio::test]
+async fn a_call_as_text_is_the_models_own_once_the_endpoint_has_returned_one() {
+    let script = format!(
+        "[[conversation]]\n[[conversation.turn]]\ntool_calls = [{{ name = \"shell\", arguments = {{ command = \"ls\" }} }}]\n\
+         [[conversation.turn]]\ncontent = \"{}\"\n",
+        AS_TEXT.replace('"', "\\\"")
+    );
+    let bench = Bench::new(&script, Budget::default()).await;
+    let mut asked = with_tools("go");
+    let answer = bench.trial.ask(&asked).await.expect("a call");
+    asked.messages.push(answer.message());
+    let call_id = answer.tool_calls[0].id.clone();
+    asked.messages.push(Message::Tool { call_id, content: "a file".into() });
+    let second = bench.trial.ask(&asked).await.expect("a text");
+    assert!(second.content.contains("<tool_call>"));
+}
+
+#[tokio::test]
+async fn tools_that_an_endpoint_drops_are_told_by_its_prompt_count() {
+    let text = "Repair the parser of dates. ".repeat(40);
+    let asked = with_tools(&text);
+    let alone = tokens::count_messages(&asked.messages);
+    let schema = tokens::count(&asked.tools[0].description);
+    assert!(schema > 300, "{schema}");
+    for (told, dropped) in [(alone, true), (alone + 20, true), (alone + schema, false), (7, false)]
+    {
+        let script =
+            format!("[default]\ncontent = 'I cannot.'\nusage = {{ input = {told}, output = 5 }}");
+        let bench = Bench::new(&script, Budget::default()).await;
+        match bench.trial.ask(&asked).await {
+            Ok(_) => assert!(!dropped, "{told} of {alone} and {schema}"),
+            Err(error) => {
+                let said = fault(error);
+                assert!(dropped && said.what.contains("dropped the tools"), "{told}: {said}");
+                let hint = said.hint.as_deref().unwrap_or_default();
+                assert!(hint.contains("--jinja") && hint.contains("scaffold"), "{hint}");
+            }
+        }
+    }
+    // The count of the scripted model has the tools in it.
+    let bench = Bench::new("[default]\ncontent = 'I cannot.'", Budget::default()).await;
+    bench.trial.ask(&asked).await.expect("a weak model, and no fault");
+}
+
+#[tokio::test]
+async fn the_check_can_be_turned_off() {
+    let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
+    let off = |model: &mut ModelSpec| model.tool_check = Some(false);
+    let bench = Bench::with(&script, Budget::default(), off).await;
+    let answer = bench.trial.ask(&with_tools("go")).await.expect("an answer");
+    assert!(answer.content.contains("<tool_call>"));
+}
+
+#[tokio::test]
+async fn a_halt_holds_for_every_trial_of_the_run() {
+    let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
+    let script = fake_llm::Script::parse(&script).expect("a sound script");
+    let server = fake_llm::FakeLlm::start(script).await.expect("a free port");
+    let (gateway, spec) = (gateway(), model(&server.base_url()));
+    open(&gateway, &spec).ask(&with_tools("go")).await.expect_err("no parser");
+    open(&gateway, &spec).ask(&with_tools("go")).await.expect_err("halted");
+    assert_eq!(server.requests().len(), 1);
+    assert!(gateway.halted(&spec, true).is_some() && gateway.halted(&spec, false).is_none());
+}
+
+/// A client over HTTP has been given pieces of the stream: it is told of the error, and not of an end.
+#[tokio::test]
+async fn a_client_of_the_server_is_not_given_the_end_of_a_call_as_text() {
+    let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
+    for stream in [false, true] {
+        let served = Served::new(&script, Budget::default()).await;
+        let tool = json!({"type": "function", "function": {"name": "shell", "parameters": {}}});
+        let body = json!({"model": "m", "stream": stream, "tools": [tool],
+            "messages": [{"role": "user", "content": "go"}]});
+        // A stream that is broken off has no whole body.
+        let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
+        let told = match sent {
+            Ok(response) => response.text().await.unwrap_or_default(),
+            Err(_) => String::new(),
+        };
+        assert!(!told.contains("[DONE]") && !told.contains("\"finish_reason\":\"stop\""), "{told}");
+        assert_eq!(served.bench.trial.spent().steps, 0);
+        let (status, _) = served.chat(body).await;
+        assert_ne!(status, 200, "the trial is over");
+    }
+}
+
+#[tokio::test]
+async fn the_record_says_who_answered() {
+    for api in APIS {
+        let bench = Bench::with("[default]\ncontent = 'x'", Budget::default(), at(api)).await;
+        bench.trial.ask(&ask("hi")).await.expect("an answer");
+        let events = bench.kept.events();
+        let responder = events.iter().find_map(|(_, event)| match event {
+            Event::ModelAttempted { responder, .. } => responder.clone(),
+            _ => None,
+        });
+        let responder = responder.unwrap_or_default();
+        assert_eq!(responder.model.as_deref(), Some("priced"), "{api}");
+    }
+}

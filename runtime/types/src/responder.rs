@@ -1,0 +1,144 @@
+//! Who gave a response: a router may answer one arm with several models, providers and servers.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+/// The model, the provider and the server configuration behind a response, in the endpoint's own words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Responder {
+    /// The model that answered: `model`, or `modelVersion` of Gemini.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The provider that a router chose: `provider`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The server's configuration: `system_fingerprint`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+}
+
+impl Responder {
+    /// Whether the response names nobody.
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for Responder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.model {
+            Some(model) => write!(f, "`{model}`")?,
+            None => f.write_str("an unnamed model")?,
+        }
+        if let Some(provider) = &self.provider {
+            write!(f, " from {provider}")?;
+        }
+        match &self.fingerprint {
+            Some(fingerprint) => write!(f, " (fingerprint {fingerprint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Responses by who gave them. Serialized as a list, in the order of the names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<ResponderCount>", into = "Vec<ResponderCount>")]
+pub struct Responders(BTreeMap<Responder, u64>);
+
+#[derive(Serialize, Deserialize)]
+struct ResponderCount {
+    #[serde(flatten)]
+    responder: Responder,
+    responses: u64,
+}
+
+impl From<Vec<ResponderCount>> for Responders {
+    fn from(counts: Vec<ResponderCount>) -> Self {
+        let mut all = Self::default();
+        for ResponderCount { responder, responses } in counts {
+            *all.0.entry(responder).or_default() += responses;
+        }
+        all
+    }
+}
+
+impl From<Responders> for Vec<ResponderCount> {
+    fn from(Responders(counts): Responders) -> Self {
+        let count = |(responder, responses)| ResponderCount { responder, responses };
+        counts.into_iter().map(count).collect()
+    }
+}
+
+impl Responders {
+    /// Counts one response.
+    pub fn add(&mut self, responder: &Responder) {
+        *self.0.entry(responder.clone()).or_default() += 1;
+    }
+
+    /// Adds the responses of another trial or arm.
+    pub fn merge(&mut self, other: &Self) {
+        for (responder, responses) in &other.0 {
+            *self.0.entry(responder.clone()).or_default() += responses;
+        }
+    }
+
+    /// Whether no response named anybody. Serde leaves the key out then.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether more than one model, provider or server configuration answered.
+    pub fn is_mixture(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// Each with its responses, the most frequent first.
+    pub fn by_count(&self) -> Vec<(&Responder, u64)> {
+        let mut all: Vec<(&Responder, u64)> =
+            self.0.iter().map(|(responder, responses)| (responder, *responses)).collect();
+        // Stable: equal counts stay in the order of the names.
+        all.sort_by_key(|(_, responses)| std::cmp::Reverse(*responses));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Responder, Responders};
+
+    fn responder(model: &str, provider: Option<&str>) -> Responder {
+        Responder {
+            model: Some(model.into()),
+            provider: provider.map(Into::into),
+            fingerprint: None,
+        }
+    }
+
+    #[test]
+    fn responses_are_counted_by_who_gave_them() {
+        let mut all = Responders::default();
+        all.add(&responder("m", Some("A")));
+        assert!(!all.is_mixture());
+        all.add(&responder("m-mini", None));
+        all.add(&responder("m-mini", None));
+        assert!(all.is_mixture());
+        let told: Vec<String> = all
+            .by_count()
+            .into_iter()
+            .map(|(responder, count)| format!("{count} {responder}"))
+            .collect();
+        assert_eq!(told, ["2 `m-mini`", "1 `m` from A"]);
+        let written = serde_json::to_value(&all).unwrap();
+        assert_eq!(
+            written,
+            json!([
+                {"model": "m", "provider": "A", "responses": 1},
+                {"model": "m-mini", "responses": 2},
+            ])
+        );
+        assert_eq!(serde_json::from_value::<Responders>(written).unwrap(), all);
+    }
+}
