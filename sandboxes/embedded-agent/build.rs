@@ -25,7 +25,9 @@ fn main() {
     let variable = |name: &str| env::var(name).unwrap_or_default();
     let arch = variable("CARGO_CFG_TARGET_ARCH");
     let given = env::var_os("PROCTOR_AGENT").is_some();
-    if !given && (variable("CARGO_CFG_TARGET_OS") != "linux" || !["x86_64", "aarch64"].contains(&&*arch)) {
+    if !given
+        && (variable("CARGO_CFG_TARGET_OS") != "linux" || !["x86_64", "aarch64"].contains(&&*arch))
+    {
         println!(
             "cargo:error=the sandbox agent is built for x86_64 and aarch64 Linux, not for {}; \
              set PROCTOR_AGENT to an agent built elsewhere",

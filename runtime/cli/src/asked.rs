@@ -45,6 +45,7 @@ impl Asked {
             key_env: None,
             price: None,
             tool_check: None,
+            cache: None,
             ..model.clone()
         };
         Ok(Self { name: model.name.clone(), key: json!(plain).to_string(), line })

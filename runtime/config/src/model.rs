@@ -70,6 +70,7 @@ pub(crate) fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
         context_window: prices.find(model).and_then(|listed| listed.context_window),
         price: None,
         tool_check: None,
+        cache: None,
         tokenizer: None,
         temperature: None,
         top_p: None,

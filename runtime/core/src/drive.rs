@@ -42,8 +42,6 @@ pub(crate) struct Try<'a> {
     pub(crate) arm: &'a Arm,
     pub(crate) dir: &'a TrialDir,
     pub(crate) number: u32,
-    /// An earlier try of the trial was rejected in the middle.
-    pub(crate) rejected: bool,
     pub(crate) environment: &'a Prepared,
     /// What the environment holds of the task's secrets.
     pub(crate) leak_check: &'a LayerFindings,
@@ -230,7 +228,6 @@ impl Try<'_> {
             Arc::clone(handle),
             (Arc::clone(recorder), steps),
             (Arc::clone(&meter), gateway.clone()),
-            self.rejected,
             Client {
                 server: network.server(),
                 own,
@@ -247,7 +244,7 @@ impl Try<'_> {
         let stopped = async {
             tokio::select! {
                 kind = meter.time_up() => Stop::Budget(kind),
-                stop = network.stopped(self.rejected) => stop,
+                stop = network.stopped() => stop,
             }
         };
         let mut driving = scaffold.drive(&mut session);
@@ -265,6 +262,8 @@ impl Try<'_> {
         };
         drop(driving);
         let ended = self.as_recorded(ended, &network);
+        let asked = scaffold.needs_model() && session.spent().steps == 0;
+        let ended = if asked { never_answered(ended, network.server().is_some()) } else { ended };
         // A client that was refused its next request: its tree was kept when that request came.
         let frozen = network.server().is_some()
             && matches!(ended, Err(Stop::Budget(kind)) if !kind.is_time());
@@ -329,9 +328,9 @@ impl Try<'_> {
         ended: Result<Finish, Stop>,
         network: &SandboxNetwork,
     ) -> Result<Finish, Stop> {
-        match (ended, network.stopped(self.rejected).now_or_never()) {
+        match (ended, network.stopped().now_or_never()) {
             (Ok(_), Some(stop)) => Err(stop),
-            (Ok(Finish::Exited { cause, why }), None) => match network.rejected(self.rejected) {
+            (Ok(Finish::Exited { cause, why }), None) => match network.rejected() {
                 Some(stop) => Err(stop),
                 None => Ok(Finish::Exited { cause, why }),
             },
@@ -439,6 +438,21 @@ impl Try<'_> {
             .await?;
         Ok(patch.left_out.iter().map(|left| format!("{}: {}", left.path, left.why)).collect())
     }
+}
+
+/// A program that ended before it received a response has shown nothing of the model: it did not start, or it could not
+/// ask. `client`: it asks over HTTP, so that it cannot end on purpose without a response.
+fn never_answered(ended: Result<Finish, Stop>, client: bool) -> Result<Finish, Stop> {
+    let why = match &ended {
+        // A loop on the host that sees that its first request cannot fit the window.
+        Ok(Finish::Exited { cause: ExitCause::Finished, .. }) if !client => return ended,
+        Ok(Finish::Exited { why, .. }) => why.clone(),
+        Ok(Finish::Submitted) if client => "it reported success".into(),
+        _ => return ended,
+    };
+    let what = format!("the agent ended before it received a response: {why}");
+    let hint = "see `scaffold/stderr.log` in the trial's folder; `proctor shell RUN --trial T/A/1 --step 0` opens its sandbox";
+    Err(Stop::Fault(Fault::new(Layer::Setup, what).hint(hint)))
 }
 
 async fn measured(recorder: &Recorder, counts: Option<SandboxCounts>) -> Result<(), Fault> {

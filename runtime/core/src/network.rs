@@ -118,14 +118,14 @@ impl SandboxNetwork {
     }
 
     /// How a trial ends whose client gave up after the endpoint had rejected or broken off its last request.
-    pub(crate) fn rejected(&self, rejected: bool) -> Option<Stop> {
+    pub(crate) fn rejected(&self) -> Option<Stop> {
         let (_, server) = self.model.as_ref()?;
-        Some(stop(server.rejected()?, server.trial(), rejected))
+        Some(stop(server.rejected()?, server.trial()))
     }
 
     /// Resolves when the trial cannot go on: a proxy can no longer record what passes it, or the
-    /// model was refused to a client inside. `rejected`: an earlier try met that too.
-    pub(crate) async fn stopped(&self, rejected: bool) -> Stop {
+    /// model was refused to a client inside.
+    pub(crate) async fn stopped(&self) -> Stop {
         let egress = async {
             match &self.egress {
                 Some((_, proxy)) => Stop::Fault(proxy.broken().await),
@@ -134,7 +134,7 @@ impl SandboxNetwork {
         };
         let model = async {
             match &self.model {
-                Some((_, server)) => stop(server.stopped().await, server.trial(), rejected),
+                Some((_, server)) => stop(server.stopped().await, server.trial()),
                 None => std::future::pending().await,
             }
         };

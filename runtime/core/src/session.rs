@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_gateway::{AskError, GatewayServer, Meter, TrialGateway};
+use proctor_gateway::{AskError, ContextWindow, GatewayServer, Meter, TrialGateway};
 use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{Brief, Edited, Session, StartTree, Stop, ToolDone, Traffic};
@@ -35,8 +35,6 @@ pub(crate) struct TrialSession {
     malformed: u64,
     /// The limit that ended the trial is in the record.
     told: bool,
-    /// An earlier try was rejected in the middle.
-    rejected: bool,
     client: Client,
     /// Recorded answers that the scaffold has not been given again.
     past: VecDeque<PastStep>,
@@ -66,7 +64,6 @@ impl TrialSession {
         handle: Arc<SandboxHandle>,
         (recorder, steps): (Arc<Recorder>, Arc<Steps>),
         (meter, gateway): (Arc<Meter>, Option<Arc<TrialGateway>>),
-        rejected: bool,
         client: Client,
     ) -> Self {
         let workdir = RawPath::from(brief.workdir.as_str());
@@ -80,7 +77,6 @@ impl TrialSession {
             workdir,
             malformed: 0,
             told: false,
-            rejected,
             client,
             past: VecDeque::new(),
             recalled: VecDeque::new(),
@@ -205,7 +201,7 @@ impl Session for TrialSession {
             Err(AskError::Budget(kind)) => {
                 return Err(self.out_of_budget(&gateway, ask, kind).await);
             }
-            Err(error) => return Err(stop(error, &gateway, self.rejected)),
+            Err(error) => return Err(stop(error, &gateway)),
         };
         delivered(answer)
     }
@@ -318,6 +314,10 @@ impl Session for TrialSession {
     fn count_tokens(&self, messages: &[Message]) -> u64 {
         proctor_gateway::tokens::count_messages(messages)
     }
+
+    fn overflows(&self, counted: u64, estimated: u64, window: u64) -> bool {
+        ContextWindow::shipped().is_ok_and(|rules| rules.is_certain(counted, estimated, window))
+    }
 }
 
 /// An answer as the scaffold is given it. One that declines to answer ends the trial.
@@ -329,25 +329,18 @@ fn delivered(answer: Answer) -> Result<Answer, Stop> {
     Ok(answer)
 }
 
-/// What a refused request means for the trial. `rejected`: an earlier try met that in the middle, too.
-pub(crate) fn stop(error: AskError, gateway: &TrialGateway, rejected: bool) -> Stop {
+/// What a request without a response means for the trial: `docs/attribution.md` has the table.
+pub(crate) fn stop(error: AskError, gateway: &TrialGateway) -> Stop {
     match error {
         AskError::Budget(budget) => Stop::Budget(budget),
         AskError::SharedBudget { scope, kind } => Stop::SharedBudget(scope, kind),
         AskError::Cancelled => Stop::Cancelled,
         AskError::Fault(fault) => Stop::Fault(fault),
-        // Where nothing says that the rejection is this conversation's own, it is the endpoint's.
-        AskError::Rejected { status, body } => {
-            let what = format!("the endpoint answered {status}: {}", head(&body));
-            match gateway.unexplained(status, &body) {
-                Some(fault) => Stop::Fault(fault),
-                None if rejected || gateway.is_of_the_conversation(status, &body) => {
-                    Stop::Refused(what)
-                }
-                // Other trials came further, but perhaps before the endpoint began to turn everybody
-                // away. A second try knows: it meets that at its start, or the same in the middle.
-                None => Stop::Fault(Fault::new(Layer::Model, what).cause(Cause::Rejected)),
-            }
+        AskError::Rejected { status, body, of_the_model: true } => {
+            Stop::Refused(format!("the endpoint answered {status}: {}", head(&body)))
+        }
+        AskError::Rejected { status, body, of_the_model: false } => {
+            Stop::Fault(gateway.rejection(status, &body))
         }
     }
 }

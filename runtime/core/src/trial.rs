@@ -122,7 +122,7 @@ async fn drive_with_tries(
     affected: &Affected,
 ) -> Result<Outcome, Fault> {
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
-    let (mut done, mut rejected) = (0, false);
+    let mut done = 0;
     let mut interrupted = past(context, id, arm, dir)?;
     loop {
         let mut past = interrupted.take();
@@ -134,7 +134,7 @@ async fn drive_with_tries(
             past = Some(forked_again(context, dir, number)?);
         }
         done += 1;
-        let tried = attempt(context, id, planned, arm, dir, (number, past.as_ref()), rejected);
+        let tried = attempt(context, id, planned, arm, dir, (number, past.as_ref()));
         let tried = tried.await;
         let fault = match tried {
             Ok(outcome) => {
@@ -168,7 +168,6 @@ async fn drive_with_tries(
         }
         let halted = context.halts.of(affected, true).is_some() || is_halted(context, arm)?;
         let will_retry = again && !halted;
-        rejected |= fault.cause == Cause::Rejected;
         let failed = Event::TryFailed { fault: fault.clone(), will_retry };
         let noted = append(id, dir, number, failed);
         context.tell(Progress::TryFailed {
@@ -273,7 +272,6 @@ async fn attempt(
     arm: &Arm,
     dir: &TrialDir,
     (number, past): (u32, Option<&Past>),
-    rejected: bool,
 ) -> Result<Outcome, Fault> {
     let task = &planned.task;
     let (environment, leak_check) = context.environment(id, planned, arm).await?;
@@ -289,7 +287,6 @@ async fn attempt(
         leak_check: &leak_check,
         own: own.as_ref(),
         past,
-        rejected,
     }
     .run()
     .await

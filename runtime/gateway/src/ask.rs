@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use crate::{
     AskError, TrialGateway,
     codec::{self, Losses},
-    rejections::{Subject, Subjects},
     request,
     way::{Client, Failure, Outgoing},
 };
@@ -34,26 +33,11 @@ impl TrialGateway {
         self.ask_as(ask, true).await
     }
 
-    /// Streamed, so that its progress can be seen, unless the endpoint turns streams away.
+    /// Streamed, so that its progress can be seen. Endpoints that do not stream get a repair.
     async fn ask_as(&self, ask: &Ask, grace: bool) -> Result<Answer, AskError> {
         let kept = self.written().lock().unwrap_or_else(PoisonError::into_inner).follow(ask);
         self.record_ask(ask, kept).await?;
-        let halts = &self.line().halts;
-        let streams = halts.streams(&self.line().model);
-        match self.ask_once(ask, grace, streams).await {
-            Err(AskError::Rejected { status, body })
-                if streams && is_of_streams(status, &body)? =>
-            {
-                let answer = self.ask_once(ask, grace, false).await?;
-                halts.no_streams(&self.line().model);
-                Ok(answer)
-            }
-            answered => answered,
-        }
-    }
-
-    async fn ask_once(&self, ask: &Ask, grace: bool, stream: bool) -> Result<Answer, AskError> {
-        let request = self.outgoing(ask, grace, stream)?;
+        let request = self.outgoing(ask, grace)?;
         self.serve(&request, &mut Caller).await.map_err(|failure| match failure {
             Failure::Refused(error) => error,
             // A caller within the process is always there, and is given no part.
@@ -70,20 +54,23 @@ impl TrialGateway {
         self.sink().event(self.meter().steps(), Event::ModelAsked { ask }).await
     }
 
-    fn outgoing(&self, ask: &Ask, grace: bool, stream: bool) -> Result<Outgoing, Fault> {
+    fn outgoing(&self, ask: &Ask, grace: bool) -> Result<Outgoing, Fault> {
         let (model, endpoint) = (&self.line().model, &self.line().endpoint);
         let limit_field = endpoint.output_limit_field();
         let (body, max_output) = if model.api == Api::Chat {
-            let rest = request::chat_fields(model, limit_field, &ask.tools, stream);
+            let rest = request::chat_fields(model, limit_field, &ask.tools, true);
             let written = self.written().lock().unwrap_or_else(PoisonError::into_inner);
             (written.body(&model.name, &rest), codec::output_limit(Api::Chat, &rest))
         } else {
             let fault =
                 |why: String| Fault::new(Layer::Model, format!("model {}: {why}", model.name));
             let mut neutral = request::neutral(model, ask);
-            neutral.stream = stream;
+            neutral.stream = true;
             let mut losses = Losses::default();
             let mut body = codec::request_for(model.api, &neutral, &mut losses).map_err(fault)?;
+            if model.api == Api::Messages && model.cache != Some(false) {
+                request::add_breakpoints(&mut body);
+            }
             codec::overlay::lay(model.api, model, limit_field, &mut body);
             (Value::Object(body.clone()).to_string().into(), codec::output_limit(model.api, &body))
         };
@@ -91,16 +78,12 @@ impl TrialGateway {
             class: if grace { RequestClass::Side } else { RequestClass::Main },
             grace,
             body,
-            stream,
+            stream: true,
             max_output,
             tools: !ask.tools.is_empty(),
             ..Outgoing::default()
         })
     }
-}
-
-fn is_of_streams(status: u16, body: &str) -> Result<bool, Fault> {
-    Ok(Subjects::shipped()?.of(status, body, false, true) == Subject::Stream)
 }
 
 /// The conversation as it was asked last, in the bytes of a chat request: what a request repeats of the

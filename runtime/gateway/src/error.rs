@@ -14,7 +14,13 @@ pub enum AskError {
     /// The endpoint refuses this very request (context overflow, a field it does not know). Asking
     /// again would not help; another request may succeed.
     #[error("the endpoint rejected the request with status {status}: {body}")]
-    Rejected { status: u16, body: String },
+    Rejected {
+        status: u16,
+        body: String,
+        /// The end is the model's own: its conversation is too long, or a filter declined it. Everything else is an
+        /// infrastructure failure.
+        of_the_model: bool,
+    },
     /// The endpoint failed after all retries, or is not usable as configured; or the record could
     /// not be written.
     #[error(transparent)]

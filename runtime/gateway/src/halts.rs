@@ -12,7 +12,7 @@ use std::{
 use proctor_types::{Fault, ModelSpec};
 use tokio::time::Instant;
 
-use crate::{first_answer::FirstAnswer, rates::address};
+use crate::{first_answer::FirstAnswer, rates::address, repair::Repair};
 
 /// What cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,10 +80,8 @@ struct Heard {
     with_tools: bool,
     /// It has made a call that the endpoint returned as one.
     called: bool,
-    /// It turned a stream away and answered without one.
-    no_streams: bool,
-    /// The most answers that one trial has had.
-    deepest: u64,
+    /// What its requests need so that it accepts them.
+    repairs: Vec<Repair>,
     /// What was turned away, by its words, until a trial comes past it.
     turned_away: BTreeMap<String, TurnedAway>,
 }
@@ -109,7 +107,6 @@ impl Halts {
         heard.first_answer.came();
         heard.lost.clear();
         heard.with_tools |= asker.tools;
-        heard.deepest = heard.deepest.max(asker.answers + 1);
         heard.turned_away.retain(|_, met| met.answers > asker.answers);
     }
 
@@ -155,21 +152,20 @@ impl Halts {
         self.lock().heard.get(&key).is_some_and(|heard| heard.called)
     }
 
-    /// Whether the model is asked for streams.
-    pub(crate) fn streams(&self, model: &ModelSpec) -> bool {
+    /// The repairs that requests of the model need.
+    pub(crate) fn repairs(&self, model: &ModelSpec) -> Vec<Repair> {
         let key = (Halt::model(model), Halt::key(model));
-        self.lock().heard.get(&key).is_none_or(|heard| !heard.no_streams)
+        self.lock().heard.get(&key).map(|heard| heard.repairs.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn no_streams(&self, model: &ModelSpec) {
+    /// Keeps a repair that a request was accepted with.
+    pub(crate) fn keep_repair(&self, model: &ModelSpec, repair: &Repair) {
         let key = (Halt::model(model), Halt::key(model));
-        self.lock().heard.entry(key).or_default().no_streams = true;
-    }
-
-    /// Whether some trial of the model has had more answers.
-    pub(crate) fn came_further(&self, asker: &Asker<'_>) -> bool {
-        let key = (Halt::model(asker.model), Halt::key(asker.model));
-        self.lock().heard.get(&key).is_some_and(|heard| heard.deepest > asker.answers)
+        let mut state = self.lock();
+        let repairs = &mut state.heard.entry(key).or_default().repairs;
+        if repair.lasts() && !repairs.contains(repair) {
+            repairs.push(repair.clone());
+        }
     }
 
     /// Counts a request that was turned away with these words. `true`: so many trials have met them

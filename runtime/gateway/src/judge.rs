@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::{
     endpoint::Endpoint,
-    halts::Asker,
-    rejections::{Subject, Subjects},
+    rejections::{Rejections, Subject},
     send::{Came, Ended},
     trial::Cut,
     words::{first_words, quoted, said},
@@ -49,8 +48,10 @@ pub(crate) enum TroubleKind {
     Unreachable,
     /// A success that is no answer of a model, such as a web page: most often a wrong address.
     Foreign,
-    /// No byte for as long as the policy allows.
+    /// No event for as long as the policy allows.
     Silent,
+    /// A success in which no model wrote anything.
+    Empty,
     /// Overloaded, limited, broken off: the endpoint is one, and not well.
     Endpoint,
 }
@@ -68,44 +69,74 @@ impl Trouble {
 }
 
 /// Judges by the status and the bytes.
-pub(crate) fn judge(came: &Came, endpoint: &Endpoint, asker: &Asker<'_>) -> Judgement {
+pub(crate) fn judge(came: &Came, endpoint: &Endpoint) -> Judgement {
     match &came.ended {
         Some(Ended::Cut(cut)) => return Judgement::Cut(*cut),
         Some(Ended::Broken(broken)) => {
+            // The endpoint says in a stream why it fails. Before any content that is a rejection like any other.
+            if let Some(said) = broken.said.as_deref().filter(|_| came.whole.items.is_empty())
+                && let Some(judged) = recognised(said, endpoint)
+            {
+                return judged;
+            }
             return Judgement::Again(broken.after(came.status, came.wish));
         }
         None => {}
     }
     match (came.status.unwrap_or_default(), &came.unread) {
-        (200..=299, None) => Judgement::Answered,
+        (200..=299, None) => match came.whole.defect() {
+            None => Judgement::Answered,
+            Some(why) => {
+                let status = came.status.unwrap_or_default();
+                let brief = format!("{status} {}", first_words(&why));
+                Judgement::Again(Trouble { kind: TroubleKind::Empty, why, brief, wish: came.wish })
+            }
+        },
         (200..=299, Some((why, _))) => {
-            Judgement::Again(malformed(why, &came.raw, came.status).wish(came.wish))
+            let body = String::from_utf8_lossy(&came.raw);
+            recognised(&body, endpoint).unwrap_or_else(|| {
+                Judgement::Again(malformed(why, &came.raw, came.status).wish(came.wish))
+            })
         }
-        (status, _) => refused(status, &came.raw, came.wish, (endpoint, asker)),
+        (status, _) => refused(status, &came.raw, came.wish, endpoint),
     }
 }
 
-/// What a status that is no success means.
-fn refused(
-    status: u16,
-    body: &[u8],
-    wish: Option<Duration>,
-    (endpoint, asker): (&Endpoint, &Asker<'_>),
-) -> Judgement {
+/// An error within status 200 that would be a rejection under a status of its own.
+fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
+    let subject = Rejections::shipped().map_or(Subject::Unknown, |all| all.of(200, body));
+    let judged = match subject {
+        Subject::ContextOverflow | Subject::ContentFilter | Subject::Tools => {
+            Judgement::Rejected { status: 400, body: endpoint.redact_text(body) }
+        }
+        Subject::Billing => unusable(endpoint, quoted(&endpoint.redact_text(body)), 402),
+        Subject::Key => unusable(endpoint, quoted(&endpoint.redact_text(body)), 401),
+        Subject::RateLimit | Subject::Proxy | Subject::Unknown => return None,
+    };
+    Some(judged)
+}
+
+/// What a status that is no success means. The words decide before the status does: rate limits, empty accounts and
+/// filters come under many of them.
+fn refused(status: u16, body: &[u8], wish: Option<Duration>, endpoint: &Endpoint) -> Judgement {
     let body = endpoint.redact_text(&String::from_utf8_lossy(body));
     let shown = if body.trim_start().starts_with('<') { said(&body) } else { body.clone() };
     let told = format!("status {status}: {}", quoted(&shown));
-    match status {
-        429 if is_out_of_quota(&body) => unusable(endpoint, told, status),
-        408 | 409 | 425 | 429 | 500..=599 => {
-            let brief = format!("{status} {}", first_words(&said(&body)));
-            Judgement::Again(Trouble { kind: TroubleKind::Endpoint, why: told, brief, wish })
-        }
-        // A router says so of a model without tools.
-        404 | 405 if asker.tools && speaks_of_tools(status, &body) => {
+    let again = |told: String| {
+        let brief = format!("{status} {}", first_words(&said(&body)));
+        Judgement::Again(Trouble { kind: TroubleKind::Endpoint, why: told, brief, wish })
+    };
+    let subject = Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, &body));
+    match (status, subject) {
+        (_, Subject::Billing) => unusable(endpoint, told, 402),
+        (400, Subject::Key) => unusable(endpoint, told, 401),
+        (_, Subject::RateLimit) | (408 | 409 | 425 | 429 | 500..=599, _) => again(told),
+        (_, Subject::ContextOverflow | Subject::ContentFilter) => {
             Judgement::Rejected { status, body }
         }
-        401..=405 | 300..=399 => unusable(endpoint, told, status),
+        // A router says so of a model without tools.
+        (404 | 405, Subject::Tools) => Judgement::Rejected { status, body },
+        (401..=405 | 300..=399, _) => unusable(endpoint, told, status),
         _ => Judgement::Rejected { status, body },
     }
 }
@@ -126,8 +157,17 @@ fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
 
 /// Whether what came is no API's: a page, a text, or an object of which no API knows a field.
 fn is_foreign(body: &[u8]) -> bool {
-    const KNOWN: [&str; 8] =
-        ["choices", "error", "usage", "output", "content", "candidates", "usageMetadata", "id"];
+    const KNOWN: [&str; 9] = [
+        "choices",
+        "error",
+        "usage",
+        "output",
+        "content",
+        "candidates",
+        "usageMetadata",
+        "id",
+        "promptFeedback",
+    ];
     match body.trim_ascii_start().first() {
         None => false,
         Some(b'{') => serde_json::from_slice::<Value>(body)
@@ -141,16 +181,6 @@ fn is_foreign(body: &[u8]) -> bool {
                 .any(|field| head.starts_with(field))
         }
     }
-}
-
-/// OpenAI says 429 for an empty account too, and no wait repairs that.
-fn is_out_of_quota(body: &str) -> bool {
-    let code = serde_json::from_str::<Value>(body).unwrap_or_default()["error"]["code"].clone();
-    matches!(code.as_str(), Some("insufficient_quota" | "billing_hard_limit_reached"))
-}
-
-fn speaks_of_tools(status: u16, body: &str) -> bool {
-    Subjects::shipped().is_ok_and(|all| all.of(status, body, true, false) == Subject::Tools)
 }
 
 fn unusable(endpoint: &Endpoint, told: String, status: u16) -> Judgement {

@@ -1,70 +1,272 @@
-//! What a rejection is about: `configs/rejections.toml`.
+//! What an endpoint's error means: `configs/rejections.toml`.
 
-use proctor_types::{Fault, Layer, ShippedTable};
+use std::sync::LazyLock;
+
+use proctor_types::{Fault, Layer, from_toml};
+use regex::Regex;
 use serde::Deserialize;
+use serde_json::Value;
 
-/// Words by their subject.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Subjects {
-    conversation: Vec<String>,
-    tools: Vec<String>,
-    stream: Vec<String>,
-}
+use crate::words::said;
 
-/// What a rejection speaks of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What an error speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Subject {
-    /// Its length or its content.
-    Conversation,
+    /// Requested again, under whatever status it comes.
+    RateLimit,
+    /// The account cannot pay.
+    Billing,
+    /// The key is not valid.
+    Key,
+    /// The conversation is longer than the window. The model's own end.
+    ContextOverflow,
+    /// A filter declined the prompt or the response. The model's own end.
+    ContentFilter,
+    /// The model takes no tools.
     Tools,
-    Stream,
+    /// A page or a text of a proxy, and no API's error.
+    Proxy,
+    /// Nothing that is recognised: an infrastructure failure.
     Unknown,
 }
 
-impl Subjects {
-    /// The lists that Proctor ships. They are compiled in and checked by a test.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    rejection: Vec<RowText>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RowText {
+    subject: Subject,
+    #[serde(default)]
+    statuses: Vec<u16>,
+    #[serde(default)]
+    codes: Vec<String>,
+    #[serde(default)]
+    words: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Row {
+    subject: Subject,
+    statuses: Vec<u16>,
+    codes: Vec<String>,
+    words: Vec<Regex>,
+}
+
+/// The table of errors.
+#[derive(Debug)]
+pub(crate) struct Rejections(Vec<Row>);
+
+impl Rejections {
+    /// Returns the table that Proctor ships. It is compiled in, and a test reads it.
+    ///
+    /// # Errors
+    /// The table cannot be read.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
-        static SHIPPED: ShippedTable<Subjects> =
-            ShippedTable::new("rejections.toml", include_str!("../../../configs/rejections.toml"));
-        SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
+        static SHIPPED: LazyLock<Result<Rejections, String>> =
+            LazyLock::new(|| Rejections::parse(include_str!("../../../configs/rejections.toml")));
+        SHIPPED
+            .as_ref()
+            .map_err(|what| Fault::new(Layer::Model, format!("configs/rejections.toml: {what}")))
     }
 
-    /// `tools`: the request offered some. `streamed`: it asked for a stream.
-    pub(crate) fn of(&self, status: u16, body: &str, tools: bool, streamed: bool) -> Subject {
-        let body = body.to_lowercase();
-        let speaks = |words: &[String]| words.iter().any(|word| body.contains(word.as_str()));
-        match status {
-            413 => Subject::Conversation,
-            _ if speaks(&self.conversation) => Subject::Conversation,
-            _ if streamed && speaks(&self.stream) => Subject::Stream,
-            _ if tools && speaks(&self.tools) => Subject::Tools,
-            _ => Subject::Unknown,
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: File = from_toml(text)?;
+        let rows = file.rejection.into_iter().map(|row| {
+            let words =
+                row.words.iter().map(|word| Regex::new(word).map_err(|error| error.to_string()));
+            Ok(Row {
+                subject: row.subject,
+                statuses: row.statuses,
+                codes: row.codes,
+                words: words.collect::<Result<_, String>>()?,
+            })
+        });
+        Ok(Self(rows.collect::<Result<_, String>>()?))
+    }
+
+    /// Returns what an error is about. `status` is that of HTTP.
+    pub(crate) fn of(&self, status: u16, body: &str) -> Subject {
+        let error = ApiError::read(body);
+        let fits = |row: &&Row| {
+            (row.statuses.is_empty() || row.statuses.contains(&status))
+                && (error.codes.iter().any(|code| row.codes.contains(code))
+                    || row.words.iter().any(|words| words.is_match(&error.message)))
+        };
+        match self.0.iter().find(fits) {
+            Some(row) => row.subject,
+            None if error.is_page => Subject::Proxy,
+            None => Subject::Unknown,
+        }
+    }
+}
+
+/// An error as all APIs say it, in lower case.
+#[derive(Debug, Default)]
+pub(crate) struct ApiError {
+    /// Codes and types, those of a provider behind a router included.
+    pub codes: Vec<String>,
+    /// On one line.
+    pub message: String,
+    /// It is a web page, or no JSON at all.
+    pub is_page: bool,
+}
+
+impl ApiError {
+    pub(crate) fn read(body: &str) -> Self {
+        let mut error = Self::default();
+        let parsed: Option<Value> = serde_json::from_str(body).ok();
+        error.is_page = !matches!(parsed, Some(Value::Object(_) | Value::Array(_)));
+        let mut messages = vec![said(body)];
+        if let Some(parsed) = &parsed {
+            error.add(parsed, &mut messages, 0);
+        }
+        let text = messages.join(" ").to_lowercase();
+        error.message = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        error
+    }
+
+    /// Collects codes and messages. Routers put the error of a provider into `metadata.raw`, as text.
+    fn add(&mut self, value: &Value, messages: &mut Vec<String>, depth: usize) {
+        const DEEPEST: usize = 6;
+        let (Some(first), true) =
+            (if value.is_array() { value.get(0) } else { Some(value) }, depth < DEEPEST)
+        else {
+            return;
+        };
+        for name in ["code", "type", "status", "reason", "error_type"] {
+            match &first[name] {
+                Value::String(code) => self.codes.push(code.to_lowercase()),
+                Value::Number(code) => self.codes.push(code.to_string()),
+                _ => {}
+            }
+        }
+        for name in ["message", "detail", "msg", "failed_generation_reason", "description"] {
+            if let Value::String(text) = &first[name]
+                && !messages.contains(text)
+            {
+                messages.push(text.clone());
+            }
+        }
+        for name in ["error", "metadata", "innererror", "response", "details", "detail"] {
+            if first[name].is_object() || first[name].is_array() {
+                self.add(&first[name], messages, depth + 1);
+            }
+        }
+        if let Value::String(raw) = &first["raw"] {
+            match serde_json::from_str::<Value>(raw) {
+                Ok(inner) => self.add(&inner, messages, depth + 1),
+                Err(_) => messages.push(raw.clone()),
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Subject, Subjects};
+    use serde_json::json;
+
+    use super::{Rejections, Subject};
 
     #[test]
-    fn vendors_speak_of_the_same_in_other_words() {
-        let subjects = Subjects::shipped().expect("sound lists");
-        for (body, subject) in [
-            ("This model's maximum context length is 8192 tokens", Subject::Conversation),
-            ("prompt is too long: 210000 tokens > 200000 maximum", Subject::Conversation),
-            ("{\"code\":\"context_length_exceeded\"}", Subject::Conversation),
-            ("The response was filtered: content_filter", Subject::Conversation),
-            ("registry.ollama.ai/library/phi does not support tools", Subject::Tools),
-            ("\"auto\" tool choice requires --enable-auto-tool-choice", Subject::Tools),
-            ("deepseek-reasoner does not support Function Calling", Subject::Tools),
-            ("stream_options is not allowed", Subject::Stream),
-            ("unknown field `reasoning_content`", Subject::Unknown),
+    fn of_recognises_the_sentences_of_vendors() {
+        let table = Rejections::shipped().expect("a sound table");
+        for (status, message, subject) in [
+            (
+                400,
+                "This model's maximum context length is 8192 tokens. However, you requested 9000.",
+                Subject::ContextOverflow,
+            ),
+            (400, "prompt is too long: 210000 tokens > 200000 maximum", Subject::ContextOverflow),
+            (
+                400,
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+                Subject::ContextOverflow,
+            ),
+            (
+                400,
+                "the request exceeds the available context size, try increasing it",
+                Subject::ContextOverflow,
+            ),
+            (400, "Input is too long for requested model.", Subject::ContextOverflow),
+            (
+                400,
+                "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+                Subject::ContentFilter,
+            ),
+            (400, "Content Exists Risk", Subject::ContentFilter),
+            (
+                403,
+                "meta/llama requires moderation on X. Your input was flagged for \"violence\"",
+                Subject::ContentFilter,
+            ),
+            (
+                413,
+                "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 8000",
+                Subject::RateLimit,
+            ),
+            (400, "Your credit balance is too low to access the Anthropic API.", Subject::Billing),
+            (404, "No endpoints found that support tool use.", Subject::Tools),
+            (400, "registry.ollama.ai/library/phi does not support tools", Subject::Tools),
+            (400, "\"auto\" tool choice requires --enable-auto-tool-choice", Subject::Tools),
+            // A word that merely occurs proves nothing.
+            (
+                400,
+                "Unsupported parameter: 'max_tokens' is not supported with this model.",
+                Subject::Unknown,
+            ),
+            (400, "upstream connect error or disconnect", Subject::Unknown),
+            (400, "Invalid value for `safety_settings`", Subject::Unknown),
+            (400, "Failed to call a function. Please adjust your prompt.", Subject::Unknown),
+            (
+                400,
+                "messages with role 'tool' must be a response to a preceding message with 'tool_calls'.",
+                Subject::Unknown,
+            ),
+            (
+                400,
+                "Function tools with reasoning_effort are not supported for gpt-5.4",
+                Subject::Unknown,
+            ),
         ] {
-            assert_eq!(subjects.of(400, body, true, true), subject, "{body}");
+            let body = json!({"error": {"message": message}}).to_string();
+            assert_eq!(table.of(status, &body), subject, "{message}");
         }
-        assert_eq!(subjects.of(413, "", false, false), Subject::Conversation);
-        assert_eq!(subjects.of(400, "no tools here", false, false), Subject::Unknown);
+    }
+
+    #[test]
+    fn of_reads_codes_and_the_error_behind_a_router() {
+        let table = Rejections::shipped().expect("a sound table");
+        let raw = json!({"error": {"message": "too big", "code": "context_length_exceeded"}});
+        for (body, subject) in [
+            (
+                json!({"error": {"message": "no", "code": "context_length_exceeded"}}),
+                Subject::ContextOverflow,
+            ),
+            (
+                json!({"error": {"message": "no", "type": "exceed_context_size_error"}}),
+                Subject::ContextOverflow,
+            ),
+            (
+                json!([{"error": {"message": "no", "status": "RESOURCE_EXHAUSTED"}}]),
+                Subject::RateLimit,
+            ),
+            (
+                json!({"error": {"message": "Provider returned error", "metadata": {"raw": raw.to_string()}}}),
+                Subject::ContextOverflow,
+            ),
+            (
+                json!({"error": {"message": "no", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}),
+                Subject::ContentFilter,
+            ),
+            (json!({"detail": [{"msg": "x", "type": "missing"}]}), Subject::Unknown),
+        ] {
+            assert_eq!(table.of(400, &body.to_string()), subject, "{body}");
+        }
+        assert_eq!(table.of(413, "<html><head><title>413</title></head></html>"), Subject::Proxy);
     }
 }

@@ -79,6 +79,25 @@ pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
     }
 }
 
+/// Marks what the next request repeats for the provider's cache: tools, system, and the last two messages of the user. The
+/// API accepts four marks.
+pub(crate) fn add_breakpoints(body: &mut Map<String, Value>) {
+    let mark = |block: &mut Value| {
+        if let Some(block) = block.as_object_mut() {
+            block.insert("cache_control".into(), json!({"type": "ephemeral"}));
+        }
+    };
+    for name in ["tools", "system"] {
+        let list = body.get_mut(name).and_then(Value::as_array_mut);
+        list.and_then(|list| list.last_mut()).into_iter().for_each(mark);
+    }
+    let messages = body.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten();
+    for message in messages.rev().filter(|message| message["role"] == "user").take(2) {
+        let blocks = message.get_mut("content").and_then(Value::as_array_mut);
+        blocks.and_then(|blocks| blocks.last_mut()).into_iter().for_each(mark);
+    }
+}
+
 fn turn(message: &Message) -> Turn {
     let text = |content: &String| vec![Part::Text(content.clone())];
     match message {

@@ -19,6 +19,8 @@ pub struct RetryPolicy {
     pub idle_seconds: f64,
     pub notice_seconds: f64,
     pub silent_attempts: u32,
+    pub empty_attempts: u32,
+    pub rejected_attempts: u32,
     pub connect_seconds: f64,
     pub lost_share: f64,
     pub alike_trials: usize,
@@ -52,8 +54,16 @@ impl RetryPolicy {
         if policy.notice_seconds <= 0.0 {
             return Err(fault("notice_seconds: more than 0".into()));
         }
-        if policy.attempts == 0 || policy.connect_attempts == 0 || policy.silent_attempts == 0 {
-            return Err(fault("attempts, connect_attempts, silent_attempts: at least 1".into()));
+        let attempts = [
+            policy.attempts,
+            policy.connect_attempts,
+            policy.silent_attempts,
+            policy.empty_attempts,
+            policy.rejected_attempts,
+        ];
+        if attempts.contains(&0) {
+            let what = "attempts, connect_attempts, silent_attempts, empty_attempts, rejected_attempts: at least 1";
+            return Err(fault(what.into()));
         }
         if !(policy.lost_share > 0.0 && policy.lost_share <= 1.0) || policy.alike_trials == 0 {
             let what = "lost_share: a share of more than 0 and at most 1; alike_trials: at least 1";

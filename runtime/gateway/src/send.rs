@@ -5,6 +5,7 @@ use std::{
     io::Write as _,
     pin::Pin,
     sync::atomic::{AtomicBool, Ordering},
+    task::{Context, Waker},
     time::{Duration, SystemTime},
 };
 
@@ -260,7 +261,8 @@ impl TrialGateway {
                 if !request.stream {
                     // Nobody asked for events, so the client is given the response whole.
                     let usage = came.whole.usage.unwrap_or_default();
-                    let whole = codec::write_whole(line.model.api, &Map::new(), &came.whole, &usage);
+                    let whole =
+                        codec::write_whole(line.model.api, &Map::new(), &came.whole, &usage);
                     client.whole(whole.to_string().as_bytes(), &stream.said);
                 }
             }
@@ -328,7 +330,9 @@ impl Inflate {
             Some("gzip" | "x-gzip") => {
                 Ok(Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(Vec::new()))))
             }
-            Some("deflate") => Ok(Self::Deflate(Box::new(flate2::write::ZlibDecoder::new(Vec::new())))),
+            Some("deflate") => {
+                Ok(Self::Deflate(Box::new(flate2::write::ZlibDecoder::new(Vec::new()))))
+            }
             Some(other) => Err(Broken::new(format!(
                 "the response is compressed as {other:?}, which the request did not accept"
             ))),
@@ -337,7 +341,9 @@ impl Inflate {
 
     /// Returns the plain bytes of a chunk. `None`: the end.
     fn next(&mut self, chunk: Option<Bytes>) -> Result<Option<Bytes>, Broken> {
-        let wrong = |error: std::io::Error| Broken::new(format!("the compressed response is damaged: {error}"));
+        let wrong = |error: std::io::Error| {
+            Broken::new(format!("the compressed response is damaged: {error}"))
+        };
         let (Some(bytes), decoder) = (chunk, self) else { return Ok(None) };
         let out = match decoder {
             Self::Plain => return Ok(Some(bytes)),
@@ -516,7 +522,11 @@ fn plain(event: sse::Event) -> sse::Event {
     let data = codec::tolerant::repaired(&event.data);
     match serde_json::from_str::<serde::de::IgnoredAny>(&data) {
         Ok(_) => {
-            let name = if event.name.is_empty() { String::new() } else { format!("event: {}\n", event.name) };
+            let name = if event.name.is_empty() {
+                String::new()
+            } else {
+                format!("event: {}\n", event.name)
+            };
             let raw = Bytes::from(format!("{name}data: {data}\n\n"));
             sse::Event { raw, data, ..event }
         }

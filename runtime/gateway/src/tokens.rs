@@ -115,7 +115,12 @@ mod tests {
         assert_eq!(count_messages(&[]), 3);
         assert_eq!(count_messages(&[user("hello world")]), 3 + 4 + 2);
         let extra = [("reasoning_content".to_owned(), "hello world".into())].into_iter().collect();
-        let thought = Message::Assistant { content: String::new(), tool_calls: Vec::new(), extra, native: None };
+        let thought = Message::Assistant {
+            content: String::new(),
+            tool_calls: Vec::new(),
+            extra,
+            native: None,
+        };
         assert_eq!(count_messages(&[thought]), 3 + 4 + 2);
     }
 }

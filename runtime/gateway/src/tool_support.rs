@@ -285,7 +285,7 @@ mod tests {
             strict: None,
         };
         Request {
-            turns: vec![Turn { role: Role::User, parts: vec![text] }],
+            turns: vec![Turn::new(Role::User, vec![text])],
             tools: TOOLS.into_iter().map(tool).collect(),
             ..Request::default()
         }

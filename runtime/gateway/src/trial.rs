@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -26,6 +26,7 @@ use crate::{
     meter::{FIRST_NOTICE, Meter, Wanted, after},
     retry::seconds,
     scope::Need,
+    turns::Turns,
 };
 
 /// Where a trial's requests go, and how.
@@ -54,6 +55,8 @@ pub struct TrialGateway {
     responsive: AtomicBool,
     lost: Lost,
     written: Mutex<Written>,
+    /// What the model wrote, for clients of another format.
+    turns: Mutex<Turns>,
     /// The request before, without the key: what the next one repeats of it is not searched again.
     searched: Mutex<Bytes>,
     cancelled: watch::Sender<bool>,
@@ -120,6 +123,7 @@ impl TrialGateway {
             responsive: AtomicBool::new(false),
             lost: Lost::default(),
             written: Mutex::default(),
+            turns: Mutex::default(),
             searched: Mutex::default(),
             cancelled: watch::Sender::new(false),
         }
@@ -209,11 +213,13 @@ impl TrialGateway {
         let since = *attempts.since.get_or_insert_with(Instant::now);
         let own = attempts.own.failed(trouble.kind);
         let round = turn.map_or(own, |turn| turn.round(|round| round.failed(trouble.kind)));
-        self.responsive.fetch_or(trouble.kind == TroubleKind::Endpoint, Ordering::Relaxed);
+        let responds = matches!(trouble.kind, TroubleKind::Endpoint | TroubleKind::Empty);
+        self.responsive.fetch_or(responds, Ordering::Relaxed);
         let known = self.responsive.load(Ordering::Relaxed)
             || self.line.halts.has_answered(&self.line.model);
         let most = match trouble.kind {
             _ if round.silent >= policy.silent_attempts => 0,
+            TroubleKind::Empty => policy.empty_attempts.min(policy.attempts),
             TroubleKind::Unreachable | TroubleKind::Foreign if !known => {
                 policy.connect_attempts.min(policy.attempts)
             }
@@ -258,6 +264,11 @@ impl TrialGateway {
         &self.written
     }
 
+    /// The model's turns, as the endpoint wrote them.
+    pub(crate) fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A request without the key, for the record. A conversation grows at its end, so only what is new
     /// is searched.
     pub(crate) fn without_key(&self, body: &Bytes) -> Bytes {
@@ -289,7 +300,7 @@ impl TrialGateway {
     }
 
     /// Waits before the next attempt, which the wall limit and a cancellation cut.
-    async fn wait(&self, pause: Duration, notice: Waiting) -> Result<(), AskError> {
+    pub(crate) async fn wait(&self, pause: Duration, notice: Waiting) -> Result<(), AskError> {
         let _waiting = self.meter.clock.wait();
         let _retry = self.meter.clock.wait_for(WaitKind::Retry);
         let _lost = self.lost.wait();

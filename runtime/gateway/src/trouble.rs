@@ -5,10 +5,12 @@ use tokio::time::Instant;
 
 use crate::{
     AskError, TrialGateway,
+    context_window::ContextWindow,
     first_answer::Round,
     halts::Asker,
     judge::{Trouble, TroubleKind},
-    rejections::{Subject, Subjects},
+    rejections::{Rejections, Subject},
+    usage,
     way::Outgoing,
     words::{quoted, said},
 };
@@ -104,58 +106,64 @@ impl TrialGateway {
         }
     }
 
-    /// What is made of a rejected request: the client's to deal with, or what every trial would meet.
-    pub(crate) fn rejected(&self, status: u16, body: String, request: &Outgoing) -> AskError {
+    /// What is made of a rejected request: the model's own end, the client's to deal with, or what every trial would meet.
+    pub(crate) async fn rejected(&self, status: u16, body: String, request: &Outgoing) -> AskError {
         let asker = self.asker(request.tools);
         let (halts, policy) = (&self.line().halts, &self.line().policy);
-        let subject = match Subjects::shipped() {
-            Ok(subjects) => subjects.of(status, &body, request.tools, request.stream),
+        let of_the_model = match self.is_of_the_model(status, &body, request).await {
+            Ok(is) => is,
             Err(fault) => return fault.into(),
         };
-        if subject == Subject::Stream {
-            return AskError::Rejected { status, body };
+        if of_the_model {
+            return AskError::Rejected { status, body, of_the_model };
         }
-        if subject == Subject::Tools && !halts.takes_tools(asker.model) {
+        let subject = Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, &body));
+        if subject == Subject::Tools && request.tools && !halts.takes_tools(asker.model) {
             let fault = self.no_tools(status, &body);
             halts.halt_tools(asker.model, &fault);
             return fault.into();
         }
-        if subject != Subject::Conversation
-            && halts.turned_away(&asker, &said(&body), policy.alike_trials)
-        {
-            let fault = self.rejection(status, &body, asker.answers).cause(Cause::Refused);
+        if halts.turned_away(&asker, &said(&body), policy.alike_trials) {
+            let fault = self.rejection(status, &body).cause(Cause::Refused);
             halts.halt_model(asker.model, &fault);
             return fault.into();
         }
-        AskError::Rejected { status, body }
+        AskError::Rejected { status, body, of_the_model }
     }
 
-    /// The fault of a rejected request where nothing says that it is the conversation's own: its words
-    /// speak neither of length nor of content, and no trial of the model has come past it. `None`: it is
-    /// the trial's own.
-    pub fn unexplained(&self, status: u16, body: &str) -> Option<Fault> {
-        let asker = self.asker(false);
-        let subject = match Subjects::shipped() {
-            Ok(subjects) => subjects.of(status, body, true, false),
-            Err(fault) => return Some(fault),
-        };
-        let further = self.line().halts.came_further(&asker);
-        // The trial was never answered: the request is wrong as the arm is configured. Only where the model has answered
-        // others, a first request can be too long by itself, as the whole question of a trial of one answer is.
-        if asker.answers == 0 && !(further && subject == Subject::Conversation) {
-            return Some(self.rejection(status, body, 0).cause(Cause::Refused));
-        }
-        let own = subject == Subject::Conversation || further;
-        (!own).then(|| self.rejection(status, body, asker.answers))
+    /// Whether a rejection is the model's own end: a filter, or an overflow that our own count confirms.
+    async fn is_of_the_model(
+        &self,
+        status: u16,
+        body: &str,
+        request: &Outgoing,
+    ) -> Result<bool, Fault> {
+        let subject = Rejections::shipped()?.of(status, body);
+        let window = self.line().window;
+        let rules = ContextWindow::shipped()?;
+        Ok(match subject {
+            Subject::ContentFilter => true,
+            Subject::ContextOverflow => {
+                let ours = usage::input(self.line().model.api, &request.body).await;
+                rules.is_possible(ours, request.max_output.unwrap_or_default(), window)
+            }
+            // Words that nobody knows, and a conversation that cannot fit.
+            Subject::Unknown | Subject::Proxy if matches!(status, 400 | 413 | 422) => {
+                match window {
+                    Some(window) => {
+                        let ours = usage::input(self.line().model.api, &request.body).await;
+                        rules.is_certain(0, ours, window)
+                    }
+                    None => false,
+                }
+            }
+            _ => false,
+        })
     }
 
-    /// Whether the words of a rejection speak of the conversation: its length, its content.
-    pub fn is_of_the_conversation(&self, status: u16, body: &str) -> bool {
-        Subjects::shipped()
-            .is_ok_and(|subjects| subjects.of(status, body, true, false) == Subject::Conversation)
-    }
-
-    fn rejection(&self, status: u16, body: &str, answers: u64) -> Fault {
+    /// The fault of a rejection that is not the model's own end.
+    pub fn rejection(&self, status: u16, body: &str) -> Fault {
+        let answers = self.meter().spent().steps;
         let base = self.line().endpoint.base();
         let said = self.line().endpoint.redact_text(&quoted(&said(body)));
         let what = match answers {
@@ -163,13 +171,27 @@ impl TrialGateway {
             1 => format!("{base}: rejected with {status} after 1 answer: {said}"),
             _ => format!("{base}: rejected with {status} after {answers} answers: {said}"),
         };
-        Fault::new(Layer::Model, what).hint(match answers {
-            0 => "correct the model's name or parameters in the configuration",
-            _ => {
-                "no trial of this model has come further: see what the endpoint does not accept, \
+        let subject = Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, body));
+        let hint = match (subject, answers) {
+            (Subject::ContextOverflow, _) => {
+                "the conversation is short for any model's window: raise the server's context size (Ollama `num_ctx`, \
+                 llama.cpp `-c`, vLLM `--max-model-len`), or set the model's `context_window` if it really is that small"
+            }
+            (Subject::Proxy, _) if status == 413 => {
+                "a proxy in front of the endpoint limits the size of requests: raise it (nginx: `client_max_body_size`), \
                  then `proctor resume` the run"
             }
-        })
+            (Subject::Proxy, _) => {
+                "a proxy answered in place of the endpoint: check base_url and the proxy, then `proctor resume` the run"
+            }
+            (_, 0) => "correct the model's name or parameters in the configuration",
+            _ => {
+                "see what the endpoint does not accept (`model_attempted` in the trial's record has the request), \
+                  then `proctor resume` the run"
+            }
+        };
+        let cause = if answers == 0 { Cause::Refused } else { Cause::Rejected };
+        Fault::new(Layer::Model, what).hint(hint).cause(cause)
     }
 
     fn no_tools(&self, status: u16, body: &str) -> Fault {

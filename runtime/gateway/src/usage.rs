@@ -67,6 +67,11 @@ async fn estimate(api: Api, request: &Bytes, whole: &Whole) -> Usage {
     Usage { input, output, estimated: true, ..Usage::default() }
 }
 
+/// Our own count of the input of a request.
+pub(crate) async fn input(api: Api, request: &Bytes) -> u64 {
+    estimate(api, request, &Whole::default()).await.input
+}
+
 /// What a request of the gateway says.
 pub(crate) fn read(api: Api, request: &[u8]) -> Option<codec::Request> {
     let body: Value = serde_json::from_slice(request).ok()?;

@@ -10,21 +10,26 @@ use std::{
 use bytes::Bytes;
 use http::HeaderMap;
 use proctor_types::{Answer, Event, Fault, RequestClass, Responder, Usage};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
     Admission, AskError, Reserve, TrialGateway,
-    codec::{neutral::Delta, neutral::Whole, sse},
+    codec::{self, neutral::Delta, neutral::Whole, sse},
     judge::{Judgement, judge},
+    rejections::{Rejections, Subject},
+    repair::{Action, Repair, Repairs},
     responder::responder,
     send::{Came, Hearing},
+    sink::Waiting,
     tokens,
     trial::{Attempts, Cut},
     usage,
+    words::{first_words, said},
 };
 
 /// A request as it leaves.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Outgoing {
     pub class: RequestClass,
     /// After the limit: no step, and counted apart.
@@ -155,6 +160,72 @@ pub(crate) struct Charged {
     pub spread: bool,
 }
 
+/// A request in the form that its endpoint accepts.
+struct Form {
+    /// As it is sent.
+    request: Outgoing,
+    /// What was changed, in order.
+    repairs: Vec<Repair>,
+}
+
+impl Form {
+    /// With the repairs that the model's endpoint is known to need.
+    fn new(trial: &TrialGateway, request: &Outgoing) -> Self {
+        let mut form = Self { request: request.clone(), repairs: Vec::new() };
+        for repair in trial.line().halts.repairs(&trial.line().model) {
+            form.add(trial, repair);
+        }
+        form
+    }
+
+    /// Adds a repair. `false`: it changes nothing.
+    fn add(&mut self, trial: &TrialGateway, repair: Repair) -> bool {
+        if self.repairs.contains(&repair) {
+            return false;
+        }
+        let Ok(Value::Object(mut body)) = serde_json::from_slice(&self.request.body) else {
+            return false;
+        };
+        let api = trial.line().model.api;
+        if !repair.apply(api, &mut body, &trial.turns()) {
+            return false;
+        }
+        self.request.stream &= repair.action != Action::NoStream;
+        self.request.max_output = codec::output_limit(api, &body);
+        self.request.body = Value::Object(body).to_string().into();
+        self.repairs.push(repair);
+        true
+    }
+
+    /// Repairs what an error complains of. `false`: there is nothing to repair, or nothing left.
+    fn repair(&mut self, trial: &TrialGateway, body: &str) -> Result<bool, Fault> {
+        // A body that keeps coming back is not repaired for ever.
+        const MOST: usize = 8;
+        if self.repairs.len() >= MOST {
+            return Ok(false);
+        }
+        let repairs: Vec<_> = Repairs::shipped()?.of(trial.line().model.api, body).collect();
+        Ok(repairs.into_iter().any(|repair| self.add(trial, repair)))
+    }
+
+    /// The endpoint accepted the request: later ones are repaired before they are sent.
+    fn accepted(&self, trial: &TrialGateway) {
+        for repair in &self.repairs {
+            trial.line().halts.keep_repair(&trial.line().model, repair);
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.repairs.iter().map(|repair| repair.name.clone()).collect()
+    }
+}
+
+/// Whether a rejection may be one backend's of a router, or a filter's false alarm. An overflow stays one.
+fn is_worth_repeating(status: u16, body: &str) -> bool {
+    let subject = Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, body));
+    matches!(subject, Subject::Unknown | Subject::ContentFilter | Subject::Proxy)
+}
+
 impl TrialGateway {
     /// One request, from its first attempt to the end of its answer.
     pub(crate) async fn serve<C: Client>(
@@ -169,7 +240,10 @@ impl TrialGateway {
         let begun = Instant::now();
         let mut heard = Hearing { turn: client.wait_for(self.turn()).await?, ..Hearing::default() };
         let mut waited = begun.elapsed();
+        let mut form = Form::new(self, request);
+        let mut rejections = 0;
         loop {
+            let request = &form.request;
             // Each attempt on its own: while it waits for the next one, it reserves nothing.
             self.check_halts(request.tools)?;
             let admitted = self.admit_as(request.reserve(), request.grace);
@@ -183,7 +257,7 @@ impl TrialGateway {
             heard.byte = AtomicBool::new(false);
             let flight = self.lost().flight(|| heard.byte.load(Ordering::Relaxed));
             let came = self.send(request, client, &heard).await;
-            let mut judged = judge(&came, &self.line().endpoint, &asker);
+            let mut judged = judge(&came, &self.line().endpoint);
             let unsupported = match judged {
                 Judgement::Answered => self.unsupported_tools(request, &came.whole).await,
                 _ => None,
@@ -198,7 +272,10 @@ impl TrialGateway {
                 _ => flight.landed(),
             }
             match &judged {
-                Judgement::Answered => self.responded(&asker),
+                Judgement::Answered => {
+                    self.responded(&asker);
+                    form.accepted(self);
+                }
                 Judgement::Unusable(fault) if !without_tools => {
                     self.unusable(came.status, &asker, fault);
                 }
@@ -207,7 +284,7 @@ impl TrialGateway {
             let charged = self.settle(request, admission, &came, &judged, client).await;
             let times = (attempts.pause, queued);
             self.record_attempt(
-                request,
+                &form,
                 (attempts.number(), times),
                 &came,
                 &judged,
@@ -226,14 +303,37 @@ impl TrialGateway {
                 }
                 Judgement::Unusable(fault) => return Err(fault.into()),
                 Judgement::Rejected { status, body } => {
-                    let error = self.rejected(status, body, request);
+                    let free = !client.has_begun() && !client.is_gone();
+                    if free && form.repair(self, &body)? {
+                        continue;
+                    }
+                    rejections += 1;
+                    if free
+                        && rejections < self.line().policy.rejected_attempts
+                        && is_worth_repeating(status, &body)
+                    {
+                        let again = self.after_rejection(rejections, status, &body);
+                        client.wait_for(again).await?;
+                        continue;
+                    }
+                    let error = self.rejected(status, body, &form.request).await;
                     // It speaks, and what it does not take of this request it may take of others.
                     if let Some(turn) = &heard.turn {
                         turn.answers();
                     }
                     return Err(error.into());
                 }
-                Judgement::Again(trouble) => (Some(trouble), None),
+                Judgement::Again(trouble) => {
+                    // Some servers report a request that they cannot parse as a failure of their own.
+                    let failed = matches!(came.status, Some(500..=599));
+                    if failed
+                        && !client.has_begun()
+                        && form.repair(self, &String::from_utf8_lossy(&came.raw))?
+                    {
+                        continue;
+                    }
+                    (Some(trouble), None)
+                }
                 Judgement::Cut(cut) => (None, Some(cut)),
             };
             if client.has_begun() {
@@ -270,6 +370,20 @@ impl TrialGateway {
         }
     }
 
+    /// The wait before a request that was rejected is sent again.
+    async fn after_rejection(
+        &self,
+        rejections: u32,
+        status: u16,
+        body: &str,
+    ) -> Result<(), AskError> {
+        let pause = self.line().policy.pause(rejections, None);
+        let why =
+            self.line().endpoint.redact_text(&format!("{status} {}", first_words(&said(body))));
+        let attempts = self.line().policy.rejected_attempts;
+        self.wait(pause, Waiting::BackOff { attempt: rejections, attempts, why, pause }).await
+    }
+
     /// Charges what the attempt cost, useful or not: the endpoint's own count, or ours of what was sent
     /// and of what came. An answer of the main conversation that is delivered is given its step.
     async fn settle<C: Client>(
@@ -303,7 +417,7 @@ impl TrialGateway {
 
     async fn record_attempt(
         &self,
-        request: &Outgoing,
+        form: &Form,
         (number, (pause, (queued, shared))): (u32, (Duration, (Duration, Duration))),
         came: &Came,
         judged: &Judgement,
@@ -344,7 +458,8 @@ impl TrialGateway {
                 _ => None,
             }
             .map(|responder| self.redacted(responder)),
-            request: Some(self.sink().body(&self.without_key(&request.body)).await?),
+            request: Some(self.sink().body(&self.without_key(&form.request.body)).await?),
+            repairs: form.names(),
             body,
         };
         self.sink().event(step, event).await

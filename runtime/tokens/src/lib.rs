@@ -48,7 +48,12 @@ mod tests {
 
     #[test]
     fn width_is_the_length_of_the_encoded_text() {
-        for text in ["", "hello world", "na\u{ef}ve \u{6f22}\u{5b57}\r\n\tfn x() {}", include_str!("lib.rs")] {
+        for text in [
+            "",
+            "hello world",
+            "na\u{ef}ve \u{6f22}\u{5b57}\r\n\tfn x() {}",
+            include_str!("lib.rs"),
+        ] {
             assert_eq!(width(&encode(text)), Some(text.len()));
             assert_eq!(count(text), encode(text).len());
         }

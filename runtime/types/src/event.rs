@@ -119,6 +119,10 @@ pub enum Event {
         /// Who gave the response. Absent where it names nobody.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         responder: Option<Responder>,
+        /// What was changed in the form of the request so that the endpoint accepts it, by the names of
+        /// `configs/repairs.toml`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        repairs: Vec<String>,
         /// Content hashes of the exact bytes, among the blobs.
         request: Option<String>,
         /// Of the response, as `request` is of the request.

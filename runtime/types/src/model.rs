@@ -47,6 +47,11 @@ pub struct ModelSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = false)]
     pub tool_check: Option<bool>,
+    /// Whether the built-in scaffolds set breakpoints for the prompt cache of a Messages endpoint; `true` where nothing is
+    /// written. Other formats cache without them. A factor, like all below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = false)]
+    pub cache: Option<bool>,
     /// Sent as it is, like all below; each is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 10.0))]

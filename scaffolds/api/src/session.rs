@@ -189,4 +189,8 @@ pub trait Session: Send {
 
     /// Tokens that a message list will cost, by local count.
     fn count_tokens(&self, messages: &[Message]) -> u64;
+
+    /// Whether a conversation certainly passes the context window: `counted` tokens by the endpoint's count and
+    /// `estimated` more by ours, which may be wrong. In doubt the endpoint decides.
+    fn overflows(&self, counted: u64, estimated: u64, window: u64) -> bool;
 }

@@ -48,7 +48,9 @@ impl Talk {
         }
         self.ask.messages.push(match answer.message() {
             // Calls of tools that were not offered: repeated, they would want results.
-            Message::Assistant { content, tool_calls, extra, native } if self.ask.tools.is_empty() => {
+            Message::Assistant { content, tool_calls, extra, native }
+                if self.ask.tools.is_empty() =>
+            {
                 let native = native.filter(|_| tool_calls.is_empty());
                 Message::Assistant { content, tool_calls: Vec::new(), extra, native }
             }
@@ -84,8 +86,11 @@ impl Talk {
     pub(crate) fn overflow(&self, session: &dyn Session) -> Option<String> {
         let window = session.brief().context_window?;
         let fresh = self.ask.messages.get(self.covered..).unwrap_or_default();
-        let tokens = self.counted + session.count_tokens(fresh);
-        (tokens >= window).then(|| format!("context window full: {tokens} tokens of {window}"))
+        let estimated = session.count_tokens(fresh);
+        let tokens = self.counted + estimated;
+        session
+            .overflows(self.counted, estimated, window)
+            .then(|| format!("context window full: {tokens} tokens of {window}"))
     }
 }
 

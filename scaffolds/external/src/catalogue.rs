@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-
 use crate::{Manifest, ManifestError, templates};
 
 /// The title of the schema of manifests.

@@ -76,12 +76,13 @@ impl Record {
             usage: Some(Usage { input: 10, output: 1, ..Usage::default() }),
             cost_usd: Some(0.5),
             responder: Some(responder()),
+            repairs: Vec::new(),
             request: None,
             body: None,
         });
         self.add(Event::ModelAnswered {
             answer: Answer {
-native: None,
+                native: None,
                 content: content.into(),
                 tool_calls: Vec::new(),
                 extra: Map::new(),
@@ -204,6 +205,7 @@ fn a_fault_from_outside_costs_no_answer() {
         usage: None,
         cost_usd: None,
         responder: None,
+        repairs: Vec::new(),
         request: None,
         body: None,
     });

@@ -47,14 +47,21 @@ fn merge_item(list: &mut Vec<Value>, item: &Value) {
     let kind = &item["type"];
     let same_kind = |one: &Value| kind.is_null() || one["type"].is_null() || one["type"] == *kind;
     let found = match piece.get("index").filter(|index| !index.is_null()) {
-        Some(index) => list.iter().rposition(|one| one.get("index") == Some(index) && same_kind(one)),
+        Some(index) => {
+            list.iter().rposition(|one| one.get("index") == Some(index) && same_kind(one))
+        }
         None => list.len().checked_sub(1).filter(|last| {
             let last = &list[*last];
-            let textual = ["text", "summary", "thinking"]
-                .iter()
-                .any(|name| last[*name].is_string() && (item[*name].is_string() || piece.contains_key("signature")));
+            let textual = ["text", "summary", "thinking"].iter().any(|name| {
+                last[*name].is_string()
+                    && (item[*name].is_string() || piece.contains_key("signature"))
+            });
             let signed = last["signature"].as_str().is_some_and(|signature| !signature.is_empty());
-            !kind.is_null() && last["type"] == *kind && textual && !signed && last.get("index").is_none()
+            !kind.is_null()
+                && last["type"] == *kind
+                && textual
+                && !signed
+                && last.get("index").is_none()
         }),
     };
     match found.and_then(|at| list[at].as_object_mut()) {
@@ -66,11 +73,6 @@ fn merge_item(list: &mut Vec<Value>, item: &Value) {
 /// Removes members that say nothing: some endpoints reject the `null` that they send.
 pub(crate) fn without_nulls(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !value.is_null() && *value != json!([]));
-}
-
-/// Returns the text of a value's member, or "".
-pub(crate) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -95,7 +97,9 @@ mod tests {
             piece(json!({"type": "reasoning.text", "index": 0, "text": " me"})),
             piece(json!({"type": "reasoning.text", "index": 0, "signature": "S"})),
             piece(json!({"type": "reasoning.encrypted", "index": 0, "id": "rs_1", "data": "E"})),
-            piece(json!({"type": "reasoning.text", "index": 1, "text": "again", "signature": null})),
+            piece(
+                json!({"type": "reasoning.text", "index": 1, "text": "again", "signature": null}),
+            ),
         ]);
         assert_eq!(
             all["reasoning_details"],

@@ -49,7 +49,10 @@ impl Turn {
 
     /// The items to be sent back as they are to an endpoint of this format.
     pub(crate) fn native(&self, api: Api) -> Option<&[Value]> {
-        self.native.as_ref().filter(|native| native.api == api).map(|native| native.items.as_slice())
+        self.native
+            .as_ref()
+            .filter(|native| native.api == api)
+            .map(|native| native.items.as_slice())
     }
 }
 
@@ -322,7 +325,9 @@ impl Whole {
         match self.stop.as_ref()? {
             Stop::Filter | Stop::Refusal => return None,
             Stop::Calls => return Some("the response promises a tool call and has none".into()),
-            Stop::Other(word) => return Some(format!("an empty response that ended with {word:?}")),
+            Stop::Other(word) => {
+                return Some(format!("an empty response that ended with {word:?}"));
+            }
             Stop::End | Stop::Sequence(_) | Stop::Length => {}
         }
         let thought = self.items.iter().any(|item| match item {

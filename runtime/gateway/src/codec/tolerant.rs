@@ -21,7 +21,9 @@ const SURROGATES: u32 = 0x800;
 pub(crate) fn value(bytes: &[u8]) -> serde_json::Result<Value> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),
-        Err(error) => serde_json::from_str(&repaired(&String::from_utf8_lossy(bytes))).map_err(|_| error),
+        Err(error) => {
+            serde_json::from_str(&repaired(&String::from_utf8_lossy(bytes))).map_err(|_| error)
+        }
     }
 }
 
@@ -238,7 +240,8 @@ mod tests {
 
     #[test]
     fn repaired_keeps_pairs_and_marks_lone_halves() {
-        let mut read = value(br#"["\ud83d\ude00", "a\ud83d b", "\ude00", "\\ud83d"]"#).expect("JSON");
+        let mut read =
+            value(br#"["\ud83d\ude00", "a\ud83d b", "\ude00", "\\ud83d"]"#).expect("JSON");
         mend_value(&mut read);
         assert_eq!(read, json!(["\u{1F600}", "a\u{FFFD} b", "\u{FFFD}", "\\ud83d"]));
         for text in ["", "\"", "\"\\", "\"\\u", "\"\\ud83", "\"\\ud83d", "\"\\ud83d\\u"] {
@@ -254,7 +257,9 @@ mod tests {
         };
         let mut halves = Halves::default();
         let mut said = String::new();
-        for (piece, last) in [(half("x\\ud83d"), false), (half("\\ude00y"), false), (half("\\ud83d"), true)] {
+        for (piece, last) in
+            [(half("x\\ud83d"), false), (half("\\ude00y"), false), (half("\\ud83d"), true)]
+        {
             for delta in halves.join(vec![Delta::Text(piece)], last) {
                 let Delta::Text(text) = delta else { panic!("{delta:?}") };
                 said.push_str(&text);

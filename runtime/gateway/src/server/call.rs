@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{
     client::Connection, listen::Shared, refusal::Refusal, reply::Reply, route::Named, said::Said,
-    traffic::Returned, withhold,
+    stored, traffic::Returned, withhold,
 };
 use crate::{
     AskError, RequestFacts, TrialGateway,
@@ -33,7 +33,9 @@ pub(super) struct Call {
     pub reply: Reply,
     /// Results of tools that the record does not have yet.
     pub returned: Vec<Returned>,
-    /// How the endpoint rejected it.
+    /// The items that it answers, where the client may continue it by its id.
+    pub input: Vec<Value>,
+    /// Why it has no response, other than a limit.
     pub rejected: Option<AskError>,
 }
 
@@ -42,7 +44,17 @@ impl Call {
     pub(super) async fn run(mut self, asked: serde_json::Result<Value>) {
         let outgoing = match self.prepare(asked) {
             Ok(outgoing) => outgoing,
-            Err(refusal) => return self.refuse(&refusal).await,
+            Err(refusal) => {
+                // Whatever the client makes of it, the model has no part in it.
+                let what = format!(
+                    "the gateway cannot pass on a request of the agent: {}",
+                    refusal.message
+                );
+                let hint = "the agent asks for what the model's API cannot express: choose an endpoint of the agent's own \
+                            API, or another agent";
+                self.rejected = Some(Fault::new(Layer::Model, what).hint(hint).into());
+                return self.refuse(&refusal).await;
+            }
         };
         self.class = outgoing.class;
         let trial = Arc::clone(&self.shared.trial);
@@ -168,6 +180,12 @@ impl Call {
         }
         said.swap(&mut asked);
         let translated = self.api != model.api;
+        if translated && self.api == Api::Responses {
+            shared.stored.expand(&mut asked);
+            if asked.get("store") != Some(&Value::Bool(false)) {
+                self.input = stored::input(asked.get("input"));
+            }
+        }
         let mut unsaid = Losses::default();
         let read = if translated { &mut losses } else { &mut unsaid };
         let mut request = codec::read_request(self.api, &asked, read).map_err(Refusal::bad)?;
@@ -175,6 +193,9 @@ impl Call {
             request.model.clone_from(&named.model);
         }
         request.stream = self.stream;
+        if translated {
+            shared.trial.turns().restore(&mut request);
+        }
         let class = self.classify(&request);
         if class == RequestClass::Main && shared.calls {
             self.returned = shared.watched.returned(&request);

@@ -31,6 +31,7 @@ use super::{
     policy::ServerPolicy,
     refusal::Refusal,
     route::{Named, Route, route},
+    stored::StoredResponses,
     token::Token,
     traffic::Watched,
 };
@@ -56,6 +57,8 @@ pub(super) struct Shared {
     /// The first refusal that ends the trial.
     stopped: watch::Sender<Option<AskError>>,
     pub(super) watched: Watched,
+    /// What clients of the Responses API may continue.
+    pub(super) stored: StoredResponses,
 }
 
 impl Shared {
@@ -109,6 +112,7 @@ impl GatewayServer {
             in_flight: watch::Sender::new((0, true)),
             stopped: watch::Sender::new(None),
             watched: Watched::default(),
+            stored: StoredResponses::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -295,6 +299,7 @@ async fn respond(
         connection,
         reply: super::reply::Reply::default(),
         returned: Vec::new(),
+        input: Vec::new(),
         rejected: None,
     };
     // A task of its own: where the client goes away, what was asked is still to be paid and kept.

@@ -18,6 +18,7 @@ mod refusal;
 mod reply;
 mod route;
 mod said;
+mod stored;
 mod token;
 mod traffic;
 mod withhold;

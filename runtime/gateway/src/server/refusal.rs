@@ -50,7 +50,7 @@ impl Refusal {
                 code: Some("cancelled".into()),
                 exact: None,
             },
-            AskError::Rejected { status, body } => {
+            AskError::Rejected { status, body, .. } => {
                 let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_REQUEST);
                 Self::new(status, said(body))
             }

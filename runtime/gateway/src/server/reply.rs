@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use proctor_types::{Event, Fault, RequestClass, Usage};
 use serde_json::{Map, Value};
 
-use super::call::Call;
+use super::{call::Call, stored};
 use crate::{
     TrialGateway,
     codec::{
@@ -147,6 +147,7 @@ impl Client for Call {
     }
 
     fn settled(&mut self, whole: &Whole, usage: &Usage) {
+        self.shared.trial.turns().keep(whole);
         let reply = &mut self.reply;
         let mut out = String::new();
         match reply.whole.take() {
@@ -163,6 +164,11 @@ impl Client for Call {
                     writer.end(usage, &mut out);
                 }
             }
+        }
+        if !self.input.is_empty()
+            && let Some(response) = stored::response_in(&out)
+        {
+            self.shared.stored.keep(&self.input, &response);
         }
         reply.held.extend_from_slice(out.as_bytes());
         reply.given.extend_from_slice(&reply.held);

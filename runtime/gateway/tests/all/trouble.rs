@@ -75,7 +75,12 @@ fn talk(answers: usize) -> Ask {
     for turn in 0..answers {
         let content = format!("answer {turn}");
         let extra = serde_json::Map::new();
-        talk.messages.push(Message::Assistant { content, tool_calls: Vec::new(), extra, native: None });
+        talk.messages.push(Message::Assistant {
+            content,
+            tool_calls: Vec::new(),
+            extra,
+            native: None,
+        });
         talk.messages.push(Message::User { content: "go on".into() });
     }
     talk
@@ -353,9 +358,10 @@ async fn a_rejection_that_every_trial_meets_halts_them() {
         trial.ask(&talk(0)).await.expect("the first answer");
         let error = trial.ask(&talk(1)).await.expect_err("rejected");
         match error {
-            AskError::Rejected { status, body } => {
+            AskError::Rejected { status, body, of_the_model } => {
                 assert!(number < 3, "the third is the run's");
-                let fault = trial.unexplained(status, &body).expect("not the trial's own");
+                assert!(!of_the_model);
+                let fault = trial.rejection(status, &body);
                 assert_eq!(fault.layer, Layer::Model);
                 assert!(fault.what.contains("unknown field x"), "{fault}");
             }
@@ -388,50 +394,42 @@ async fn a_403_that_every_trial_meets_halts_them_too() {
 }
 
 #[tokio::test]
-async fn a_rejection_that_others_came_past_or_that_speaks_of_length_is_the_trials_own() {
-    let fake = script(
-        "[[rule]]\nwhen = 'bad'\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, body = 'no' }] }\n\
-         [[rule]]\nwhen = 'long'\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, body = 'maximum context length is 10' }] }\n\
-         [[rule]]\nwhen = 'huge'\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, body = 'maximum context length is 10' }] }\n[default]\n",
-    )
+async fn a_rejection_is_the_models_own_where_words_and_count_agree() {
+    let overflow = "the maximum context length is 10 tokens";
+    let rejects = |body: &str| format!("{{ fault = [{{ kind = 'status', status = 400, times = 0, body = '{body}' }}] }}");
+    let fake = script(&format!(
+        "[[rule]]\nwhen = 'bad'\nturn = 1\nanswer = {}\n[[rule]]\nwhen = 'long'\nturn = 1\nanswer = {}\n\
+         [[rule]]\nwhen = 'flagged'\nturn = 1\nanswer = {}\n[default]\n",
+        rejects("no"),
+        rejects(overflow),
+        rejects("The prompt triggered the content management policy."),
+    ))
     .await;
     let (gateway, spec) = (gateway(), model(&fake.base_url()));
     let further = open(&gateway, &spec);
-    let said = |word: &str, answers| {
-        let mut talk = talk(answers);
-        talk.messages[0] = Message::User { content: word.into() };
-        talk
-    };
-    // A first request that is too long is the arm's mistake, until the model has answered another.
-    let huge = || async {
-        let trial = open(&gateway, &spec);
-        match trial.ask(&said("huge", 0)).await.expect_err("too long") {
-            AskError::Rejected { status, body } => trial.unexplained(status, &body),
-            other => panic!("{other:?}"),
-        }
-    };
-    assert!(huge().await.is_some());
-    let long = open(&gateway, &spec);
-    long.ask(&said("long", 0)).await.expect("an answer");
-    assert!(huge().await.is_none());
-    match long.ask(&said("long", 1)).await.expect_err("too long") {
-        AskError::Rejected { status, body } => assert_eq!(long.unexplained(status, &body), None),
-        other => panic!("{other:?}"),
-    }
     for answers in 0..3 {
         further.ask(&talk(answers)).await.expect("an answer");
     }
-    for _ in 0..4 {
+    let own = |word: String| {
         let trial = open(&gateway, &spec);
-        trial.ask(&said("bad", 0)).await.expect("an answer");
-        match trial.ask(&said("bad", 1)).await.expect_err("rejected") {
-            AskError::Rejected { status, body } => {
-                assert_eq!(trial.unexplained(status, &body), None);
+        async move {
+            let said = |answers| {
+                let mut talk = talk(answers);
+                talk.messages[0] = Message::User { content: word.clone() };
+                talk
+            };
+            trial.ask(&said(0)).await.expect("an answer");
+            match trial.ask(&said(1)).await.expect_err("rejected") {
+                AskError::Rejected { of_the_model, .. } => of_the_model,
+                other => panic!("{other:?}"),
             }
-            other => panic!("{other:?}"),
         }
-        further.ask(&talk(3)).await.expect("others go on");
-    }
+    };
+    assert!(own("flagged".into()).await, "a filter");
+    // That another trial came further proves nothing.
+    assert!(!own("bad".into()).await, "words that explain nothing");
+    assert!(!own("long".into()).await, "no model's window is that small");
+    assert!(own(format!("long {}", "one two three ".repeat(4_000))).await, "our count agrees");
 }
 
 #[tokio::test]

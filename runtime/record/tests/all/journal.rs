@@ -18,7 +18,7 @@ fn note(text: &str) -> Event {
 fn answer(text: &str) -> Event {
     Event::ModelAnswered {
         answer: Answer {
-native: None,
+            native: None,
             content: text.into(),
             tool_calls: vec![],
             extra: Map::new(),

@@ -197,10 +197,13 @@ impl Scaffold for SingleShot {
             answer: None,
         };
         keep(session, &evidence).await?;
+        let tokens = evidence.prompt_tokens;
+        // The model's own tokenizer counts as its endpoint does.
+        let is_own = session.brief().tokenizer.as_ref().is_some_and(|file| !file.sha256.is_empty());
+        let (counted, estimated) = if is_own { (tokens, 0) } else { (0, tokens) };
         if let Some(window) = session.brief().context_window
-            && evidence.prompt_tokens >= window
+            && session.overflows(counted, estimated, window)
         {
-            let tokens = evidence.prompt_tokens;
             return Ok(Finish::exited(format!(
                 "the prompt of {tokens} tokens does not fit the context window of {window}"
             )));

@@ -60,7 +60,9 @@ pub(crate) fn whole_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     let mut turn = Turn::default();
     let Some(message) = body["choices"][0]["message"].as_object() else { return Vec::new() };
     turn.add(message);
-    for (index, call) in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().enumerate() {
+    for (index, call) in
+        message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().enumerate()
+    {
         let arguments = match &call["function"]["arguments"] {
             Value::String(text) => text.clone(),
             Value::Null => String::new(),
@@ -159,7 +161,8 @@ pub(super) fn broken_off(choice: &Value) -> Result<(), String> {
     if !error.is_null() {
         return Err(format!("an error within the answer: {error}"));
     }
-    match choice["finish_reason"].as_str().filter(|reason| StopWord::of(reason) == StopWord::Broken) {
+    match choice["finish_reason"].as_str().filter(|reason| StopWord::of(reason) == StopWord::Broken)
+    {
         Some(reason) => Err(format!("the endpoint broke the answer off: finish_reason {reason:?}")),
         None => Ok(()),
     }

@@ -82,7 +82,9 @@ pub(crate) fn whole_turn(body: &Value) -> Vec<Value> {
 /// Adds the parts of a piece. Text continues the text before it, unless either is signed.
 pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
     let plain = |part: &Value| {
-        let fields = part.as_object().map(|fields| fields.keys().all(|name| name == "text" || name == "thought"));
+        let fields = part
+            .as_object()
+            .map(|fields| fields.keys().all(|name| name == "text" || name == "thought"));
         fields == Some(true) && part["text"].is_string()
     };
     for part in body["candidates"][0]["content"]["parts"].as_array().into_iter().flatten() {

@@ -6,7 +6,7 @@ mod schema;
 mod stream;
 mod write;
 
-pub(crate) use answer::{read_whole, whole_turn, usage, write_whole};
+pub(crate) use answer::{read_whole, usage, whole_turn, write_whole};
 pub(crate) use read::read_request;
 pub(crate) use stream::{GeminiReader, GeminiWriter};
 pub(crate) use write::write_request;

@@ -100,10 +100,13 @@ impl MessagesReader {
     /// Adds a piece to its block.
     fn collect(&mut self, data: &Value) {
         let number = data["index"].as_u64().unwrap_or_default();
-        let Some((_, block, input)) = self.blocks.iter_mut().rfind(|(one, ..)| *one == number) else {
+        let Some((_, block, input)) = self.blocks.iter_mut().rfind(|(one, ..)| *one == number)
+        else {
             return;
         };
-        let (Some(block), Some(delta)) = (block.as_object_mut(), data["delta"].as_object()) else { return };
+        let (Some(block), Some(delta)) = (block.as_object_mut(), data["delta"].as_object()) else {
+            return;
+        };
         for (name, piece) in delta {
             match name.as_str() {
                 "type" => {}

@@ -115,7 +115,10 @@ fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
 fn write_parts(turn: &Turn, blocks: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
     if let Some(items) = turn.native(Api::Messages) {
         // The endpoint rejects the blank text that it sent itself.
-        let blank = |block: &Value| block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty());
+        let blank = |block: &Value| {
+            block["type"] == "text"
+                && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
+        };
         blocks.extend(items.iter().filter(|block| !blank(block)).cloned());
         return Ok(());
     }

@@ -78,7 +78,8 @@ impl Reader for ResponsesReader {
                 self.done = true;
                 let response = &data["response"];
                 // Some servers say the items only here.
-                for (place, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
+                for (place, item) in (0..).zip(response["output"].as_array().into_iter().flatten())
+                {
                     if !self.turn.contains_key(&place) {
                         self.turn.extend(answer::sent_back(item).map(|item| (place, item)));
                         self.item(place, item, &mut deltas);

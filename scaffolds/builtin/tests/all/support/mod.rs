@@ -218,4 +218,8 @@ impl Session for Scripted {
     fn count_tokens(&self, messages: &[Message]) -> u64 {
         messages.len() as u64 * 10
     }
+
+    fn overflows(&self, counted: u64, estimated: u64, window: u64) -> bool {
+        counted + estimated >= window
+    }
 }

@@ -1,0 +1,57 @@
+//! Whether a conversation is longer than a context window: `configs/context-window.toml`.
+
+use proctor_types::{Fault, Layer, ShippedTable};
+use serde::Deserialize;
+
+/// The rules by which an overflow is believed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextWindow {
+    tokenizer_error: f64,
+    least_window: u64,
+}
+
+impl ContextWindow {
+    /// Returns the rules that Proctor ships.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn shipped() -> Result<&'static Self, Fault> {
+        static SHIPPED: ShippedTable<ContextWindow> = ShippedTable::new(
+            "context-window.toml",
+            include_str!("../../../configs/context-window.toml"),
+        );
+        SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
+    }
+
+    /// Whether our count alone shows an overflow: `counted` tokens by the endpoint and `estimated` more by us.
+    pub fn is_certain(&self, counted: u64, estimated: u64, window: u64) -> bool {
+        counted as f64 + estimated as f64 / self.tokenizer_error >= window as f64
+    }
+
+    /// Whether an overflow that the endpoint reports is possible for a request of `estimated` tokens by our count,
+    /// with room for `output` more.
+    pub fn is_possible(&self, estimated: u64, output: u64, window: Option<u64>) -> bool {
+        let window = window.unwrap_or(self.least_window);
+        estimated as f64 * self.tokenizer_error + output as f64 >= window as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ContextWindow;
+
+    #[test]
+    fn neither_words_nor_an_estimate_alone_decide() {
+        let rules = ContextWindow::shipped().expect("sound rules");
+        // 12,077 tokens by the model's own tokenizer, 13,000 by ours.
+        assert!(!rules.is_certain(0, 13_000, 12_500));
+        assert!(rules.is_certain(0, 26_000, 12_500));
+        assert!(rules.is_certain(12_000, 1_200, 12_500));
+        assert!(!rules.is_possible(2_000, 0, None));
+        assert!(rules.is_possible(5_000, 0, None));
+        assert!(rules.is_possible(2_000, 0, Some(4_096 - 100)));
+        assert!(!rules.is_possible(2_000, 0, Some(128_000)));
+        assert!(rules.is_possible(2_000, 126_000, Some(128_000)));
+    }
+}

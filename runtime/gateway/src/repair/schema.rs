@@ -1,0 +1,107 @@
+//! Schemas of tools in forms that strict endpoints accept.
+
+use serde_json::{Map, Value};
+
+/// Removes a key wherever it stands in a value. `true`: it was there.
+pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {
+    match value {
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |dropped, item| drop_key(item, name) || dropped)
+        }
+        Value::Object(fields) => {
+            let dropped = fields.shift_remove(name).is_some();
+            fields.values_mut().fold(dropped, |dropped, value| drop_key(value, name) || dropped)
+        }
+        _ => false,
+    }
+}
+
+/// Calls `change` for each schema of the tools: objects below `parameters` and its like, but not the list of properties,
+/// whose keys are names.
+fn each_schema(
+    value: &mut Value,
+    within: bool,
+    change: &mut dyn FnMut(&mut Map<String, Value>) -> bool,
+) -> bool {
+    match value {
+        Value::Array(items) => items
+            .iter_mut()
+            .fold(false, |changed, item| each_schema(item, within, change) || changed),
+        Value::Object(fields) => {
+            let mut changed = within && change(fields);
+            for (name, value) in fields.iter_mut() {
+                let opens = ["parameters", "input_schema", "parametersJsonSchema", "schema"]
+                    .contains(&name.as_str());
+                changed |= match (within, name.as_str(), &mut *value) {
+                    (true, "properties" | "$defs" | "definitions", Value::Object(properties)) => {
+                        properties
+                            .values_mut()
+                            .fold(false, |changed, one| each_schema(one, true, change) || changed)
+                    }
+                    (true, "enum" | "const" | "default" | "examples" | "required", _) => false,
+                    _ => each_schema(value, within || opens, change),
+                };
+            }
+            changed
+        }
+        _ => false,
+    }
+}
+
+/// Replaces `"type": ["string", "null"]` by the first type that is not null.
+pub(super) fn no_type_lists(tools: &mut Value) -> bool {
+    each_schema(tools, false, &mut |schema| {
+        let Some(Value::Array(types)) = schema.get("type") else { return false };
+        let first = types.iter().find(|kind| **kind != "null").or(types.first()).cloned();
+        if let Some(first) = first {
+            schema.insert("type".into(), first);
+        }
+        if let Some(Value::Array(values)) = schema.get_mut("enum") {
+            values.retain(|value| !value.is_null());
+        }
+        true
+    })
+}
+
+/// Removes a keyword, in lower case, from all schemas.
+pub(super) fn drop_keyword(tools: &mut Value, keyword: &str) -> bool {
+    each_schema(tools, false, &mut |schema| {
+        let found = schema.keys().find(|name| name.to_lowercase() == keyword).cloned();
+        found.is_some_and(|name| schema.shift_remove(&name).is_some())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{drop_keyword, no_type_lists};
+
+    fn tools(schema: Value) -> Value {
+        json!([{"type": "function", "function": {"name": "f", "parameters": schema}}])
+    }
+
+    #[test]
+    fn type_lists_become_one_type_and_names_of_properties_stay() {
+        let mut given = tools(json!({"type": "object", "properties": {
+            "type": {"type": ["string", "null"], "enum": ["a", null]},
+            "n": {"type": "array", "items": {"type": ["null", "integer"]}}}}));
+        assert!(no_type_lists(&mut given));
+        let wanted = tools(json!({"type": "object", "properties": {
+            "type": {"type": "string", "enum": ["a"]},
+            "n": {"type": "array", "items": {"type": "integer"}}}}));
+        assert_eq!(given, wanted);
+        assert!(!no_type_lists(&mut given));
+    }
+
+    #[test]
+    fn a_keyword_goes_and_a_property_of_its_name_stays() {
+        let mut given = tools(json!({"additionalProperties": false, "properties": {
+            "additionalProperties": {"type": "string"}}}));
+        assert!(drop_keyword(&mut given, "additionalproperties"));
+        assert_eq!(
+            given,
+            tools(json!({"properties": {"additionalProperties": {"type": "string"}}}))
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! Which repair an endpoint's words ask for.
+
+use std::sync::LazyLock;
+
+use proctor_types::{Api, Fault, Layer, from_toml};
+use regex::{Captures, Regex};
+use serde::Deserialize;
+
+use super::{Action, Repair};
+use crate::rejections::ApiError;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    repair: Vec<RowText>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RowText {
+    name: String,
+    action: String,
+    #[serde(default)]
+    argument: Option<String>,
+    #[serde(default)]
+    apis: Vec<Api>,
+    words: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Row {
+    name: String,
+    action: String,
+    argument: Option<String>,
+    apis: Vec<Api>,
+    words: Vec<Regex>,
+}
+
+/// The table of repairs.
+#[derive(Debug)]
+pub(crate) struct Repairs(Vec<Row>);
+
+impl Repairs {
+    /// Returns the table that Proctor ships. It is compiled in, and a test reads it.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub(crate) fn shipped() -> Result<&'static Self, Fault> {
+        static SHIPPED: LazyLock<Result<Repairs, String>> =
+            LazyLock::new(|| Repairs::parse(include_str!("../../../../configs/repairs.toml")));
+        SHIPPED
+            .as_ref()
+            .map_err(|what| Fault::new(Layer::Model, format!("configs/repairs.toml: {what}")))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: File = from_toml(text)?;
+        let rows = file.repair.into_iter().map(|row| {
+            let words = row
+                .words
+                .iter()
+                .map(|word| Regex::new(word).map_err(|error| format!("{}: {error}", row.name)));
+            Ok(Row {
+                words: words.collect::<Result<_, String>>()?,
+                name: row.name,
+                action: row.action,
+                argument: row.argument,
+                apis: row.apis,
+            })
+        });
+        Ok(Self(rows.collect::<Result<_, String>>()?))
+    }
+
+    /// Returns the repairs that an error asks for, the likeliest first.
+    pub(crate) fn of(&self, api: Api, body: &str) -> impl Iterator<Item = Repair> {
+        let error = ApiError::read(body);
+        let rows = self.0.iter().filter(move |row| row.apis.is_empty() || row.apis.contains(&api));
+        rows.filter_map(move |row| {
+            let found = row.words.iter().find_map(|words| words.captures(&error.message))?;
+            let action = row.action(&found)?;
+            Some(Repair { name: row.name.clone(), action })
+        })
+    }
+}
+
+impl Row {
+    fn action(&self, found: &Captures<'_>) -> Option<Action> {
+        let text = |name: &str| found.name(name).map(|one| one.as_str().to_owned());
+        let number = |name: &str| text(name)?.parse::<u64>().ok();
+        let argument = || self.argument.clone().unwrap_or_default();
+        Some(match self.action.as_str() {
+            "max_completion_tokens" => {
+                Action::RenameLimit { from: "max_tokens", to: "max_completion_tokens" }
+            }
+            "max_tokens" => Action::RenameLimit { from: "max_completion_tokens", to: "max_tokens" },
+            "fit_window" => Action::OutputLimit {
+                most: number("window")?.checked_sub(number("input")?).filter(|left| *left > 0)?,
+                once: true,
+            },
+            "output_limit" => {
+                let past = || number("past")?.checked_sub(1);
+                Action::OutputLimit { most: number("most").or_else(past)?, once: false }
+            }
+            "drop_field" => Action::DropField(argument()),
+            "no_stream" => Action::NoStream,
+            "drop_cache_control" => Action::DropCacheControl,
+            "drop_strict" => Action::DropStrict,
+            "restore_turns" => Action::RestoreTurns,
+            "empty_reasoning_content" => Action::EmptyReasoningContent,
+            "unsigned_calls" => Action::UnsignedCalls,
+            "drop_turn_field" => Action::DropTurnField(text("field")?),
+            "placeholder_turn" => Action::PlaceholderTurn,
+            "merge_roles" => Action::MergeRoles,
+            "turn_after_tool" => Action::TurnAfterTool,
+            "system_into_user" => Action::SystemIntoUser,
+            "short_ids" => Action::ShortIds,
+            "plain_names" => Action::PlainNames,
+            "json_arguments" => Action::JsonArguments,
+            "no_type_lists" => Action::NoTypeLists,
+            "drop_schema_keyword" => Action::DropSchemaKeyword(text("keyword")?),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::Api;
+    use serde_json::json;
+
+    use super::{Action, Repairs};
+
+    fn first(api: Api, message: &str) -> Option<Action> {
+        let body = json!({"error": {"message": message}}).to_string();
+        Repairs::shipped().expect("a sound table").of(api, &body).next().map(|repair| repair.action)
+    }
+
+    #[test]
+    fn every_row_names_an_action() {
+        let table = Repairs::shipped().expect("a sound table");
+        let anything =
+            regex::Regex::new("(?<window>9)(?<input>1)(?<most>1)(?<field>a)(?<keyword>b)")
+                .expect("a regex");
+        for row in &table.0 {
+            let found = anything.captures("911ab").expect("a match");
+            assert!(row.action(&found).is_some(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn of_finds_the_repair_in_the_words_of_vendors() {
+        for (api, message, action) in [
+            (
+                Api::Chat,
+                "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+                Action::RenameLimit { from: "max_tokens", to: "max_completion_tokens" },
+            ),
+            (
+                Api::Chat,
+                "This model's maximum context length is 8192 tokens. However, you requested 12000 tokens (4000 in the messages, 8000 in the completion).",
+                Action::OutputLimit { most: 4192, once: true },
+            ),
+            (
+                Api::Messages,
+                "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length or `max_tokens` and try again",
+                Action::OutputLimit { most: 10000, once: true },
+            ),
+            (
+                Api::Messages,
+                "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-haiku",
+                Action::OutputLimit { most: 8192, once: false },
+            ),
+            (
+                Api::Chat,
+                "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
+                Action::OutputLimit { most: 8192, once: false },
+            ),
+            (
+                Api::Chat,
+                "Your organization must be verified to stream this model.",
+                Action::NoStream,
+            ),
+            (
+                Api::Responses,
+                "Encrypted content is not supported with this model.",
+                Action::DropField("include".into()),
+            ),
+            (
+                Api::Chat,
+                "property 'messages.1.reasoning' is unsupported",
+                Action::DropTurnField("reasoning".into()),
+            ),
+            (
+                Api::Chat,
+                "Assistant message must have either content or tool_calls, but not none.",
+                Action::PlaceholderTurn,
+            ),
+            (
+                Api::Chat,
+                "Conversation roles must alternate user/assistant/user/assistant/...",
+                Action::MergeRoles,
+            ),
+            (
+                Api::Chat,
+                "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.",
+                Action::ShortIds,
+            ),
+            (
+                Api::Chat,
+                "Invalid 'messages[2].tool_calls[0].function.name': string does not match pattern. Expected '^[a-zA-Z0-9_-]+$'.",
+                Action::PlainNames,
+            ),
+            (
+                Api::Chat,
+                "Expecting ',' delimiter: line 1 column 14 (char 13)",
+                Action::JsonArguments,
+            ),
+            (
+                Api::Chat,
+                "Invalid JSON payload received. Unknown name \"additionalProperties\" at 'tools[0].function_declarations[0].parameters': Cannot find field.",
+                Action::DropSchemaKeyword("additionalproperties".into()),
+            ),
+            (Api::Chat, "Proto field is not repeating, cannot start list.", Action::NoTypeLists),
+        ] {
+            assert_eq!(first(api, message).as_ref(), Some(&action), "{message}");
+        }
+        for message in ["Invalid value: temperature", "model not found", "upstream error"] {
+            assert_eq!(first(Api::Chat, message), None, "{message}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The model's turns of a trial, as the endpoint wrote them.
+//!
+//! A client of another format never sees what its format cannot say, and some clients leave out what they do not know.
+//! The gateway keeps each turn and puts it back in place of what the client returns for it.
+
+use std::collections::HashMap;
+
+use proctor_types::{Api, NativeTurn, ToolCall};
+use serde_json::{Map, Value};
+
+use crate::codec::{
+    Part, Request, Role,
+    neutral::{Item, Turn, Whole},
+};
+
+/// Turns by the ids of their calls, and by their text where they have none.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    kept: Vec<Kept>,
+    by_call: HashMap<String, usize>,
+    by_text: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    calls: Vec<ToolCall>,
+    text: String,
+    native: NativeTurn,
+}
+
+impl Turns {
+    /// Keeps the turn of a response.
+    pub(crate) fn keep(&mut self, whole: &Whole) {
+        let Some(native) = whole.native.clone().filter(|native| !native.items.is_empty()) else {
+            return;
+        };
+        let text = whole.items.iter().filter_map(|item| match item {
+            Item::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        let text = text.collect::<String>().trim().to_owned();
+        let calls: Vec<_> = whole.calls().cloned().collect();
+        let at = self.kept.len();
+        match calls.first() {
+            Some(first) => drop(self.by_call.insert(first.id.clone(), at)),
+            None if text.is_empty() => return,
+            None => drop(self.by_text.insert(text.clone(), at)),
+        }
+        self.kept.push(Kept { calls, text, native });
+    }
+
+    /// Returns the turn that a client sends back with these calls and this text, if the client changed neither.
+    fn find(&self, calls: &[ToolCall], text: &str) -> Option<&NativeTurn> {
+        let text = text.trim();
+        let at = match calls.first() {
+            Some(first) => self.by_call.get(&first.id),
+            None => self.by_text.get(text),
+        };
+        let kept = self.kept.get(*at?)?;
+        let same_calls = kept.calls.len() == calls.len()
+            && kept.calls.iter().zip(calls).all(|(one, other)| {
+                one.id == other.id
+                    && one.name == other.name
+                    && alike(&one.arguments, &other.arguments)
+            });
+        // A client that drops the text beside its calls has changed nothing that the model would miss.
+        let same_text = words(text) == words(&kept.text) || (text.is_empty() && !calls.is_empty());
+        (same_calls && same_text).then_some(&kept.native)
+    }
+
+    /// Puts the endpoint's own turns back into a translated request.
+    pub(crate) fn restore(&self, request: &mut Request) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let mut turns: Vec<Turn> = Vec::with_capacity(request.turns.len());
+        let mut begun = 0;
+        for turn in std::mem::take(&mut request.turns) {
+            if turn.role != Role::Assistant {
+                self.restore_last(&mut turns, begun);
+                turns.push(turn);
+                begun = turns.len();
+                continue;
+            }
+            turns.push(turn);
+        }
+        self.restore_last(&mut turns, begun);
+        request.turns = turns;
+    }
+
+    /// Replaces the assistant's turns from `begun` on, which are one response in parts: Responses cuts so.
+    fn restore_last(&self, turns: &mut Vec<Turn>, begun: usize) {
+        let parts = || turns[begun..].iter().flat_map(|turn| &turn.parts);
+        let calls: Vec<_> = parts()
+            .filter_map(|part| match part {
+                Part::Call(call) => Some(call.clone()),
+                _ => None,
+            })
+            .collect();
+        let texts = parts().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        let text = texts.collect::<String>();
+        let Some(native) = self.find(&calls, &text).cloned() else { return };
+        let parts: Vec<_> = turns.drain(begun..).flat_map(|turn| turn.parts).collect();
+        turns.push(Turn { native: Some(native), ..Turn::new(Role::Assistant, parts) });
+    }
+
+    /// Puts the endpoint's own turns back into a request of the endpoint's format, where the client left something out.
+    /// `true`: something was.
+    pub(crate) fn restore_in(&self, api: Api, body: &mut Map<String, Value>) -> bool {
+        match api {
+            Api::Chat => self.restore_messages(body, |message| {
+                let calls = message["tool_calls"].as_array().into_iter().flatten();
+                calls.filter_map(|call| call["id"].as_str().map(ToOwned::to_owned)).collect()
+            }),
+            Api::Messages => self.restore_messages(body, |message| {
+                let blocks = message["content"].as_array().into_iter().flatten();
+                let used = blocks.filter(|block| block["type"] == "tool_use");
+                used.filter_map(|block| block["id"].as_str().map(ToOwned::to_owned)).collect()
+            }),
+            Api::Responses => self.restore_items(body),
+            // Its calls often have no ids, and its clients return parts as they are.
+            Api::Gemini => false,
+        }
+    }
+
+    fn restore_messages(
+        &self,
+        body: &mut Map<String, Value>,
+        ids: impl Fn(&Value) -> Vec<String>,
+    ) -> bool {
+        let mut changed = false;
+        for message in body.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            if message["role"] != "assistant" {
+                continue;
+            }
+            let Some(kept) = self.by_ids(&ids(message)) else { continue };
+            let whole = match kept.api {
+                Api::Chat => kept.items.first().cloned().unwrap_or_default(),
+                _ => {
+                    let mut whole = message.clone();
+                    whole["content"] = kept.items.clone().into();
+                    whole
+                }
+            };
+            changed |= whole != *message;
+            *message = whole;
+        }
+        changed
+    }
+
+    /// Items before a call that belong to its turn, and the call, are replaced by the turn.
+    fn restore_items(&self, body: &mut Map<String, Value>) -> bool {
+        let Some(Value::Array(items)) = body.get_mut("input") else { return false };
+        let own = |item: &Value| {
+            matches!(item["type"].as_str(), Some("reasoning" | "function_call"))
+                || item["role"] == "assistant"
+        };
+        let (mut out, mut changed) = (Vec::with_capacity(items.len()), false);
+        let mut rest = std::mem::take(items).into_iter().peekable();
+        while let Some(item) = rest.next() {
+            if !own(&item) {
+                out.push(item);
+                continue;
+            }
+            let mut group = vec![item];
+            while let Some(next) = rest.next_if(&own) {
+                group.push(next);
+            }
+            let ids: Vec<_> = group
+                .iter()
+                .filter_map(|item| item["call_id"].as_str().map(ToOwned::to_owned))
+                .collect();
+            match self.by_ids(&ids).filter(|kept| kept.items != group) {
+                Some(kept) => {
+                    changed = true;
+                    out.extend(kept.items.iter().cloned());
+                }
+                None => out.extend(group),
+            }
+        }
+        *items = out;
+        changed
+    }
+
+    fn by_ids(&self, ids: &[String]) -> Option<&NativeTurn> {
+        let kept = self.kept.get(*self.by_call.get(ids.first()?)?)?;
+        let same = kept.calls.iter().map(|call| &call.id).eq(ids.iter());
+        same.then_some(&kept.native)
+    }
+}
+
+/// Whether two texts of arguments say the same. Formats that carry objects write them anew.
+fn alike(one: &str, other: &str) -> bool {
+    let object = |text: &str| match text.trim() {
+        "" => Some(Value::Object(Map::new())),
+        text => serde_json::from_str::<Value>(text).ok(),
+    };
+    one == other || object(one).is_some_and(|one| object(other).as_ref() == Some(&one)) || {
+        // Arguments that are no JSON travel under one name.
+        let wrapped = |text: &str| {
+            object(text).and_then(|value| Some(value.get("arguments")?.as_str()?.to_owned()))
+        };
+        wrapped(other).as_deref() == Some(one)
+    }
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Api, NativeTurn};
+    use serde_json::{Value, json};
+
+    use super::Turns;
+    use crate::codec::{self, Losses, neutral::Whole};
+
+    fn kept(message: &Value) -> Turns {
+        let body = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
+        let mut whole = Whole::of(codec::read_whole(Api::Chat, &body, 1).expect("an answer"));
+        let ids: Vec<_> = whole.calls().map(|call| call.id.clone()).collect();
+        let items = codec::whole_turn(Api::Chat, &body, &ids);
+        whole.native = Some(NativeTurn { api: Api::Chat, items });
+        let mut turns = Turns::default();
+        turns.keep(&whole);
+        turns
+    }
+
+    fn call(arguments: &str) -> Value {
+        json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments},
+            "extra_content": {"google": {"thought_signature": "T"}}})
+    }
+
+    #[test]
+    fn restore_returns_the_endpoints_message_through_another_format() {
+        let message = json!({"role": "assistant", "content": null, "reasoning_content": "",
+            "tool_calls": [call("{\"x\": 1}")]});
+        let turns = kept(&message);
+        let client = json!({"max_tokens": 9, "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": {"x": 1}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "y"}]},
+        ]});
+        let client = client.as_object().expect("an object");
+        let mut request =
+            codec::read_request(Api::Messages, client, &mut Losses::default()).expect("a request");
+        turns.restore(&mut request);
+        let sent = codec::request_for(Api::Chat, &request, &mut Losses::default()).expect("a body");
+        assert_eq!(sent["messages"][1], message);
+    }
+
+    #[test]
+    fn restore_leaves_a_turn_that_the_client_changed() {
+        let turns = kept(
+            &json!({"role": "assistant", "content": null, "tool_calls": [call("{\"x\": 1}")]}),
+        );
+        let client = json!({"messages": [{"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 2}"}}]}]});
+        let client = client.as_object().expect("an object");
+        let mut request =
+            codec::read_request(Api::Chat, client, &mut Losses::default()).expect("a request");
+        turns.restore(&mut request);
+        assert!(request.turns.iter().all(|turn| turn.native.is_none()));
+    }
+
+    #[test]
+    fn restore_in_adds_what_a_client_of_the_same_format_left_out() {
+        let turns =
+            kept(&json!({"role": "assistant", "content": null, "tool_calls": [call("{}")]}));
+        let mut short = call("{}");
+        short.as_object_mut().expect("an object").remove("extra_content");
+        let body =
+            json!({"messages": [{"role": "assistant", "content": null, "tool_calls": [short]}]});
+        let mut body = body.as_object().expect("an object").clone();
+        assert!(turns.restore_in(Api::Chat, &mut body));
+        assert_eq!(body["messages"][0]["tool_calls"][0], call("{}"));
+        assert!(
+            !turns.restore_in(Api::Chat, &mut body),
+            "a second time there is nothing to restore"
+        );
+    }
+}
