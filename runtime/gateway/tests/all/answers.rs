@@ -70,7 +70,7 @@ async fn missing_usage_is_estimated_and_labelled() {
 
 #[tokio::test]
 async fn parameters_and_vendor_fields_reach_the_endpoint() {
-    let bench = Bench::with("default = {}", Budget::default(), |model| {
+    let bench = Bench::with("default = { content = 'ok' }", Budget::default(), |model| {
         model.temperature = Some(0.2);
         model.max_output_tokens = Some(64);
         model.extra_body.insert("provider".into(), json!({"order": ["a"]}));

@@ -158,7 +158,7 @@ async fn a_rejected_request_is_told_apart() {
 async fn the_key_is_sent_and_shows_nowhere() {
     let faults = format!(
         "{{ kind = 'status', status = 500, body = 'key {KEY} is fine' }},
-         {{ kind = 'status', status = 400, body = 'wrong key: {KEY}' }}"
+         {{ kind = 'status', status = 400, body = 'wrong key: {KEY}', times = 3 }}"
     );
     let bench = bench(&faults).await;
     let error = bench.trial.ask(&ask("hi")).await.expect_err("rejected");
@@ -171,7 +171,10 @@ async fn the_key_is_sent_and_shows_nowhere() {
 
 #[tokio::test]
 async fn without_key_env_there_is_no_authorization() {
-    let bench = Bench::with("default = {}", Budget::default(), |model| model.key_env = None).await;
+    let bench = Bench::with("default = { content = 'ok' }", Budget::default(), |model| {
+        model.key_env = None
+    })
+    .await;
     bench.trial.ask(&ask("hi")).await.expect("an answer");
     assert_eq!(bench.server.requests()[0].authorization, None);
 }
@@ -202,7 +205,7 @@ async fn cancelling_ends_the_ask_in_flight() {
 /// What one trial finds out of a key or a model, no other trial of the gateway asks again.
 #[tokio::test]
 async fn a_refused_key_is_not_tried_by_another_trial() {
-    let script = "[[rule]]\nlast = \"hi\"\nanswer = { fault = [{ kind = \"status\", status = 401, times = 0 }] }\n[default]\n";
+    let script = "[[rule]]\nlast = \"hi\"\nanswer = { fault = [{ kind = \"status\", status = 401, times = 0 }] }\n[default]\ncontent = 'ok'\n";
     let server = FakeLlm::start(Script::parse(script).expect("sound")).await.expect("a port");
     let (gateway, spec) = (gateway(), model(&server.base_url()));
     let open = |spec: &ModelSpec| {
@@ -254,7 +257,7 @@ async fn a_key_that_is_refused_over_http_is_not_tried_again_either() {
 /// Some endpoints say 403 of a text that they do not like: a key that has had answers stays in use.
 #[tokio::test]
 async fn a_403_after_an_answer_ends_one_trial_alone() {
-    let script = "[[rule]]\nlast = \"bad\"\nanswer = { fault = [{ kind = \"status\", status = 403, times = 0 }] }\n[default]\n";
+    let script = "[[rule]]\nlast = \"bad\"\nanswer = { fault = [{ kind = \"status\", status = 403, times = 0 }] }\n[default]\ncontent = 'ok'\n";
     let bench = Bench::new(script, Budget::default()).await;
     bench.trial.ask(&ask("good")).await.expect("an answer");
     bench.trial.ask(&ask("bad")).await.expect_err("a text that is not liked");

@@ -228,7 +228,7 @@ async fn silence_is_cut_by_progress_and_not_by_total_time() {
     let trial = open(&quick(0.3), &model(&url));
     let begun = Instant::now();
     let fault = fault(trial.ask(&ask("hi")).await.expect_err("silence"));
-    assert!(fault.what.contains("no byte for"), "{fault}");
+    assert!(fault.what.contains("no event for"), "{fault}");
     assert_eq!(count.load(Ordering::Relaxed), 2, "two silent attempts, not twelve");
     assert!(begun.elapsed() < Duration::from_secs(5));
 
@@ -350,7 +350,7 @@ async fn an_endpoint_that_is_out_is_given_up_once_for_the_run() {
 #[tokio::test]
 async fn a_rejection_that_every_trial_meets_halts_them() {
     let rejects = "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, \
-        body = '{\"error\":{\"message\":\"unknown field x in request 17\"}}' }] }\n[default]\n";
+        body = '{\"error\":{\"message\":\"unknown field x in request 17\"}}' }] }\n[default]\ncontent = 'ok'\n";
     let fake = script(rejects).await;
     let (gateway, spec) = (gateway(), model(&fake.base_url()));
     for number in 1..=3 {
@@ -380,7 +380,7 @@ async fn a_rejection_that_every_trial_meets_halts_them() {
 #[tokio::test]
 async fn a_403_that_every_trial_meets_halts_them_too() {
     let fake = script(
-        "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 403, times = 0 }] }\n[default]\n",
+        "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 403, times = 0 }] }\n[default]\ncontent = 'ok'\n",
     )
     .await;
     let (gateway, spec) = (gateway(), model(&fake.base_url()));
@@ -396,10 +396,12 @@ async fn a_403_that_every_trial_meets_halts_them_too() {
 #[tokio::test]
 async fn a_rejection_is_the_models_own_where_words_and_count_agree() {
     let overflow = "the maximum context length is 10 tokens";
-    let rejects = |body: &str| format!("{{ fault = [{{ kind = 'status', status = 400, times = 0, body = '{body}' }}] }}");
+    let rejects = |body: &str| {
+        format!("{{ fault = [{{ kind = 'status', status = 400, times = 0, body = '{body}' }}] }}")
+    };
     let fake = script(&format!(
         "[[rule]]\nwhen = 'bad'\nturn = 1\nanswer = {}\n[[rule]]\nwhen = 'long'\nturn = 1\nanswer = {}\n\
-         [[rule]]\nwhen = 'flagged'\nturn = 1\nanswer = {}\n[default]\n",
+         [[rule]]\nwhen = 'flagged'\nturn = 1\nanswer = {}\n[default]\ncontent = 'ok'\n",
         rejects("no"),
         rejects(overflow),
         rejects("The prompt triggered the content management policy."),
@@ -443,7 +445,7 @@ async fn a_model_without_tools_is_told_with_the_setting_that_helps() {
         let body = format!("{{\"error\":{{\"message\":\"{words}\"}}}}");
         let fake = script(&format!(
             "[[rule]]\nlast = 'with'\nanswer = {{ fault = [{{ kind = 'status', status = {status}, \
-             times = 0, body = '{body}' }}] }}\n[default]\n"
+             times = 0, body = '{body}' }}] }}\n[default]\ncontent = 'ok'\n"
         ))
         .await;
         let (gateway, spec) = (gateway(), model(&fake.base_url()));
@@ -459,12 +461,19 @@ async fn a_model_without_tools_is_told_with_the_setting_that_helps() {
     }
 }
 
-/// An endpoint that turns streams away is asked without one, and from then on never with one.
+/// An endpoint that rejects the form of a request gets another form, from then on with the first attempt.
 #[tokio::test]
-async fn an_endpoint_without_streams_is_asked_for_whole_answers() {
-    const NO_STREAM: &str = "HTTP/1.1 422 No\r\nconnection: close\r\n\r\n\
+async fn a_request_is_repaired_once_and_stays_repaired() {
+    const NO_OPTIONS: &str = "HTTP/1.1 422 No\r\nconnection: close\r\n\r\n\
         {\"detail\":\"stream_options: extra fields not permitted\"}";
-    let (url, count) = bytes(&[NO_STREAM, ANSWER]).await;
+    const NO_STREAM: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
+        {\"detail\":\"this model does not support streaming\"}";
+    repaired_for(&[NO_OPTIONS, ANSWER], "stream_options").await;
+    repaired_for(&[NO_STREAM, ANSWER], "stream").await;
+}
+
+async fn repaired_for(responses: &'static [&'static str], field: &str) {
+    let (url, count) = bytes(responses).await;
     let gateway = gateway();
     let kept = Arc::new(Kept::default());
     let spec = model(&url);
@@ -479,7 +488,7 @@ async fn an_endpoint_without_streams_is_asked_for_whole_answers() {
         .map(|attempt| {
             let body: serde_json::Value =
                 serde_json::from_slice(&attempt.request_body).expect("JSON");
-            body["stream"] == true
+            body.get(field).is_some()
         })
         .collect();
     assert_eq!(streams, [true, false, false]);
