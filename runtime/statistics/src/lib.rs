@@ -29,7 +29,7 @@ pub use noise::difference;
 pub use pass_k::{pass_at_k, pass_hat_k};
 pub use power::{
     Wanted, discordant_difference, discordant_power, discordant_tasks, smallest_mean_difference,
-    tasks_for_mean_difference,
+    tasks_for_mean_difference, visible_difference,
 };
 pub use proportion::{clustered_wilson, wilson};
 pub use variance::{Variance, variance};

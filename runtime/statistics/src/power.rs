@@ -75,6 +75,25 @@ pub fn discordant_difference(tasks: u64, discordant: f64, wanted: Wanted) -> Opt
     Some(high)
 }
 
+/// The smallest difference that so many tasks show before anything has run, where arms disagree on at least the share
+/// `disagreement` of the tasks: a difference above it is a larger disagreement. `None` where no difference is seen.
+pub fn visible_difference(tasks: u64, disagreement: f64, wanted: Wanted) -> Option<f64> {
+    discordant_difference(tasks, disagreement, wanted).or_else(|| {
+        let shows = |difference: f64| {
+            discordant_power(tasks, difference, difference, wanted.alpha) >= wanted.power
+        };
+        if !shows(1.0) {
+            return None;
+        }
+        let (mut low, mut high) = (disagreement, 1.0);
+        while high - low > 1e-5 {
+            let middle = (low + high) / 2.0;
+            if shows(middle) { high = middle } else { low = middle }
+        }
+        Some(high)
+    })
+}
+
 /// Connor's number of tasks, and one discordant task more to make up for whole numbers.
 fn formula(d: f64, discordant: f64, wanted: Wanted) -> f64 {
     let (level, power) = wanted.quantiles();

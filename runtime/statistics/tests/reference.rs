@@ -4,7 +4,8 @@
 use proctor_statistics::{
     Scale, Wanted, bca, difference_interval, discordant_difference, discordant_power,
     discordant_tasks, holm, mcnemar_exact, mcnemar_mid_p, mean_interval, paired_bootstrap,
-    pass_at_k, pass_hat_k, smallest_mean_difference, tasks_for_mean_difference, variance, wilson,
+    pass_at_k, pass_hat_k, smallest_mean_difference, tasks_for_mean_difference, variance,
+    visible_difference, wilson,
 };
 use serde_json::Value;
 
@@ -153,6 +154,11 @@ fn power_is_that_of_the_exact_test() {
     let wanted = Wanted::of(1);
     assert_eq!(discordant_tasks(0.0, 0.1, wanted), None);
     assert_eq!(discordant_difference(3, 0.1, wanted), None);
+    // A plan of few tasks shows differences that are larger than the usual disagreement, and one of five none.
+    let seen = visible_difference(20, 0.2, wanted).unwrap();
+    assert!((discordant_power(20, seen, seen, 0.05) - 0.8).abs() < 1e-3 && seen > 0.2, "{seen}");
+    assert_eq!(visible_difference(6, 0.2, wanted).map(|seen| seen > 0.9), Some(true));
+    assert_eq!(visible_difference(5, 0.2, wanted), None);
     // Above the tasks for which the power is summed, the formula is as good.
     let large = discordant_tasks(0.02, 0.1, wanted).unwrap();
     assert!((discordant_power(large, 0.02, 0.1, 0.05) - 0.8).abs() < 0.01, "{large}");
