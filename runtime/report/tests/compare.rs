@@ -1,4 +1,5 @@
 //! Comparisons and curves on canned trials.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
 use std::collections::BTreeMap;
 

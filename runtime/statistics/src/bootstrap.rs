@@ -120,7 +120,8 @@ fn parts(clusters: &[Cluster]) -> Vec<(f64, f64)> {
 }
 
 fn resampled(clusters: &[Cluster], level: f64) -> Option<Interval> {
-    if clusters.len() < FEW {
+    // They are sorted: where the ends are alike nothing varies.
+    if clusters.len() < FEW || clusters.first() == clusters.last() {
         return None;
     }
     let (sum, count): Cluster =
