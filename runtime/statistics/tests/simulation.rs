@@ -2,7 +2,6 @@
 //! difference, how often its test calls one, and whether the tasks that a plan asks for are enough. Prints its figures.
 //!
 //! `PROCTOR_TIER=full cargo test --release -p proctor-statistics --test simulation -- --nocapture` runs all of it.
-#![expect(clippy::print_stdout, reason = "its tables are what it is for")]
 
 use fastrand::Rng;
 use proctor_statistics::{

@@ -88,8 +88,9 @@ impl Gate {
         let found = pairs.find_map(|pair| self.oriented(pair));
         let (tasks, difference, interval) = found.unwrap_or((0, None, None));
         let missing = [&self.arm, &self.reference].map(|name| {
-            let of = || trials.iter().filter(|trial| trial.arm_name == *name);
-            (name, of().filter(|trial| trial.verdict.is_none()).count(), of().count())
+            let own: Vec<&TrialResult> =
+                trials.iter().filter(|trial| trial.arm_name == *name).collect();
+            (name, own.iter().filter(|trial| trial.verdict.is_none()).count(), own.len())
         });
         let missing: Vec<String> = missing
             .into_iter()
