@@ -150,6 +150,10 @@ mod tests {
                 (0..20).map(|_| f64::from(rng.i32(-2..=4)) / denominator).collect();
             let size: f64 = values.iter().map(|value| value.abs()).sum();
             let observed = values.iter().sum::<f64>().abs();
+            // Half of the patterns, and those in the middle: there is no test to make.
+            if observed < 1e-9 {
+                continue;
+            }
             // Any scale will do, as long as the values are on the grid.
             let steps = on_a_grid(&values, 4.0 / denominator).unwrap();
             let by_steps = convolved(&steps);
