@@ -160,6 +160,7 @@ fn write(path: &Path, attempts: u32) {
 
 fn arm(number: u32) -> Arm {
     let arm = Arm {
+        control: false,
         forked_from: None,
         id: ArmId::new(""),
         name: format!("arm {number}"),

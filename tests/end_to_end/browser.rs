@@ -31,6 +31,7 @@ const STEPS: u64 = 4;
 fn arm(name: &str) -> Arm {
     let budget = Budget { steps: Some(5), wall_seconds: Some(100.0), ..Budget::default() };
     let arm = Arm {
+        control: false,
         forked_from: None,
         id: ArmId::new(""),
         name: name.into(),

@@ -232,3 +232,26 @@ fn a_budget_that_the_model_was_told_is_only_shown_as_truncated() {
     let page = String::from_utf8(scripted.stage.run(page, 0).stdout).unwrap();
     assert!(page.contains("<svg") && !page.contains("://"), "{page}");
 }
+
+#[test]
+fn the_largest_arm_of_a_matrix_of_limits_has_the_curve() {
+    let scripted = Scripted::new();
+    let run = scripted.run("run", &[r#"matrix."budget.steps"=[8, 13, 20]"#]);
+    // The arms of 8 and of 13 steps cannot say what 20 would have given; they differ from the third in nothing else.
+    let curve = scripted.curve(&run, &["--at", "steps=8,13,20"]);
+    assert_eq!(values(&curve["points"], "name"), ["t/steps=20"; 3]);
+    assert_eq!(values(&curve["points"], "resolved"), [0, 1, 1]);
+    // What all arms can say all of them do.
+    let curve = scripted.curve(&run, &["--at", "steps=5,8"]);
+    assert_eq!(curve["points"].as_array().unwrap().len(), 6);
+    let curve = scripted.curve(&run, &["--at", "steps=10", "--arms", "*=13", "--arms", "*=20"]);
+    assert_eq!(values(&curve["points"], "name"), ["t/steps=13", "t/steps=20"]);
+    let every = scripted.curve(&run, &["--every", "--arms", "*=13"]);
+    assert_eq!(values(&every["first_resolved"], "step"), [&12.into(), &Value::Null, &Value::Null]);
+    scripted.refused(&run, &["--at", "steps=20", "--arms", "*=13"], "ran with a limit of 13");
+    scripted.refused(
+        &run,
+        &["--at", "steps=8", "--arms", "*=21"],
+        "no arm of the run has such a name",
+    );
+}

@@ -13,6 +13,7 @@ mod certificate;
 mod clock;
 mod collect;
 mod collect_pulls;
+mod compare;
 mod content_match;
 mod contributing;
 mod curve;

@@ -124,7 +124,7 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
     }
     let (_, said) = dry_run(&stage, "steps-ablation", &cache);
     for part in
-        ["tools/steps=50", "tools/steps=100", "tools/steps=500", "power: with 1 task and 1 attempt"]
+        ["tools/steps=50", "tools/steps=100", "tools/steps=500", "power: 1 task x 1 attempt"]
     {
         assert!(said.contains(part), "{part} is missing in {said}");
     }

@@ -16,7 +16,7 @@ pub use self::{
     collect::{CollectArgs, CollectPullsArgs},
     exchange::{ExportFormat, ImportArgs, ImportFormat},
     grade::GradeArgs,
-    results::{CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs},
+    results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs},
     run::{ForkArgs, RunArgs, Select, ShellArgs},
     tasks::{Dataset, TasksAction, WHOLE_PACK},
 };
@@ -137,18 +137,8 @@ pub enum Command {
     },
     /// Makes a run of trajectories or predictions of others: to look at, and with a dataset to grade.
     Import(ImportArgs),
-    /// Compares the arms of runs on the tasks that they share.
-    Compare {
-        /// Run directories.
-        #[arg(required = true)]
-        runs: Vec<PathBuf>,
-        /// How it is written.
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
-        /// Says what differs between the arms: factors, limits hit, faults, task revisions, environments.
-        #[arg(long)]
-        why: bool,
-    },
+    /// Compare the arms of runs on the tasks that they share.
+    Compare(CompareArgs),
     /// Says what smaller limits would have given, from the snapshots of a run: no model is asked.
     Curve(CurveArgs),
     /// Removes environments, images and other caches that can be made again; never a run.

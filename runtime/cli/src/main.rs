@@ -86,7 +86,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
             let (out, quality) = (out.as_deref(), quality.as_deref());
             commands::report(&runs, format, out, (groups, noise), verify, quality)
         }
-        Command::Compare { runs, format, why } => commands::compare(&runs, format, why),
+        Command::Compare(args) => commands::compare(&args),
         Command::Collect(args) => commands::collect(args).await,
         Command::CollectPulls(args) => commands::collect_pulls(args).await,
         Command::Shell(args) => commands::shell(args).await,

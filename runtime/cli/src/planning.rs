@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use proctor_gateway::PriceTable;
 use proctor_record::RunDir;
-use proctor_statistics::{ALPHA, POWER, smallest_mean_difference};
+use proctor_statistics::{Wanted, smallest_mean_difference, visible_difference};
 use proctor_types::{Arm, ArmId, Outcome, RunRecord, ShippedTable, Spent, TrialId, Usage, plural};
 use serde::Deserialize;
 
@@ -262,29 +262,37 @@ fn short(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<String> 
     })
 }
 
-/// The difference between two arms that the plan would show, and what more attempts would.
+/// The difference between two arms that the plan would show, by the test that `compare` uses and with its adjustment
+/// for several pairs, and what more attempts would. Controls are compared with the others, not among them.
 fn power(size: &Size<'_>, design: &Design) -> Option<String> {
-    if size.arms.len() < 2 {
+    let arms = size.arms.iter().filter(|arm| !arm.is_control()).count() as u64;
+    if arms < 2 {
         return None;
     }
+    let wanted = Wanted::of(arms * (arms - 1) / 2);
     let shown = |attempts: u32| {
-        let chance = design.between_attempts;
-        let variance = design.disagreement * (1.0 - chance + chance / f64::from(attempts.max(1)));
-        let found = smallest_mean_difference(size.tasks as u64, variance.sqrt(), ALPHA, POWER);
-        found.unwrap_or(1.0).min(1.0) * 100.0
+        let tasks = size.tasks as u64;
+        let found = match attempts {
+            0 | 1 => visible_difference(tasks, design.disagreement, wanted),
+            several => {
+                let chance = design.between_attempts;
+                let variance = design.disagreement * (1.0 - chance + chance / f64::from(several));
+                smallest_mean_difference(tasks, variance.sqrt(), wanted)
+            }
+        };
+        found.filter(|difference| *difference < 1.0).map(|difference| difference * 100.0)
     };
-    let with = format!("{} and {}", plural(size.tasks, "task"), plural(size.attempts, "attempt"));
-    let smallest = shown(size.attempts);
-    if smallest >= 100.0 {
-        return Some(format!("power: with {with} no difference will be visible; add tasks"));
-    }
+    let with = format!("{} x {}", plural(size.tasks, "task"), plural(size.attempts, "attempt"));
+    let Some(smallest) = shown(size.attempts) else {
+        return Some(format!("power: {with} can detect no difference; add tasks"));
+    };
+    let between = if arms > 2 { format!(" between any 2 of {arms} arms") } else { String::new() };
     let advised = design.advised_attempts;
-    let advice = match size.attempts < advised {
-        true => format!("; with {advised} attempts under {:.1}", shown(advised)),
-        false => String::new(),
-    };
+    let advice = shown(advised)
+        .filter(|_| size.attempts < advised)
+        .map_or_else(String::new, |less| format!(" ({less:.1} with {advised} attempts)"));
     Some(format!(
-        "power: with {with} a difference under {smallest:.1} points will not be visible{advice}"
+        "power: {with} can detect differences of {smallest:.1} points or more{between}{advice}"
     ))
 }
 
@@ -386,11 +394,30 @@ mod tests {
     fn more_tasks_and_more_attempts_show_more() {
         let two = arms(&["steps = 1", "steps = 2"]);
         let said = told(&two, 200, 1);
-        // 2.8 standard errors of a mean whose differences vary by 0.2: 2.802 * sqrt(0.2 / 200).
-        assert!(said.contains("200 tasks and 1 attempt a difference under 8.9 points"), "{said}");
-        assert!(said.contains("with 3 attempts under 7.2"), "{said}");
-        assert!(!told(&two, 200, 3).contains("attempts under"));
-        assert!(told(&two, 1, 1).contains("no difference will be visible"));
+        // SciPy: McNemar's exact test has a power of 80 % at 9.1 points where the arms disagree on a fifth of the tasks.
+        assert!(
+            said.contains("200 tasks x 1 attempt can detect differences of 9.1 points"),
+            "{said}"
+        );
+        assert!(said.contains("or more (7.3 with 3 attempts)"), "{said}");
+        assert!(!told(&two, 200, 3).contains("with 3 attempts"));
+        assert!(told(&two, 1, 1).contains("1 task x 1 attempt can detect no difference"));
         assert!(!told(&two[..1], 200, 1).contains("power"), "one arm is compared with none");
+    }
+
+    #[test]
+    fn several_arms_need_larger_differences_and_controls_do_not_count() {
+        let lines: Vec<String> = (1..=3).map(|steps| format!("steps = {steps}")).collect();
+        let mut three = arms(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let said = told(&three, 200, 1);
+        assert!(
+            said.contains("differences of 10.4 points or more between any 2 of 3 arms"),
+            "{said}"
+        );
+        three[2].control = true;
+        assert_eq!(told(&three, 200, 1).lines().last(), told(&three[..2], 200, 1).lines().last());
+        three[2].control = false;
+        three[2].scaffold = "gold".to_owned();
+        assert!(told(&three, 200, 1).contains("differences of 9.1 points"));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use globset::GlobBuilder;
 use proctor_datasets::Loaded;
-use proctor_types::{Selection, plural, sha256_hex};
+use proctor_types::{Arm, Selection, plural, sha256_hex};
 
 use crate::{
     config::{self, RunConfig, Written},
@@ -19,19 +19,16 @@ const SEED: u64 = 0;
 /// record; nothing where all is.
 pub fn choose(
     loaded: &mut Loaded,
-    glob: Option<&str>,
+    globs: &[String],
     limit: Option<u64>,
 ) -> Result<Option<Selection>, UserError> {
-    if glob.is_none() && limit.is_none() {
+    if globs.is_empty() && limit.is_none() {
         return Ok(None);
     }
     let tasks = loaded.tasks.iter().map(|task| task.id.to_string());
     let all: Vec<String> =
         tasks.chain(loaded.recipes.iter().map(|located| located.recipe.id.clone())).collect();
-    let mut chosen = match glob {
-        Some(glob) => matching(&OF_TASKS, glob, &all)?,
-        None => all.clone(),
-    };
+    let mut chosen = matching(&OF_TASKS, globs, &all)?;
     if let Some(limit) = limit {
         chosen.sort_by_cached_key(|id| sha256_hex(format!("{SEED}/{id}").as_bytes()));
         chosen.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -40,19 +37,33 @@ pub fn choose(
     loaded.tasks.retain(|task| kept.contains(&task.id.to_string()));
     loaded.recipes.retain(|located| kept.contains(&located.recipe.id));
     tell!("note: {} of {}", chosen.len(), plural(all.len(), "task"));
-    Ok(Some(Selection { tasks: glob.map(str::to_owned), limit, seed: SEED, of: all.len() as u64 }))
+    let tasks = match globs {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(format!("{{{}}}", several.join(","))),
+    };
+    Ok(Some(Selection { tasks, limit, seed: SEED, of: all.len() as u64 }))
 }
 
 /// Leaves arms out whose name was not asked for.
 pub fn arms(
     resolved: RunConfig,
     written: &Written,
-    glob: Option<&str>,
+    globs: &[String],
 ) -> Result<(RunConfig, Written), UserError> {
-    let Some(glob) = glob else { return Ok((resolved, written.clone())) };
+    if globs.is_empty() {
+        return Ok((resolved, written.clone()));
+    }
     let all: Vec<String> = resolved.arms.iter().map(|arm| arm.name.clone()).collect();
-    let kept: BTreeSet<String> = matching(&OF_ARMS, glob, &all)?.into_iter().collect();
+    let kept: BTreeSet<String> = matching(&OF_ARMS, globs, &all)?.into_iter().collect();
     Ok(resolved.with_arms(written, &|name| kept.contains(name)))
+}
+
+/// The arms of a run whose name matches any of the globs; all of them where there is none.
+pub fn arms_of_run(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserError> {
+    let all: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+    let kept = matching(&OF_ARMS_OF_RUN, globs, &all)?;
+    Ok(arms.iter().filter(|arm| kept.contains(&arm.name)).cloned().collect())
 }
 
 /// An option that takes a glob, for its messages.
@@ -77,8 +88,27 @@ const OF_ARMS: Globbed = Globbed {
     list: "`proctor run CONFIG --dry-run` lists the names",
 };
 
+const OF_ARMS_OF_RUN: Globbed = Globbed {
+    option: "--arms",
+    none: "no arm of the run has such a name",
+    example: "--arms '*steps=500'",
+    list: "`proctor show RUN` lists the names",
+};
+
+/// The names that any of the globs matches, in their order; all of them where there is no glob.
+fn matching(of: &Globbed, globs: &[String], names: &[String]) -> Result<Vec<String>, UserError> {
+    if globs.is_empty() {
+        return Ok(names.to_vec());
+    }
+    let mut found = BTreeSet::new();
+    for glob in globs {
+        found.extend(matching_one(of, glob, names)?);
+    }
+    Ok(names.iter().filter(|name| found.contains(*name)).cloned().collect())
+}
+
 /// The names that a glob matches: `*` and `?` match any character, `[..]` one of some, `{a,b}` one of two.
-fn matching(of: &Globbed, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
+fn matching_one(of: &Globbed, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
     let Globbed { option, none, example, list } = of;
     let pattern = GlobBuilder::new(glob).build().map_err(|error| {
         UserError::new(format!("{option} {glob}: {}", error.kind()))

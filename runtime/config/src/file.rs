@@ -114,6 +114,11 @@ pub struct ArmFile {
     #[serde(default)]
     #[schemars(length(min = 1), example = &"NAME")]
     pub model: Option<String>,
+    /// Whether the arm is a control: `proctor compare` lists its pairs under `controls` and corrects no other
+    /// comparison for them. `gold` and `noop` always are. No factor.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = true)]
+    pub control: bool,
     /// Overrides single keys of the table at the top, like the four below.
     #[serde(default)]
     pub sandbox: SandboxSpec,
@@ -147,6 +152,7 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
         scaffold: scaffold.to_owned(),
         settings: Map::new(),
         model: None,
+        control: false,
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
         leak_check: LeakCheckSpec::default(),

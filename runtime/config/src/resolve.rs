@@ -178,6 +178,7 @@ pub fn resolve(
             return Err(written.error(&own("scaffold"), what).hint(hint));
         }
         let resolved = Arm {
+            control: arm.control,
             forked_from: None,
             id: ArmId::new(""),
             name: arm.name.clone(),

@@ -92,6 +92,8 @@ struct PairRow<'a> {
     first: bool,
     /// In points, and not in units.
     is_share: bool,
+    /// One of them is a control.
+    control: bool,
 }
 
 #[derive(Serialize)]
@@ -285,10 +287,11 @@ fn pairs(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
     let Some(comparison) = comparison else { return Vec::new() };
     let mut last = None;
     let mut rows = Vec::new();
-    for pair in &comparison.pairs {
+    let pairs = comparison.pairs.iter().map(|pair| (pair, false));
+    for (pair, control) in pairs.chain(comparison.controls.iter().map(|pair| (pair, true))) {
         let arms = Some((&pair.a_arm, &pair.b_arm));
         let is_share = matches!(pair.metric.as_str(), "resolved" | "passed_rate");
-        rows.push(PairRow { pair, first: arms != last, is_share });
+        rows.push(PairRow { pair, first: arms != last, is_share, control });
         last = arms;
     }
     rows

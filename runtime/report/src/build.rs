@@ -12,6 +12,8 @@ pub const REPORT_SCHEMA: u32 = 1;
 pub struct TrialResult {
     pub arm: ArmId,
     pub arm_name: String,
+    /// Its arm is a control: compared with others, and no part of what is asked.
+    pub control: bool,
     pub task: TaskId,
     /// Counted from 1.
     pub attempt: u32,

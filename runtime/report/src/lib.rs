@@ -29,8 +29,8 @@ pub use arm::{
 };
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
 pub use compare::{
-    ByRepository, Comparison, ExcludedTasks, FactorDifference, Pair, PairWhy, compare,
-    comparison_text,
+    ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
+    GateResult, Pair, PairWhy, compare, comparison_text,
 };
 pub use csv::{csv, groups_csv};
 pub use curve::{

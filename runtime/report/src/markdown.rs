@@ -30,7 +30,9 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
         out.push_str("\n#### Comparisons\n\n");
         let mut last: Option<(&ArmId, &ArmId)> = None;
         let short = report.arms.len() > ALL_METRICS;
-        for pair in comparison.pairs.iter().filter(|pair| !short || pair.metric == "resolved") {
+        let pairs = comparison.pairs.iter().filter(|pair| !short || pair.metric == "resolved");
+        let controls = comparison.controls.iter().filter(|pair| pair.metric == "resolved");
+        for pair in pairs.chain(controls) {
             let arms = (&pair.a_arm, &pair.b_arm);
             if !short && last.is_some_and(|last| last != arms) {
                 out.push('\n');

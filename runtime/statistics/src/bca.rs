@@ -2,6 +2,7 @@
 
 use crate::{
     Interval,
+    noise::is_noise,
     normal::{cdf, quantile, two_sided},
 };
 
@@ -11,18 +12,23 @@ use crate::{
 /// Efron 1987; Efron and Tibshirani 1993, section 14.3.
 pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -> Option<Interval> {
     let (first, last) = (distribution.first()?, distribution.last()?);
-    if first >= last || jackknife.is_empty() {
+    let range = last - first;
+    if is_noise(range, first.abs().max(last.abs())) || jackknife.is_empty() {
         return None;
     }
     let draws = distribution.len() as f64;
-    // A draw that is the estimate counts half to each side.
-    let below = distribution.partition_point(|draw| *draw < estimate) as f64;
-    let up_to = distribution.partition_point(|draw| *draw <= estimate) as f64;
+    // A draw that is the estimate counts half to each side, also where it was summed in another order.
+    let is_below = |draw: &f64| *draw < estimate && !is_noise(estimate - draw, range);
+    let is_up_to = |draw: &f64| *draw <= estimate || is_noise(draw - estimate, range);
+    let below = distribution.partition_point(is_below) as f64;
+    let up_to = distribution.partition_point(is_up_to) as f64;
     let bias = quantile((below + up_to) / (2.0 * draws));
     let centre = jackknife.iter().sum::<f64>() / jackknife.len() as f64;
     let power = |exponent| jackknife.iter().map(|one| (centre - one).powi(exponent)).sum::<f64>();
     let squares = power(2);
-    let acceleration = if squares > 0.0 { power(3) / (6.0 * squares.powf(1.5)) } else { 0.0 };
+    let size = jackknife.iter().fold(0.0_f64, |most, one| most.max(one.abs()));
+    let varies = !is_noise(squares.sqrt(), size);
+    let acceleration = if varies { power(3) / (6.0 * squares.powf(1.5)) } else { 0.0 };
     let z = two_sided(level);
     let end = |z: f64| {
         let shifted = bias + z;

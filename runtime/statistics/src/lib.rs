@@ -4,24 +4,32 @@
 //! Nothing here knows a run or a trial: numbers come in, numbers go out. Every resampling is seeded from
 //! its own data, sorted first, so that two reports of one record agree to the last digit.
 
+mod agreement;
 mod bca;
 mod bootstrap;
 mod holm;
 mod mcnemar;
+mod noise;
 mod normal;
 mod pass_k;
 mod power;
 mod proportion;
 mod resampling;
+mod signs;
 mod variance;
 
+pub use agreement::agreeing;
 pub use bca::bca;
-pub use bootstrap::{Paired, Scale, mean_interval, paired_bootstrap};
+pub use bootstrap::{Paired, Scale, adjusted_interval, mean_interval, paired_bootstrap};
 pub use holm::holm;
-pub use mcnemar::{difference_interval, mcnemar_exact, mcnemar_mid_p};
+pub use mcnemar::{
+    adjusted_difference_interval, difference_interval, mcnemar_exact, mcnemar_mid_p,
+};
+pub use noise::difference;
 pub use pass_k::{pass_at_k, pass_hat_k};
 pub use power::{
-    discordant_difference, discordant_tasks, smallest_mean_difference, tasks_for_mean_difference,
+    Wanted, discordant_difference, discordant_power, discordant_tasks, smallest_mean_difference,
+    tasks_for_mean_difference, visible_difference,
 };
 pub use proportion::{clustered_wilson, wilson};
 pub use variance::{Variance, variance};

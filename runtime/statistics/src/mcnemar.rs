@@ -2,7 +2,11 @@
 
 use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
-use crate::{Interval, normal::two_sided};
+use crate::{
+    Interval,
+    agreement::{agreeing, outer},
+    normal::two_sided,
+};
 
 /// So many discordant tasks have a first term that a float still holds.
 const SUMMED: u64 = 1000;
@@ -49,20 +53,39 @@ fn tail(a_only: u64, b_only: u64) -> Option<(f64, f64)> {
 }
 
 /// An interval of `(a_only - b_only) / tasks`: Wald's with one task added to each discordant cell. It keeps
-/// its level from a handful of tasks on, and is never of no width. `None` without a task.
+/// its level from a handful of tasks on, and is never of no width. It leaves 0 out if and only if the exact test is
+/// below `1 - level` ([`agreeing`]). `None` without a task.
 ///
 /// Bonett and Price 2012, as Fagerland, Lydersen and Laake 2014 advise.
 pub fn difference_interval(a_only: u64, b_only: u64, tasks: u64, level: f64) -> Option<Interval> {
     let (plus, minus, n) = (a_only as f64, b_only as f64, tasks as f64);
-    (tasks > 0).then(|| laplace(plus - minus, plus + minus, n, level))
+    let [lower, upper] = (tasks > 0).then(|| wald(plus, minus, n, level))?;
+    let difference = (plus - minus) / n;
+    // With one direction alone the added tasks pull the ends off the difference itself.
+    let ends = [lower.min(difference), upper.max(difference)];
+    let p_value = mcnemar_exact(a_only, b_only);
+    let [lower, upper] = agreeing(Some(ends), difference, p_value, 1.0 - level)?;
+    Some([lower.max(-1.0), upper.min(1.0)])
 }
 
-/// The same of any differences in [-1, 1], by their sum and the sum of their squares: two tasks are added,
-/// of difference 1 and of -1.
-pub(crate) fn laplace(sum: f64, squares: f64, n: f64, level: f64) -> Interval {
-    let n = n + 2.0;
-    let mean = sum / n;
-    let error = (((squares + 2.0) / n - mean * mean).max(0.0) / n).sqrt();
+/// The same at the smaller level `alpha` that an adjustment for several comparisons leaves it; never inside the
+/// unadjusted one.
+pub fn adjusted_difference_interval(
+    a_only: u64,
+    b_only: u64,
+    tasks: u64,
+    level: f64,
+    alpha: f64,
+) -> Option<Interval> {
+    let of = |level| difference_interval(a_only, b_only, tasks, level);
+    outer(of(1.0 - alpha), of(level))
+}
+
+/// Bonett and Price's equation 3: one task is added to each discordant cell.
+fn wald(plus: f64, minus: f64, tasks: f64, level: f64) -> Interval {
+    let n = tasks + 2.0;
+    let mean = (plus - minus) / n;
+    let error = (((plus + minus + 2.0) / n - mean * mean).max(0.0) / n).sqrt();
     let half = two_sided(level) * error;
-    [(mean - half).max(-1.0), (mean + half).min(1.0)]
+    [mean - half, mean + half]
 }

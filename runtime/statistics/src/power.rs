@@ -1,52 +1,194 @@
-//! What a number of tasks can show.
+//! What a number of tasks can show, by the tests that will be used.
+
+use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
 use crate::normal::{quantile, two_sided};
 
-/// Tasks that McNemar's test needs to see `difference` where the arms disagree on the share `discordant` of
-/// the tasks. `None` where nothing is to be seen: no difference, or more than the disagreement.
-///
-/// Miettinen 1968; Connor 1987.
-pub fn discordant_tasks(difference: f64, discordant: f64, alpha: f64, power: f64) -> Option<u64> {
-    let d = difference.abs();
-    let possible = d > 0.0 && d <= discordant && discordant <= 1.0;
-    possible.then(|| (needed(d, discordant, alpha, power)).ceil() as u64)
+/// Up to so many tasks the power of McNemar's exact test is summed; above, a formula is as good.
+const SUMMED: u64 = 2000;
+/// Terms of a sum that are farther than this many standard deviations from its middle are nothing.
+const FAR: f64 = 8.0;
+
+/// No benchmark has more tasks: a difference that needs more is none that anybody sees.
+const MOST: f64 = 1e9;
+
+/// The level of a test and the power that it should have. With several comparisons `alpha` is what Holm leaves to the
+/// first one, the level by their number: a difference is then seen whatever the others show.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wanted {
+    /// Two-sided.
+    pub alpha: f64,
+    pub power: f64,
 }
 
-fn needed(d: f64, discordant: f64, alpha: f64, power: f64) -> f64 {
-    let root = two_sided(1.0 - alpha) * discordant.sqrt()
-        + quantile(power) * (discordant - d * d).max(0.0).sqrt();
-    (root / d).powi(2)
+impl Wanted {
+    /// 5 % and 80 %, with so many comparisons.
+    pub fn of(comparisons: u64) -> Self {
+        Self { alpha: crate::ALPHA / comparisons.max(1) as f64, power: crate::POWER }
+    }
+
+    /// The quantiles of both.
+    fn quantiles(self) -> (f64, f64) {
+        (two_sided(1.0 - self.alpha), quantile(self.power))
+    }
+
+    /// The fewest tasks, all in favour of one arm, that an exact test calls a difference: 2 / 2^n < alpha.
+    fn least(self) -> f64 {
+        (2.0 / self.alpha).log2().floor() + 1.0
+    }
+}
+
+/// The chance that McNemar's exact test calls a difference on so many tasks, where the arms disagree on the share
+/// `discordant` of the tasks, and by `difference` more in one direction.
+pub fn discordant_power(tasks: u64, difference: f64, discordant: f64, alpha: f64) -> f64 {
+    Test { alpha, cuts: Vec::new() }.power(tasks, difference, discordant)
+}
+
+/// Tasks that McNemar's exact test needs to see `difference` where the arms disagree on the share `discordant` of
+/// the tasks. `None` where nothing is to be seen: no difference, or more than the disagreement. Above 2,000 tasks by
+/// the normal formula of Miettinen 1968 and Connor 1987 with the correction for continuity.
+pub fn discordant_tasks(difference: f64, discordant: f64, wanted: Wanted) -> Option<u64> {
+    let d = difference.abs();
+    let possible = d > 0.0 && d <= discordant && discordant <= 1.0;
+    let mut test = Test { alpha: wanted.alpha, cuts: Vec::new() };
+    let tasks = possible.then(|| test.tasks(d, discordant, wanted))?;
+    (tasks as f64 <= MOST).then_some(tasks)
 }
 
 /// The smallest difference that so many tasks show, by bisection of [`discordant_tasks`]. `None` where not
 /// even a difference as large as the disagreement would be seen.
-pub fn discordant_difference(tasks: u64, discordant: f64, alpha: f64, power: f64) -> Option<f64> {
-    let tasks = tasks as f64;
-    if discordant <= 0.0 || needed(discordant, discordant, alpha, power) > tasks {
+pub fn discordant_difference(tasks: u64, discordant: f64, wanted: Wanted) -> Option<f64> {
+    let mut test = Test { alpha: wanted.alpha, cuts: Vec::new() };
+    let mut shows = |difference: f64| match tasks {
+        ..=SUMMED => test.power(tasks, difference, discordant) >= wanted.power,
+        _ => formula(difference, discordant, wanted) <= tasks as f64,
+    };
+    if discordant <= 0.0 || !shows(discordant) {
         return None;
     }
     let (mut low, mut high) = (0.0, discordant);
-    for _ in 0..200 {
+    // To a thousandth of a point.
+    while high - low > 1e-5 {
         let middle = (low + high) / 2.0;
-        if needed(middle, discordant, alpha, power) > tasks { low = middle } else { high = middle }
+        if shows(middle) { high = middle } else { low = middle }
     }
     Some(high)
 }
 
+/// The smallest difference that so many tasks show before anything has run, where arms disagree on at least the share
+/// `disagreement` of the tasks: a difference above it is a larger disagreement. `None` where no difference is seen.
+pub fn visible_difference(tasks: u64, disagreement: f64, wanted: Wanted) -> Option<f64> {
+    discordant_difference(tasks, disagreement, wanted).or_else(|| {
+        let shows = |difference: f64| {
+            discordant_power(tasks, difference, difference, wanted.alpha) >= wanted.power
+        };
+        if !shows(1.0) {
+            return None;
+        }
+        let (mut low, mut high) = (disagreement, 1.0);
+        while high - low > 1e-5 {
+            let middle = (low + high) / 2.0;
+            if shows(middle) { high = middle } else { low = middle }
+        }
+        Some(high)
+    })
+}
+
+/// Connor's number of tasks, and one discordant task more to make up for whole numbers.
+fn formula(d: f64, discordant: f64, wanted: Wanted) -> f64 {
+    let (level, power) = wanted.quantiles();
+    let root = level * discordant.sqrt() + power * (discordant - d * d).max(0.0).sqrt();
+    (root / d).powi(2) + 1.0 / d
+}
+
+/// McNemar's exact test at one level.
+struct Test {
+    alpha: f64,
+    /// By the number of discordant tasks: the largest smaller part that is called a difference.
+    cuts: Vec<Option<u64>>,
+}
+
+impl Test {
+    fn tasks(&mut self, d: f64, discordant: f64, wanted: Wanted) -> u64 {
+        let about = formula(d, discordant, wanted);
+        if about > SUMMED as f64 {
+            return about.ceil() as u64;
+        }
+        // The power grows with the tasks, but for steps of less than what is rounded here.
+        let (mut low, mut high) = (0, about.ceil() as u64 + 8);
+        while self.power(high, d, discordant) < wanted.power {
+            low = high;
+            high += high / 4 + 1;
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let enough = self.power(middle, d, discordant) >= wanted.power;
+            if enough { high = middle } else { low = middle }
+        }
+        high
+    }
+
+    fn power(&mut self, tasks: u64, difference: f64, discordant: f64) -> f64 {
+        let (n, d) = (tasks as f64, difference.abs());
+        let share = ((discordant + d) / (2.0 * discordant)).clamp(0.0, 1.0);
+        let Ok(counts) = Binomial::new(discordant.clamp(0.0, 1.0), tasks) else { return 0.0 };
+        let (middle, reach) =
+            (n * discordant, FAR * (n * discordant * (1.0 - discordant)).max(0.0).sqrt());
+        let first = (middle - reach - 1.0).max(0.0) as u64;
+        let last = ((middle + reach + 1.0) as u64).min(tasks);
+        let mut power = 0.0;
+        for count in first..=last {
+            let Some(cut) = self.cut(count) else { continue };
+            let Ok(split) = Binomial::new(share, count) else { continue };
+            // The larger part is in favour of the better arm, or of the other.
+            let called = split.sf(count - cut - 1) + split.cdf(cut);
+            power += counts.pmf(count) * called;
+        }
+        power
+    }
+
+    /// The largest smaller part of so many discordant tasks that the test calls a difference; `None` where it calls
+    /// none.
+    fn cut(&mut self, count: u64) -> Option<u64> {
+        while self.cuts.len() as u64 <= count {
+            let next = self.cuts.len() as u64;
+            let before = self.cuts.last().copied().flatten();
+            // With one task more the cut stays, or is one more.
+            let more = before.map_or(0, |cut| cut + 1);
+            let calls =
+                |cut: u64| 2 * cut < next && crate::mcnemar_exact(cut, next - cut) < self.alpha;
+            let cut = if calls(more) { Some(more) } else { before };
+            self.cuts.push(cut);
+        }
+        self.cuts.get(count as usize).copied().flatten()
+    }
+}
+
 /// Tasks that a paired comparison of means needs to see `difference` where the differences of single tasks
-/// have the standard deviation `deviation`. `None` without a difference.
+/// have the standard deviation `deviation` and the share `differing` of them is not 0. `None` without a difference.
+///
+/// The normal formula with Guenther's correction for a deviation that is itself estimated, and no fewer than the exact
+/// sign-flip test needs to call anything a difference.
+///
+/// Guenther 1981.
 pub fn tasks_for_mean_difference(
     difference: f64,
     deviation: f64,
-    alpha: f64,
-    power: f64,
+    differing: f64,
+    wanted: Wanted,
 ) -> Option<u64> {
-    let z = two_sided(1.0 - alpha) + quantile(power);
-    (difference != 0.0).then(|| (z * deviation / difference).powi(2).ceil().max(2.0) as u64)
+    let (level, power) = wanted.quantiles();
+    let tasks = ((level + power) * deviation / difference).powi(2) + level * level / 2.0;
+    let least = wanted.least() / differing;
+    let tasks = tasks.max(least).ceil();
+    // Not where a quotient is infinite, or no number.
+    (difference != 0.0 && differing > 0.0 && tasks <= MOST).then_some(tasks as u64)
 }
 
-/// The smallest mean difference that so many tasks show. `None` without a task.
-pub fn smallest_mean_difference(tasks: u64, deviation: f64, alpha: f64, power: f64) -> Option<f64> {
-    let z = two_sided(1.0 - alpha) + quantile(power);
-    (tasks > 0).then(|| z * deviation / (tasks as f64).sqrt())
+/// The smallest mean difference that so many tasks show. `None` where they are too few to show any.
+pub fn smallest_mean_difference(tasks: u64, deviation: f64, wanted: Wanted) -> Option<f64> {
+    let (level, power) = wanted.quantiles();
+    let spare = tasks as f64 - level * level / 2.0;
+    let enough = tasks as f64 >= wanted.least() && spare > 0.0;
+    enough.then(|| (level + power) * deviation / spare.sqrt())
 }

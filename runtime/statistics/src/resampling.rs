@@ -2,6 +2,8 @@
 
 use fastrand::Rng;
 
+use crate::noise::is_noise;
+
 /// Resamples of a small sample; more would change no digit that anyone reads.
 const MOST: usize = 10_000;
 /// Of a large one, whose distribution is smooth.
@@ -22,7 +24,10 @@ pub(crate) fn sorted(clusters: &[Vec<f64>]) -> Vec<Cluster> {
     let sums = clusters.iter().filter(|values| !values.is_empty()).map(|values| {
         let mut values = values.clone();
         values.sort_by(f64::total_cmp);
-        (values.iter().sum(), values.len() as f64)
+        let sum: f64 = values.iter().sum();
+        let size: f64 = values.iter().map(|value| value.abs()).sum();
+        // Thirds that cancel leave a rounding error.
+        (if is_noise(sum, size) { 0.0 } else { sum }, values.len() as f64)
     });
     let mut clusters: Vec<Cluster> = sums.collect();
     clusters.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));

@@ -39,11 +39,27 @@ out["wilson"] = [
 def bonett_price(a, b, n, level):
     p, q = (a + 1) / (n + 2), (b + 1) / (n + 2)
     half = stats.norm.ppf(0.5 + level / 2) * math.sqrt((p + q - (p - q) ** 2) / (n + 2))
-    return [max(-1.0, p - q - half), min(1.0, p - q + half)]
+    d = (a - b) / n
+    return agreeing([min(p - q - half, d), max(p - q + half, d)], d, exact(a, b), 1 - level)
+
+def exact(a, b):
+    return float(mcnemar([[0, a], [b, 0]], exact=True).pvalue)
+
+# The ends of the interval agree with the test, by Miettinen's test-based interval.
+def agreeing(interval, d, p, alpha):
+    low, high = interval
+    z = -stats.norm.ppf(p / 2)
+    if d != 0 and z > 0:
+        reach = abs(d) * stats.norm.ppf(1 - alpha / 2) / z
+        if p >= alpha and not low <= 0 <= high:
+            low, high = min(low, d - reach, 0), max(high, d + reach, 0)
+        elif p < alpha and low <= 0 <= high:
+            low, high = (d - reach, high) if d > 0 else (low, d + reach)
+    return [float(max(-1.0, low)), float(min(1.0, high))]
 
 out["difference"] = [
     {"a": a, "b": b, "tasks": n, "interval": bonett_price(a, b, n, 0.95)}
-    for a, b, n in [(12, 5, 200), (6, 0, 6), (0, 0, 4), (1, 7, 21), (90, 20, 500)]
+    for a, b, n in [(12, 5, 200), (6, 0, 6), (0, 0, 4), (1, 7, 21), (90, 20, 500), (5, 0, 5), (6, 0, 100), (2, 0, 2)]
 ]
 
 lists = [[0.01, 0.04, 0.03, 0.005], [0.5, 0.5, 0.9], [0.2], [0.001, 0.001, 0.02, 0.9, 0.04, 0.3]]
@@ -96,15 +112,27 @@ for values in ([1200.0, -300.0, 450.0, 80.0], [1.0, 2.0]):
     out["student"].append({"values": values, "interval": [float(low), float(high)]})
 
 z = lambda p: float(stats.norm.ppf(p))
+
+# The chance that McNemar's exact test is below alpha: over all numbers of discordant tasks, and over their splits.
+def exact_power(n, d, psi, alpha):
+    power = 0.0
+    for m in range(n + 1):
+        splits = np.arange(m + 1)
+        called = np.minimum(1, 2 * stats.binom.cdf(np.minimum(splits, m - splits), m, 0.5)) < alpha
+        chances = stats.binom.pmf(splits, m, (psi + d) / (2 * psi))
+        power += stats.binom.pmf(m, n, psi) * float(chances[called].sum())
+    return float(power)
+
 out["power"] = [
-    {"difference": d, "discordant": psi,
-     "tasks": math.ceil(((z(0.975) * math.sqrt(psi) + z(0.8) * math.sqrt(psi - d * d)) / d) ** 2)}
-    for d, psi in [(0.035, 0.085), (0.1, 0.2), (0.05, 0.3), (0.2, 0.2)]
+    {"tasks": n, "difference": d, "discordant": psi, "alpha": alpha, "power": exact_power(n, d, psi, alpha)}
+    for n, d, psi, alpha in [(6, 1, 1, 0.05), (17, 0.5, 0.5, 0.05 / 3), (39, 0.2, 0.2, 0.05), (168, 0.1, 0.2, 0.05),
+                             (47, 0.5, 0.6, 0.05 / 528), (430, 0.05, 0.1, 0.05 / 3), (575, 0.035, 0.085, 0.05)]
 ]
 out["mean_power"] = [
-    {"difference": d, "deviation": s, "tasks": math.ceil(((z(0.975) + z(0.8)) * s / d) ** 2),
-     "smallest": (z(0.975) + z(0.8)) * s / math.sqrt(50)}
-    for d, s in [(0.05, 0.4), (1200.0, 9000.0)]
+    {"difference": d, "deviation": s, "comparisons": m,
+     "tasks": math.ceil(((z(1 - 0.025 / m) + z(0.8)) * s / d) ** 2 + z(1 - 0.025 / m) ** 2 / 2),
+     "smallest": (z(1 - 0.025 / m) + z(0.8)) * s / math.sqrt(50 - z(1 - 0.025 / m) ** 2 / 2)}
+    for d, s, m in [(0.05, 0.4, 1), (1200.0, 9000.0, 1), (0.05, 0.4, 6)]
 ]
 
 print(json.dumps(out, indent=1))

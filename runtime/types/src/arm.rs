@@ -11,6 +11,9 @@ use crate::{
 /// Raised whenever the set of factors or their meaning changes, so that old and new arms stay apart.
 pub const FACTOR_SCHEMA: u32 = 2;
 
+/// Scaffolds whose arms are always controls.
+const CONTROLS: [&str; 2] = ["gold", "noop"];
+
 /// scaffold x model x settings x budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
@@ -41,6 +44,9 @@ pub struct Arm {
     /// The scaffold's own settings.
     #[serde(default)]
     pub settings: Value,
+    /// Compared with the other arms, and no part of what is asked. Not a factor. `gold` and `noop` need no such key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
     /// Where its trials begin, if not at the task's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
@@ -52,6 +58,11 @@ impl Arm {
     pub fn identified(mut self) -> Self {
         self.id = ArmId::new(sha256_hex(canonical(&self.factors()).as_bytes()));
         self
+    }
+
+    /// Whether the arm is a control: an upper or a lower end that others are seen against.
+    pub fn is_control(&self) -> bool {
+        self.control || CONTROLS.contains(&self.scaffold.as_str())
     }
 
     /// The scaffold's own settings as a table; an empty one where it has none.

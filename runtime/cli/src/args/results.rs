@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::Format;
+
 #[derive(Debug, Args)]
 pub struct LabelArgs {
     /// The run directory. With nothing else: lists its labels.
@@ -41,6 +43,26 @@ pub struct ShowArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Run directories.
+    #[arg(required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Show what differs between the arms: factors, limits hit, faults, task revisions, environments.
+    #[arg(long)]
+    pub why: bool,
+    /// Require an arm to be at most POINTS of `resolved` behind another: `--gate 'new >= old - 2'`.
+    ///
+    /// The exit status is 0 if the lower end of the 95 % interval of the difference is at least -POINTS, 4 if the upper
+    /// end is below it, and 5 otherwise. It is 3 if an arm is incomplete and 2 if an arm is unknown. Repeat the option
+    /// for further gates; the first of 3, 4 and 5 that any gate has is the exit status. Names may be quoted.
+    #[arg(long = "gate", value_name = "ARM >= ARM - POINTS")]
+    pub gates: Vec<String>,
+}
+
+#[derive(Debug, Args)]
 pub struct CurveArgs {
     /// The run directory.
     pub run: PathBuf,
@@ -55,6 +77,9 @@ pub struct CurveArgs {
     /// This asks the models. The runs are kept beside RUN.
     #[arg(long, value_name = "N", requires = "at", value_parser = clap::value_parser!(u32).range(1..))]
     pub check: Option<u32>,
+    /// Draw only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for further globs.
+    #[arg(long, value_name = "GLOB")]
+    pub arms: Vec<String>,
     /// Shows the curve of a model that was told its budget, labelled as truncated.
     #[arg(long)]
     pub allow_truncated: bool,

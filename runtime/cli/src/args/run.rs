@@ -23,12 +23,12 @@ pub struct RunArgs {
     /// Adds the configuration's arms, tasks and attempts to the run in --out, and runs only what is missing there.
     #[arg(long, requires = "out")]
     pub extend: bool,
-    /// Only the tasks whose id matches: `--tasks 'django__*'`.
+    /// Run only tasks whose id matches the glob: `--tasks 'django__*'`. Repeat for further globs.
     #[arg(long, value_name = "GLOB")]
-    pub tasks: Option<String>,
-    /// Only the arms whose name matches: `--arms '*steps=50'`.
+    pub tasks: Vec<String>,
+    /// Run only arms whose name matches the glob: `--arms '*steps=50'`. Repeat for further globs.
     #[arg(long, value_name = "GLOB")]
-    pub arms: Option<String>,
+    pub arms: Vec<String>,
     /// Only so many of the tasks: a sample, the same one each time, which the record names.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: Option<u64>,

@@ -2,26 +2,32 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
     process::ExitCode,
 };
 
 use proctor_record::RunDir;
-use proctor_report::{TrialResult, compare as compared, comparison_text};
+use proctor_report::{
+    Comparison, Gate, GateError, GateResult, TrialResult, compare as compared, comparison_text,
+};
 use proctor_types::{Arm, ArmId};
 
 use crate::{
-    args::Format,
-    commands::report::results_of,
+    args::{CompareArgs, Format},
+    commands::{carry_out::INCOMPLETE, report::results_of},
     error::{CommandError, UserError},
     print::{result, shown},
 };
 
-pub fn compare(runs: &[PathBuf], format: Format, why: bool) -> Result<ExitCode, CommandError> {
+/// A gate failed.
+const FAILED: u8 = 4;
+/// A gate could not be decided.
+const UNDECIDED: u8 = 5;
+
+pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     let mut trials = Vec::new();
     let mut arms: Vec<Arm> = Vec::new();
     let mut seen = BTreeSet::new();
-    for run in runs {
+    for run in &args.runs {
         if !seen.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
             let what = format!("{} is named twice", run.display());
             return Err(UserError::new(what).hint("its trials would count twice").into());
@@ -34,19 +40,50 @@ pub fn compare(runs: &[PathBuf], format: Format, why: bool) -> Result<ExitCode, 
         }
         trials.extend(read);
     }
-    if arms.len() < 2 {
+    let has_control = arms.iter().any(Arm::is_control);
+    if arms.len() < 2 && !has_control {
         let name = arms.first().map_or("", |arm| arm.name.as_str());
         let what = format!("there is only one arm, `{name}`, and nothing to compare it with");
         let hint = "name a run with several arms, or further runs of the same tasks";
         return Err(UserError::new(what).hint(hint).into());
     }
+    if arms.len() < 2 {
+        tell!("note: a control is the only arm, and there is nothing to compare it with");
+    }
     tell_apart(&mut trials, &arms);
-    let comparison = compared(&trials, why.then_some(&arms));
-    match format {
+    // An unknown arm is told before anything is computed.
+    let gates = gates(&args.gates, &trials)?;
+    let mut comparison = compared(&trials, args.why.then_some(&arms));
+    comparison.gates = gates.iter().map(|gate| gate.decide(&comparison, &trials)).collect();
+    match args.format {
         Format::Text => shown(&comparison_text(&comparison))?,
         Format::Json => result(&format!("{}\n", serde_json::to_string_pretty(&comparison)?))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(status(&comparison))
+}
+
+fn gates(texts: &[String], trials: &[TrialResult]) -> Result<Vec<Gate>, UserError> {
+    let names: BTreeSet<&str> = trials.iter().map(|trial| trial.arm_name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let read = |text: &String| {
+        Gate::parse(text, &names)
+            .map_err(|GateError { what, hint }| UserError::new(what).hint(hint))
+    };
+    texts.iter().map(read).collect()
+}
+
+/// Of several gates the one that tells most against the arms: incomplete, failed, undecided.
+fn status(comparison: &Comparison) -> ExitCode {
+    let any = |result| comparison.gates.iter().any(|gate| gate.result == result);
+    if any(GateResult::Incomplete) {
+        ExitCode::from(INCOMPLETE)
+    } else if any(GateResult::Failed) {
+        ExitCode::from(FAILED)
+    } else if any(GateResult::Undecided) {
+        ExitCode::from(UNDECIDED)
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 /// Arms of several runs may have one name: then the id goes with it.

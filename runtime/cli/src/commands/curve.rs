@@ -30,15 +30,17 @@ use crate::{
     error::{CommandError, UserError},
     home,
     print::{result, shown},
-    scaffolds,
+    scaffolds, selection,
 };
 
 pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     let budget = Budget::read(args.at.as_deref())?;
     let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
-    let record = run.read_run()?;
+    let record: RunRecord = run.read_run()?;
+    let mut arms = selection::arms_of_run(&record.arms, &args.arms)?;
     if let Some(budget) = &budget {
-        for arm in &record.arms {
+        arms = budget.largest(arms);
+        for arm in &arms {
             budget.check(arm, args.allow_truncated)?;
         }
     } else if !args.every {
@@ -46,7 +48,7 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
             .hint("name budgets (`--at steps=10,50,100`), or ask for the first step that resolves (`--every`)")
             .into());
     }
-    let mut drawing = Drawing::new(&args.run, &record).await?;
+    let mut drawing = Drawing::new(&args.run, &record, arms).await?;
     let points = match &budget {
         Some(budget) => drawing.points(budget).await?,
         None => Vec::new(),
@@ -114,6 +116,50 @@ impl Budget {
             PrefixBudget::Cost => budget.cost_usd,
             PrefixBudget::Seconds => budget.wall_seconds,
         }
+    }
+
+    /// Leaves out arms that were limited to less than is asked for, where another differs from them in that limit
+    /// alone and was limited to more: of the arms that a matrix makes of limits, the largest shows what the others
+    /// would have given.
+    fn largest(&self, arms: Vec<Arm>) -> Vec<Arm> {
+        let most = self.ats.last().copied().unwrap_or_default();
+        let others: Vec<String> = arms.iter().map(|arm| self.without_limit(arm)).collect();
+        let mut kept = Vec::new();
+        for (arm, own) in arms.iter().zip(&others) {
+            let limit = self.highest(arm);
+            let siblings = arms.iter().zip(&others).filter(|(_, other)| *other == own);
+            let larger = siblings
+                .map(|(sibling, _)| sibling)
+                .filter(|sibling| most > limit && self.highest(sibling) > limit)
+                .max_by(|a, b| self.highest(a).total_cmp(&self.highest(b)));
+            match larger {
+                Some(larger) => tell!(
+                    "note: the arm `{}` is left out: its limit is {limit}, and `{}` has a larger one",
+                    arm.name,
+                    larger.name
+                ),
+                None => kept.push(arm.clone()),
+            }
+        }
+        kept
+    }
+
+    /// The limit as a number; an arm without one has no highest value.
+    fn highest(&self, arm: &Arm) -> f64 {
+        self.limit(arm).unwrap_or(f64::INFINITY)
+    }
+
+    /// All factors of an arm but its limit of this kind, as text.
+    fn without_limit(&self, arm: &Arm) -> String {
+        let mut arm = arm.clone();
+        let budget = &mut arm.budget;
+        match self.kind {
+            PrefixBudget::Steps => budget.steps = None,
+            PrefixBudget::Tokens => budget.total_tokens = None,
+            PrefixBudget::Cost => budget.cost_usd = None,
+            PrefixBudget::Seconds => budget.wall_seconds = None,
+        }
+        canonical(&arm.factors())
     }
 
     /// Refuses what the run cannot tell.
@@ -196,6 +242,8 @@ type Asked = (Vec<u8>, Vec<(usize, String)>);
 struct Drawing<'a> {
     path: &'a Path,
     record: &'a RunRecord,
+    /// Those of the record that are drawn.
+    arms: Vec<Arm>,
     trials: Vec<Trial>,
     /// Made when the first tree has to be graded.
     context: Option<Arc<RunContext>>,
@@ -203,12 +251,20 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    async fn new(path: &'a Path, record: &'a RunRecord) -> Result<Self, CommandError> {
+    async fn new(
+        path: &'a Path,
+        record: &'a RunRecord,
+        arms: Vec<Arm>,
+    ) -> Result<Self, CommandError> {
         let run = RunDir::view(path).map_err(CommandError::of_run)?;
         let results = results_of(path, false)?;
         let plan = plan_of(record).trials();
         let mut trials = Vec::new();
+        let drawn = |id: &TrialId| arms.iter().any(|arm| arm.id == id.arm);
         for ((id, planned, arm), result) in plan.into_iter().zip(results) {
+            if !drawn(&id) {
+                continue;
+            }
             let mut prefixes = None;
             if result.verdict.is_some() {
                 match Prefixes::of(&run, &id) {
@@ -222,7 +278,7 @@ impl<'a> Drawing<'a> {
             }
             trials.push(Trial { id, planned, arm, result, prefixes, verdicts });
         }
-        Ok(Self { path, record, trials, context: None, gradings: 0 })
+        Ok(Self { path, record, arms, trials, context: None, gradings: 0 })
     }
 
     async fn points(&mut self, budget: &Budget) -> Result<Vec<Point>, CommandError> {
@@ -243,7 +299,7 @@ impl<'a> Drawing<'a> {
         }
         self.grade(wanted).await?;
         let mut points = Vec::new();
-        for arm in &self.record.arms {
+        for arm in &self.arms {
             for at in &budget.ats {
                 points.extend(self.point(budget, arm, *at));
             }
@@ -278,7 +334,7 @@ impl<'a> Drawing<'a> {
         count: usize,
     ) -> Result<(Vec<CurveCheck>, u64), CommandError> {
         let Some(at) = budget.ats.first().copied() else { return Ok((Vec::new(), 0)) };
-        let asked: Vec<&Arm> = self.record.arms.iter().filter(|arm| arm.model.is_some()).collect();
+        let asked: Vec<&Arm> = self.arms.iter().filter(|arm| arm.model.is_some()).collect();
         let limited: Vec<Arm> = asked.iter().map(|arm| budget.limited(arm, at)).collect();
         if asked.is_empty() {
             return Err(UserError::new("--check: no arm of the run asks a model")

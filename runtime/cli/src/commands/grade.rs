@@ -123,6 +123,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
 /// What no grading could do with the tasks.
 fn check(file: &str, sandbox: &SandboxSpec, planned: &[PlannedTask]) -> Result<(), UserError> {
     let arm = Arm {
+        control: false,
         forked_from: None,
         id: ArmId::new(""),
         name: file.to_owned(),

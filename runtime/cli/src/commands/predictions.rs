@@ -108,6 +108,7 @@ impl Given {
 /// An arm of patches that are there already.
 pub fn arm(name: &str, sandbox: &SandboxSpec, settings: Value) -> Arm {
     Arm {
+        control: false,
         forked_from: None,
         id: ArmId::new(""),
         name: name.to_owned(),

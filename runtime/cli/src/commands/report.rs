@@ -313,6 +313,7 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
     TrialResult {
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
+        control: arm.is_control(),
         task: task.task.id.clone(),
         attempt: found.attempt,
         outcome: checked.outcome,

@@ -40,10 +40,10 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     }
     let resolve = |file: ConfigFile| {
         let all = config::resolve(file, &written, &assemble::known())?;
-        selection::arms(all, &written, args.arms.as_deref())
+        selection::arms(all, &written, &args.arms)
     };
     let (resolved, written) = resolve(file.clone())?;
-    if args.arms.is_some() {
+    if !args.arms.is_empty() {
         let all = plural(file.arms.len(), "arm");
         tell!("note: {} of {all}", resolved.arms.len());
     }
@@ -188,7 +188,7 @@ async fn chosen(
 ) -> Result<(Loaded, Option<Selection>), UserError> {
     let loaded = tasks::whole(&resolved.file.tasks, cache).await;
     let mut loaded = loaded.map_err(|error| written.about(&["tasks"], error))?;
-    let selection = selection::choose(&mut loaded, args.tasks.as_deref(), args.limit)?;
+    let selection = selection::choose(&mut loaded, &args.tasks, args.limit)?;
     Ok((loaded, selection))
 }
 

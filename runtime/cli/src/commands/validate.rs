@@ -62,7 +62,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let out = asked.out.as_deref().unwrap_or(temporary.path());
     let cache = home::cache()?;
     let mut loaded = tasks::whole(&asked.dataset.tasks, &cache).await?;
-    let sample = selection::choose(&mut loaded, None, asked.limit)?;
+    let sample = selection::choose(&mut loaded, &[], asked.limit)?;
     let resolved =
         config::resolve(config_of(&asked), &config::Written::default(), &assemble::known())?;
     let check = |planned: &[PlannedTask]| {

@@ -54,6 +54,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
     TrialResult {
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
+        control: false,
         task: id.clone(),
         attempt: 1,
         outcome: Some(Outcome {

@@ -63,6 +63,7 @@ impl Made {
         }))
         .unwrap();
         let arm = Arm {
+            control: false,
             forked_from: None,
             id: ArmId::new(""),
             name: "a".into(),

@@ -1,11 +1,13 @@
 //! Arms against each other, on the tasks that they share.
 
+mod gate;
 mod metric;
 mod pairs;
 mod sentence;
 mod shared;
 mod why;
 
+pub use gate::{Gate, GateError, GateReport, GateResult};
 pub use pairs::{ByRepository, Comparison, Pair, compare, comparison_text};
 pub use shared::ExcludedTasks;
 pub use why::{FactorDifference, PairWhy};

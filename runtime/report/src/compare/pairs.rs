@@ -1,12 +1,16 @@
 //! Every pair of arms, in every metric.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
-use proctor_statistics as statistics;
+use proctor_statistics::{self as statistics, ALPHA, LEVEL, Paired, Wanted};
 use proctor_types::{Arm, ArmId};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    gate::GateReport,
     metric::Metric,
     sentence::sentence,
     shared::{ExcludedTasks, SharedTask, by_task, shared},
@@ -20,8 +24,15 @@ pub const COMPARISON_SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub schema_version: u32,
-    /// Pairs in the order of the plan, one entry a metric.
+    /// Pairs of arms that are no controls, in the order of the plan, one entry a metric.
     pub pairs: Vec<Pair>,
+    /// Pairs with a control: `gold`, `noop` and arms with `control = true`. No other p-value is adjusted for them, nor
+    /// theirs for others.
+    #[serde(default)]
+    pub controls: Vec<Pair>,
+    /// What `--gate` asked for, in that order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<GateReport>,
     /// One a pair of arms, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<PairWhy>,
@@ -50,11 +61,21 @@ pub struct Pair {
     /// 95 %; null where too few tasks tell nothing of an amount, too.
     pub interval: Option<[f64; 2]>,
     pub p_value: Option<f64>,
-    /// Holm, over the pairs of this metric.
+    /// Holm, over the pairs of this metric. Null with a control.
     pub p_adjusted: Option<f64>,
+    /// How many pairs `p_adjusted` and `interval_adjusted` allow for; 0 with a control.
+    #[serde(default)]
+    pub adjusted_for: u64,
+    /// As `interval`, at the level that the adjustment leaves: 0 is outside if and only if `p_adjusted` is below 5 %.
+    #[serde(default)]
+    pub interval_adjusted: Option<[f64; 2]>,
+    /// Whether the adjusted p-value (with a control the plain one) is below 5 %. Null where there is none.
+    #[serde(default)]
+    pub distinguishable: Option<bool>,
     /// `mcnemar_exact` or `paired_bootstrap_by_task`.
     pub test: String,
-    /// For a difference like this one to be seen at 5 % with a power of 80 %. Null where none is seen.
+    /// For a difference like this one to be seen by the same test with a power of 80 %, at 5 % by the number of pairs.
+    /// Null where none is seen.
     pub tasks_needed: Option<u64>,
     /// The smallest difference that these tasks would show likewise.
     pub smallest_visible: Option<f64>,
@@ -69,126 +90,228 @@ pub struct ByRepository {
     pub repositories: u64,
     pub interval: Option<[f64; 2]>,
     pub p_value: f64,
+    /// Holm, as by task.
+    #[serde(default)]
+    pub p_adjusted: Option<f64>,
+    /// By repository the difference is distinguishable and by task it is not, or the other way round.
+    #[serde(default)]
+    pub changes_conclusion: bool,
 }
 
 /// Compares all arms of the trials, in the order in which they come. `arms` says what each is, where `--why`
 /// is asked for; `None` leaves that out.
 pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
     let mut ids: Vec<(&ArmId, &str)> = Vec::new();
+    let mut controls: BTreeSet<&ArmId> = BTreeSet::new();
     for trial in trials {
         if !ids.iter().any(|(id, _)| **id == trial.arm) {
             ids.push((&trial.arm, &trial.arm_name));
         }
+        if trial.control {
+            controls.insert(&trial.arm);
+        }
     }
     let tasks: Vec<_> = ids.iter().map(|(id, _)| by_task(trials, id)).collect();
-    let (mut pairs, mut reasons) = (Vec::new(), Vec::new());
+    let (mut asked, mut with_control, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     for (first, a) in ids.iter().enumerate() {
         for (second, b) in ids.iter().enumerate().skip(first + 1) {
             let (shared, excluded) = shared(&tasks[first], &tasks[second]);
-            let metrics = Metric::ALL.into_iter();
-            pairs.extend(metrics.filter_map(|metric| pair(metric, *a, *b, &shared, excluded)));
+            let is_control = controls.contains(a.0) || controls.contains(b.0);
+            let pairs = if is_control { &mut with_control } else { &mut asked };
+            for metric in Metric::ALL {
+                pairs.extend(Compared::of(metric, *a, *b, &shared, excluded));
+            }
             if let Some(arms) = arms {
                 reasons.push(why(*a, *b, arms, [&tasks[first], &tasks[second]]));
             }
         }
     }
-    adjust(&mut pairs);
-    for pair in &mut pairs {
-        pair.sentence = sentence(pair);
-    }
-    Comparison { schema_version: COMPARISON_SCHEMA, pairs, why: reasons }
+    adjust(&mut asked);
+    let mut powers = Powers::default();
+    let mut done = |compared: Vec<Compared>| -> Vec<Pair> {
+        compared.into_iter().map(|one| one.done(&mut powers)).collect()
+    };
+    let (pairs, controls) = (done(asked), done(with_control));
+    let schema_version = COMPARISON_SCHEMA;
+    Comparison { schema_version, pairs, controls, gates: Vec::new(), why: reasons }
 }
 
-/// Holm within each metric.
-fn adjust(pairs: &mut [Pair]) {
-    let mut metrics: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (index, pair) in pairs.iter().enumerate().filter(|(_, pair)| pair.p_value.is_some()) {
-        metrics.entry(pair.metric.clone()).or_default().push(index);
-    }
-    for indices in metrics.into_values() {
-        let values: Vec<f64> = indices.iter().filter_map(|index| pairs[*index].p_value).collect();
-        for (index, adjusted) in indices.into_iter().zip(statistics::holm(&values)) {
-            pairs[index].p_adjusted = Some(adjusted);
+/// Holm within each metric, by task and by repository.
+fn adjust(pairs: &mut [Compared]) {
+    for metric in Metric::ALL {
+        let mut of: Vec<&mut Compared> = pairs
+            .iter_mut()
+            .filter(|one| one.metric == metric && one.pair.p_value.is_some())
+            .collect();
+        let count = of.len() as u64;
+        let values: Vec<f64> = of.iter().filter_map(|one| one.pair.p_value).collect();
+        for (one, adjusted) in of.iter_mut().zip(statistics::holm(&values)) {
+            one.pair.p_adjusted = Some(adjusted);
+            one.pair.adjusted_for = count;
+        }
+        let mut by: Vec<&mut ByRepository> =
+            of.into_iter().filter_map(|one| one.pair.by_repository.as_mut()).collect();
+        let values: Vec<f64> = by.iter().map(|one| one.p_value).collect();
+        for (one, adjusted) in by.iter_mut().zip(statistics::holm(&values)) {
+            one.p_adjusted = Some(adjusted);
         }
     }
 }
 
-/// `None` where the metric of a shared task is not known.
-fn pair(
-    metric: Metric,
-    a: (&ArmId, &str),
-    b: (&ArmId, &str),
-    shared: &[SharedTask<'_>],
-    excluded: ExcludedTasks,
-) -> Option<Pair> {
-    let mean = |trials: &[&TrialResult]| -> Option<f64> {
-        let values: Option<Vec<f64>> = trials.iter().map(|trial| metric.of(trial)).collect();
-        let values = values?;
-        Some(values.iter().sum::<f64>() / values.len() as f64)
-    };
-    let differences: Option<Vec<f64>> =
-        shared.iter().map(|task| Some(mean(&task.a)? - mean(&task.b)?)).collect();
-    let differences = differences?;
-    let single = shared.iter().all(|task| task.a.len() == 1 && task.b.len() == 1);
-    let exact = metric == Metric::Resolved && single && !shared.is_empty();
-    let mut pair = Pair {
-        a: a.1.to_owned(),
-        a_arm: a.0.clone(),
-        b: b.1.to_owned(),
-        b_arm: b.0.clone(),
-        metric: metric.name().to_owned(),
-        tasks: shared.len() as u64,
-        excluded: excluded.all(),
-        excluded_by: excluded,
-        a_only: None,
-        b_only: None,
-        difference: None,
-        interval: None,
-        p_value: None,
-        p_adjusted: None,
-        test: if exact { "mcnemar_exact" } else { "paired_bootstrap_by_task" }.to_owned(),
-        tasks_needed: None,
-        smallest_visible: None,
-        by_repository: by_repository(metric, shared, &differences),
-        sentence: String::new(),
-    };
-    if exact {
-        mcnemar(&mut pair, &differences);
-    } else {
-        bootstrap(&mut pair, &differences, metric);
+/// What McNemar's test needs, by tasks and discordant tasks: many pairs ask the same.
+#[derive(Default)]
+struct Powers(BTreeMap<[u64; 4], (Option<u64>, Option<f64>)>);
+
+impl Powers {
+    fn of(
+        &mut self,
+        a_only: u64,
+        b_only: u64,
+        tasks: u64,
+        pairs: u64,
+    ) -> (Option<u64>, Option<f64>) {
+        let key = [a_only.min(b_only), a_only.max(b_only), tasks, pairs];
+        *self.0.entry(key).or_insert_with(|| {
+            let share = |count: u64| count as f64 / tasks as f64;
+            let (difference, discordant) = (share(a_only.abs_diff(b_only)), share(a_only + b_only));
+            let wanted = Wanted::of(pairs);
+            (
+                statistics::discordant_tasks(difference, discordant, wanted),
+                statistics::discordant_difference(tasks, discordant, wanted),
+            )
+        })
     }
-    Some(pair)
+}
+
+/// A pair, and what it takes to say more of it once all pairs are there.
+struct Compared {
+    metric: Metric,
+    pair: Pair,
+    /// Task by task.
+    differences: Vec<f64>,
+    /// Of the bootstrap; absent where McNemar's test was used, or no task is shared.
+    found: Option<Paired>,
+}
+
+impl Compared {
+    /// `None` where the metric of a shared task is not known.
+    fn of(
+        metric: Metric,
+        a: (&ArmId, &str),
+        b: (&ArmId, &str),
+        shared: &[SharedTask<'_>],
+        excluded: ExcludedTasks,
+    ) -> Option<Self> {
+        let mean = |trials: &[&TrialResult]| -> Option<f64> {
+            let values: Option<Vec<f64>> = trials.iter().map(|trial| metric.of(trial)).collect();
+            let values = values?;
+            Some(values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let differences: Option<Vec<f64>> = shared
+            .iter()
+            .map(|task| Some(statistics::difference(mean(&task.a)?, mean(&task.b)?)))
+            .collect();
+        let differences = differences?;
+        let single = shared.iter().all(|task| task.a.len() == 1 && task.b.len() == 1);
+        let exact = metric == Metric::Resolved && single && !shared.is_empty();
+        let mut pair = Pair {
+            a: a.1.to_owned(),
+            a_arm: a.0.clone(),
+            b: b.1.to_owned(),
+            b_arm: b.0.clone(),
+            metric: metric.name().to_owned(),
+            tasks: shared.len() as u64,
+            excluded: excluded.all(),
+            excluded_by: excluded,
+            a_only: None,
+            b_only: None,
+            difference: None,
+            interval: None,
+            p_value: None,
+            p_adjusted: None,
+            adjusted_for: 0,
+            interval_adjusted: None,
+            distinguishable: None,
+            test: if exact { "mcnemar_exact" } else { "paired_bootstrap_by_task" }.to_owned(),
+            tasks_needed: None,
+            smallest_visible: None,
+            by_repository: by_repository(metric, shared, &differences),
+            sentence: String::new(),
+        };
+        let mut found = None;
+        if exact {
+            mcnemar(&mut pair, &differences);
+        } else {
+            found = statistics::paired_bootstrap(&singles(&differences), metric.scale(), LEVEL);
+        }
+        if let Some(found) = &found {
+            pair.difference = Some(found.difference);
+            pair.interval = found.interval;
+            pair.p_value = Some(found.p_value);
+        }
+        Some(Self { metric, pair, differences, found })
+    }
+
+    /// With what depends on the number of pairs: its p-value is adjusted by now.
+    fn done(self, powers: &mut Powers) -> Pair {
+        let Self { metric, mut pair, differences, found } = self;
+        let Some(p_value) = pair.p_value else {
+            pair.sentence = sentence(&pair);
+            return pair;
+        };
+        let wanted = Wanted::of(pair.adjusted_for);
+        if let Some(found) = &found {
+            let (deviation, differing) = (found.deviation, found.differing);
+            pair.tasks_needed = statistics::tasks_for_mean_difference(
+                found.difference,
+                deviation,
+                differing,
+                wanted,
+            );
+            pair.smallest_visible =
+                statistics::smallest_mean_difference(pair.tasks, deviation, wanted)
+                    .filter(|_| deviation > 0.0);
+        } else if let (Some(a_only), Some(b_only)) = (pair.a_only, pair.b_only) {
+            (pair.tasks_needed, pair.smallest_visible) =
+                powers.of(a_only, b_only, pair.tasks, pair.adjusted_for.max(1));
+        }
+        let decides = pair.p_adjusted.unwrap_or(p_value);
+        pair.interval_adjusted = match (&found, pair.a_only, pair.b_only) {
+            _ if pair.adjusted_for <= 1 => pair.interval,
+            // The level at which the plain p-value decides as the adjusted one does at 5 %.
+            (Some(found), ..) => {
+                let alpha = ALPHA * p_value / decides;
+                statistics::adjusted_interval(&singles(&differences), metric.scale(), found, alpha)
+            }
+            (None, Some(a_only), Some(b_only)) => {
+                let alpha = ALPHA * p_value / decides;
+                statistics::adjusted_difference_interval(a_only, b_only, pair.tasks, LEVEL, alpha)
+            }
+            (None, ..) => None,
+        };
+        let distinguishable = decides < ALPHA;
+        pair.distinguishable = Some(distinguishable);
+        if let Some(by) = &mut pair.by_repository {
+            by.changes_conclusion =
+                (by.p_adjusted.unwrap_or(by.p_value) < ALPHA) != distinguishable;
+        }
+        pair.sentence = sentence(&pair);
+        pair
+    }
+}
+
+/// Each task is a cluster.
+fn singles(differences: &[f64]) -> Vec<Vec<f64>> {
+    differences.iter().map(|one| vec![*one]).collect()
 }
 
 fn mcnemar(pair: &mut Pair, differences: &[f64]) {
     let count = |of: f64| differences.iter().filter(|one| **one == of).count() as u64;
     let (a_only, b_only, tasks) = (count(1.0), count(-1.0), pair.tasks);
-    let difference = (a_only as f64 - b_only as f64) / tasks as f64;
-    let discordant = (a_only + b_only) as f64 / tasks as f64;
     (pair.a_only, pair.b_only) = (Some(a_only), Some(b_only));
-    pair.difference = Some(difference);
-    pair.interval = statistics::difference_interval(a_only, b_only, tasks, statistics::LEVEL);
+    pair.difference = Some((a_only as f64 - b_only as f64) / tasks as f64);
+    pair.interval = statistics::difference_interval(a_only, b_only, tasks, LEVEL);
     pair.p_value = Some(statistics::mcnemar_exact(a_only, b_only));
-    let (alpha, power) = (statistics::ALPHA, statistics::POWER);
-    pair.tasks_needed = statistics::discordant_tasks(difference, discordant, alpha, power);
-    pair.smallest_visible = statistics::discordant_difference(tasks, discordant, alpha, power);
-}
-
-fn bootstrap(pair: &mut Pair, differences: &[f64], metric: Metric) {
-    let clusters: Vec<Vec<f64>> = differences.iter().map(|one| vec![*one]).collect();
-    let found = statistics::paired_bootstrap(&clusters, metric.scale(), statistics::LEVEL);
-    let Some(found) = found else { return };
-    pair.difference = Some(found.difference);
-    pair.interval = found.interval;
-    pair.p_value = Some(found.p_value);
-    if found.deviation > 0.0 {
-        let (alpha, power) = (statistics::ALPHA, statistics::POWER);
-        let (difference, deviation) = (found.difference, found.deviation);
-        pair.tasks_needed =
-            statistics::tasks_for_mean_difference(difference, deviation, alpha, power);
-        pair.smallest_visible =
-            statistics::smallest_mean_difference(pair.tasks, deviation, alpha, power);
-    }
 }
 
 fn by_repository(
@@ -204,26 +327,39 @@ fn by_repository(
     if clusters.len() < 2 {
         return None;
     }
-    let found = statistics::paired_bootstrap(&clusters, metric.scale(), statistics::LEVEL)?;
-    let (repositories, interval) = (clusters.len() as u64, found.interval);
-    Some(ByRepository { repositories, interval, p_value: found.p_value })
+    let found = statistics::paired_bootstrap(&clusters, metric.scale(), LEVEL)?;
+    Some(ByRepository {
+        repositories: clusters.len() as u64,
+        interval: found.interval,
+        p_value: found.p_value,
+        p_adjusted: None,
+        changes_conclusion: false,
+    })
 }
 
-/// The sentences, pair by pair.
+/// The sentences, pair by pair; those with a control behind them, and then the gates.
 pub fn comparison_text(comparison: &Comparison) -> String {
     let mut out = String::new();
     let mut last: Option<(&ArmId, &ArmId)> = None;
-    for pair in &comparison.pairs {
+    let pairs = comparison.pairs.iter().map(|pair| (pair, ""));
+    let controls = comparison.controls.iter().map(|pair| (pair, " (control)"));
+    for (pair, kind) in pairs.chain(controls) {
         let arms = (&pair.a_arm, &pair.b_arm);
         if last.is_some_and(|last| last != arms) {
             out.push('\n');
         }
         if last != Some(arms) {
             // Writing to a text cannot fail.
-            let _ = writeln!(out, "{} against {}", pair.a, pair.b);
+            let _ = writeln!(out, "{} against {}{kind}", pair.a, pair.b);
         }
         last = Some(arms);
         let _ = writeln!(out, "  {}", pair.sentence);
+    }
+    if !comparison.gates.is_empty() && !out.is_empty() {
+        out.push('\n');
+    }
+    for gate in &comparison.gates {
+        let _ = writeln!(out, "{}", gate.sentence);
     }
     for why in &comparison.why {
         out.push_str(&why_text(why));

@@ -13,7 +13,8 @@ impl Pair {
 }
 
 /// `a resolves 4.2 points more than b on 200 shared tasks, 95 % interval -0.5 to 8.9, p = 0.14: not
-/// distinguishable; 610 tasks would be needed.`
+/// distinguishable; 610 tasks would be needed.` Of several pairs the interval and p are the adjusted ones, so that the
+/// end never contradicts what stands before it.
 pub(super) fn sentence(pair: &Pair) -> String {
     let excluded = excluded(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
@@ -24,16 +25,56 @@ pub(super) fn sentence(pair: &Pair) -> String {
     };
     let claim = claim(pair, difference);
     let tasks = format!("{} shared {}", pair.tasks, noun_of(pair.tasks, "task"));
-    let interval = pair.interval.map_or_else(String::new, |[lower, upper]| {
-        let (lower, upper) = (number(pair, lower), number(pair, upper));
+    let interval = pair.interval_adjusted.or(pair.interval);
+    let shown = interval.map_or_else(String::new, |ends| {
+        let [lower, upper] = ends.map(|end| end_of(pair, end, p < ALPHA));
         format!(", 95 % interval {lower} to {upper}")
     });
-    let end = if p < ALPHA {
-        "distinguishable".to_owned()
-    } else {
-        format!("not distinguishable{}", needed(pair))
+    let adjusted = match (pair.adjusted_for, interval) {
+        (..=1, _) => String::new(),
+        (count, Some(_)) => format!(", both adjusted for {count} pairs"),
+        (count, None) => format!(", adjusted for {count} pairs"),
     };
-    format!("{claim} on {tasks}{interval}, p = {}: {end}{excluded}.", probability(p))
+    let end = match p < ALPHA {
+        true => "distinguishable".to_owned(),
+        false => format!("not distinguishable{}", needed(pair)),
+    };
+    let repository = repository(pair, p < ALPHA);
+    format!(
+        "{claim} on {tasks}{shown}, p = {}{adjusted}: {end}{repository}{excluded}.",
+        probability(p)
+    )
+}
+
+/// Tasks of one repository resemble each other. Where that changes what is said, it is said.
+fn repository(pair: &Pair, distinguishable: bool) -> String {
+    let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
+        return String::new();
+    };
+    let repositories = plural(by.repositories, "repository");
+    let p = probability(by.p_adjusted.unwrap_or(by.p_value));
+    match distinguishable {
+        true => format!(
+            "; with whole {repositories} resampled p = {p}, so the difference may not hold in other repositories"
+        ),
+        false => format!("; with whole {repositories} resampled p = {p}"),
+    }
+}
+
+/// An end of an interval. One that is not 0 is not rounded to 0 where that would contradict the sentence.
+fn end_of(pair: &Pair, end: f64, distinguishable: bool) -> String {
+    let text = number(pair, end);
+    let is_zero = text.parse::<f64>().is_ok_and(|shown| shown == 0.0);
+    if !distinguishable || !is_zero || end == 0.0 {
+        return text;
+    }
+    let scale =
+        if matches!(pair.metric.as_str(), "resolved" | "passed_rate") { 100.0 } else { 1.0 };
+    // Its first digit that is not 0, which is rounded away from 0 where it has none.
+    let shown = (2..=12)
+        .map(|digits| format!("{:.digits$}", end * scale))
+        .find(|text| text.parse::<f64>().is_ok_and(|shown| shown != 0.0));
+    shown.unwrap_or_else(|| if end > 0.0 { "over 0".to_owned() } else { "under 0".to_owned() })
 }
 
 fn claim(pair: &Pair, difference: f64) -> String {
@@ -109,6 +150,32 @@ fn probability(p: f64) -> String {
     if p < 0.0001 {
         return "under 0.0001".into();
     }
-    // What is just above the level must not read as the level.
-    if p < 0.1 { format!("{p:.4}") } else { format!("{p:.2}") }
+    if p >= 0.1 {
+        return format!("{p:.2}");
+    }
+    // What is just above or below the level must not read as the level, or as the other side of it.
+    let texts = (4..=12).map(|digits| format!("{p:.digits$}"));
+    let is_told = |text: &String| {
+        text.parse::<f64>().is_ok_and(|shown| shown != ALPHA && (shown < ALPHA) == (p < ALPHA))
+    };
+    texts.clone().find(is_told).or_else(|| texts.clone().next()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::probability;
+
+    #[test]
+    fn what_is_beside_the_level_does_not_read_as_the_level() {
+        for (p, said) in [
+            (0.04999, "0.04999"),
+            (0.050001, "0.050001"),
+            (0.0312, "0.0312"),
+            (0.05, "0.0500"),
+            (0.14, "0.14"),
+            (1e-9, "under 0.0001"),
+        ] {
+            assert_eq!(probability(p), said);
+        }
+    }
 }

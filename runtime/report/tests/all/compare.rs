@@ -1,10 +1,12 @@
 //! Comparisons and curves on canned trials.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
 use std::collections::BTreeMap;
 
 use proctor_report::{
-    Comparison, Cost, Curve, FactorDifference, FirstResolved, Pair, PairWhy, Point, TaskFacts,
-    TrialResult, build, compare, comparison_text, curve_csv, curve_html, curve_text,
+    Comparison, Cost, Curve, FactorDifference, FirstResolved, Gate, GateReport, GateResult, Pair,
+    PairWhy, Point, TaskFacts, TrialResult, build, compare, comparison_text, curve_csv, curve_html,
+    curve_text,
 };
 use proctor_statistics::{mcnemar_exact, wilson};
 use proctor_types::{
@@ -18,6 +20,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
     TrialResult {
         arm: ArmId::new(format!("{arm}-id")),
         arm_name: arm.into(),
+        control: false,
         task: TaskId::new(format!("t{task:03}")),
         attempt,
         outcome: Some(outcome),
@@ -71,7 +74,7 @@ fn one_attempt_is_compared_by_mcnemar() {
     assert_eq!(pair.test, "mcnemar_exact");
     assert_eq!(pair.p_value, Some(mcnemar_exact(12, 5)));
     let sentence = "a resolves 3.5 points more than b on 200 shared tasks, 95 % interval -0.7 to 7.7, \
-                    p = 0.14: not distinguishable; 543 tasks would be needed.";
+                    p = 0.14: not distinguishable; 575 tasks would be needed.";
     assert_eq!(pair.sentence, sentence);
     assert!(comparison_text(&found).contains(sentence));
     let json = serde_json::to_value(pair).unwrap();
@@ -307,4 +310,238 @@ fn a_curve_is_a_table_a_list_and_a_page() {
     let page = curve_html(&curve);
     assert!(page.contains("<svg") && page.contains("=a&lt;b&gt;,c"), "{page}");
     assert!(!page.contains("http") && !page.contains("<script"), "{page}");
+}
+
+fn controlled(trial: TrialResult) -> TrialResult {
+    TrialResult { control: true, ..trial }
+}
+
+fn in_repository(repo: &str, trial: TrialResult) -> TrialResult {
+    let facts = TaskFacts { repo: Some(repo.to_owned()), ..trial.facts.clone() };
+    TrialResult { facts, ..trial }
+}
+
+#[test]
+fn controls_are_listed_apart_and_change_no_other_p_value() {
+    let alone = compare(&two_arms(), None);
+    let mut trials = two_arms();
+    for task in 0..200 {
+        trials.push(controlled(trial("gold", task, 1, Some(true))));
+        trials.push(controlled(trial("noop", task, 1, Some(false))));
+    }
+    let found = compare(&trials, None);
+    assert_eq!(found.pairs, alone.pairs, "two controls change nothing of the others");
+    let names: Vec<_> = found
+        .controls
+        .iter()
+        .filter(|pair| pair.metric == "resolved")
+        .map(|pair| (pair.a.as_str(), pair.b.as_str()))
+        .collect();
+    let wanted = [("a", "gold"), ("a", "noop"), ("b", "gold"), ("b", "noop"), ("gold", "noop")];
+    assert_eq!(names, wanted);
+    for pair in &found.controls {
+        assert_eq!((pair.p_adjusted, pair.adjusted_for), (None, 0));
+        assert!(!pair.sentence.contains("adjusted"), "{}", pair.sentence);
+    }
+    let text = comparison_text(&found);
+    assert!(
+        text.contains("a against gold (control)\n") && text.contains("a against b\n"),
+        "{text}"
+    );
+    // One arm and its controls.
+    let one: Vec<_> = trials.into_iter().filter(|trial| trial.arm_name != "b").collect();
+    let found = compare(&one, None);
+    assert!(found.pairs.is_empty() && !found.controls.is_empty());
+    let json = serde_json::to_value(&found).unwrap();
+    assert_eq!(json["pairs"], serde_json::json!([]));
+    assert!(json["controls"].as_array().is_some_and(|controls| controls.len() >= 3));
+    let json = serde_json::to_value(compare(&two_arms(), None)).unwrap();
+    assert_eq!(json["controls"], serde_json::json!([]), "there in any case");
+}
+
+#[test]
+fn thirds_that_cancel_are_no_difference() {
+    // Over three attempts a is a third better on three tasks and b by three thirds on one.
+    let mut trials = Vec::new();
+    let resolved: [(usize, usize); 4] = [(1, 0), (2, 1), (3, 2), (0, 3)];
+    for (task, (a, b)) in resolved.into_iter().enumerate() {
+        for attempt in 1..=3_u32 {
+            let of = |count: usize| Some((attempt as usize) <= count);
+            trials.push(trial("a", task, attempt, of(a)));
+            trials.push(trial("b", task, attempt, of(b)));
+        }
+    }
+    let found = compare(&trials, None);
+    for metric in ["resolved", "passed_rate"] {
+        let pair = of(&found, "a", "b", metric);
+        assert_eq!((pair.difference, pair.p_value), (Some(0.0), Some(1.0)), "{pair:?}");
+        assert_eq!(pair.tasks_needed, None);
+        assert!(!pair.sentence.contains("would be needed"), "{}", pair.sentence);
+    }
+}
+
+#[test]
+fn two_tasks_have_an_interval_with_a_width_or_none() {
+    let mut trials = Vec::new();
+    for task in 0..2 {
+        trials.push(trial("a", task, 1, Some(true)));
+        let mut other = trial("b", task, 1, Some(false));
+        if let Some(outcome) = &mut other.outcome {
+            outcome.spent.steps = 13;
+        }
+        trials.push(other);
+    }
+    let found = compare(&trials, None);
+    for pair in &found.pairs {
+        for [lower, upper] in [pair.interval, pair.interval_adjusted].into_iter().flatten() {
+            assert!(lower < upper && lower <= 0.0 && upper >= 0.0, "{pair:?}");
+        }
+    }
+    assert!(of(&found, "a", "b", "steps").interval.is_some());
+    let tokens = of(&found, "a", "b", "tokens");
+    assert_eq!((tokens.difference, tokens.interval), (Some(0.0), None), "nothing is known of them");
+}
+
+#[test]
+fn one_arm_of_thirty_three_is_told_apart_on_sixteen_tasks() {
+    let mut trials = Vec::new();
+    for task in 0..16 {
+        for arm in 0..32 {
+            trials.push(trial(&format!("win-{arm}"), task, 1, Some(true)));
+        }
+        trials.push(trial("lose", task, 1, Some(false)));
+    }
+    let found = compare(&trials, None);
+    for metric in ["resolved", "passed_rate"] {
+        let pair = of(&found, "win-7", "lose", metric);
+        assert_eq!((pair.adjusted_for, pair.distinguishable), (528, Some(true)), "{pair:?}");
+        assert!(pair.interval_adjusted.unwrap()[0] > 0.0, "{pair:?}");
+        assert!(pair.sentence.ends_with("both adjusted for 528 pairs: distinguishable."));
+        assert_eq!(of(&found, "win-0", "win-1", metric).distinguishable, Some(false));
+    }
+}
+
+/// What a sentence says, number by number, is what it concludes.
+fn agrees(pair: &Pair) {
+    let sentence = &pair.sentence;
+    let after = |mark: &str| sentence.split_once(mark).map(|(_, rest)| rest);
+    let Some(rest) = after("95 % interval ") else { return };
+    let mut words = rest.split([' ', ',']);
+    let lower: f64 = words.next().unwrap().parse().unwrap();
+    let upper: f64 = words.nth(1).unwrap().parse().unwrap();
+    let distinguishable = !sentence.contains("not distinguishable");
+    assert_eq!(lower > 0.0 || upper < 0.0, distinguishable, "{sentence}");
+    let p = after("p = ").unwrap();
+    let p = p.strip_prefix("under ").unwrap_or(p);
+    let p: f64 = p.split([',', ':']).next().unwrap().parse().unwrap();
+    assert_eq!(p < 0.05, distinguishable, "{sentence}");
+    assert_eq!(pair.adjusted_for > 1, sentence.contains("adjusted for"), "{sentence}");
+}
+
+#[test]
+fn no_sentence_contradicts_its_interval_or_its_p_value() {
+    // Of four arms b is better than a by more and more tasks, and c and d are in between.
+    for better in 0..24 {
+        for attempts in [1, 2] {
+            let mut trials = Vec::new();
+            for task in 0..60 {
+                for attempt in 1..=attempts {
+                    let chance = (task * 7 + attempt as usize * 3) % 5 == 0;
+                    for (arm, most) in
+                        [("a", 0), ("b", better), ("c", better / 2), ("d", better / 3)]
+                    {
+                        trials.push(trial(arm, task, attempt, Some(chance || task < most)));
+                    }
+                }
+            }
+            let found = compare(&trials, None);
+            assert!(found.pairs.iter().any(|pair| pair.adjusted_for == 6));
+            found.pairs.iter().for_each(agrees);
+            trials.retain(|trial| ["a", "b"].contains(&trial.arm_name.as_str()));
+            compare(&trials, None).pairs.iter().for_each(agrees);
+        }
+    }
+}
+
+#[test]
+fn repositories_are_named_where_they_change_the_conclusion() {
+    // 40 tasks of four repositories; in one of them alone a resolves all ten that b does not.
+    let arms = |spread: bool| {
+        let mut trials = Vec::new();
+        for task in 0..40 {
+            let repo = format!("repo-{}", if spread { task } else { task / 10 });
+            let more = task < 10;
+            trials.push(in_repository(&repo, trial("a", task, 1, Some(more || task % 2 == 0))));
+            trials.push(in_repository(&repo, trial("b", task, 1, Some(!more && task % 2 == 0))));
+        }
+        compare(&trials, None)
+    };
+    let found = arms(false);
+    let pair = of(&found, "a", "b", "resolved");
+    let by = pair.by_repository.unwrap();
+    assert!(pair.p_value.unwrap() < 0.01 && by.p_value > 0.05 && by.changes_conclusion, "{pair:?}");
+    assert!(
+        pair.sentence.contains("distinguishable; with whole 4 repositories resampled p = 1.00"),
+        "{}",
+        pair.sentence
+    );
+    let found = arms(true);
+    let pair = of(&found, "a", "b", "resolved");
+    assert!(!pair.by_repository.unwrap().changes_conclusion, "{pair:?}");
+    assert!(pair.sentence.ends_with(": distinguishable."), "{}", pair.sentence);
+}
+
+/// Arms on so many tasks: a resolves the first `a` of them, b the first `b`.
+fn gated(tasks: usize, a: usize, b: usize) -> Vec<TrialResult> {
+    (0..tasks)
+        .flat_map(|task| [trial("a", task, 1, Some(task < a)), trial("b", task, 1, Some(task < b))])
+        .collect()
+}
+
+fn decided(text: &str, trials: &[TrialResult]) -> GateReport {
+    let gate = Gate::parse(text, &["a", "b"]).unwrap();
+    gate.decide(&compare(trials, None), trials)
+}
+
+#[test]
+fn a_gate_is_decided_by_the_interval_of_the_difference() {
+    // Alike on 200 tasks: the interval is from -1.4 to 1.4 points.
+    let alike = gated(200, 100, 100);
+    assert_eq!(decided("a >= b - 2", &alike).result, GateResult::Passed);
+    assert_eq!(decided("b >= a - 2", &alike).result, GateResult::Passed);
+    assert_eq!(decided("a >= b - 1", &alike).result, GateResult::Undecided);
+    // 30 points worse.
+    let worse = gated(100, 30, 60);
+    let found = decided("a >= b - 5", &worse);
+    assert_eq!(found.result, GateResult::Failed, "{found:?}");
+    assert!(found.sentence.starts_with("gate a >= b - 5: failed: difference -30.0 points"));
+    // Seen from the other arm the same numbers have the other sign.
+    let turned = decided("b >= a - 5", &worse);
+    assert_eq!(turned.result, GateResult::Passed);
+    assert_eq!(turned.difference, found.difference.map(|value| -value));
+    assert_eq!(turned.interval, found.interval.map(|[lower, upper]| [-upper, -lower]));
+    // The limit itself is enough.
+    let lower = decided("a >= b - 0", &worse).interval.unwrap()[0];
+    let text = format!("a >= b - {}", -lower * 100.0);
+    assert_eq!(decided(&text, &worse).result, GateResult::Passed, "{text}");
+    // A control can be the reference, and other pairs change nothing.
+    let mut three = worse.clone();
+    three.extend((0..100).map(|task| trial("c", task, 1, Some(false))));
+    assert_eq!(decided("a >= b - 5", &three), found);
+    let controls: Vec<_> = worse.iter().cloned().map(controlled).collect();
+    assert_eq!(decided("a >= b - 5", &controls), found);
+}
+
+#[test]
+fn a_gate_on_an_incomplete_arm_is_not_decided() {
+    let mut trials = gated(100, 30, 60);
+    trials[0].verdict = None;
+    let found = decided("a >= b - 5", &trials);
+    assert_eq!(found.result, GateResult::Incomplete);
+    assert!(found.sentence.contains("no verdict for 1 of 100 trials of a;"), "{}", found.sentence);
+    let apart = [trial("a", 1, 1, Some(true)), trial("b", 2, 1, Some(true))];
+    let found = decided("a >= b - 50", &apart);
+    assert_eq!((found.result, found.difference), (GateResult::Undecided, None));
+    let json = serde_json::to_value(&found).unwrap();
+    assert_eq!(json["result"], "undecided");
 }

@@ -15,6 +15,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
     TrialResult {
         arm: ArmId::new(format!("{arm}-id")),
         arm_name: arm.into(),
+        control: false,
         task: TaskId::new(task),
         attempt: 1,
         outcome: ending.map(|ending| Outcome {

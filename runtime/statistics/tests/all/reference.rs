@@ -2,9 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
 use proctor_statistics::{
-    Scale, bca, difference_interval, discordant_difference, discordant_tasks, holm, mcnemar_exact,
-    mcnemar_mid_p, mean_interval, paired_bootstrap, pass_at_k, pass_hat_k,
-    smallest_mean_difference, tasks_for_mean_difference, variance, wilson,
+    Scale, Wanted, bca, difference_interval, discordant_difference, discordant_power,
+    discordant_tasks, holm, mcnemar_exact, mcnemar_mid_p, mean_interval, paired_bootstrap,
+    pass_at_k, pass_hat_k, smallest_mean_difference, tasks_for_mean_difference, variance,
+    visible_difference, wilson,
 };
 use serde_json::Value;
 
@@ -129,24 +130,42 @@ fn a_few_amounts_have_students_interval() {
 }
 
 #[test]
-fn power_is_that_of_the_formulas() {
+fn power_is_that_of_the_exact_test() {
     for row in reference("power") {
         let (d, psi) = (number(&row["difference"]), number(&row["discordant"]));
-        let tasks = discordant_tasks(d, psi, 0.05, 0.8).unwrap();
-        assert_eq!(tasks, count(&row["tasks"]), "{row}");
+        let (tasks, alpha) = (count(&row["tasks"]), number(&row["alpha"]));
+        near(discordant_power(tasks, d, psi, alpha), &row["power"], &row);
+        let wanted = Wanted { alpha, power: 0.8 };
+        let needed = discordant_tasks(d, psi, wanted).unwrap();
+        assert!(discordant_power(needed, d, psi, alpha) >= 0.8, "{needed}: {row}");
+        assert!(discordant_power(needed - 1, d, psi, alpha) < 0.8, "{needed}: {row}");
         // The one is the other's inverse, up to whole tasks.
-        let seen = discordant_difference(tasks, psi, 0.05, 0.8).unwrap();
-        assert!(seen <= d + 1e-12);
-        let fewer = discordant_difference(tasks - 1, psi, 0.05, 0.8);
-        assert!(fewer.is_none_or(|seen| seen > d), "{row}");
+        let seen = discordant_difference(needed, psi, wanted).unwrap();
+        assert!(seen <= d + 1e-5, "{seen}: {row}");
     }
     for row in reference("mean_power") {
         let (d, deviation) = (number(&row["difference"]), number(&row["deviation"]));
-        let found = tasks_for_mean_difference(d, deviation, 0.05, 0.8);
+        let wanted = Wanted::of(count(&row["comparisons"]));
+        let found = tasks_for_mean_difference(d, deviation, 1.0, wanted);
         assert_eq!(found, Some(count(&row["tasks"])));
-        let seen = smallest_mean_difference(50, deviation, 0.05, 0.8).unwrap();
+        let seen = smallest_mean_difference(50, deviation, wanted).unwrap();
         near(seen, &row["smallest"], &row);
     }
-    assert_eq!(discordant_tasks(0.0, 0.1, 0.05, 0.8), None);
-    assert_eq!(discordant_difference(3, 0.1, 0.05, 0.8), None);
+    let wanted = Wanted::of(1);
+    assert_eq!(discordant_tasks(0.0, 0.1, wanted), None);
+    assert_eq!(discordant_difference(3, 0.1, wanted), None);
+    // A plan of few tasks shows differences that are larger than the usual disagreement, and one of five none.
+    let seen = visible_difference(20, 0.2, wanted).unwrap();
+    assert!((discordant_power(20, seen, seen, 0.05) - 0.8).abs() < 1e-3 && seen > 0.2, "{seen}");
+    assert_eq!(visible_difference(6, 0.2, wanted).map(|seen| seen > 0.9), Some(true));
+    assert_eq!(visible_difference(5, 0.2, wanted), None);
+    // Above the tasks for which the power is summed, the formula is as good.
+    let large = discordant_tasks(0.02, 0.1, wanted).unwrap();
+    assert!((discordant_power(large, 0.02, 0.1, 0.05) - 0.8).abs() < 0.01, "{large}");
+    // No number of tasks is more than anybody could have.
+    assert_eq!(tasks_for_mean_difference(1e-12, 0.4, 1.0, wanted), None);
+    assert_eq!(tasks_for_mean_difference(0.0, 0.4, 1.0, wanted), None);
+    // Six tasks that all say the same are the fewest that are called.
+    assert_eq!(tasks_for_mean_difference(1.0, 0.0, 1.0, wanted), Some(6));
+    assert_eq!(tasks_for_mean_difference(1.0, 0.0, 0.5, wanted), Some(12));
 }

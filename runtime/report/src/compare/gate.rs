@@ -1,0 +1,284 @@
+//! `compare --gate 'ARM >= ARM - POINTS'`: whether an arm is at most so many points of `resolved` behind another.
+
+use proctor_types::plural;
+use serde::{Deserialize, Serialize};
+
+use super::pairs::{Comparison, Pair};
+use crate::TrialResult;
+
+/// Rounding errors of an end times 100 are smaller.
+const NOISE: f64 = 1e-9;
+const QUOTES: [char; 2] = ['"', '\''];
+
+/// A condition on two arms, by the names that the comparison shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    /// As it was written.
+    pub text: String,
+    /// The arm that has to keep up.
+    pub arm: String,
+    /// The arm that it is held against.
+    pub reference: String,
+    /// By how many points of `resolved` it may be behind.
+    pub points: f64,
+}
+
+/// Why a text is no gate, and what to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateError {
+    pub what: String,
+    pub hint: String,
+}
+
+/// What came of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateResult {
+    /// The lower end of the interval of the difference is at least `-points`.
+    Passed,
+    /// The upper end is below it.
+    Failed,
+    /// Neither: more tasks or attempts could decide.
+    Undecided,
+    /// A trial of one of the arms has no verdict.
+    Incomplete,
+}
+
+/// A gate in `compare --format json`, unrounded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GateReport {
+    /// As it was written.
+    pub gate: String,
+    pub arm: String,
+    pub reference: String,
+    pub points: f64,
+    pub result: GateResult,
+    /// Shared by both arms.
+    pub tasks: u64,
+    /// `resolved` of the arm less that of the reference, a share. Null where no task is shared.
+    pub difference: Option<f64>,
+    /// 95 %, adjusted for no other comparison.
+    pub interval: Option<[f64; 2]>,
+    pub sentence: String,
+}
+
+impl Gate {
+    /// Reads `ARM >= ARM - POINTS`. A name may be quoted with `'` or `"`; without `- POINTS` none is allowed.
+    ///
+    /// # Errors
+    /// The text has another form, or names an arm that is not among `names`.
+    pub fn parse(text: &str, names: &[&str]) -> Result<Self, GateError> {
+        let (arm, right) = left(text, names).ok_or_else(|| form(text))?;
+        let (reference, points) = right_side(right, names).ok_or_else(|| form(text))?;
+        for name in [&arm, &reference] {
+            if !names.contains(&name.as_str()) {
+                return Err(unknown(text, name, names));
+            }
+        }
+        if arm == reference {
+            let what = format!("--gate {text}: both sides are the arm `{arm}`");
+            return Err(GateError { what, hint: "name two arms".to_owned() });
+        }
+        Ok(Self { text: text.trim().to_owned(), arm, reference, points })
+    }
+
+    /// Decides it by a comparison of these trials.
+    pub fn decide(&self, comparison: &Comparison, trials: &[TrialResult]) -> GateReport {
+        let mut pairs = comparison.pairs.iter().chain(&comparison.controls);
+        let found = pairs.find_map(|pair| self.oriented(pair));
+        let (tasks, difference, interval) = found.unwrap_or((0, None, None));
+        let missing = [&self.arm, &self.reference].map(|name| {
+            let own: Vec<&TrialResult> =
+                trials.iter().filter(|trial| trial.arm_name == *name).collect();
+            (name, own.iter().filter(|trial| trial.verdict.is_none()).count(), own.len())
+        });
+        let missing: Vec<String> = missing
+            .into_iter()
+            .filter(|(_, missing, _)| *missing > 0)
+            .map(|(name, missing, all)| format!("{missing} of {} of {name}", plural(all, "trial")))
+            .collect();
+        let result = match interval {
+            _ if !missing.is_empty() => GateResult::Incomplete,
+            Some([lower, _]) if lower * 100.0 >= -self.points - NOISE => GateResult::Passed,
+            Some([_, upper]) if upper * 100.0 < -self.points - NOISE => GateResult::Failed,
+            _ => GateResult::Undecided,
+        };
+        let points = |share: f64| format!("{:.1}", (share * 1000.0).round() / 10.0 + 0.0);
+        let numbers = match (difference, interval) {
+            (Some(difference), Some([lower, upper])) => format!(
+                "difference {} points, 95 % interval {} to {}, on {}",
+                points(difference),
+                points(lower),
+                points(upper),
+                plural(tasks, "shared task")
+            ),
+            _ => "no task is shared".to_owned(),
+        };
+        let said = match result {
+            GateResult::Passed => format!("passed: {numbers}"),
+            GateResult::Failed => format!("failed: {numbers}"),
+            GateResult::Undecided => format!("undecided: {numbers}"),
+            GateResult::Incomplete => {
+                format!("incomplete: no verdict for {}; {numbers}", missing.join(" and "))
+            }
+        };
+        GateReport {
+            gate: self.text.clone(),
+            arm: self.arm.clone(),
+            reference: self.reference.clone(),
+            points: self.points,
+            result,
+            tasks,
+            difference,
+            interval,
+            sentence: format!("gate {}: {said}", self.text),
+        }
+    }
+
+    /// What a pair of these two arms says, seen from the arm.
+    fn oriented(&self, pair: &Pair) -> Option<(u64, Option<f64>, Option<[f64; 2]>)> {
+        if pair.metric != "resolved" {
+            return None;
+        }
+        if pair.a == self.arm && pair.b == self.reference {
+            return Some((pair.tasks, pair.difference, pair.interval));
+        }
+        if pair.b == self.arm && pair.a == self.reference {
+            // Plus zero: no report should say -0.0.
+            let turned = |value: f64| 0.0 - value;
+            let interval = pair.interval.map(|[lower, upper]| [turned(upper), turned(lower)]);
+            return Some((pair.tasks, pair.difference.map(turned), interval));
+        }
+        None
+    }
+}
+
+fn form(text: &str) -> GateError {
+    GateError {
+        what: format!("--gate {text}: expected ARM >= ARM - POINTS"),
+        hint: "write it as in --gate 'new >= old - 2'; a name with spaces or signs may be quoted: \
+               --gate '\"my arm\" >= \"gpt-5\" - 2'"
+            .to_owned(),
+    }
+}
+
+fn unknown(text: &str, name: &str, names: &[&str]) -> GateError {
+    // Arms of several runs that have one name are shown with their ids.
+    let same: Vec<&str> = names
+        .iter()
+        .copied()
+        .filter(|known| known.strip_prefix(name).is_some_and(|rest| rest.starts_with(" (")))
+        .collect();
+    let (what, of) = match same.is_empty() {
+        true => (format!("--gate {text}: no arm is called `{name}`"), names),
+        false => (format!("--gate {text}: several arms are called `{name}`"), &same[..]),
+    };
+    let known: Vec<String> = of.iter().map(|name| format!("`{name}`")).collect();
+    GateError { what, hint: format!("the arms are {}", known.join(", ")) }
+}
+
+/// A quoted name, and what follows it.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = QUOTES.into_iter().find(|quote| text.starts_with(*quote))?;
+    text.strip_prefix(quote)?.split_once(quote)
+}
+
+/// The first name, and what follows the sign.
+fn left<'a>(text: &'a str, names: &[&str]) -> Option<(String, &'a str)> {
+    let text = text.trim();
+    if text.starts_with(QUOTES) {
+        let (name, rest) = quoted(text)?;
+        let rest = rest.trim_start().strip_prefix(">=")?;
+        return Some((name.to_owned(), rest));
+    }
+    // A name may hold the sign: the first split into a known name counts.
+    let splits =
+        text.match_indices(">=").map(|(at, sign)| (text[..at].trim(), &text[at + sign.len()..]));
+    let (name, rest) = splits
+        .clone()
+        .find(|(name, _)| names.contains(name))
+        .or_else(|| splits.clone().find(|(name, _)| !name.is_empty()))?;
+    Some((name.to_owned(), rest))
+}
+
+/// The second name, and the points.
+fn right_side(text: &str, names: &[&str]) -> Option<(String, f64)> {
+    let text = text.trim();
+    if text.starts_with(QUOTES) {
+        let (name, rest) = quoted(text)?;
+        let rest = rest.trim();
+        let points = if rest.is_empty() { 0.0 } else { number(rest.strip_prefix('-')?)? };
+        return Some((name.to_owned(), points));
+    }
+    if names.contains(&text) {
+        return Some((text.to_owned(), 0.0));
+    }
+    // `gpt-5 - 2`: the last sign that stands before a number, unless another split names an arm.
+    let splits = text.rmatch_indices('-').filter_map(|(at, _)| {
+        Some((text[..at].trim(), number(&text[at + 1..])?)).filter(|(name, _)| !name.is_empty())
+    });
+    let (name, points) = splits
+        .clone()
+        .find(|(name, _)| names.contains(name))
+        .or_else(|| splits.clone().next())
+        .or_else(|| Some((text, 0.0)).filter(|(name, _)| !name.is_empty()))?;
+    Some((name.to_owned(), points))
+}
+
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let text = text.strip_suffix("points").unwrap_or(text).trim_end();
+    text.parse().ok().filter(|points: &f64| points.is_finite() && *points >= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 7] =
+        ["new", "old", "gpt-5", "gpt-5.1", "tools/steps=50", "my >= arm", "twice (0a1b)"];
+
+    #[test]
+    fn a_gate_names_arms_as_they_are_or_quoted() {
+        for (text, arm, reference, points) in [
+            ("new >= old - 2", "new", "old", 2.0),
+            ("new>=old-2.5", "new", "old", 2.5),
+            ("  new  >=  old ", "new", "old", 0.0),
+            ("new >= gpt-5", "new", "gpt-5", 0.0),
+            ("new >= gpt-5 - 1", "new", "gpt-5", 1.0),
+            ("gpt-5.1>=gpt-5-1e-1", "gpt-5.1", "gpt-5", 0.1),
+            ("\"gpt-5.1\" >= 'gpt-5' - 3", "gpt-5.1", "gpt-5", 3.0),
+            ("tools/steps=50 >= new - 0", "tools/steps=50", "new", 0.0),
+            ("my >= arm >= old - 1", "my >= arm", "old", 1.0),
+            ("'my >= arm' >= old - 1 points", "my >= arm", "old", 1.0),
+            ("old >= my >= arm - 4", "old", "my >= arm", 4.0),
+        ] {
+            let gate = Gate::parse(text, &NAMES).unwrap();
+            let found = (gate.arm.as_str(), gate.reference.as_str(), gate.points);
+            assert_eq!(found, (arm, reference, points), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_gate_says_what_to_write() {
+        for text in ["", "new", "new > old", ">= old", "new >=", "'new >= old - 2", "'new' old"] {
+            let error = Gate::parse(text, &NAMES).unwrap_err();
+            assert!(error.what.contains("expected ARM >= ARM"), "{text}: {error:?}");
+        }
+        for text in [
+            "new >= odl - 2",
+            "nwe >= old - 2",
+            "new >= old - x",
+            "new >= old - -1",
+            "new >= old - NaN",
+        ] {
+            let error = Gate::parse(text, &NAMES).unwrap_err();
+            assert!(error.what.contains("no arm is called"), "{text}: {error:?}");
+            assert!(error.hint.contains("`gpt-5.1`"), "{error:?}");
+        }
+        let error = Gate::parse("twice >= new - 1", &NAMES).unwrap_err();
+        assert!(error.what.contains("several arms are called `twice`"), "{error:?}");
+        assert!(error.hint.contains("`twice (0a1b)`") && !error.hint.contains("gpt"), "{error:?}");
+        assert!(Gate::parse("new >= new - 1", &NAMES).unwrap_err().what.contains("both sides"));
+    }
+}

@@ -1,0 +1,50 @@
+//! Intervals that never contradict the test beside them.
+
+use crate::{
+    Interval,
+    normal::{quantile, two_sided},
+};
+
+/// Smaller p-values have no normal quantile that a float holds.
+const LEAST: f64 = 1e-300;
+
+/// Makes an interval agree with a test at the level `alpha`: it leaves 0 out if and only if the p-value is below
+/// `alpha`. Where the two disagree, the test's own interval decides: difference * (1 +- z(alpha) / z(p)). A test that
+/// sees nothing widens both ends to it, a test that sees a difference moves the end beyond 0 to it. Where nothing
+/// varies there is no other interval.
+///
+/// The coverage stays: at a difference of 0 the interval fails exactly where the test does.
+///
+/// Miettinen 1976 (test-based intervals).
+pub fn agreeing(
+    interval: Option<Interval>,
+    difference: f64,
+    p_value: f64,
+    alpha: f64,
+) -> Option<Interval> {
+    let z = -quantile(p_value.max(LEAST) / 2.0);
+    let reach = difference.abs() * two_sided(1.0 - alpha) / z;
+    if difference == 0.0 || z <= 0.0 || !reach.is_finite() {
+        return interval;
+    }
+    let of_test = [difference - reach, difference + reach];
+    let Some([lower, upper]) = interval else { return Some(of_test) };
+    let holds_zero = lower <= 0.0 && upper >= 0.0;
+    Some(match (p_value < alpha, holds_zero) {
+        (false, false) => {
+            // Rounding must not leave 0 out.
+            [lower.min(of_test[0]).min(0.0), upper.max(of_test[1]).max(0.0)]
+        }
+        (true, true) if difference > 0.0 => [of_test[0].max(f64::MIN_POSITIVE), upper],
+        (true, true) => [lower, of_test[1].min(-f64::MIN_POSITIVE)],
+        (true, false) | (false, true) => [lower, upper],
+    })
+}
+
+/// The outer ends of two intervals.
+pub(crate) fn outer(one: Option<Interval>, other: Option<Interval>) -> Option<Interval> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some([one[0].min(other[0]), one[1].max(other[1])]),
+        (one, other) => one.or(other),
+    }
+}

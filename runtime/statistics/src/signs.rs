@@ -1,0 +1,184 @@
+//! The sign-flip test: with no difference between two arms, each task's difference is as likely to have the other
+//! sign.
+
+use crate::noise::is_noise;
+
+/// Up to so many values every pattern of signs is counted, whatever the values are. Each half has at most 4,096.
+const COUNTED: usize = 24;
+/// Denominators that are tried to find a grid that all values are on: 2,520 is divisible by 1 to 10.
+const DENOMINATORS: u32 = 2520;
+/// Steps of the grid that all values together take, and steps for each value of a large sample.
+const STEPS: u64 = 1 << 16;
+const STEPS_OF_EACH: u64 = 16;
+
+/// Returns the two-sided p-value of a sum: the share of sign patterns whose sum is at least as far from 0. Exact, with
+/// no draws, so the smallest p-value of n values is 2 / 2^n. Above 24 values that are on no common grid, each is rounded
+/// to one part in 65,536 of their sum; flipping the signs of rounded values is an exact test, too.
+///
+/// Fisher 1935; Pagano and Tritchler 1983 (counting by convolution).
+pub(crate) fn sign_flip(values: &[f64]) -> f64 {
+    let largest = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+    let values: Vec<f64> = values.iter().copied().filter(|one| !is_noise(*one, largest)).collect();
+    let size: f64 = values.iter().map(|value| value.abs()).sum();
+    let observed = values.iter().sum::<f64>().abs();
+    if values.is_empty() || is_noise(observed, size) {
+        return 1.0;
+    }
+    let share = if values.len() <= COUNTED {
+        counted(&values, observed, size)
+    } else if let Some(steps) = on_a_grid(&values, largest) {
+        convolved(&steps)
+    } else {
+        convolved(&rounded(&values, size))
+    };
+    // Below the smallest float there is still a chance.
+    (2.0 * share).clamp(f64::MIN_POSITIVE, 1.0)
+}
+
+/// The share of patterns with at least the observed sum, from the sums of both halves.
+fn counted(values: &[f64], observed: f64, size: f64) -> f64 {
+    let (first, second) = values.split_at(values.len() / 2);
+    let (first, second) = (sums(first), sums(second));
+    let mut hits = 0_u64;
+    let mut from = second.len();
+    // As the first half's sum grows, more sums of the second half reach the observed one.
+    for one in &first {
+        while from > 0 && one + second[from - 1] >= observed - size * 1e-12 {
+            from -= 1;
+        }
+        hits += (second.len() - from) as u64;
+    }
+    hits as f64 / (first.len() * second.len()) as f64
+}
+
+/// The sums of all sign patterns, ascending.
+fn sums(values: &[f64]) -> Vec<f64> {
+    let mut all = vec![0.0];
+    for value in values {
+        all = all.iter().flat_map(|sum| [sum + value, sum - value]).collect();
+    }
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+/// The values as whole steps of the coarsest grid that they are all on. `None` where there is none, or it is too fine.
+fn on_a_grid(values: &[f64], largest: f64) -> Option<Vec<i64>> {
+    let scaled = |value: f64, denominator: u32| value / largest * f64::from(denominator);
+    let is_whole = |scaled: f64| (scaled - scaled.round()).abs() <= 1e-9;
+    let all_whole =
+        |denominator: &u32| values.iter().all(|value| is_whole(scaled(*value, *denominator)));
+    let denominator = (1..=DENOMINATORS).find(all_whole)?;
+    let steps: Vec<i64> =
+        values.iter().map(|value| scaled(*value, denominator).round() as i64).collect();
+    let size: u64 = steps.iter().map(|step| step.unsigned_abs()).sum();
+    (size <= most_steps(values.len())).then_some(steps)
+}
+
+fn most_steps(values: usize) -> u64 {
+    STEPS.max(STEPS_OF_EACH * values as u64)
+}
+
+fn rounded(values: &[f64], size: f64) -> Vec<i64> {
+    let scale = most_steps(values.len()) as f64 / size;
+    values.iter().map(|value| (value * scale).round() as i64).collect()
+}
+
+/// The share of patterns with at least the observed sum, by convolution: the chance of each sum of the values with a
+/// negative sign, up to the observed one.
+fn convolved(steps: &[i64]) -> f64 {
+    let observed = steps.iter().sum::<i64>().unsigned_abs();
+    if observed == 0 {
+        return 0.5;
+    }
+    let mut sizes: Vec<usize> = steps.iter().map(|step| step.unsigned_abs() as usize).collect();
+    sizes.sort_unstable();
+    let all: usize = sizes.iter().sum();
+    // all - 2 * negative >= observed; both have the same parity.
+    let most = (all - observed as usize) / 2;
+    let mut chances = vec![0.0_f64; most + 1];
+    chances[0] = 1.0;
+    let mut reached = 0;
+    for size in sizes {
+        reached = (reached + size).min(most);
+        for sum in (0..=reached).rev() {
+            let with = if sum >= size { chances[sum - size] } else { 0.0 };
+            chances[sum] = 0.5 * (chances[sum] + with);
+        }
+    }
+    chances.iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All patterns, one by one.
+    fn enumerated(values: &[f64]) -> f64 {
+        let observed = values.iter().sum::<f64>().abs();
+        let size: f64 = values.iter().map(|value| value.abs()).sum();
+        let patterns = 1_u32 << values.len();
+        let hits = (0..patterns).filter(|pattern| {
+            let sum: f64 = values
+                .iter()
+                .enumerate()
+                .map(|(bit, value)| if (pattern >> bit) & 1 == 1 { *value } else { -value })
+                .sum();
+            sum.abs() >= observed - size * 1e-12
+        });
+        hits.count() as f64 / f64::from(patterns)
+    }
+
+    #[test]
+    fn counting_by_halves_is_enumeration() {
+        let mut rng = fastrand::Rng::with_seed(5);
+        for length in 1..=12 {
+            for scale in [1.0, 1.0 / 3.0, 0.1, 1234.5] {
+                let values: Vec<f64> =
+                    (0..length).map(|_| f64::from(rng.i32(-4..=5)) * scale).collect();
+                assert!((sign_flip(&values) - enumerated(&values)).abs() < 1e-12, "{values:?}");
+            }
+            let values: Vec<f64> = (0..length).map(|_| rng.f64() - 0.4).collect();
+            assert!((sign_flip(&values) - enumerated(&values)).abs() < 1e-12, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn convolution_is_counting() {
+        let mut rng = fastrand::Rng::with_seed(6);
+        for denominator in [1.0, 2.0, 3.0, 5.0, 7.0] {
+            let values: Vec<f64> =
+                (0..20).map(|_| f64::from(rng.i32(-2..=4)) / denominator).collect();
+            let size: f64 = values.iter().map(|value| value.abs()).sum();
+            let observed = values.iter().sum::<f64>().abs();
+            // Half of the patterns, and those in the middle: there is no test to make.
+            if observed < 1e-9 {
+                continue;
+            }
+            // Any scale will do, as long as the values are on the grid.
+            let steps = on_a_grid(&values, 4.0 / denominator).unwrap();
+            let by_steps = convolved(&steps);
+            assert!((by_steps - counted(&values, observed, size)).abs() < 1e-12, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn rounding_to_a_grid_changes_little() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        for _ in 0..20 {
+            let values: Vec<f64> = (0..24).map(|_| rng.f64() - 0.35).collect();
+            let size: f64 = values.iter().map(|value| value.abs()).sum();
+            let observed = values.iter().sum::<f64>().abs();
+            let exact = counted(&values, observed, size);
+            let near = convolved(&rounded(&values, size));
+            assert!((near - exact).abs() <= 0.01 * exact + 1e-6, "{near} {exact}");
+        }
+    }
+
+    #[test]
+    fn thirds_that_cancel_are_no_difference() {
+        let third = 1.0 / 3.0;
+        assert_eq!(sign_flip(&[third, third, third, -1.0]), 1.0);
+        let noise = 0.1 + 0.2 - 0.3;
+        assert_eq!(sign_flip(&[noise, 0.0, 1.0]), sign_flip(&[0.0, 0.0, 1.0]));
+    }
+}

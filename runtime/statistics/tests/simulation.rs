@@ -1,0 +1,319 @@
+//! Every kind of comparison on arms that are alike and on arms that are not: how often its interval holds the true
+//! difference, how often its test calls one, and whether the tasks that a plan asks for are enough. Prints its figures.
+//!
+//! `PROCTOR_TIER=full cargo test --release -p proctor-statistics --test simulation -- --nocapture` runs all of it.
+
+use fastrand::Rng;
+use proctor_statistics::{
+    ALPHA, LEVEL, Paired, Scale, Wanted, difference_interval, discordant_difference,
+    discordant_power, discordant_tasks, holm, mcnemar_exact, paired_bootstrap,
+    tasks_for_mean_difference,
+};
+
+fn is_full() -> bool {
+    std::env::var("PROCTOR_TIER").is_ok_and(|tier| tier == "full")
+}
+
+/// The share of attempts at a task that an arm resolves.
+fn resolved(rng: &mut Rng, rate: f64, attempts: u32) -> f64 {
+    let hits = (0..attempts).filter(|_| rng.f64() < rate).count();
+    hits as f64 / f64::from(attempts)
+}
+
+fn normal(rng: &mut Rng) -> f64 {
+    (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
+}
+
+/// What one round draws.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Tasks of all difficulties, one arm better by so much.
+    Resolved { attempts: u32, better: f64 },
+    /// All tasks have the same small rate under each arm.
+    Sparse { attempts: u32, a: f64, b: f64 },
+    /// Three in ten pass nothing, four all, the others a part.
+    Passed { better: f64 },
+    /// Log-normal between tasks and within them, one arm taking so much more.
+    Tokens { more: f64 },
+    /// Sums of twenty steps, or so, of one or two answers.
+    Steps,
+    /// Repositories of 1 to 14 tasks, each with a difference of its own.
+    Repositories,
+}
+
+impl Kind {
+    fn name(self) -> String {
+        match self {
+            Self::Resolved { attempts, better } => {
+                format!("resolved, {attempts} attempts, {better} better")
+            }
+            Self::Sparse { attempts, a, b } => {
+                format!("resolved, {attempts} attempts, {a} against {b}")
+            }
+            Self::Passed { better } => format!("passed rate, {better} better"),
+            Self::Tokens { more } => format!("tokens, {more} more"),
+            Self::Steps => "steps".to_owned(),
+            Self::Repositories => "resolved by repository".to_owned(),
+        }
+    }
+
+    fn scale(self) -> Scale {
+        match self {
+            Self::Tokens { .. } | Self::Steps => Scale::Amount,
+            _ => Scale::Share,
+        }
+    }
+
+    fn truth(self) -> f64 {
+        match self {
+            Self::Resolved { better, .. } | Self::Passed { better } => better,
+            Self::Sparse { a, b, .. } => a - b,
+            // The mean of a log-normal value, of both of its parts.
+            Self::Tokens { more } => more * (7.0 + 0.5 + 0.18_f64).exp(),
+            Self::Steps | Self::Repositories => 0.0,
+        }
+    }
+
+    /// One cluster of differences.
+    fn cluster(self, rng: &mut Rng) -> Vec<f64> {
+        match self {
+            Self::Resolved { attempts, better } => {
+                let rate = 0.8 * rng.f64();
+                vec![resolved(rng, rate + better, attempts) - resolved(rng, rate, attempts)]
+            }
+            Self::Sparse { attempts, a, b } => {
+                vec![resolved(rng, a, attempts) - resolved(rng, b, attempts)]
+            }
+            Self::Passed { better } => {
+                let mut arm = |better: f64| match rng.f64() {
+                    draw if draw < 0.3 - better => 0.0,
+                    draw if draw < 0.7 - better => rng.f64(),
+                    _ => 1.0,
+                };
+                vec![arm(better) - arm(0.0)]
+            }
+            Self::Tokens { more } => {
+                let task = 7.0 + normal(rng);
+                let (a, b) = (normal(rng), normal(rng));
+                vec![(1.0 + more) * (task + 0.6 * a).exp() - (task + 0.6 * b).exp()]
+            }
+            Self::Steps => {
+                let mut arm = || f64::from((0..20).map(|_| rng.u32(0..3)).sum::<u32>());
+                vec![arm() - arm()]
+            }
+            Self::Repositories => {
+                let own = 0.15 * normal(rng);
+                let tasks = rng.usize(1..15);
+                let one = |rng: &mut Rng| resolved(rng, 0.4 + own, 1) - resolved(rng, 0.4 - own, 1);
+                (0..tasks).map(|_| one(rng)).collect()
+            }
+        }
+    }
+
+    /// As `compare` does it.
+    fn compare(self, clusters: &[Vec<f64>]) -> ([f64; 2], f64) {
+        if let Self::Resolved { attempts: 1, .. } | Self::Sparse { attempts: 1, .. } = self {
+            let count = |of: f64| clusters.iter().filter(|one| one[0] == of).count() as u64;
+            let (a_only, b_only) = (count(1.0), count(-1.0));
+            let tasks = clusters.len() as u64;
+            let interval = difference_interval(a_only, b_only, tasks, LEVEL).unwrap_or([0.0; 2]);
+            return (interval, mcnemar_exact(a_only, b_only));
+        }
+        let found: Option<Paired> = paired_bootstrap(clusters, self.scale(), LEVEL);
+        found.map_or(([0.0; 2], 1.0), |one| (one.interval.unwrap_or([0.0; 2]), one.p_value))
+    }
+}
+
+/// Holds, calls and the mean width of so many rounds.
+fn rounds(kind: Kind, clusters: usize, rounds: u32) -> (f64, f64, f64) {
+    let mut rng = Rng::with_seed(11);
+    let (mut holds, mut calls, mut width) = (0_u32, 0_u32, 0.0);
+    for _ in 0..rounds {
+        let drawn: Vec<Vec<f64>> = (0..clusters).map(|_| kind.cluster(&mut rng)).collect();
+        let ([lower, upper], p_value) = kind.compare(&drawn);
+        holds += u32::from(lower <= kind.truth() && kind.truth() <= upper);
+        calls += u32::from(p_value < ALPHA);
+        width += upper - lower;
+        // Whatever was drawn: the interval never contradicts the test.
+        let leaves_zero_out = lower > 0.0 || upper < 0.0;
+        assert_eq!(leaves_zero_out, p_value < ALPHA, "{kind:?}: {lower} {upper} {p_value}");
+    }
+    let of = |count: u32| f64::from(count) / f64::from(rounds);
+    (of(holds), of(calls), width / f64::from(rounds))
+}
+
+#[test]
+fn intervals_hold_the_difference_and_tests_call_none_that_is_not_there() {
+    let full = is_full();
+    let times = if full { 2000 } else { 200 };
+    let sizes: &[usize] = if full { &[2, 6, 12, 20, 50, 100, 200] } else { &[2, 6, 12, 50] };
+    let mut cases = Vec::new();
+    for &tasks in sizes {
+        for attempts in [1, 3] {
+            cases.push((Kind::Resolved { attempts, better: 0.0 }, tasks));
+            cases.push((Kind::Resolved { attempts, better: 0.2 }, tasks));
+        }
+        cases.push((Kind::Passed { better: 0.0 }, tasks));
+        cases.push((Kind::Passed { better: 0.15 }, tasks));
+        cases.push((Kind::Tokens { more: 0.0 }, tasks));
+        cases.push((Kind::Tokens { more: 0.3 }, tasks));
+        cases.push((Kind::Steps, tasks));
+    }
+    let sparse: &[usize] = if full { &[100, 150, 200] } else { &[100] };
+    for &tasks in sparse {
+        for attempts in [1, 3] {
+            for b in [0.03, 0.06, 0.0] {
+                cases.push((Kind::Sparse { attempts, a: 0.03, b }, tasks));
+            }
+        }
+    }
+    let repositories: &[usize] = if full { &[2, 3, 5, 8, 12, 20, 40] } else { &[3, 12, 40] };
+    cases.extend(repositories.iter().map(|count| (Kind::Repositories, *count)));
+    println!("{times} rounds; intervals aim at 95 % or more, tests at 5 % or less of arms alike");
+    println!("{:<44}{:>9}{:>8}{:>8}{:>12}", "", "clusters", "holds", "calls", "width");
+    // Three standard errors of a share of 5 %.
+    let chance = 3.0 * (0.05 * 0.95 / f64::from(times)).sqrt();
+    let mut wrong = Vec::new();
+    for (kind, clusters) in cases {
+        let (holds, calls, width) = rounds(kind, clusters, times);
+        let row = format!(
+            "{:<44}{clusters:>9}{:>7.1}%{:>7.1}%{width:>12.3}",
+            kind.name(),
+            holds * 100.0,
+            calls * 100.0
+        );
+        println!("{row}");
+        // Few amounts with a long tail: docs/statistics.md says so.
+        let tail = match kind {
+            Kind::Tokens { more } if more > 0.0 => 0.05,
+            Kind::Resolved { .. } | Kind::Sparse { .. } => 0.01,
+            _ => 0.005,
+        };
+        if holds < 0.95 - chance - tail || kind.truth() == 0.0 && calls > 0.05 + chance {
+            wrong.push(row);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn of_many_arms_that_are_alike_few_are_called_different() {
+    let times = if is_full() { 2000 } else { 100 };
+    let mut rng = Rng::with_seed(12);
+    println!(
+        "{times} rounds of arms that are alike: families in which any pair is called different"
+    );
+    for (arms, tasks, attempts) in [(5, 30, 1), (5, 30, 3), (12, 16, 1)] {
+        let mut called = 0_u32;
+        for _ in 0..times {
+            let rates: Vec<f64> = (0..tasks).map(|_| rng.f64()).collect();
+            let results: Vec<Vec<f64>> = (0..arms)
+                .map(|_| rates.iter().map(|rate| resolved(&mut rng, *rate, attempts)).collect())
+                .collect();
+            let mut values = Vec::new();
+            for (first, a) in results.iter().enumerate() {
+                for b in &results[first + 1..] {
+                    let clusters: Vec<Vec<f64>> =
+                        a.iter().zip(b).map(|(a, b)| vec![a - b]).collect();
+                    let kind = Kind::Resolved { attempts, better: 0.0 };
+                    values.push(kind.compare(&clusters).1);
+                }
+            }
+            called += u32::from(holm(&values).iter().any(|value| *value < ALPHA));
+        }
+        let share = f64::from(called) / f64::from(times);
+        println!("{arms} arms, {tasks} tasks, {attempts} attempts: {:.1} %", share * 100.0);
+        let chance = 3.0 * (0.05 * 0.95 / f64::from(times)).sqrt();
+        assert!(share <= 0.05 + chance, "{share}");
+    }
+}
+
+/// How often the exact test calls a difference, on so many tasks.
+fn called(rng: &mut Rng, tasks: u64, (d, discordant): (f64, f64), alpha: f64, times: u32) -> f64 {
+    let hits = (0..times).filter(|_| {
+        let (mut a_only, mut b_only) = (0, 0);
+        for _ in 0..tasks {
+            let draw = rng.f64();
+            a_only += u64::from(draw < (discordant + d) / 2.0);
+            b_only += u64::from(draw >= (discordant + d) / 2.0 && draw < discordant);
+        }
+        mcnemar_exact(a_only, b_only) < alpha
+    });
+    hits.count() as f64 / f64::from(times)
+}
+
+#[test]
+fn the_tasks_that_are_needed_show_the_difference() {
+    let times = if is_full() { 5000 } else { 1000 };
+    let mut rng = Rng::with_seed(13);
+    println!("{times} rounds; a power of 80 % is aimed at");
+    for (d, discordant) in [(0.5, 0.5), (0.3, 0.4), (0.2, 0.3), (0.1, 0.2), (0.05, 0.05)] {
+        for comparisons in [1, 3, 28, 528] {
+            let wanted = Wanted::of(comparisons);
+            let tasks = discordant_tasks(d, discordant, wanted).unwrap();
+            let power = called(&mut rng, tasks, (d, discordant), wanted.alpha, times);
+            let fewer = called(&mut rng, tasks * 3 / 4, (d, discordant), wanted.alpha, times);
+            println!(
+                "one attempt, {d} of {discordant}, {comparisons} pairs: {tasks} tasks, {:.1} %; {} tasks, {:.1} %",
+                power * 100.0,
+                tasks * 3 / 4,
+                fewer * 100.0
+            );
+            assert!((0.75..0.92).contains(&power), "{d} {discordant} {comparisons}: {power}");
+            assert!(fewer < 0.77, "{d} {discordant} {comparisons}: {fewer}");
+            let summed = discordant_power(tasks, d, discordant, wanted.alpha);
+            assert!((power - summed).abs() < 0.05, "{power} {summed}");
+        }
+    }
+    // What a plan says before anything has run.
+    for tasks in [50, 200] {
+        let wanted = Wanted::of(3);
+        let seen = discordant_difference(tasks, 0.2, wanted).unwrap();
+        let power = called(&mut rng, tasks, (seen, 0.2), wanted.alpha, times);
+        println!(
+            "a plan of {tasks} tasks and 3 arms: {:.1} points, {:.1} %",
+            seen * 100.0,
+            power * 100.0
+        );
+        assert!((0.75..0.86).contains(&power), "{tasks}: {power}");
+    }
+}
+
+#[test]
+fn the_tasks_that_several_attempts_need_show_the_difference() {
+    let times = if is_full() { 1000 } else { 100 };
+    let mut rng = Rng::with_seed(14);
+    // In a tenth of the tasks only one arm can win, and in a fifth both by chance.
+    let cluster = |rng: &mut Rng, better: f64| {
+        let (a, b) = match rng.f64() {
+            draw if draw < 0.05 + better / 2.0 => (1.0, 0.0),
+            draw if draw < 0.1 => (0.0, 1.0),
+            draw if draw < 0.3 => (0.5, 0.5),
+            _ => (0.0, 0.0),
+        };
+        resolved(rng, a, 3) - resolved(rng, b, 3)
+    };
+    for (better, comparisons) in [(0.1, 1), (0.1, 6), (0.07, 3)] {
+        let wanted = Wanted::of(comparisons);
+        let sample: Vec<f64> = (0..20_000).map(|_| cluster(&mut rng, better)).collect();
+        let size = sample.len() as f64;
+        let mean = sample.iter().sum::<f64>() / size;
+        let deviation =
+            (sample.iter().map(|one| one * one).sum::<f64>() / size - mean * mean).sqrt();
+        let differing = sample.iter().filter(|one| **one != 0.0).count() as f64 / size;
+        let tasks = tasks_for_mean_difference(mean, deviation, differing, wanted).unwrap();
+        let hits = (0..times).filter(|_| {
+            let clusters: Vec<Vec<f64>> =
+                (0..tasks).map(|_| vec![cluster(&mut rng, better)]).collect();
+            let found = paired_bootstrap(&clusters, Scale::Share, LEVEL);
+            found.is_some_and(|found| found.p_value < wanted.alpha)
+        });
+        let power = hits.count() as f64 / f64::from(times);
+        println!(
+            "3 attempts, {better} better, {comparisons} pairs: {tasks} tasks, {:.1} %",
+            power * 100.0
+        );
+        let chance = 3.0 * (0.16 / f64::from(times)).sqrt();
+        assert!((power - 0.8).abs() < 0.05 + chance, "{power}");
+    }
+}

@@ -1,0 +1,112 @@
+//! `compare` on a run with controls, its gates, and globs that are repeated.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::Value;
+
+use crate::stage::{Stage, find, root};
+
+const TASKS: usize = 6;
+
+/// Six tasks; gold, noop and a scripted arm that is marked as a control.
+fn config(stage: &Stage, control: bool) -> PathBuf {
+    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    let lines: Vec<String> = (0..TASKS)
+        .map(|number| {
+            task["id"] = format!("compare-{number}").into();
+            task.to_string()
+        })
+        .collect();
+    stage.file("tasks.jsonl", &lines.join("\n"));
+    let marked = if control { "control = true\n" } else { "" };
+    let text = format!(
+        "tasks = [\"{}\"]\njobs = 2\n[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
+         [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n\
+         [[arms]]\nname = \"the old one\"\nscaffold = \"tools\"\nmodel = \"s\"\n{marked}\
+         [models.s]\nbase_url = \"script:{}\"\nname = \"scripted\"\n",
+        stage.path("tasks.jsonl").display(),
+        root().join("configs/scripts/demo.toml").display(),
+    );
+    stage.file("compare.toml", &text)
+}
+
+#[test]
+fn controls_are_compared_apart_and_gates_have_exit_codes() {
+    let stage = Stage::new();
+    let config = config(&stage, true);
+    let out = stage.path("run");
+    let run = out.to_str().unwrap();
+    stage.run(["run", config.to_str().unwrap(), "--out", run], 0);
+    let json = |args: &[&str], status: i32| -> Value {
+        let all = ["compare", run, "--format", "json"];
+        serde_json::from_slice(&stage.run(all.iter().chain(args), status).stdout).unwrap()
+    };
+    // No two arms are left that are no controls.
+    let found = json(&[], 0);
+    assert_eq!(found["pairs"], serde_json::json!([]));
+    let resolved: Vec<(&str, &str)> = found["controls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|pair| pair["metric"] == "resolved")
+        .map(|pair| (pair["a"].as_str().unwrap(), pair["b"].as_str().unwrap()))
+        .collect();
+    assert_eq!(resolved, [("gold", "noop"), ("gold", "the old one"), ("noop", "the old one")]);
+    let text = String::from_utf8(stage.run(["compare", run], 0).stdout).unwrap();
+    assert!(text.contains("gold against noop (control)"), "{text}");
+
+    for (gate, status, result) in [
+        ("gold >= noop - 2", 0, "passed"),
+        ("noop >= gold - 2", 4, "failed"),
+        // Six tasks do not show a difference of two points either way.
+        ("gold >= 'the old one' - 2", 5, "undecided"),
+        ("the old one >= gold - 60", 0, "passed"),
+    ] {
+        let found = json(&["--gate", gate], status);
+        assert_eq!(found["gates"][0]["result"], result, "{gate}: {found}");
+        assert_eq!(found["gates"][0]["tasks"], TASKS);
+    }
+    // Of several gates the one that tells most against the arms decides.
+    let args = ["--gate", "gold >= noop - 2", "--gate", "noop >= gold - 2"];
+    assert_eq!(json(&args, 4)["gates"].as_array().unwrap().len(), 2);
+    for gate in ["golden >= noop - 2", "gold >= nope", "gold - 2", "gold >= gold - 1"] {
+        let output = stage.run(["compare", run, "--gate", gate], 2);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("--gate") && error.contains("hint: "), "{error}");
+    }
+    // The mark is no factor: the arm is the same one, and another record of it says otherwise.
+    let record: Value = serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
+    let arms = record["arms"].as_array().unwrap();
+    assert_eq!(arms[2]["control"], true);
+    let noop = &arms[1]["id"].as_str().unwrap()[..12];
+    let verdicts = find(&out.join("trials"), "verdict.json");
+    let verdict = verdicts.iter().find(|path| path.to_string_lossy().contains(noop)).unwrap();
+    fs::remove_file(verdict).unwrap();
+    let found = json(&["--gate", "gold >= noop - 2", "--gate", "noop >= gold - 2"], 3);
+    assert_eq!(found["gates"][0]["result"], "incomplete");
+    assert!(found["gates"][0]["sentence"].as_str().unwrap().contains("1 of 6 trials of noop"));
+}
+
+#[test]
+fn globs_of_tasks_and_arms_repeat() {
+    let stage = Stage::new();
+    let config = config(&stage, false);
+    let dry_run = |args: &[&str], status: i32| {
+        let all = ["run", config.to_str().unwrap(), "--dry-run"];
+        let output = stage.run(all.iter().chain(args), status);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        text(&output.stdout) + &text(&output.stderr)
+    };
+    let args = ["--tasks", "*-1", "--tasks", "compare-[34]", "--arms", "g*", "--arms", "*old*"];
+    let plan = dry_run(&args, 0);
+    assert!(plan.contains("6 trials: 3 tasks x 2 arms"), "{plan}");
+    for part in ["task compare-1\n", "task compare-3\n", "task compare-4\n", "the old one"] {
+        assert!(plan.contains(part), "{part} is missing in {plan}");
+    }
+    assert!(!plan.contains("noop"), "{plan}");
+    // Each of them has to match something.
+    let said = dry_run(&["--arms", "gold", "--arms", "nop"], 2);
+    assert!(said.contains("--arms nop: no arm") && said.contains("`noop`"), "{said}");
+}
