@@ -389,6 +389,7 @@ impl Try<'_> {
             announced,
             model: self.arm.model.as_ref().map(|model| model.name.clone()),
             context_window: self.arm.model.as_ref().and_then(|model| model.context_window),
+            max_output_tokens: self.arm.model.as_ref().and_then(|model| model.max_output_tokens),
             gold,
             replay: self.replay(),
             model_endpoint: network.model(),
