@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use proctor_packed::packed;
-use proctor_types::PackedText;
+use proctor_types::{PackedText, RepositorySettings};
 
-use crate::{Manifest, ManifestError, templates};
+use crate::{Manifest, ManifestError, RepositoryFiles, templates};
 
 /// The title of the schema of manifests.
 pub const TITLE: &str = "A manifest of Proctor: a command-line agent as a scaffold";
@@ -130,19 +130,40 @@ fn check(manifest: &Manifest) -> Result<(), String> {
         return Err("`idle_seconds` is 1 to 86400".into());
     }
     for file in files {
-        let mut parts = file.path.split('/');
-        if file.path.is_empty() || parts.any(|part| ["", ".", ".."].contains(&part)) {
+        if !is_below(&file.path) {
             let path = &file.path;
             return Err(format!("`files`: `{path}` is not a path below HOME"));
         }
     }
-    if let Some(rule) = manifest.exit.iter().find(|r| r.codes.is_empty() && r.output.is_empty()) {
+    for rule in &manifest.exit {
         let means = serde_json::to_string(&rule.means).unwrap_or_default();
-        return Err(format!(
-            "`exit`: the rule for {means} has no condition: add `codes` or `output`"
-        ));
+        if rule.codes.is_empty() && rule.output.is_empty() && rule.record.is_empty() {
+            return Err(format!(
+                "`exit`: the rule for {means} has no condition: add `codes`, `output` or `record`"
+            ));
+        }
+        let Some(file) = &rule.file else { continue };
+        if rule.record.is_empty() {
+            return Err(format!("`exit`: the rule for {means} has a `file` and no `record`"));
+        }
+        if !is_below(file) {
+            return Err(format!("`exit`: `{file}` is not a path below HOME"));
+        }
+    }
+    let RepositoryFiles { settings, knowledge } = &manifest.repository;
+    if let Some(path) = settings.iter().chain(knowledge).find(|path| !is_below(path)) {
+        return Err(format!("`repository`: `{path}` is not a path below the work directory"));
+    }
+    if manifest.settings.contains_key(RepositorySettings::KEY) {
+        let key = RepositorySettings::KEY;
+        return Err(format!("`settings.{key}`: an arm has a key of this name: choose another"));
     }
     Ok(())
+}
+
+/// Whether a path is relative and stays in its folder.
+fn is_below(path: &str) -> bool {
+    !path.is_empty() && !path.split('/').any(|part| ["", ".", ".."].contains(&part))
 }
 
 #[cfg(test)]
@@ -188,6 +209,11 @@ mod tests {
             (format!("{SMALL}[env]\nA = '{{{{ settings.effort }}}}'\n"), "`env.A`"),
             (format!("{SMALL}[[exit]]\nmeans = 'loop'\n"), "no condition"),
             (format!("{SMALL}[[exit]]\nmeans = 'stuck'\n"), "line 7"),
+            (format!("{SMALL}[[exit]]\nmeans = 'loop'\ncodes = [1]\nfile = 'x'\n"), "no `record`"),
+            (format!("{SMALL}[repository]\nsettings = ['../x.json']\n"), "`../x.json`"),
+            (format!("{SMALL}[repository]\nknowledge = ['/AGENTS.md']\n"), "`/AGENTS.md`"),
+            (format!("{SMALL}[repository]\nsetting = ['x']\n"), "line 7"),
+            (format!("{SMALL}[settings]\nrepository_settings = 'use'\n"), "`settings.rep"),
         ];
         for (text, says) in wrong {
             let error = read("my.toml", &text).unwrap_err().to_string();

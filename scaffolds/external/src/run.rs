@@ -1,6 +1,7 @@
 //! One agent in one sandbox: laid, started, watched, stopped.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     pin::{Pin, pin},
     sync::Arc,
@@ -13,14 +14,15 @@ use proctor_sandbox_api::{
     wire::{RawPath, SearchRequest},
 };
 use proctor_scaffold_api::{Finish, Session, Stop};
-use proctor_types::{Cause, Fault, Layer};
-use serde_json::{Map, json};
+use proctor_types::{Cause, Fault, Layer, RepositorySettings};
+use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::{
     Manifest, StopRules,
     activity::{Activity, SAMPLE},
     ending::{Ended, judge},
+    repository::Repository,
     templates::Filled,
 };
 
@@ -29,9 +31,11 @@ const START: &str = "echo $$ >\"$1\" && shift && exec \"$@\"";
 /// Bytes kept of each output stream.
 const OUTPUT: usize = 16 << 20;
 /// How long a small command of our own may take.
-const OWN: Duration = Duration::from_secs(30);
+pub const OWN: Duration = Duration::from_secs(30);
 /// How long the agent may take to be dead once everything in the sandbox was killed.
 const DEATH: Duration = Duration::from_secs(5);
+/// Bytes of a file that an exit rule reads.
+const RECORD: u64 = 256 << 20;
 /// Files of one pattern of `[log]`.
 const LOG_FILES: u32 = 1000;
 
@@ -48,13 +52,18 @@ type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<Completed, SandboxErr
 pub async fn run(
     manifest: &Manifest,
     filled: Filled,
-    home: &str,
+    (home, settings): (&str, RepositorySettings),
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let brief = session.brief().clone();
     let account =
         AgentAccount { handle: Arc::clone(session.handle()), user: brief.user.clone(), home };
     account.lay(&filled).await?;
+    if let Some(file) = &filled.prompt_file {
+        let note = ("prompt_in_file".to_owned(), file.as_str().into());
+        session.note(Map::from_iter([note])).await?;
+    }
+    let repository = Repository::prepare(&manifest.repository, settings, home, session).await?;
     let command = account.command(filled, &brief.env);
     let mut running = pin!(account.handle.run(command));
     let seen = watch(manifest, &account, running.as_mut(), session).await;
@@ -72,6 +81,7 @@ pub async fn run(
     };
     // What left the agent's process group lives on otherwise, and would write into the tree that is graded.
     let late = account.kill_everything().await?;
+    repository.restore(session).await?;
     let done = match done {
         Some(done) => done.map_err(|error| error.fault(format!("running {}", manifest.name)))?,
         None => Completed::default(),
@@ -81,7 +91,8 @@ pub async fn run(
         session.note(Map::from_iter([("left_running".to_owned(), left.into())])).await?;
     }
     keep(manifest, &account, &done, session).await?;
-    Ok(judge(manifest, ended, &done, &session.traffic()))
+    let files = records(manifest, &account).await?;
+    Ok(judge(manifest, ended, (&done, &files), &session.traffic()))
 }
 
 /// Why watching ended.
@@ -272,4 +283,27 @@ async fn keep(
         }
     }
     Ok(())
+}
+
+/// The JSON files that exit rules read, by their paths. One that is missing or holds no JSON is left out.
+async fn records(
+    manifest: &Manifest,
+    account: &AgentAccount<'_>,
+) -> Result<BTreeMap<String, Value>, Stop> {
+    let mut found = BTreeMap::new();
+    for file in manifest.exit.iter().filter_map(|rule| rule.file.as_ref()) {
+        let path = RawPath::from(format!("{}/{file}", account.home));
+        match account.handle.read(&path, RECORD).await {
+            Ok(content) => {
+                if let Ok(value) = serde_json::from_slice(&content) {
+                    found.insert(file.clone(), value);
+                }
+            }
+            Err(error) if error.is_broken() => {
+                return Err(error.fault("reading the agent's record").into());
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(found)
 }
