@@ -80,8 +80,8 @@ fn what_there_is_is_listed() {
 #[test]
 fn a_bundle_that_cannot_be_had_is_told() {
     let stage = Stage::new();
-    let (_, said) = run(&stage, &["scaffold", "add", "codex@0.1.0"], 2);
-    assert!(said.contains("pinned at") && said.contains("hint: "), "{said}");
+    let (_, said) = run(&stage, &["scaffold", "show", "codex@0.1.0"], 2);
+    assert!(said.contains("pinned at") && said.contains("scaffold add codex@0.1.0"), "{said}");
     let (_, said) = run(&stage, &["scaffold", "add", "codecs"], 2);
     assert!(said.contains("codecs") && said.contains("known: claude-code"), "{said}");
     let manifest = mine(&stage);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use proctor_bundles::BundleRecipe;
 use proctor_packed::packed;
 use proctor_types::{PackedText, RepositorySettings};
 
@@ -59,10 +60,7 @@ pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
         Some(version) if version != pinned => Err(ManifestError {
             file: asked.to_owned(),
             what: format!("`{name}` is pinned at {pinned}, not {version}"),
-            hint: format!(
-                "`proctor scaffold show {name} > my-{name}.toml`, change its name, versions and checksums, \
-                 and name that file"
-            ),
+            hint: format!("`proctor scaffold add {asked}` builds another published version"),
         }),
         _ => Ok(Some(loaded)),
     }
@@ -78,11 +76,48 @@ pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| problem(format!("cannot be read: {error}")))?;
     let loaded = read(&file, &text)?;
-    if NAMES.contains(&loaded.manifest.name.as_str()) {
-        let name = &loaded.manifest.name;
+    let Manifest { name, version, bundle, .. } = &loaded.manifest;
+    if NAMES.contains(&name.as_str()) {
         return Err(problem(format!("`name`: Proctor ships a scaffold `{name}`: choose another")));
     }
+    if bundle.as_ref().is_some_and(|recipe| !recipe.holds_version(version)) {
+        return Err(problem(format!(
+            "`version`: no package of `[bundle]` has the version {version}: both name the agent's"
+        )));
+    }
     Ok(loaded)
+}
+
+/// What a manifest of another version of a shipped agent is called.
+pub fn other_name(name: &str, version: &str) -> String {
+    format!("{name}-{version}")
+}
+
+/// The manifest of a shipped agent at another version, of which nothing was tested.
+///
+/// # Errors
+/// It does not load.
+pub fn other_version(
+    name: &str,
+    version: &str,
+    recipe: BundleRecipe,
+) -> Result<Option<Loaded>, ManifestError> {
+    let Some(loaded) = shipped(name)? else { return Ok(None) };
+    let manifest = Manifest {
+        name: other_name(name, version),
+        version: version.to_owned(),
+        says: format!(
+            "{} Untested: made by `proctor scaffold add {name}@{version}`.",
+            loaded.manifest.says
+        ),
+        untested: true,
+        bundle: Some(recipe),
+        ..loaded.manifest
+    };
+    let file = format!("{name}@{version}");
+    let text = toml::to_string(&manifest)
+        .map_err(|error| ManifestError::new(&file, format!("cannot be written: {error}")))?;
+    read(&file, &text).map(Some)
 }
 
 /// Reads and checks a manifest; `file` is for messages.
@@ -219,6 +254,45 @@ mod tests {
             let error = read("my.toml", &text).unwrap_err().to_string();
             assert!(error.starts_with("my.toml: ") && error.contains(says), "{says}: {error}");
         }
+    }
+
+    #[test]
+    fn another_version_is_the_same_manifest_with_other_packages() {
+        for name in names() {
+            let tested = shipped(name).unwrap().unwrap().manifest;
+            assert!(!tested.untested, "{name}");
+            let recipe = tested.bundle.clone().unwrap();
+            assert!(recipe.holds_version(&tested.version), "{name}");
+            let other = other_version(name, "99.1.0", recipe).unwrap().unwrap().manifest;
+            assert!(other.untested && other.name == format!("{name}-99.1.0"), "{name}");
+            let same = Manifest {
+                name: tested.name.clone(),
+                version: tested.version.clone(),
+                says: tested.says.clone(),
+                untested: false,
+                ..other
+            };
+            assert_eq!(same, tested, "{name}: something is lost on the way through TOML");
+        }
+        assert_eq!(other_version("none", "1", shipped_recipe()).unwrap(), None);
+    }
+
+    fn shipped_recipe() -> BundleRecipe {
+        shipped("codex").unwrap().unwrap().manifest.bundle.unwrap()
+    }
+
+    #[test]
+    fn a_version_that_no_package_has_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mine.toml");
+        let bundle = "[bundle]\nkind = 'npm'\nbin = { a = 'a' }\n[[bundle.packages]]\nname = 'a'\n\
+                      version = '1'\nintegrity = 'sha512-x'\n";
+        std::fs::write(&file, format!("{SMALL}{bundle}")).unwrap();
+        assert!(load(&file).is_ok());
+        let newer = format!("{SMALL}{bundle}").replacen("version = '1'", "version = '2'", 1);
+        std::fs::write(&file, newer).unwrap();
+        let error = load(&file).unwrap_err().to_string();
+        assert!(error.contains("no package of `[bundle]` has the version 2"), "{error}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod repository;
 mod run;
 mod templates;
 
-pub use catalogue::{Loaded, TITLE, load, names, shipped};
+pub use catalogue::{Loaded, TITLE, load, names, other_name, other_version, shipped};
 pub use error::ManifestError;
 pub use external::External;
 pub use manifest::{
