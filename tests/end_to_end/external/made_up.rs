@@ -301,8 +301,8 @@ fn settings_are_ignored(kind: &str) {
     ] {
         let (row, events) = row(&stage, &out, arm);
         assert_eq!(row["resolved"], resolved, "{arm}: {row:#}");
-        let found = of_kind(&events, "noted").into_iter().map(|event| &event["note"]);
-        let note = found.into_iter().find(|note| !note["repository_settings"].is_null()).unwrap();
+        let mut notes = of_kind(&events, "noted").into_iter().map(|event| &event["note"]);
+        let note = notes.find(|note| !note["repository_settings"].is_null()).unwrap();
         assert_eq!(note["repository_settings"], used, "{arm}");
         let files = note["settings_files"].as_array().unwrap();
         let ends = |end: &str| files.iter().any(|file| file.as_str().unwrap().ends_with(end));
