@@ -146,8 +146,9 @@ fn registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
         let program = format!("#!/bin/sh\necho {version}\n");
         fs::write(folder.join("package/bin/opencode"), program).unwrap();
         let archive = folder.join("archive.tgz");
-        let packed = Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(&folder);
-        assert!(packed.arg("package").status().unwrap().success());
+        let mut tar = Command::new("tar");
+        tar.arg("-czf").arg(&archive).arg("-C").arg(&folder).arg("package");
+        assert!(tar.status().unwrap().success());
         let summed = Command::new("sha512sum").arg(&archive).output().unwrap().stdout;
         let digits = String::from_utf8(summed).unwrap();
         let bytes: Vec<u8> = (0..64)
