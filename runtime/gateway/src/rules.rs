@@ -20,13 +20,13 @@ pub fn classify(rules: &RequestRules, request: &RequestFacts<'_>) -> RequestClas
     found.map_or(rules.default, |rule| rule.class)
 }
 
-/// The sub-agent's conversation that a main request belongs to; `None` where it is the agent's own. `opening` is the first
-/// message, which names a conversation that no header names.
+/// The sub-agent's conversation that a main request belongs to; `None` where it is the agent's own. `opening` is what
+/// the user said first, which names a conversation that no header names.
 pub(crate) fn sub_agent(
     rules: &RequestRules,
     headers: &HeaderMap,
     tools: &[&str],
-    opening: &str,
+    opening: impl FnOnce() -> String,
 ) -> Option<Conversation> {
     let rules = rules.sub_agents.as_ref()?;
     let value = |name: &Option<String>| {
@@ -39,7 +39,7 @@ pub(crate) fn sub_agent(
         return None;
     }
     let named = value(&rules.conversation).or(marked);
-    let id = named.unwrap_or_else(|| sha256_hex(opening.as_bytes()).chars().take(12).collect());
+    let id = named.unwrap_or_else(|| sha256_hex(opening().as_bytes()).chars().take(12).collect());
     Some(Conversation { id, parent: value(&rules.parent) })
 }
 
@@ -151,7 +151,7 @@ tools = false
                     let name = http::HeaderName::from_static(*name);
                     (name, http::HeaderValue::from_static(*value))
                 });
-                sub_agent(rules, &pairs.collect(), tools, "look around")
+                sub_agent(rules, &pairs.collect(), tools, || "look around".to_owned())
             };
         let tools = ["shell", "task"];
         // Nothing is known of the client.

@@ -181,7 +181,8 @@ impl Call {
         if class == RequestClass::Main {
             self.conversation = self.sub_agent(&request);
         }
-        if class == RequestClass::Main && shared.calls {
+        // Of a compaction, too: after it no request repeats what the calls before it gave.
+        if shared.calls {
             self.returned = shared.watched.returned(&request);
         }
         let tools = !request.tools.is_empty();
@@ -232,13 +233,16 @@ impl Call {
 
     /// The conversation of a sub-agent, where the manifest's rules tell one.
     fn sub_agent(&self, request: &codec::Request) -> Option<Conversation> {
-        let users = request.turns.iter().filter(|turn| turn.role == Role::User);
-        let mut texts = users.flat_map(|turn| &turn.parts).filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            _ => None,
-        });
+        let opening = || {
+            let first = request.turns.iter().take_while(|turn| turn.role != Role::Assistant);
+            let users = first.filter(|turn| turn.role == Role::User);
+            let texts = users.flat_map(|turn| &turn.parts).filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                _ => None,
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        };
         let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        let opening = texts.next().unwrap_or_default();
         crate::rules::sub_agent(&self.shared.rules, &self.headers, &tools, opening)
     }
 
