@@ -30,6 +30,8 @@ pub struct Brief {
     pub model: Option<String>,
     /// The context window of the model in tokens, where known.
     pub context_window: Option<u64>,
+    /// The context window that Proctor's own table of models has, for a client that has to be told one.
+    pub listed_window: Option<u64>,
     /// The output limit of the model in tokens, where the arm sets one.
     pub max_output_tokens: Option<u64>,
     /// For `gold` only: the gold patch. Absent for every scaffold that asks a model.

@@ -80,7 +80,8 @@ impl External {
         let limits = brief.announced.as_ref().and_then(Limits::of);
         let mut settings = brief.settings.clone();
         settings.remove(RepositorySettings::KEY);
-        let known = (brief.context_window, brief.max_output_tokens);
+        let context_window = brief.context_window.or(brief.listed_window);
+        let known = (context_window, brief.max_output_tokens);
         let max_output_tokens = max_output_tokens(manifest, &settings, known);
         let with = Variables {
             prompt: prompt::render(&self.task, brief, limits.as_ref()).map_err(wrong)?,
@@ -90,7 +91,7 @@ impl External {
             endpoint: endpoint.url.clone(),
             token: endpoint.token.clone(),
             model: brief.model.clone().unwrap_or_default(),
-            context_window: brief.context_window,
+            context_window,
             max_output_tokens,
             output_tokens: output_tokens(manifest, max_output_tokens),
             repository_settings: repository_settings(brief).name(),

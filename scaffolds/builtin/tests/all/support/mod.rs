@@ -78,6 +78,7 @@ impl Scripted {
             announced: None,
             model: None,
             context_window: None,
+            listed_window: None,
             max_output_tokens: None,
             gold: None,
             replay: None,
