@@ -26,8 +26,11 @@ use crate::{
     templates::Filled,
 };
 
-/// Says its process, then becomes the agent: a signal has to find it.
-const START: &str = "echo $$ >\"$1\" && shift && exec \"$@\"";
+/// Says its process, then becomes the agent: a signal has to find it. Standard input is a file and no pipe: Node makes a
+/// pipe non-blocking, and an agent that then reads it at once (Continue) finds nothing while a long prompt is on its way.
+const START: &str = "echo $$ >\"$1\" && exec <\"$2\" && shift 2 && exec \"$@\"";
+/// That file, below `HOME`.
+const STDIN: &str = ".stdin";
 /// Bytes kept of each output stream.
 const OUTPUT: usize = 16 << 20;
 /// How long a small command of our own may take.
@@ -158,7 +161,8 @@ impl AgentAccount<'_> {
     async fn lay(&self, filled: &Filled) -> Result<(), Stop> {
         let made = self.line("umask 077 && mkdir -p \"$1\"", &[self.home]);
         self.laid(made, self.home).await?;
-        for (path, content, executable) in &filled.files {
+        let stdin = (STDIN.to_owned(), filled.stdin.clone(), false);
+        for (path, content, executable) in filled.files.iter().chain([&stdin]) {
             let path = format!("{}/{path}", self.home);
             let line = "umask 077 && mkdir -p \"${1%/*}\" && cat >\"$1\" && chmod \"$2\" \"$1\"";
             let mut command = self.line(line, &[&path, if *executable { "700" } else { "600" }]);
@@ -181,8 +185,9 @@ impl AgentAccount<'_> {
     }
 
     fn command(&self, filled: Filled, env: &[(String, String)]) -> Command {
-        let pid_file = self.pid_file();
-        let argv = ["/bin/sh", "-c", START, "sh", pid_file.as_str()].map(str::to_owned);
+        let (pid_file, stdin) = (self.pid_file(), format!("{}/{STDIN}", self.home));
+        let argv = ["/bin/sh", "-c", START, "sh", pid_file.as_str(), stdin.as_str()];
+        let argv = argv.map(str::to_owned);
         let mut command =
             Command::new(argv.into_iter().chain(filled.argv)).cwd(filled.cwd.as_str());
         for (key, value) in env {
@@ -193,7 +198,6 @@ impl AgentAccount<'_> {
         for (key, value) in &filled.env {
             command = command.env(key, value.as_str());
         }
-        command.stdin = filled.stdin.into_bytes();
         command.user.clone_from(&self.user);
         command.output_cap = OUTPUT;
         command.reap_all = true;
