@@ -97,6 +97,7 @@ fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
     // What each limit lets through: the answers up to the first that reaches it.
     let kinds = [
         ("steps", "3".to_owned(), 3),
+        ("main_steps", "3".to_owned(), 3),
         ("input_tokens", "201".to_owned(), 3),
         ("output_tokens", "100".to_owned(), 2),
         ("total_tokens", "301".to_owned(), 3),

@@ -2,10 +2,15 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Output,
+    process::{Command, Output},
 };
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::json;
 
 use crate::stage::{Stage, root};
 
@@ -80,8 +85,8 @@ fn what_there_is_is_listed() {
 #[test]
 fn a_bundle_that_cannot_be_had_is_told() {
     let stage = Stage::new();
-    let (_, said) = run(&stage, &["scaffold", "add", "codex@0.1.0"], 2);
-    assert!(said.contains("pinned at") && said.contains("hint: "), "{said}");
+    let (_, said) = run(&stage, &["scaffold", "show", "codex@0.1.0"], 2);
+    assert!(said.contains("pinned at") && said.contains("scaffold add codex@0.1.0"), "{said}");
     let (_, said) = run(&stage, &["scaffold", "add", "codecs"], 2);
     assert!(said.contains("codecs") && said.contains("known: claude-code"), "{said}");
     let manifest = mine(&stage);
@@ -126,4 +131,163 @@ fn a_plan_tells_what_is_wrong_with_an_agent() {
         assert!(said.contains("key `arms.0.scaffold` (arm `a`)"), "{said}");
         assert!(said.contains(says) && said.contains("hint: "), "{says}: {said}");
     }
+}
+
+/// A registry of npm that has `opencode-linux-x64` in these versions, the last one as the latest. The program is a script
+/// that says its version. Returns its address, and the checksum of each version's archive.
+fn registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
+    const NAME: &str = "opencode-linux-x64";
+    let mut releases = Vec::new();
+    for version in versions {
+        let folder = stage.path(version);
+        fs::create_dir_all(folder.join("package/bin")).unwrap();
+        let about = json!({ "name": NAME, "version": version });
+        fs::write(folder.join("package/package.json"), about.to_string()).unwrap();
+        let program = format!("#!/bin/sh\necho {version}\n");
+        fs::write(folder.join("package/bin/opencode"), program).unwrap();
+        let archive = folder.join("archive.tgz");
+        let mut tar = Command::new("tar");
+        tar.arg("-czf").arg(&archive).arg("-C").arg(&folder).arg("package");
+        assert!(tar.status().unwrap().success());
+        let summed = Command::new("sha512sum").arg(&archive).output().unwrap().stdout;
+        let digits = String::from_utf8(summed).unwrap();
+        let bytes: Vec<u8> = (0..64)
+            .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap())
+            .collect();
+        let integrity = format!("sha512-{}", BASE64_STANDARD.encode(bytes));
+        releases.push((*version, fs::read(&archive).unwrap(), integrity));
+    }
+    let checksums = releases.iter().map(|release| release.2.clone()).collect();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let tarballs = address.clone();
+    // It ends with the process of the test.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut first = String::new();
+            reader.read_line(&mut first).unwrap();
+            let mut line = String::from("x");
+            while !line.trim().is_empty() {
+                line.clear();
+                reader.read_line(&mut line).unwrap();
+            }
+            let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+            let newest = releases.last().map(|release| release.0);
+            let answer = releases.iter().find_map(|(version, archive, integrity)| {
+                let tarball = format!("/{NAME}/-/{NAME}-{version}.tgz");
+                let is_latest = path == format!("/{NAME}/latest") && newest == Some(*version);
+                if path == tarball {
+                    return Some(archive.clone());
+                }
+                let page = json!({ "name": NAME, "version": version,
+                    "dist": { "tarball": format!("{tarballs}{tarball}"), "integrity": integrity } });
+                (is_latest || path == format!("/{NAME}/{version}"))
+                    .then(|| page.to_string().into_bytes())
+            });
+            let (status, body) = match answer {
+                Some(body) => ("200 OK", body),
+                None => ("404 Not Found", b"{}".to_vec()),
+            };
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n",
+                body.len()
+            );
+            // A client that went away is no failure of the test.
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+        }
+    });
+    (address, checksums)
+}
+
+#[test]
+fn any_published_version_is_built_and_shown_as_untested() {
+    let stage = Stage::new();
+    let (address, checksums) = registry(&stage, &["9.9.9", "9.10.0"]);
+    let run = |args: &[&str], status: i32| {
+        let output = stage
+            .proctor(args)
+            .env("PROCTOR_CACHE", stage.path("cache"))
+            .env("npm_config_registry", &address)
+            .env("NO_PROXY", "127.0.0.1")
+            .env("no_proxy", "127.0.0.1")
+            .output()
+            .unwrap();
+        let (out, said) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(status), "{args:?}\n{out}\n{said}");
+        (out, said)
+    };
+    let (_, said) = run(&["scaffold", "add", "opencode@1.2.3"], 1);
+    assert!(said.contains("opencode-linux-x64@1.2.3") && said.contains("npm view"), "{said}");
+    let (out, said) = run(&["scaffold", "add", "opencode@9.9.9"], 0);
+    assert!(said.contains("opencode 9.9.9 is untested"), "{said}");
+    let program = fs::read_to_string(tree(&out).join("bin/opencode")).unwrap();
+    assert!(program.contains("echo 9.9.9"), "{program}");
+    let (out, _) = run(&["scaffold", "add", "opencode@latest"], 0);
+    assert!(out.contains("opencode-linux-x64 9.10.0"), "{out}");
+    let (out, _) = run(&["scaffold", "list"], 0);
+    for version in ["9.9.9", "9.10.0"] {
+        let name = format!("opencode@{version}");
+        let line = out.lines().find(|line| line.starts_with(&name)).unwrap_or_default();
+        assert!(line.contains(version) && line.ends_with("untested"), "{out}");
+    }
+    let (shown, _) = run(&["scaffold", "show", "opencode@9.9.9"], 0);
+    assert!(shown.contains("untested = true") && shown.contains(&checksums[0]), "{shown}");
+
+    // Two versions in one run are two arms, and the record says that they are untested.
+    let tasks = root().join("configs/tasks/demo.jsonl");
+    let arm = |name: &str, scaffold: &str| {
+        format!("[[arms]]\nname = {name:?}\nscaffold = {scaffold:?}\nmodel = \"m\"\n")
+    };
+    let text = format!(
+        "tasks = [{tasks:?}]\n{}{}[models.m]\nbase_url = \"http://127.0.0.1:9/v1\"\nname = \"m\"\n",
+        arm("old", "opencode@9.9.9"),
+        arm("new", "opencode@9.10.0"),
+    );
+    let config = stage.file("run.toml", &text).display().to_string();
+    let (out, said) = run(&["run", &config, "--dry-run"], 0);
+    let said = format!("{out}{said}").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("old: opencode-9.9.9, m"), "{said}");
+    assert!(said.contains("new: opencode-9.10.0, m"), "{said}");
+}
+
+/// A new version with the checksum of the old one would run the old program under the new name.
+#[test]
+fn a_stale_checksum_is_refused() {
+    let stage = Stage::new();
+    let (address, checksums) = registry(&stage, &["9.9.9", "9.10.0"]);
+    let manifest = |version: &str, checksum: &str| {
+        let text = format!(
+            "name = \"mine\"\nversion = {version:?}\napi = \"chat\"\n\
+             command = {{ argv = [\"/agent/bin/opencode\"] }}\n[bundle]\nkind = \"npm\"\n\
+             bin = {{ opencode = \"lib/node_modules/opencode-linux-x64/bin/opencode\" }}\n\
+             [[bundle.packages]]\nname = \"opencode-linux-x64\"\nversion = {version:?}\n\
+             integrity = {checksum:?}\n"
+        );
+        stage.file("mine.toml", &text).display().to_string()
+    };
+    let add = |manifest: &str| {
+        let output = stage
+            .proctor(["scaffold", "add", manifest])
+            .env("PROCTOR_CACHE", stage.path("cache"))
+            .env("npm_config_registry", &address)
+            .env("NO_PROXY", "127.0.0.1")
+            .env("no_proxy", "127.0.0.1")
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(add(&manifest("9.9.9", &checksums[0])).0, Some(0));
+    // The archive of that checksum is in the cache now, and is not what the manifest says.
+    let (status, said) = add(&manifest("9.10.0", &checksums[0]));
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("is opencode-linux-x64 9.9.9, expected opencode-linux-x64 9.10.0"),
+        "{said}"
+    );
+    assert!(said.contains("hint: "), "{said}");
+    assert_eq!(add(&manifest("9.10.0", &checksums[1])).0, Some(0));
 }

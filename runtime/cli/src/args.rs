@@ -185,9 +185,9 @@ pub enum Command {
 pub enum ScaffoldAction {
     /// Lists all scaffolds: built-in ones, and agents with their versions and whether their bundle is built.
     List,
-    /// Builds the bundle of an agent, once. A run that needs it builds it too.
+    /// Build the bundle of an agent, once. A run that needs it builds it too.
     Add {
-        /// The name of an agent, or the path of a manifest of one's own.
+        /// An agent's name, with any published version or `latest`, or the path of your own manifest.
         #[arg(value_name = "NAME[@VERSION]")]
         scaffold: String,
     },

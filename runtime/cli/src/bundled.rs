@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use proctor_bundles::BundleRecipe;
 use proctor_external::{Loaded, Manifest, ManifestError};
 
-use crate::error::UserError;
+use crate::{error::UserError, home};
 
 /// One agent.
 pub struct Bundled {
@@ -13,6 +13,8 @@ pub struct Bundled {
     pub asked: String,
     pub name: String,
     pub version: String,
+    /// Proctor's tests have not run this version.
+    pub untested: bool,
     /// `None` where the image of a task holds the program.
     pub recipe: Option<BundleRecipe>,
     /// The manifest.
@@ -26,6 +28,52 @@ pub fn folder(cache: &Path) -> PathBuf {
     cache.join("bundles")
 }
 
+/// The manifests of other versions, which `proctor scaffold add NAME@VERSION` wrote.
+fn others(cache: &Path) -> PathBuf {
+    folder(cache).join("manifests")
+}
+
+/// The manifest of another version of a shipped agent, where it was added.
+pub fn added(asked: &str) -> Result<Option<PathBuf>, UserError> {
+    if !asked.contains('@') || asked.contains('/') {
+        return Ok(None);
+    }
+    let file = others(&home::cache()?).join(format!("{asked}.toml"));
+    Ok(file.is_file().then_some(file))
+}
+
+/// Writes the manifest of another version. Returns its name in configurations.
+pub fn add(name: &str, loaded: &Loaded) -> Result<String, UserError> {
+    let asked = format!("{name}@{}", loaded.manifest.version);
+    let folder = others(&home::cache()?);
+    let file = folder.join(format!("{asked}.toml"));
+    let failed = |error: std::io::Error| UserError::new(format!("{}: {error}", file.display()));
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    let fresh = tempfile::NamedTempFile::new_in(&folder).map_err(failed)?;
+    std::fs::write(fresh.path(), &loaded.text).map_err(failed)?;
+    fresh.persist(&file).map_err(|error| failed(error.error))?;
+    Ok(asked)
+}
+
+/// Every other version that was added. One that does not load any more is left out.
+pub fn all_added() -> Result<Vec<Bundled>, UserError> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(others(&home::cache()?))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .collect();
+    files.sort();
+    Ok(files.iter().filter_map(|file| of_file(file).ok()).collect())
+}
+
+fn of_file(path: &Path) -> Result<Bundled, UserError> {
+    let asked = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let loaded = proctor_external::load(path).map_err(wrong)?;
+    Ok(read(&asked, loaded, PathBuf::new()))
+}
+
 /// Every agent that Proctor ships.
 pub fn shipped() -> Result<Vec<Bundled>, UserError> {
     let found = proctor_external::names().iter().map(|name| one(name));
@@ -37,9 +85,11 @@ fn one(name: &str) -> Result<Option<Bundled>, UserError> {
     Ok(found.map(|loaded| read(name, loaded, PathBuf::new())))
 }
 
-/// The agent of a name, or of a manifest's path. `@VERSION` must be the manifest's own: a version is pinned with its
-/// checksums.
+/// The agent of a name, or of a manifest's path. `@VERSION` is the manifest's own, or another one that was added.
 pub fn find(asked: &str) -> Result<Bundled, UserError> {
+    if let Some(file) = added(asked)? {
+        return of_file(&file);
+    }
     let path = Path::new(asked);
     if path.is_file() {
         let loaded = proctor_external::load(path).map_err(wrong)?;
@@ -61,8 +111,8 @@ pub fn wrong(error: ManifestError) -> UserError {
 
 fn read(asked: &str, loaded: Loaded, folder: PathBuf) -> Bundled {
     let Loaded { manifest, text } = loaded;
-    let Manifest { name, version, bundle: recipe, .. } = manifest;
-    Bundled { asked: asked.to_owned(), name, version, recipe, text, folder }
+    let Manifest { name, version, untested, bundle: recipe, .. } = manifest;
+    Bundled { asked: asked.to_owned(), name, version, untested, recipe, text, folder }
 }
 
 #[cfg(test)]

@@ -63,9 +63,10 @@ pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
 }
 
 fn manifest(name: &str) -> Result<Option<Loaded>, UserError> {
-    let loaded = match name.ends_with(".toml") {
-        true => Some(proctor_external::load(Path::new(name))),
-        false => proctor_external::shipped(name).transpose(),
+    let loaded = match (bundled::added(name)?, name.ends_with(".toml")) {
+        (Some(file), _) => Some(proctor_external::load(&file)),
+        (None, true) => Some(proctor_external::load(Path::new(name))),
+        (None, false) => proctor_external::shipped(name).transpose(),
     };
     let Some(loaded) = loaded.transpose().map_err(bundled::wrong)? else {
         return Ok(None);

@@ -8,7 +8,7 @@ use std::{
 use proctor_gateway::EndpointRates;
 use proctor_types::{
     Budget, FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, LeakCheckSpec, MOST_CPUS, MOST_MB, ModelSpec,
-    NetworkPolicy, SandboxSpec, StatementSpec, one_line,
+    NetworkPolicy, RepositorySettings, SandboxSpec, StatementSpec, one_line,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -139,6 +139,11 @@ pub struct ArmFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &"my-prompts")]
     pub prompts: Option<PathBuf>,
+    /// What happens to the agent's own settings files in the task's repository, such as `.claude/settings.json`
+    /// (`docs/external.md`). Only for command-line agents.
+    #[serde(default, skip_serializing_if = "RepositorySettings::is_ignore")]
+    #[schemars(example = RepositorySettings::Use)]
+    pub repository_settings: RepositorySettings,
     /// The `trajectory.jsonl` that the scaffold `replay` re-runs; a factor by its content.
     #[serde(default)]
     #[schemars(length(min = 1), example = &"RUN/trials/.../trajectory.jsonl")]
@@ -159,6 +164,7 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
         statement: StatementSpec::default(),
         budget: Budget::default(),
         prompts: None,
+        repository_settings: RepositorySettings::default(),
         replay: None,
     }
 }

@@ -8,9 +8,10 @@ use std::{
 
 use proctor_scaffold_api::Scaffold;
 use proctor_types::{
-    Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, clock_moment, sha256_hex,
+    Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, RepositorySettings, clock_moment,
+    sha256_hex,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     UserError,
@@ -220,12 +221,36 @@ fn settings(
         let path = ["arms", index, "settings", &wrong.key];
         written.error(&path, wrong.what).hint(wrong.hint)
     })?;
+    let settings = with_repository_settings(arm, scaffold, settings).map_err(|(what, hint)| {
+        written.error(&["arms", index, RepositorySettings::KEY], what).hint(hint)
+    })?;
     let Some(file) = &arm.replay else { return Ok(settings.into()) };
     let bytes = std::fs::read(file).map_err(|error| {
         let what = format!("cannot read {}: {error}", file.display());
         written.error(&["arms", index, "replay"], what).hint("name a trial's trajectory.jsonl")
     })?;
     Ok(json!({ REPLAY: sha256_hex(&bytes) }))
+}
+
+/// Adds `repository_settings` where it is not the default, so that it is a factor and older arms keep their ids.
+fn with_repository_settings(
+    arm: &ArmFile,
+    scaffold: &dyn Scaffold,
+    mut settings: Map<String, Value>,
+) -> Result<Map<String, Value>, (String, &'static str)> {
+    if arm.repository_settings.is_ignore() {
+        return Ok(settings);
+    }
+    if !scaffold.reads_repository_settings() {
+        let what = format!(
+            "has no effect: the scaffold `{}` reads no settings of the task's repository",
+            arm.scaffold
+        );
+        return Err((what, "remove the key"));
+    }
+    let name = arm.repository_settings.name();
+    settings.insert(RepositorySettings::KEY.to_owned(), name.into());
+    Ok(settings)
 }
 
 /// What only a loop in the runtime's own process can keep.
@@ -306,6 +331,10 @@ mod tests {
             Some(json!({}))
         }
 
+        fn reads_repository_settings(&self) -> bool {
+            true
+        }
+
         async fn drive(&self, _: &mut dyn Session) -> Result<Finish, Stop> {
             Ok(Finish::Submitted)
         }
@@ -333,7 +362,25 @@ mod tests {
         let known =
             Known { scaffold: &lookup, scaffolds: &["client", "tools"], script: &|_| Ok(()) };
         let resolved = resolve(config, &written, &known)?;
-        Ok(resolved.arms.into_iter().map(|arm| arm.name).collect())
+        let told = |arm: proctor_types::Arm| match arm.settings["repository_settings"].as_str() {
+            Some(said) => format!("{} {said}", arm.name),
+            None => arm.name,
+        };
+        Ok(resolved.arms.into_iter().map(told).collect())
+    }
+
+    /// The default is in no arm, so that arms of older runs keep their ids.
+    #[test]
+    fn repository_settings_are_a_factor_where_they_are_used() {
+        let ignored = resolved("", "repository_settings = 'ignore'").unwrap();
+        assert_eq!(ignored, resolved("", "").unwrap());
+        assert_eq!(resolved("", "repository_settings = 'use'").unwrap(), ["loop", "cli use"]);
+        let typo = resolved("", "repository_settings = 'yes'").unwrap_err().to_string();
+        assert!(typo.contains("arms.1.repository_settings"), "{typo}");
+        let arm = "[[arms]]\nname = 'c'\nscaffold = 'noop'\nrepository_settings = 'use'";
+        let error = resolved("", arm).unwrap_err().to_string();
+        assert!(error.contains("arms.2.repository_settings"), "{error}");
+        assert!(error.contains("reads no settings of the task's repository"), "{error}");
     }
 
     /// An error about an arm names the line where it stands, also once others are left out.

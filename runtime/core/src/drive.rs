@@ -379,6 +379,8 @@ impl Try<'_> {
         let gold = if self.arm.scaffold == "gold" { Some(gold_of(self.task)?) } else { None };
         let single = self.arm.scaffold == "single-shot";
         let material = if single { Some(material_of(self.task)?) } else { None };
+        let model = self.arm.model.as_ref();
+        let listed_window = model.and_then(|model| self.context.gateway.context_window(model));
         Ok(Brief {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
@@ -390,6 +392,8 @@ impl Try<'_> {
             announced,
             model: self.arm.model.as_ref().map(|model| model.name.clone()),
             context_window: self.arm.model.as_ref().and_then(|model| model.context_window),
+            listed_window,
+            max_output_tokens: self.arm.model.as_ref().and_then(|model| model.max_output_tokens),
             gold,
             replay: self.replay(),
             model_endpoint: network.model(),

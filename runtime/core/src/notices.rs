@@ -94,6 +94,7 @@ fn left(budget: &Budget, spent: &Spent, time: TimeLeft) -> Vec<Left> {
     });
     [
         count(budget.steps, spent.steps, BudgetKind::Steps),
+        count(budget.main_steps, spent.main_steps(), BudgetKind::MainSteps),
         count(budget.input_tokens, spent.input_tokens, BudgetKind::InputTokens),
         count(budget.output_tokens, spent.output_tokens, BudgetKind::OutputTokens),
         count(budget.total_tokens, total, BudgetKind::TotalTokens),
@@ -112,6 +113,7 @@ fn left(budget: &Budget, spent: &Spent, time: TimeLeft) -> Vec<Left> {
 fn unit(kind: BudgetKind) -> &'static str {
     match kind {
         BudgetKind::Steps => "answers",
+        BudgetKind::MainSteps => "answers of your own",
         BudgetKind::InputTokens => "input tokens",
         BudgetKind::OutputTokens => "output tokens",
         BudgetKind::TotalTokens => "tokens",

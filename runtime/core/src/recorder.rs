@@ -2,13 +2,17 @@
 
 use std::{
     any::Any,
+    collections::BTreeMap,
     sync::{Arc, OnceLock},
     time::Instant,
 };
 
 use proctor_gateway::{Meter, Waiting};
 use proctor_record::{Blobs, Journal, NewBlob, RecordError, Tree};
-use proctor_sandbox_api::{BlobSink, SandboxHandle, SnapshotError, wire::RawPath};
+use proctor_sandbox_api::{
+    BlobSink, SandboxHandle, SnapshotError,
+    wire::{RawPath, SnapEntry, SnapshotReply},
+};
 use proctor_types::{Cause, Event, Fault, Layer, Message, RequestWaits, Responders};
 use serde_json::json;
 use tokio::sync::Mutex;
@@ -42,6 +46,33 @@ struct State {
     responders: Responders,
     /// What tools showed since the last request: the call and the hash of the text.
     shown: Vec<(String, String)>,
+    /// Entries of the work directory that the scaffold moved out of its client's sight.
+    hidden: BTreeMap<RawPath, SnapEntry>,
+}
+
+/// Makes a snapshot say that hidden entries are as they were, unless the agent has put something in their place.
+/// `tree` is the tree before the snapshot.
+fn keep_hidden(hidden: &BTreeMap<RawPath, SnapEntry>, tree: &Tree, reply: &mut SnapshotReply) {
+    if hidden.is_empty() {
+        return;
+    }
+    let removed = std::mem::take(&mut reply.removed);
+    let (back, gone): (Vec<_>, Vec<_>) =
+        removed.into_iter().partition(|path| hidden.contains_key(path));
+    reply.removed = gone;
+    for path in back {
+        let Some(entry) = hidden.get(&path) else { continue };
+        if tree.entries.get(&path) != Some(entry) {
+            reply.changed.push(entry.clone());
+        }
+    }
+    reply.changed.sort_by(|a, b| a.path.cmp(&b.path));
+}
+
+/// Whether a path is another one or lies below it.
+fn is_within(path: &RawPath, folder: &RawPath) -> bool {
+    let rest = path.as_bytes().strip_prefix(folder.as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 impl Recorder {
@@ -51,8 +82,8 @@ impl Recorder {
         on_now: Box<dyn Fn(Now) + Send + Sync>,
     ) -> Arc<Self> {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
-        let responders = Responders::default();
-        let state = State { journal, tree, digest, tool_calls: 0, responders, shown };
+        let (responders, hidden) = (Responders::default(), BTreeMap::new());
+        let state = State { journal, tree, digest, tool_calls: 0, responders, shown, hidden };
         Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
@@ -159,7 +190,7 @@ impl Recorder {
         let begun = Instant::now();
         let request = proctor_setup::snapshot_request(workdir, fresh);
         let mut contents = Contents { blobs: &self.blobs, shared: fresh, new: None, bytes: 0 };
-        let reply = match handle.snapshot_to(request, &mut contents).await {
+        let mut reply = match handle.snapshot_to(request, &mut contents).await {
             Ok(reply) => reply,
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
             // What the agent made cannot be looked at: the last tree that could is its work. A fault here
@@ -173,12 +204,13 @@ impl Recorder {
             Err(SnapshotError::Sandbox(error)) => return Err(error.fault("taking a snapshot")),
         };
         let bytes = contents.bytes;
-        let (changed, removed) = (reply.changed.len() as u64, reply.removed.len() as u64);
-        let (tree, snapshot) = {
+        let (tree, snapshot, changed, removed) = {
             let mut state = self.state.lock().await;
             if fresh {
                 state.tree = Arc::default();
             }
+            keep_hidden(&state.hidden, &state.tree, &mut reply);
+            let (changed, removed) = (reply.changed.len() as u64, reply.removed.len() as u64);
             if fresh || changed + removed > 0 || state.tree.unwalked != reply.unwalked {
                 Arc::make_mut(&mut state.tree).advance(&reply);
                 let saved = match fresh {
@@ -187,11 +219,20 @@ impl Recorder {
                 };
                 state.digest = saved.map_err(record_fault)?;
             }
-            (Arc::clone(&state.tree), state.digest.clone())
+            (Arc::clone(&state.tree), state.digest.clone(), changed, removed)
         };
         let ms = begun.elapsed().as_secs_f64() * 1e3;
         self.append(Event::SnapshotTaken { snapshot, changed, removed, bytes, ms }).await?;
         Ok(tree)
+    }
+
+    /// Keeps these paths, and what is below them, in every later snapshot as they are in the last one.
+    pub(crate) async fn hide(&self, paths: &[RawPath]) {
+        let mut state = self.state.lock().await;
+        let is_hidden = |path: &RawPath| paths.iter().any(|hidden| is_within(path, hidden));
+        let entries = state.tree.entries.iter().filter(|(path, _)| is_hidden(path));
+        let hidden = entries.map(|(path, entry)| (path.clone(), entry.clone())).collect();
+        state.hidden = hidden;
     }
 
     /// Makes the work directory what a recorded tree says. What follows is recorded as changes of that tree.
@@ -285,7 +326,54 @@ pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use proctor_sandbox_api::wire::EntryKind;
+
     use super::*;
+
+    fn file(path: &str, content: &str) -> SnapEntry {
+        SnapEntry {
+            path: path.into(),
+            kind: EntryKind::File,
+            mode: 0o644,
+            size: content.len() as u64,
+            hash: Some(Blobs::hash(content.as_bytes())),
+            link: None,
+        }
+    }
+
+    #[test]
+    fn hidden_entries_stay_in_the_tree_until_the_agent_replaces_them() {
+        let original = [file(".mcp.json", "repo"), file("a.py", "1"), file(".x/y", "repo")];
+        let mut tree = Tree::default();
+        tree.advance(&SnapshotReply { changed: original.to_vec(), ..SnapshotReply::default() });
+        let base = tree.clone();
+        let is_hidden = |entry: &&SnapEntry| {
+            ["x", ".x", ".mcp.json"].iter().any(|one| is_within(&entry.path, &RawPath::from(*one)))
+        };
+        let hidden: BTreeMap<_, _> = original
+            .iter()
+            .filter(is_hidden)
+            .map(|entry| (entry.path.clone(), entry.clone()))
+            .collect();
+        assert_eq!(hidden.len(), 2);
+        let mut step = |changed: &[SnapEntry], removed: &[&str]| {
+            let removed = removed.iter().map(|path| RawPath::from(*path)).collect();
+            let mut reply =
+                SnapshotReply { changed: changed.to_vec(), removed, ..SnapshotReply::default() };
+            keep_hidden(&hidden, &tree, &mut reply);
+            tree.advance(&reply);
+            tree.clone()
+        };
+        // Moved away: nothing changed.
+        assert_eq!(step(&[], &[".mcp.json", ".x/y"]), base);
+        // What the agent does itself is recorded, in the place of a hidden file too.
+        let own = step(&[file(".mcp.json", "agent")], &["a.py"]);
+        let path = RawPath::from(".mcp.json");
+        assert_eq!(own.entries.get(&path), Some(&file(".mcp.json", "agent")));
+        assert_eq!(own.entries.get(&RawPath::from("a.py")), None);
+        // The agent removes its own file again: the repository's is back.
+        assert_eq!(step(&[], &[".mcp.json"]).entries.get(&path), Some(&original[0]));
+    }
 
     #[test]
     fn only_what_a_tool_showed_is_left_out_of_a_request() {

@@ -280,6 +280,13 @@ impl Session for TrialSession {
         Ok(self.recorder.append(Event::Noted { note }).await?)
     }
 
+    async fn hide(&mut self, paths: &[String]) -> Result<(), Stop> {
+        let root = format!("{}/", self.brief.workdir.trim_end_matches('/'));
+        let below = paths.iter().filter_map(|path| path.strip_prefix(&root)).map(RawPath::from);
+        self.recorder.hide(&below.collect::<Vec<_>>()).await;
+        Ok(())
+    }
+
     async fn end_step(&mut self) -> Result<(), Stop> {
         self.steps.count();
         self.steps.end().await?;

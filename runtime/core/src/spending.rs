@@ -38,6 +38,12 @@ pub(crate) fn spent_in(journal: &Path) -> Result<Spent, Fault> {
                 spent.side_input_tokens += usage.input;
                 spent.side_output_tokens += usage.output;
             }
+            Event::RequestServed {
+                class: RequestClass::Main,
+                conversation: Some(_),
+                delivered: true,
+                ..
+            } => spent.sub_agent_steps += 1,
             _ => {}
         }
     }

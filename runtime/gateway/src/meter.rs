@@ -278,7 +278,8 @@ mod tests {
     use crate::scope::Need;
 
     async fn charge(meter: &Arc<Meter>) {
-        let need = Need { class: RequestClass::Main, input: 10, output: Some(5), cost_usd: 0.25 };
+        let class = RequestClass::Main;
+        let need = Need { class, sub_agent: false, input: 10, output: Some(5), cost_usd: 0.25 };
         let admission = meter
             .admit(Wanted { need, shared: need, grace: false }, &[], &|_| {})
             .await
@@ -296,6 +297,7 @@ mod tests {
         };
         let cases = [
             (one(|b| b.steps = Some(2)), BudgetKind::Steps),
+            (one(|b| b.main_steps = Some(2)), BudgetKind::MainSteps),
             (one(|b| b.input_tokens = Some(20)), BudgetKind::InputTokens),
             (one(|b| b.output_tokens = Some(10)), BudgetKind::OutputTokens),
             (one(|b| b.total_tokens = Some(30)), BudgetKind::TotalTokens),

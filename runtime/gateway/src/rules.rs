@@ -1,7 +1,7 @@
 //! Which requests are the main conversation: rules out of a scaffold's manifest, table `[requests]`.
 
 use http::HeaderMap;
-use proctor_types::{RequestClass, RequestRule, RequestRules};
+use proctor_types::{Conversation, RequestClass, RequestRule, RequestRules, sha256_hex};
 
 /// What the rules look at.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,29 @@ pub struct RequestFacts<'a> {
 pub fn classify(rules: &RequestRules, request: &RequestFacts<'_>) -> RequestClass {
     let found = rules.rules.iter().find(|rule| holds(rule, request));
     found.map_or(rules.default, |rule| rule.class)
+}
+
+/// The sub-agent's conversation that a main request belongs to; `None` where it is the agent's own. `opening` is what
+/// the user said first, which names a conversation that no header names.
+pub(crate) fn sub_agent(
+    rules: &RequestRules,
+    headers: &HeaderMap,
+    tools: &[&str],
+    opening: impl FnOnce() -> String,
+) -> Option<Conversation> {
+    let rules = rules.sub_agents.as_ref()?;
+    let value = |name: &Option<String>| {
+        let value = headers.get(name.as_ref()?)?.to_str().ok()?;
+        Some(value.to_owned()).filter(|value| !value.is_empty())
+    };
+    let marked = value(&rules.header);
+    let lacks = |tool: &String| !tools.is_empty() && !tools.contains(&tool.as_str());
+    if marked.is_none() && !rules.without_tool.as_ref().is_some_and(lacks) {
+        return None;
+    }
+    let named = value(&rules.conversation).or(marked);
+    let id = named.unwrap_or_else(|| sha256_hex(opening().as_bytes()).chars().take(12).collect());
+    Some(Conversation { id, parent: value(&rules.parent) })
 }
 
 fn holds(rule: &RequestRule, request: &RequestFacts<'_>) -> bool {
@@ -57,7 +80,7 @@ mod tests {
     use http::HeaderMap;
     use proctor_types::RequestClass::{Main, Side};
 
-    use super::{RequestFacts, RequestRules, classify, matches};
+    use super::{RequestFacts, RequestRules, classify, matches, sub_agent};
 
     const RULES: &str = r#"
 [[rules]]
@@ -117,6 +140,37 @@ tools = false
         for (facts, class) in cases {
             assert_eq!(classify(&rules, &facts), class, "{facts:?}");
         }
+    }
+
+    #[test]
+    fn sub_agents_are_told_by_a_header_or_by_a_tool_that_they_lack() {
+        let rules = |text: &str| toml::from_str::<RequestRules>(text).expect("rules");
+        let of =
+            |rules: &RequestRules, headers: &[(&'static str, &'static str)], tools: &[&str]| {
+                let pairs = headers.iter().map(|(name, value)| {
+                    let name = http::HeaderName::from_static(*name);
+                    (name, http::HeaderValue::from_static(*value))
+                });
+                sub_agent(rules, &pairs.collect(), tools, || "look around".to_owned())
+            };
+        let tools = ["shell", "task"];
+        // Nothing is known of the client.
+        assert_eq!(of(&rules(""), &[("x-agent", "7")], &["shell"]), None);
+        let named = rules("[sub_agents]\nheader = 'X-Agent'\nparent = 'x-parent'");
+        assert_eq!(of(&named, &[("x-parent", "1")], &tools), None);
+        let found = of(&named, &[("x-agent", "7"), ("x-parent", "1")], &tools).expect("a header");
+        assert_eq!((found.id.as_str(), found.parent.as_deref()), ("7", Some("1")));
+        let session =
+            rules("[sub_agents]\nheader = 'x-parent'\nconversation = 'x-id'\nparent = 'x-parent'");
+        assert_eq!(of(&session, &[("x-id", "1")], &tools), None);
+        let found = of(&session, &[("x-id", "2"), ("x-parent", "1")], &tools).expect("a parent");
+        assert_eq!((found.id.as_str(), found.parent.as_deref()), ("2", Some("1")));
+        let lacking = rules("[sub_agents]\nwithout_tool = 'task'");
+        assert_eq!(of(&lacking, &[], &tools), None);
+        assert_eq!(of(&lacking, &[], &[]), None, "a request without tools says nothing");
+        let found = of(&lacking, &[], &["shell"]).expect("it cannot start others");
+        assert_eq!((found.id.len(), found.parent), (12, None));
+        assert!(toml::from_str::<RequestRules>("[sub_agents]\nheaders = 'x'").is_err());
     }
 
     #[test]

@@ -17,6 +17,8 @@ use tokio::sync::Notify;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Need {
     pub class: RequestClass,
+    /// A sub-agent made it: a step, and no main step.
+    pub sub_agent: bool,
     pub input: u64,
     /// Absent: nobody knows, so it runs alone where a limit depends on it.
     pub output: Option<u64>,
@@ -39,6 +41,7 @@ impl Need {
 struct Held {
     requests: u64,
     steps: u64,
+    main_steps: u64,
     input: u64,
     output: u64,
     cost_usd: f64,
@@ -112,11 +115,16 @@ impl Scope {
     fn enter(&self, ticket: u64, need: &Need) -> Result<bool, BudgetKind> {
         let mut state = self.lock();
         let reached = match need.class {
-            RequestClass::Main => reached(&self.limits, &state.spent),
+            RequestClass::Main if !need.sub_agent => reached(&self.limits, &state.spent),
+            // The last main step may still start sub-agents; after the refusal none goes on.
+            RequestClass::Main => state.ended.or_else(|| {
+                reached(&Budget { main_steps: None, ..self.limits.clone() }, &state.spent)
+            }),
             // Step N's tools may still make side requests; after the refusal nobody may.
-            RequestClass::Side => state
-                .ended
-                .or_else(|| reached(&Budget { steps: None, ..self.limits.clone() }, &state.spent)),
+            RequestClass::Side => state.ended.or_else(|| {
+                let limits = Budget { steps: None, main_steps: None, ..self.limits.clone() };
+                reached(&limits, &state.spent)
+            }),
         };
         if let Some(kind) = reached {
             if need.class == RequestClass::Main {
@@ -131,6 +139,7 @@ impl Scope {
         let held = &mut state.held;
         held.requests += 1;
         held.steps += steps(need);
+        held.main_steps += main_steps(need);
         held.input += need.input;
         held.output += need.output.unwrap_or_default();
         held.cost_usd += need.cost_usd;
@@ -161,6 +170,7 @@ impl Scope {
         };
         let cost = spent.cost_usd + held.cost_usd + need.cost_usd;
         within(limits.steps, spent.steps, held.steps, steps(need))
+            && within(limits.main_steps, spent.main_steps(), held.main_steps, main_steps(need))
             && within(limits.input_tokens, spent.input_tokens, held.input, need.input)
             && within(limits.output_tokens, spent.output_tokens, held.output, output)
             && within(
@@ -183,6 +193,10 @@ fn steps(need: &Need) -> u64 {
     u64::from(need.class == RequestClass::Main)
 }
 
+fn main_steps(need: &Need) -> u64 {
+    u64::from(need.class == RequestClass::Main && !need.sub_agent)
+}
+
 /// Whole billionths of a dollar: three times $0.15 is $0.45, though the sum of the floats is less.
 fn nano(dollars: f64) -> f64 {
     (dollars * 1e9).round()
@@ -193,6 +207,7 @@ fn reached(limits: &Budget, spent: &Spent) -> Option<BudgetKind> {
     let total = spent.input_tokens + spent.output_tokens;
     let checks = [
         (BudgetKind::Steps, over(limits.steps, spent.steps)),
+        (BudgetKind::MainSteps, over(limits.main_steps, spent.main_steps())),
         (BudgetKind::InputTokens, over(limits.input_tokens, spent.input_tokens)),
         (BudgetKind::OutputTokens, over(limits.output_tokens, spent.output_tokens)),
         (BudgetKind::TotalTokens, over(limits.total_tokens, total)),
@@ -249,6 +264,8 @@ impl Hold {
     ) -> Option<u64> {
         let mut state = self.scope.lock();
         state.spent.add(self.need.class, usage, cost_usd, delivered);
+        let of_sub_agent = self.need.class == RequestClass::Main && self.need.sub_agent;
+        state.spent.sub_agent_steps += u64::from(delivered && of_sub_agent);
         let output = self.need.output.unwrap_or(u64::MAX);
         state.spent.outgrown |= usage.input > self.need.input || usage.output > output;
         (delivered && self.need.class == RequestClass::Main).then_some(state.spent.steps)
@@ -261,6 +278,7 @@ impl Drop for Hold {
         let held = &mut state.held;
         held.requests -= 1;
         held.steps -= steps(&self.need);
+        held.main_steps -= main_steps(&self.need);
         held.input -= self.need.input;
         held.output -= self.need.output.unwrap_or_default();
         held.cost_usd -= self.need.cost_usd;
@@ -288,5 +306,28 @@ mod tests {
                 assert_eq!(reached(&limits, &spent), expected, "{each} x {answer}");
             }
         }
+    }
+
+    /// A limit on main steps leaves sub-agents alone until the agent itself is refused.
+    #[tokio::test]
+    async fn main_steps_are_those_of_the_agent_itself() {
+        let limits = Budget { main_steps: Some(2), steps: Some(9), ..Budget::default() };
+        let scope = Arc::new(Scope::new(BudgetScope::Trial, limits, Spent::default()));
+        let ask = async |sub_agent: bool| {
+            let class = RequestClass::Main;
+            let need = Need { class, sub_agent, input: 10, output: Some(5), cost_usd: 0.0 };
+            let hold = scope.hold(need).await?;
+            let usage = Usage { input: 10, output: 5, ..Usage::default() };
+            Ok::<_, BudgetKind>(hold.settle(&usage, None, true))
+        };
+        assert_eq!(ask(false).await, Ok(Some(1)));
+        assert_eq!(ask(true).await, Ok(Some(2)));
+        assert_eq!(ask(false).await, Ok(Some(3)));
+        assert_eq!(ask(true).await, Ok(Some(4)), "the last main step may start sub-agents");
+        assert_eq!(scope.reached(), Some(BudgetKind::MainSteps));
+        assert_eq!(ask(false).await, Err(BudgetKind::MainSteps));
+        assert_eq!(ask(true).await, Err(BudgetKind::MainSteps), "the trial is over");
+        let spent = scope.spent();
+        assert_eq!((spent.steps, spent.sub_agent_steps, spent.main_steps()), (4, 2, 2));
     }
 }

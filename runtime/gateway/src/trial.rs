@@ -172,13 +172,13 @@ impl TrialGateway {
     /// answer is larger than what was held for it; after the first that is, requests run alone.
     /// The time limits and a cancellation end the wait.
     pub async fn admit(&self, reserve: Reserve) -> Result<Admission, AskError> {
-        self.admit_as(reserve, false).await
+        self.admit_as(reserve, (false, false)).await
     }
 
     pub(crate) async fn admit_as(
         &self,
         reserve: Reserve,
-        grace: bool,
+        (grace, sub_agent): (bool, bool),
     ) -> Result<Admission, AskError> {
         if *self.cancelled.borrow() {
             return Err(AskError::Cancelled);
@@ -187,7 +187,7 @@ impl TrialGateway {
         let held = |output: Option<u64>| {
             let usage = Usage { input, output: output.unwrap_or_default(), ..Usage::default() };
             let cost_usd = self.line.price.as_ref().map_or(0.0, |price| price.most(&usage));
-            Need { class, input, output, cost_usd }
+            Need { class, sub_agent, input, output, cost_usd }
         };
         // In a scope of many trials a request that names no output limit would stop them all; what
         // its model can put out at all bounds it there.

@@ -43,6 +43,8 @@ pub(crate) struct Outgoing {
     pub max_output: Option<u64>,
     /// It offers tools.
     pub tools: bool,
+    /// A sub-agent of the client made it.
+    pub sub_agent: bool,
 }
 
 impl Outgoing {
@@ -246,7 +248,7 @@ impl TrialGateway {
             let request = &form.request;
             // Each attempt on its own: while it waits for the next one, it reserves nothing.
             self.check_halts(request.tools)?;
-            let admitted = self.admit_as(request.reserve(), request.grace);
+            let admitted = self.admit_as(request.reserve(), (request.grace, request.sub_agent));
             let admission = client.wait_for(admitted).await?;
             // It may have waited for long.
             self.check_halts(request.tools)?;

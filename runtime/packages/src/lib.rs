@@ -7,5 +7,5 @@ mod pip_settings;
 mod pypi;
 
 pub use http::Http;
-pub use npm::Npm;
+pub use npm::{Npm, NpmRelease};
 pub use pypi::{Offer, Pypi};

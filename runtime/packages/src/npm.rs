@@ -50,6 +50,33 @@ impl Npm {
         Ok(Self { settings, http })
     }
 
+    /// What the registry says of a version of a package, or of a tag such as `latest`.
+    ///
+    /// # Errors
+    /// A fault with its hint where the registry cannot be reached, has no such version, or names no checksum.
+    pub async fn release(&self, name: &str, version: &str) -> Result<NpmRelease, Fault> {
+        let at = |fault: Fault| {
+            fault
+                .context(format_args!("{name}@{version} from npm"))
+                .hint(format!("`npm view {name} versions` lists what was published"))
+        };
+        let registry = self.settings.registry_of(name);
+        let url = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
+        let page = self.http.page(url.map_err(at)?, "application/json").await.map_err(at)?;
+        let said: Release = serde_json::from_str(&page.text).map_err(|error| {
+            at(fault(format!("the registry's answer has no known form: {error}")))
+        })?;
+        let Some(integrity) = said.dist.integrity else {
+            return Err(at(fault("the registry names no checksum (dist.integrity)".to_owned())));
+        };
+        Ok(NpmRelease {
+            version: said.version,
+            integrity,
+            dependencies: said.dependencies,
+            optional_dependencies: said.optional_dependencies,
+        })
+    }
+
     /// The archive of a package at a version, as it was published.
     ///
     /// # Errors
@@ -81,14 +108,36 @@ impl Npm {
     }
 }
 
+/// One published version of a package, as a registry describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NpmRelease {
+    /// The exact version, also where a tag such as `latest` was asked for.
+    pub version: String,
+    /// The checksum of its archive: `sha512-` and base64.
+    pub integrity: String,
+    /// Packages that it needs, with their ranges.
+    pub dependencies: BTreeMap<String, String>,
+    /// Packages that it uses where they can be installed, with their ranges.
+    pub optional_dependencies: BTreeMap<String, String>,
+}
+
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Release {
+    #[serde(default)]
+    version: String,
     dist: Dist,
+    #[serde(default)]
+    dependencies: BTreeMap<String, String>,
+    #[serde(default)]
+    optional_dependencies: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
 struct Dist {
     tarball: String,
+    #[serde(default)]
+    integrity: Option<String>,
 }
 
 fn parse(url: &str) -> Result<Url, Fault> {

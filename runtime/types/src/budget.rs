@@ -17,6 +17,11 @@ pub struct Budget {
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 50)]
     pub steps: Option<u64>,
+    /// Answers delivered to the agent itself, without those of its sub-agents; exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(example = 50)]
+    pub main_steps: Option<u64>,
     /// Tokens in; passed by no more than the last answer, like all below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
@@ -169,6 +174,8 @@ pub enum Disclosure {
 pub enum BudgetKind {
     /// Answers delivered.
     Steps,
+    /// Answers delivered to the agent itself, without those of its sub-agents.
+    MainSteps,
     /// Tokens in, those from a cache included.
     InputTokens,
     /// Tokens out, reasoning included.
@@ -198,6 +205,7 @@ impl fmt::Display for BudgetKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Steps => "steps",
+            Self::MainSteps => "main_steps",
             Self::InputTokens => "input_tokens",
             Self::OutputTokens => "output_tokens",
             Self::TotalTokens => "total_tokens",
@@ -262,6 +270,9 @@ pub enum RequestClass {
 pub struct Spent {
     /// Answers of the main conversation that were delivered to the scaffold.
     pub steps: u64,
+    /// Of the steps, those of sub-agents.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sub_agent_steps: u64,
     /// Tokens in, those from a cache included.
     pub input_tokens: u64,
     /// Tokens out, reasoning included.
@@ -306,7 +317,16 @@ pub struct Spent {
     pub unpriced: bool,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Spent {
+    /// Steps of the agent itself.
+    pub fn main_steps(&self) -> u64 {
+        self.steps.saturating_sub(self.sub_agent_steps)
+    }
+
     /// Input tokens that no cache served.
     pub fn uncached_input_tokens(&self) -> u64 {
         self.input_tokens.saturating_sub(self.cached_tokens)
@@ -324,6 +344,7 @@ impl Spent {
     /// Adds what another try or trial spent.
     pub fn merge(&mut self, other: &Self) {
         self.steps += other.steps;
+        self.sub_agent_steps += other.sub_agent_steps;
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;
         self.cached_tokens += other.cached_tokens;

@@ -147,6 +147,13 @@ pub enum Event {
         path: String,
         /// Whether it was of the main conversation or a side request.
         class: RequestClass,
+        /// The conversation of the sub-agent that made it, by `[requests.sub_agents]` of the manifest. Absent: the agent
+        /// itself made it, or nothing tells.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conversation: Option<String>,
+        /// The conversation that started that one, where the client names it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<String>,
         /// Whether the client asked for a stream.
         streamed: bool,
         /// The HTTP status that the client was given.

@@ -27,6 +27,38 @@ pub struct RequestRules {
     /// Tried in order.
     #[serde(default)]
     pub rules: Vec<RequestRule>,
+    /// Which of the main requests are sub-agents'. Absent: none can be told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_agents: Option<SubAgentRules>,
+}
+
+/// `[requests.sub_agents]`: how main requests of sub-agents differ from the agent's own. They are steps like any other,
+/// but no `main_steps`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SubAgentRules {
+    /// A header that only requests of sub-agents have. It names the conversation where `conversation` is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// The header that names the conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<String>,
+    /// The header that names the conversation which started this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// A tool that only the agent itself is offered, usually the one that starts sub-agents. A request with other tools
+    /// and without this one is a sub-agent's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_tool: Option<String>,
+}
+
+/// The conversation of a sub-agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversation {
+    /// As the client names it, or made of its first message.
+    pub id: String,
+    /// The conversation that started it. Absent: the agent itself, or unknown.
+    pub parent: Option<String>,
 }
 
 /// Conditions, all of which must hold; one that is absent always holds. Texts are compared whole,

@@ -20,7 +20,8 @@ impl Limits {
     /// `None` where nothing is limited: an empty list of limits would mislead.
     pub fn of(budget: &Budget) -> Option<Self> {
         let limits = Self {
-            steps: budget.steps,
+            // Both are answers of whoever is told: sub-agents are told nothing.
+            steps: [budget.steps, budget.main_steps].into_iter().flatten().min(),
             input_tokens: budget.input_tokens,
             output_tokens: budget.output_tokens,
             total_tokens: budget.total_tokens,

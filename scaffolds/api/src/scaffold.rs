@@ -149,6 +149,12 @@ pub trait Scaffold: Send + Sync {
         None
     }
 
+    /// Whether it drives a client that reads settings of its own in the task's repository, so that
+    /// `repository_settings` of an arm has an effect.
+    fn reads_repository_settings(&self) -> bool {
+        false
+    }
+
     /// Runs until submission, exit, or a [`Stop`] of the session, which is passed on with `?`.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop>;
 }

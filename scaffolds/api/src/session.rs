@@ -30,6 +30,10 @@ pub struct Brief {
     pub model: Option<String>,
     /// The context window of the model in tokens, where known.
     pub context_window: Option<u64>,
+    /// The context window that Proctor's own table of models has, for a client that has to be told one.
+    pub listed_window: Option<u64>,
+    /// The output limit of the model in tokens, where the arm sets one.
+    pub max_output_tokens: Option<u64>,
     /// For `gold` only: the gold patch. Absent for every scaffold that asks a model.
     pub gold: Option<String>,
     /// For `replay` only: the trajectory to re-run.
@@ -182,6 +186,13 @@ pub trait Session: Send {
     /// The work directory as the trial began, from the record: no file of it is asked of the sandbox.
     async fn start_tree(&mut self) -> Result<Arc<dyn StartTree>, Stop> {
         Err(Fault::new(Layer::Setup, "this session keeps no tree").into())
+    }
+
+    /// Names files and folders that the scaffold moves out of its client's sight, by absolute path. Snapshots keep
+    /// them as they were in the last snapshot: neither a step's tree nor the patch shows that they are gone. What the
+    /// agent creates in their place is recorded as usual.
+    async fn hide(&mut self, _paths: &[String]) -> Result<(), Stop> {
+        Ok(())
     }
 
     /// Ends a step of a scaffold that asks no model (`replay`): takes its snapshot.

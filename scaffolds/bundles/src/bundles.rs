@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Part of every key: bundles that another version of this code made are not taken for this one's.
-const BUILDER: u32 = 1;
+const BUILDER: u32 = 2;
 
 /// A finished bundle.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,7 @@ pub struct Bundle {
 /// `built/<name>-<version>-<key>/{tree/, bundle.json}`, `downloads/<checksum>`, `locks/`.
 #[derive(Debug, Clone)]
 pub struct Bundles {
-    cache: PathBuf,
+    pub(crate) cache: PathBuf,
 }
 
 impl Bundles {

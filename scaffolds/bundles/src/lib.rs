@@ -14,11 +14,13 @@ mod recipe;
 mod record;
 mod tree;
 mod unpack;
+mod version;
 mod wheel;
 
 pub use bundles::{Bundle, Bundles};
 pub use error::BundleError;
 pub use recipe::{BundleKind, BundleRecipe, NodePackage, NpmPackage};
+pub use version::{LATEST, OtherVersion};
 
 /// Where every sandbox sees its bundle. Fixed: programs of the bundle name their interpreter by it.
 pub const MOUNT: &str = "/agent";

@@ -1,6 +1,6 @@
 //! Packages of npm, unpacked as they were published: no script of theirs runs, so two builds are the same.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use futures_util::{StreamExt as _, stream};
 use proctor_packages::Npm;
@@ -37,11 +37,38 @@ pub(crate) async fn lay(
     while let (Some(bytes), Some(package)) = (fetched.next().await, at.next()) {
         let folder = package.folder.as_ref().unwrap_or(&package.name);
         let to = tree.join(FOLDER).join(folder);
-        let bytes = bytes?;
-        let laid = crate::bundles::blocking(move || unpack::tar_gz(&bytes, &to)).await;
+        let (bytes, wanted) = (bytes?, package.clone());
+        let laid = crate::bundles::blocking(move || {
+            unpack::tar_gz(&bytes, &to)?;
+            verify(&to, &wanted.name, &wanted.version)
+        });
+        let laid = laid.await;
         laid.map_err(|error| error.context(format_args!("{}@{}", package.name, package.version)))?;
     }
     Ok(())
+}
+
+#[derive(Deserialize)]
+struct PackageJson {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    version: String,
+}
+
+/// Compares what an unpacked package says that it is with what was asked for.
+fn verify(folder: &Path, name: &str, version: &str) -> Result<(), BundleError> {
+    let file = folder.join("package.json");
+    let text = fs::read(&file).map_err(|error| BundleError::io(&file, &error))?;
+    let package: PackageJson = serde_json::from_slice(&text)
+        .map_err(|error| BundleError::new(format!("its package.json: {error}")))?;
+    let said = package.version.trim_start_matches(['v', '=']);
+    if package.name == name && said == version {
+        return Ok(());
+    }
+    let what = format!("the package is {} {said}, expected {name} {version}", package.name);
+    Err(BundleError::new(what)
+        .hint("the integrity in the manifest is that of another release: copy what `npm view NAME@VERSION dist.integrity` prints"))
 }
 
 async fn fetch(
@@ -64,16 +91,24 @@ pub(crate) async fn lay_node(
     let NodePackage { version, integrity } = node.clone();
     let package = NpmPackage { name: NODE_PACKAGE.to_owned(), version, integrity, folder: None };
     let bytes = fetch(&Npm::of_this_host()?, downloads, &package).await?;
-    let to = tree.join(NODE);
+    let (to, wanted) = (tree.join(NODE), node.version.clone());
     let laid = crate::bundles::blocking(move || {
         let mut found = false;
+        let about = tempfile::tempdir()
+            .map_err(|error| BundleError::new(format!("a temporary folder: {error}")))?;
         unpack::tar(flate2::read::GzDecoder::new(&*bytes), &mut |path, entry| match entry {
             unpack::Entry::File { content, .. } if path.ends_with("bin/node") => {
                 found = true;
                 unpack::file(&to, content, true)
             }
+            unpack::Entry::File { content, .. }
+                if path.ends_with("package.json") && path.components().count() == 2 =>
+            {
+                unpack::file(&about.path().join("package.json"), content, false)
+            }
             _ => Ok(()),
         })?;
+        verify(about.path(), NODE_PACKAGE, &wanted)?;
         if found { Ok(()) } else { Err(BundleError::new("it holds no bin/node")) }
     });
     laid.await.map_err(|error| error.context(format_args!("{NODE_PACKAGE}@{}", node.version)))
@@ -143,6 +178,20 @@ pub(crate) fn locked(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_that_is_another_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |text: &str| fs::write(folder.path().join("package.json"), text).unwrap();
+        let check = || verify(folder.path(), "@a/b", "1.2.0").map_err(|error| error.what);
+        assert!(check().unwrap_err().contains("package.json"));
+        write(r#"{"name": "@a/b", "version": "1.2.0"}"#);
+        assert_eq!(check(), Ok(()));
+        write(r#"{"name": "@a/b", "version": "1.1.9"}"#);
+        assert_eq!(check().unwrap_err(), "the package is @a/b 1.1.9, expected @a/b 1.2.0");
+        write(r#"{"name": "@a/c", "version": "1.2.0"}"#);
+        assert!(check().is_err());
+    }
 
     #[test]
     fn a_lock_gives_what_this_platform_installs() {

@@ -45,6 +45,14 @@ pub(crate) async fn lay(
         let folders = recipe.sdists.iter().find_map(|(name, folders)| {
             (proctor_types::package_name(name) == requirement.name).then(|| folders.clone())
         });
+        let wanted = requirement.clone();
+        let (bytes, checked) = blocking(move || {
+            let checked = wheel::verify(&bytes, &wanted);
+            Ok((bytes, checked))
+        })
+        .await?;
+        let name = format!("{}=={}", requirement.name, requirement.version);
+        checked.map_err(|error| error.context(&name))?;
         let is_wheel = bytes.starts_with(b"PK");
         let laid = match (is_wheel, folders) {
             (true, _) => blocking(move || wheel::lay(bytes, &site)).await,
@@ -55,7 +63,6 @@ pub(crate) async fn lay(
                 "name in bundle.sdists which of its folders are to be imported: nothing is built",
             )),
         };
-        let name = format!("{}=={}", requirement.name, requirement.version);
         laid.map_err(|error| error.context(name))?;
     }
     Ok(())

@@ -8,7 +8,10 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::BundleError;
+use crate::{
+    BundleError,
+    wheel::{self, same_version},
+};
 
 /// How a bundle is made. Everything in it is exact: versions, and a checksum for every package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -92,6 +95,17 @@ pub struct NodePackage {
 }
 
 impl BundleRecipe {
+    /// Whether some package has this version. True where it cannot be known: the packages are in a lock file, or files
+    /// beside the manifest are a part of the agent.
+    pub fn holds_version(&self, version: &str) -> bool {
+        if !self.files.is_empty() || self.lock.is_some() {
+            return true;
+        }
+        let listed = wheel::requirements(&self.requirements).unwrap_or_default();
+        self.packages.iter().any(|package| is_version(&package.version, version))
+            || listed.iter().any(|line| same_version(&line.version, version))
+    }
+
     /// What the kinds ask for and a type cannot say.
     ///
     /// # Errors
@@ -134,6 +148,12 @@ impl BundleRecipe {
         }
         Ok(())
     }
+}
+
+/// Whether a package's version is one of the agent: the same, or with a platform behind it.
+pub(crate) fn is_version(found: &str, wanted: &str) -> bool {
+    same_version(found, wanted)
+        || found.strip_prefix(wanted).is_some_and(|platform| platform.starts_with('-'))
 }
 
 /// `module:function` of a Python package.
@@ -185,6 +205,20 @@ mod tests {
             assert!(error.contains(said), "{text}: {error}");
         }
         assert!(read(&format!("kind = 'files'\nfiles = {{'tool.sh' = 'tool.sh'}}\n{bin}")).is_ok());
+    }
+
+    #[test]
+    fn the_agents_version_is_one_of_a_package() {
+        let npm = "kind = 'npm'\nbin = { a = 'a' }\n[[packages]]\nname = 'a'\n\
+                   version = '1.2.0-linux-x64'\nintegrity = 'x'";
+        let recipe = read(npm).unwrap();
+        assert!(recipe.holds_version("1.2.0") && !recipe.holds_version("1.2.1"));
+        let pypi = "kind = 'pypi'\nbin = { a = 'a:b' }\n\
+                    requirements = 'a==2.0 --hash=sha256:aa'";
+        let recipe = read(pypi).unwrap();
+        assert!(recipe.holds_version("2.0.0") && !recipe.holds_version("3"));
+        let files = "kind = 'files'\nfiles = { a = 'a' }\nbin = { a = 'a' }";
+        assert!(read(files).unwrap().holds_version("any"));
     }
 
     #[test]

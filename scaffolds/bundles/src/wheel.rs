@@ -1,6 +1,10 @@
 //! Python packages: what `pip` would install, from the same files, without running any code of theirs.
 
-use std::{collections::BTreeMap, io::Cursor, path::Path};
+use std::{
+    collections::BTreeMap,
+    io::{Cursor, Read},
+    path::Path,
+};
 
 use proctor_packages::Offer;
 use proctor_types::package_name;
@@ -10,6 +14,9 @@ use crate::{
     recipe::is_inside,
     unpack::{self, Entry},
 };
+
+/// Bytes of a `METADATA` that are read.
+const MOST_METADATA: u64 = 8 << 20;
 
 /// One line of the requirements: a release, and the checksums of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +128,89 @@ pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
+/// The text that says what a distribution is: `METADATA` of a wheel, `PKG-INFO` of an sdist.
+pub(crate) fn metadata(bytes: &[u8]) -> Result<String, BundleError> {
+    let mut text = String::new();
+    if bytes.starts_with(b"PK") {
+        let broken = |error: zip::result::ZipError| {
+            BundleError::new(format!("the wheel is broken: {error}"))
+        };
+        let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
+        for index in 0..archive.len() {
+            let mut entry = archive.by_index(index).map_err(broken)?;
+            let name = entry.name().map_err(broken)?.into_owned();
+            let in_folder = name
+                .split_once('/')
+                .is_some_and(|(folder, file)| folder.ends_with(".dist-info") && file == "METADATA");
+            if in_folder {
+                text = read_text(&mut entry)?;
+            }
+        }
+    } else {
+        unpack::tar(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {
+            if let Entry::File { content, .. } = entry
+                && path.ends_with("PKG-INFO")
+                && path.components().count() == 2
+            {
+                text = read_text(content)?;
+            }
+            Ok(())
+        })?;
+    }
+    match text.is_empty() {
+        true => Err(BundleError::new("the distribution has no METADATA")),
+        false => Ok(text),
+    }
+}
+
+fn read_text(content: &mut dyn Read) -> Result<String, BundleError> {
+    let mut bytes = Vec::new();
+    let read = content.take(MOST_METADATA).read_to_end(&mut bytes);
+    read.map_err(|error| BundleError::new(format!("the archive is broken: {error}")))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The values of a field of such a text, before its description.
+pub(crate) fn fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let head = metadata.lines().take_while(|line| !line.trim().is_empty());
+    head.filter_map(move |line| {
+        let (field, value) = line.split_once(':')?;
+        field.eq_ignore_ascii_case(name).then_some(value.trim())
+    })
+}
+
+/// Compares what a file says that it is with what was asked for.
+pub(crate) fn verify(bytes: &[u8], wanted: &Requirement) -> Result<(), BundleError> {
+    let text = metadata(bytes)?;
+    let one = |name: &'static str| fields(&text, name).next().unwrap_or_default().to_owned();
+    let (name, version) = (one("Name"), one("Version"));
+    if package_name(&name) == wanted.name && same_version(&version, &wanted.version) {
+        return Ok(());
+    }
+    Err(BundleError::new(format!(
+        "the file is {name} {version}, expected {} {}",
+        wanted.name, wanted.version
+    ))
+    .hint("the checksum in the manifest is that of another release: correct it"))
+}
+
+/// Whether two versions are one: `1.0` is `1.0.0`, and zeros in front of a number do not count.
+pub(crate) fn same_version(one: &str, other: &str) -> bool {
+    let plain = |version: &str| {
+        let version = version.trim().trim_start_matches(['v', 'V']).to_lowercase();
+        let parts = version.split('.').map(|part| match part.parse::<u64>() {
+            Ok(number) => number.to_string(),
+            Err(_) => part.to_owned(),
+        });
+        let mut parts: Vec<String> = parts.collect();
+        while parts.len() > 1 && parts.last().is_some_and(|last| last == "0") {
+            parts.pop();
+        }
+        parts.join(".")
+    };
+    plain(one) == plain(other)
+}
+
 /// Writes the one program of a wheel that has such a name.
 pub(crate) fn program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), BundleError> {
     let broken =
@@ -178,6 +268,25 @@ mod tests {
         for text in ["a>=1 --hash=sha256:aa", "a==1", "a==1 --hash=md5:aa", "-r other.txt"] {
             assert!(requirements(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn versions_are_compared_as_pip_does() {
+        for (one, other, same) in [
+            ("1.0", "1.0.0", true),
+            ("2026.1.2", "2026.01.02", true),
+            ("v1.2", "1.2", true),
+            ("1.2RC1", "1.2rc1", true),
+            ("1.10", "1.1", false),
+            ("10", "1", false),
+            ("1.2", "1.2rc1", false),
+        ] {
+            assert_eq!(same_version(one, other), same, "{one} {other}");
+        }
+        let text =
+            "Metadata-Version: 2.1\nName: A.b\nVersion: 1.0\nRequires-Dist: c==2\n\nVersion: 9\n";
+        assert_eq!(fields(text, "version").collect::<Vec<_>>(), ["1.0"]);
+        assert_eq!(fields(text, "Requires-Dist").collect::<Vec<_>>(), ["c==2"]);
     }
 
     #[test]

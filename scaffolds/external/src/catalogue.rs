@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use crate::{Manifest, ManifestError, templates};
+use proctor_bundles::BundleRecipe;
+use proctor_types::RepositorySettings;
+
+use crate::{Manifest, ManifestError, RepositoryFiles, templates};
 
 /// The title of the schema of manifests.
 pub const TITLE: &str = "A manifest of Proctor: a command-line agent as a scaffold";
@@ -56,10 +59,7 @@ pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
         Some(version) if version != pinned => Err(ManifestError {
             file: asked.to_owned(),
             what: format!("`{name}` is pinned at {pinned}, not {version}"),
-            hint: format!(
-                "`proctor scaffold show {name} > my-{name}.toml`, change its name, versions and checksums, \
-                 and name that file"
-            ),
+            hint: format!("`proctor scaffold add {asked}` builds another published version"),
         }),
         _ => Ok(Some(loaded)),
     }
@@ -75,11 +75,48 @@ pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| problem(format!("cannot be read: {error}")))?;
     let loaded = read(&file, &text)?;
-    if NAMES.contains(&loaded.manifest.name.as_str()) {
-        let name = &loaded.manifest.name;
+    let Manifest { name, version, bundle, .. } = &loaded.manifest;
+    if NAMES.contains(&name.as_str()) {
         return Err(problem(format!("`name`: Proctor ships a scaffold `{name}`: choose another")));
     }
+    if bundle.as_ref().is_some_and(|recipe| !recipe.holds_version(version)) {
+        return Err(problem(format!(
+            "`version`: no package of `[bundle]` has the version {version}: both name the agent's"
+        )));
+    }
     Ok(loaded)
+}
+
+/// What a manifest of another version of a shipped agent is called.
+pub fn other_name(name: &str, version: &str) -> String {
+    format!("{name}-{version}")
+}
+
+/// The manifest of a shipped agent at another version, of which nothing was tested.
+///
+/// # Errors
+/// It does not load.
+pub fn other_version(
+    name: &str,
+    version: &str,
+    recipe: BundleRecipe,
+) -> Result<Option<Loaded>, ManifestError> {
+    let Some(loaded) = shipped(name)? else { return Ok(None) };
+    let manifest = Manifest {
+        name: other_name(name, version),
+        version: version.to_owned(),
+        says: format!(
+            "{} Untested: made by `proctor scaffold add {name}@{version}`.",
+            loaded.manifest.says
+        ),
+        untested: true,
+        bundle: Some(recipe),
+        ..loaded.manifest
+    };
+    let file = format!("{name}@{version}");
+    let text = toml::to_string(&manifest)
+        .map_err(|error| ManifestError::new(&file, format!("cannot be written: {error}")))?;
+    read(&file, &text).map(Some)
 }
 
 /// Reads and checks a manifest; `file` is for messages.
@@ -127,19 +164,40 @@ fn check(manifest: &Manifest) -> Result<(), String> {
         return Err("`idle_seconds` is 1 to 86400".into());
     }
     for file in files {
-        let mut parts = file.path.split('/');
-        if file.path.is_empty() || parts.any(|part| ["", ".", ".."].contains(&part)) {
+        if !is_below(&file.path) {
             let path = &file.path;
             return Err(format!("`files`: `{path}` is not a path below HOME"));
         }
     }
-    if let Some(rule) = manifest.exit.iter().find(|r| r.codes.is_empty() && r.output.is_empty()) {
+    for rule in &manifest.exit {
         let means = serde_json::to_string(&rule.means).unwrap_or_default();
-        return Err(format!(
-            "`exit`: the rule for {means} has no condition: add `codes` or `output`"
-        ));
+        if rule.codes.is_empty() && rule.output.is_empty() && rule.record.is_empty() {
+            return Err(format!(
+                "`exit`: the rule for {means} has no condition: add `codes`, `output` or `record`"
+            ));
+        }
+        let Some(file) = &rule.file else { continue };
+        if rule.record.is_empty() {
+            return Err(format!("`exit`: the rule for {means} has a `file` and no `record`"));
+        }
+        if !is_below(file) {
+            return Err(format!("`exit`: `{file}` is not a path below HOME"));
+        }
+    }
+    let RepositoryFiles { settings, knowledge } = &manifest.repository;
+    if let Some(path) = settings.iter().chain(knowledge).find(|path| !is_below(path)) {
+        return Err(format!("`repository`: `{path}` is not a path below the work directory"));
+    }
+    if manifest.settings.contains_key(RepositorySettings::KEY) {
+        let key = RepositorySettings::KEY;
+        return Err(format!("`settings.{key}`: an arm has a key of this name: choose another"));
     }
     Ok(())
+}
+
+/// Whether a path is relative and stays in its folder.
+fn is_below(path: &str) -> bool {
+    !path.is_empty() && !path.split('/').any(|part| ["", ".", ".."].contains(&part))
 }
 
 #[cfg(test)]
@@ -185,11 +243,55 @@ mod tests {
             (format!("{SMALL}[env]\nA = '{{{{ settings.effort }}}}'\n"), "`env.A`"),
             (format!("{SMALL}[[exit]]\nmeans = 'loop'\n"), "no condition"),
             (format!("{SMALL}[[exit]]\nmeans = 'stuck'\n"), "line 7"),
+            (format!("{SMALL}[[exit]]\nmeans = 'loop'\ncodes = [1]\nfile = 'x'\n"), "no `record`"),
+            (format!("{SMALL}[repository]\nsettings = ['../x.json']\n"), "`../x.json`"),
+            (format!("{SMALL}[repository]\nknowledge = ['/AGENTS.md']\n"), "`/AGENTS.md`"),
+            (format!("{SMALL}[repository]\nsetting = ['x']\n"), "line 7"),
+            (format!("{SMALL}[settings]\nrepository_settings = 'use'\n"), "`settings.rep"),
         ];
         for (text, says) in wrong {
             let error = read("my.toml", &text).unwrap_err().to_string();
             assert!(error.starts_with("my.toml: ") && error.contains(says), "{says}: {error}");
         }
+    }
+
+    #[test]
+    fn another_version_is_the_same_manifest_with_other_packages() {
+        for name in names() {
+            let tested = shipped(name).unwrap().unwrap().manifest;
+            assert!(!tested.untested, "{name}");
+            let recipe = tested.bundle.clone().unwrap();
+            assert!(recipe.holds_version(&tested.version), "{name}");
+            let other = other_version(name, "99.1.0", recipe).unwrap().unwrap().manifest;
+            assert!(other.untested && other.name == format!("{name}-99.1.0"), "{name}");
+            let same = Manifest {
+                name: tested.name.clone(),
+                version: tested.version.clone(),
+                says: tested.says.clone(),
+                untested: false,
+                ..other
+            };
+            assert_eq!(same, tested, "{name}: something is lost on the way through TOML");
+        }
+        assert_eq!(other_version("none", "1", shipped_recipe()).unwrap(), None);
+    }
+
+    fn shipped_recipe() -> BundleRecipe {
+        shipped("codex").unwrap().unwrap().manifest.bundle.unwrap()
+    }
+
+    #[test]
+    fn a_version_that_no_package_has_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mine.toml");
+        let bundle = "[bundle]\nkind = 'npm'\nbin = { a = 'a' }\n[[bundle.packages]]\nname = 'a'\n\
+                      version = '1'\nintegrity = 'sha512-x'\n";
+        std::fs::write(&file, format!("{SMALL}{bundle}")).unwrap();
+        assert!(load(&file).is_ok());
+        let newer = format!("{SMALL}{bundle}").replacen("version = '1'", "version = '2'", 1);
+        std::fs::write(&file, newer).unwrap();
+        let error = load(&file).unwrap_err().to_string();
+        assert!(error.contains("no package of `[bundle]` has the version 2"), "{error}");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! What the end of an agent means.
 
+use std::collections::BTreeMap;
+
 use proctor_sandbox_api::{Captured, Completed, ending_of};
 use proctor_scaffold_api::{Finish, Traffic};
 use proctor_types::{Answer, ExitCause, plural};
+use serde_json::Value;
 
 use crate::{ExitRule, Manifest};
 
@@ -20,8 +23,13 @@ pub enum Ended {
     Refused,
 }
 
-/// The table of `docs/external.md`, from its second line on.
-pub fn judge(manifest: &Manifest, ended: Ended, done: &Completed, traffic: &Traffic) -> Finish {
+/// The table of `docs/external.md`, from its second line on. `files` are the records that exit rules name.
+pub fn judge(
+    manifest: &Manifest,
+    ended: Ended,
+    (done, files): (&Completed, &BTreeMap<String, Value>),
+    traffic: &Traffic,
+) -> Finish {
     let exited = |cause, why| Finish::Exited { cause, why };
     let name = &manifest.name;
     match ended {
@@ -30,8 +38,9 @@ pub fn judge(manifest: &Manifest, ended: Ended, done: &Completed, traffic: &Traf
             let seconds = manifest.idle_seconds;
             let why = format!("{name} asked nothing and did nothing for {seconds} s");
             // A program that waits for a person hangs like any other: its words tell them apart.
-            let rule =
-                manifest.exit.iter().find(|rule| says(rule, done) && !rule.output.is_empty());
+            let has_words = |rule: &&ExitRule| !rule.output.is_empty() || !rule.record.is_empty();
+            let mut rules = manifest.exit.iter().filter(has_words);
+            let rule = rules.find(|rule| says(rule, done) && records(rule, done, files));
             let cause = rule.and_then(|rule| rule.means.cause()).unwrap_or(ExitCause::Idle);
             return exited(cause, with_words(why, done));
         }
@@ -41,7 +50,8 @@ pub fn judge(manifest: &Manifest, ended: Ended, done: &Completed, traffic: &Traf
         }
     }
     let status = ending_of(&done.exited);
-    if let Some(rule) = manifest.exit.iter().find(|rule| holds(rule, done)) {
+    let applies = |rule: &&ExitRule| holds(rule, done) && records(rule, done, files);
+    if let Some(rule) = manifest.exit.iter().find(applies) {
         return match rule.means.cause() {
             None => Finish::Submitted,
             Some(cause) => exited(cause, with_words(format!("{name} ended with {status}"), done)),
@@ -76,8 +86,40 @@ fn says(rule: &ExitRule, done: &Completed) -> bool {
         let within = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(text);
         within(&stream.head) || within(&stream.tail)
     };
-    rule.output.is_empty()
-        || rule.output.iter().any(|one| text(&done.stdout, one) || text(&done.stderr, one))
+    // Standard output is not searched: agents print the model's words there.
+    rule.output.is_empty() || rule.output.iter().any(|one| text(&done.stderr, one))
+}
+
+/// Whether the agent's own record has the members that the rule names.
+fn records(rule: &ExitRule, done: &Completed, files: &BTreeMap<String, Value>) -> bool {
+    if rule.record.is_empty() {
+        return true;
+    }
+    let fits = |record: &Value| {
+        rule.record.iter().all(|(path, pattern)| {
+            let member = path.split('.').try_fold(record, |value, key| value.get(key));
+            member.is_some_and(|member| match member {
+                Value::String(text) => matches(pattern, text),
+                other => matches(pattern, &other.to_string()),
+            })
+        })
+    };
+    match &rule.file {
+        Some(file) => files.get(file).is_some_and(fits),
+        None => [&done.stdout.head, &done.stdout.tail].into_iter().any(|bytes| {
+            let lines = bytes.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{"));
+            let mut records = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+            records.any(|record| fits(&record))
+        }),
+    }
+}
+
+/// `*` stands for any run of characters.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(head) else { return false };
+    let mut ends = std::iter::once(0).chain(text.char_indices().map(|(at, c)| at + c.len_utf8()));
+    ends.any(|end| text.get(end..).is_some_and(|text| matches(rest, text)))
 }
 
 fn submits(manifest: &Manifest, answer: &Answer) -> bool {
@@ -98,5 +140,110 @@ fn with_words(why: String, done: &Completed) -> String {
     match last(&done.stderr).or_else(|| last(&done.stdout)) {
         Some(words) => format!("{why}: {words}"),
         None => why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_sandbox_api::{Captured, wire::Exited};
+    use proctor_types::Usage;
+    use serde_json::json;
+
+    use super::*;
+    use crate::shipped;
+
+    fn done(stdout: &str, stderr: &str) -> Completed {
+        let stream = |text: &str| Captured { head: text.into(), ..Captured::default() };
+        let exited = Exited { code: Some(0), ..Exited::default() };
+        Completed { exited, stdout: stream(stdout), stderr: stream(stderr), ..Completed::default() }
+    }
+
+    /// The model has said its last word.
+    fn answered() -> Traffic {
+        let answer = json!({
+            "content": "Done.", "tool_calls": [], "extra": {}, "finish_reason": "stop", "refused": false,
+            "usage": Usage::default(), "cost_usd": null,
+        });
+        Traffic { answer: serde_json::from_value(answer).unwrap(), ..Traffic::default() }
+    }
+
+    fn cause(name: &str, done: &Completed, files: &BTreeMap<String, Value>) -> Option<ExitCause> {
+        let manifest = shipped(name).unwrap().unwrap().manifest;
+        match judge(&manifest, Ended::Itself, (done, files), &answered()) {
+            Finish::Submitted => None,
+            Finish::Exited { cause, .. } => Some(cause),
+        }
+    }
+
+    /// A model may say anything, and agents print it: only their own records count.
+    #[test]
+    fn words_of_the_model_are_no_exit() {
+        let none = BTreeMap::new();
+        let words = "Loop detected, stopping execution. LimitsExceeded RepeatedFormatError";
+        let said = json!({ "type": "message", "role": "assistant", "content": words });
+        let nested =
+            json!({ "type": "tool_result", "output": { "type": "error", "message": words } });
+        for name in crate::names() {
+            let files = BTreeMap::from([(
+                "trajectory.json".to_owned(),
+                json!({ "info": { "exit_status": "Submitted" }, "messages": [said] }),
+            )]);
+            let printed = format!("{words}\n{said}\n{nested}\n");
+            assert_eq!(cause(name, &done(&printed, ""), &files), None, "{name}");
+        }
+        let own = json!({ "type": "error", "severity": "warning",
+                          "message": "Loop detected, stopping execution" });
+        let looped = done(&format!("{said}\n{own}\n{{\"type\":\"result\"}}\n"), "");
+        assert_eq!(cause("gemini-cli", &looped, &none), Some(ExitCause::Loop));
+        let of_mini = |status: &str| {
+            let record = json!({ "info": { "exit_status": status } });
+            BTreeMap::from([("trajectory.json".to_owned(), record)])
+        };
+        let mini = |status: &str| cause("mini-swe-agent", &done("", ""), &of_mini(status));
+        assert_eq!(mini("LimitsExceeded"), Some(ExitCause::Finished));
+        assert_eq!(mini("RepeatedFormatError"), Some(ExitCause::EmptyTurn));
+        assert_eq!(mini("Submitted"), None);
+    }
+
+    #[test]
+    fn output_is_searched_on_standard_error_alone() {
+        let mut manifest = shipped("codex").unwrap().unwrap().manifest;
+        let text = "[[exit]]\nmeans = 'approval'\noutput = ['Allow this?']\n";
+        let rules: BTreeMap<String, Vec<ExitRule>> = toml::from_str(text).unwrap();
+        manifest.exit = rules["exit"].clone();
+        let judged =
+            |done: &Completed| judge(&manifest, Ended::Idle, (done, &BTreeMap::new()), &answered());
+        let of = |finish| match finish {
+            Finish::Exited { cause, .. } => Some(cause),
+            Finish::Submitted => None,
+        };
+        assert_eq!(of(judged(&done("Allow this?", ""))), Some(ExitCause::Idle));
+        assert_eq!(of(judged(&done("", "Allow this? [y/N]"))), Some(ExitCause::Approval));
+    }
+
+    #[test]
+    fn a_hundred_kilobytes_of_standard_error_are_a_short_reason() {
+        let noise = format!("{}\n{}", "warning: \u{1b}[33mx\n".repeat(8000), "y".repeat(100_000));
+        let mut crashed = done("", &noise);
+        crashed.exited.code = Some(7);
+        let manifest = shipped("codex").unwrap().unwrap().manifest;
+        let files = BTreeMap::new();
+        let finish = judge(&manifest, Ended::Itself, (&crashed, &files), &answered());
+        let Finish::Exited { why, .. } = finish else { panic!("{finish:?}") };
+        assert!(why.len() < 500 && why.contains("exit status 7"), "{why}");
+    }
+
+    #[test]
+    fn a_star_is_any_text() {
+        for (pattern, text, holds) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("a*", "a", true),
+            ("*é", "ééé", true),
+            ("a*b*", "a-b", true),
+            ("a*b", "a-c", false),
+        ] {
+            assert_eq!(matches(pattern, text), holds, "{pattern} {text}");
+        }
     }
 }

@@ -8,15 +8,15 @@ use proctor_sandbox_api::Mount;
 use proctor_scaffold_api::{
     Brief, Finish, Limits, Overlay, Scaffold, Session, Stop, WrongPrompts, WrongSetting,
 };
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{Cause, Fault, Layer, RepositorySettings};
 use serde_json::{Map, Value, json};
 
 use crate::{
     Manifest, ManifestError,
     catalogue::{Loaded, read},
-    prompt::{self, FILE, FOLDER, TASK},
+    prompt::{self, FILE, FOLDER, POINTER, POINTER_FILE, TASK},
     run,
-    templates::{Filled, Variables, fill},
+    templates::{Filled, Variables, fill, max_output_tokens, output_tokens},
 };
 
 /// How long its own log may take to be copied out once the agent is dead.
@@ -30,12 +30,14 @@ pub struct External {
     bundle: Option<Bundle>,
     /// The template of what it is told.
     task: String,
+    /// The template of what an argument says in place of a prompt that is too long for one.
+    pointer: String,
 }
 
 impl External {
     /// Of a manifest, with its bundle where that is built.
     pub fn new(loaded: Loaded, bundle: Option<Bundle>) -> Self {
-        Self { loaded, bundle, task: TASK.to_owned() }
+        Self { loaded, bundle, task: TASK.to_owned(), pointer: POINTER.to_owned() }
     }
 
     /// What identifies its bundle: a factor.
@@ -51,8 +53,11 @@ impl External {
     pub fn recorded(factors: &Value) -> Result<Option<Self>, ManifestError> {
         let Some(text) = factors["manifest"].as_str() else { return Ok(None) };
         let recorded = Self::new(read("the recorded manifest", text)?, None);
-        let task = factors["prompts"]["task"].as_str().unwrap_or(TASK).to_owned();
-        Ok(Some(Self { task, ..recorded }))
+        let text = |key: &str, shipped: &str| {
+            factors["prompts"][key].as_str().unwrap_or(shipped).to_owned()
+        };
+        let (task, pointer) = (text("task", TASK), text("pointer", POINTER));
+        Ok(Some(Self { task, pointer, ..recorded }))
     }
 
     /// The same with its bundle.
@@ -73,6 +78,11 @@ impl External {
         };
         let wrong = |what: String| setup(format!("the manifest of {}: {what}", manifest.name));
         let limits = brief.announced.as_ref().and_then(Limits::of);
+        let mut settings = brief.settings.clone();
+        settings.remove(RepositorySettings::KEY);
+        let context_window = brief.context_window.or(brief.listed_window);
+        let known = (context_window, brief.max_output_tokens);
+        let max_output_tokens = max_output_tokens(manifest, &settings, known);
         let with = Variables {
             prompt: prompt::render(&self.task, brief, limits.as_ref()).map_err(wrong)?,
             statement: brief.statement.trim().to_owned(),
@@ -81,12 +91,22 @@ impl External {
             endpoint: endpoint.url.clone(),
             token: endpoint.token.clone(),
             model: brief.model.clone().unwrap_or_default(),
-            context_window: brief.context_window,
+            context_window,
+            max_output_tokens,
+            output_tokens: output_tokens(manifest, max_output_tokens),
+            repository_settings: repository_settings(brief).name(),
             limits,
-            settings: brief.settings.clone(),
+            settings,
+            pointer: self.pointer.clone(),
         };
         fill(manifest, &with).map_err(wrong)
     }
+}
+
+/// What the arm says of the agent's settings in the repository.
+fn repository_settings(brief: &Brief) -> RepositorySettings {
+    let said = brief.settings.get(RepositorySettings::KEY).cloned();
+    said.and_then(|said| serde_json::from_value(said).ok()).unwrap_or_default()
 }
 
 fn setup(what: String) -> Stop {
@@ -111,8 +131,9 @@ impl Scaffold for External {
         json!({
             "manifest": self.loaded.text,
             "version": self.manifest().version,
+            "untested": self.manifest().untested,
             "bundle": self.bundle.as_ref().map(Self::bundle_factor),
-            "prompts": { "task": self.task },
+            "prompts": { "task": self.task, "pointer": self.pointer },
         })
     }
 
@@ -147,11 +168,13 @@ impl Scaffold for External {
     }
 
     fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
-        let over = Overlay::read(folder, &[(FOLDER, vec![FILE])])?;
+        let over = Overlay::read(folder, &[(FOLDER, vec![FILE, POINTER_FILE])])?;
         let task = over.get(FOLDER, FILE).unwrap_or(TASK).to_owned();
+        let pointer = over.get(FOLDER, POINTER_FILE).unwrap_or(POINTER).to_owned();
         prompt::check(&task)
+            .and_then(|()| prompt::pointer(&pointer, "/p").map(drop))
             .map_err(|what| WrongPrompts::new(what, "docs/prompts.md has the variables"))?;
-        Ok(Arc::new(Self { task, ..self.clone() }))
+        Ok(Arc::new(Self { task, pointer, ..self.clone() }))
     }
 
     fn needs_model(&self) -> bool {
@@ -164,6 +187,10 @@ impl Scaffold for External {
 
     fn model_endpoint(&self, _: &Map<String, Value>) -> Option<Value> {
         serde_json::to_value(&self.manifest().requests).ok()
+    }
+
+    fn reads_repository_settings(&self) -> bool {
+        true
     }
 
     fn mounts(&self) -> Vec<Mount> {
@@ -188,7 +215,8 @@ impl Scaffold for External {
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let home = home_for(&session.brief().workdir);
         let filled = self.fill(session.brief(), home)?;
-        run::run(self.manifest(), filled, home, session).await
+        let settings = repository_settings(session.brief());
+        run::run(self.manifest(), filled, (home, settings), session).await
     }
 }
 

@@ -26,14 +26,21 @@ pub struct Manifest {
     /// How its bundle is made (`docs/bundles.md`). Absent: the image has the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<BundleRecipe>,
+    /// Proctor's tests have not run this version (`proctor scaffold add NAME@VERSION`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untested: bool,
     /// How it is started.
     pub command: CommandLine,
-    /// Variables beside the task's own, `PATH` and `HOME`; templates.
+    /// Variables beside the task's own, `PATH` and `HOME`; templates. One that has a `{%` and renders to nothing is left
+    /// out.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Files that are laid below its private `HOME` before it starts.
     #[serde(default)]
     pub files: Vec<HomeFile>,
+    /// Its own files in a task's repository.
+    #[serde(default)]
+    pub repository: RepositoryFiles,
     /// Which of its requests are the main conversation (`docs/budgets.md`).
     #[serde(default)]
     pub requests: RequestRules,
@@ -68,7 +75,7 @@ pub struct CommandLine {
     /// The program and its arguments. An entry that has a `{%` and renders to nothing is left out.
     #[schemars(length(min = 1))]
     pub argv: Vec<String>,
-    /// What stands on its standard input.
+    /// Its standard input. The prompt belongs here or into a file: Linux limits an argument to 128 KiB.
     #[serde(default)]
     pub stdin: String,
     /// Where it starts.
@@ -83,11 +90,23 @@ pub struct HomeFile {
     /// Below `HOME`.
     #[schemars(length(min = 1))]
     pub path: String,
-    /// A template.
+    /// A template. A file whose template has a `{%` and renders to nothing is left out.
     pub content: String,
     /// It is a program.
     #[serde(default)]
     pub executable: bool,
+}
+
+/// `[repository]`: what the agent reads of a task's repository by itself. Paths are relative to the work directory; they
+/// also count in each folder above it, up to the root of its Git repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RepositoryFiles {
+    /// Files and folders with its settings: permissions, hooks, limits, MCP servers. An arm hides them from the agent unless
+    /// it sets `repository_settings = "use"`.
+    pub settings: Vec<String>,
+    /// Files with knowledge about the repository. The agent always sees them, and the record names them.
+    pub knowledge: Vec<String>,
 }
 
 /// `[stop]`. The three times together are at most 4.5 seconds.
@@ -166,9 +185,17 @@ pub struct ExitRule {
     /// Exit statuses. Absent: any, also that of a program that was ended from outside.
     #[serde(default)]
     pub codes: Vec<i32>,
-    /// One of these stands in standard output or standard error. Absent: anything may.
+    /// Standard error contains one of these texts. Absent: any. Standard output is not searched, since agents print the
+    /// model's words there.
     #[serde(default)]
     pub output: Vec<String>,
+    /// A JSON record of the agent's own has these members. Keys are dotted paths, `*` in a value stands for any text. It
+    /// is a line of standard output that is a JSON object, or the whole of `file`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub record: BTreeMap<String, String>,
+    /// The JSON file below `HOME` that `record` is compared with, in place of standard output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 /// How a trial ends whose CLI has ended.

@@ -8,8 +8,13 @@ use serde_json::json;
 pub const FOLDER: &str = "external";
 pub const FILE: &str = "task.md.j2";
 
+/// The text that stands for a prompt that is too long for an argument.
+pub const POINTER_FILE: &str = "pointer.md.j2";
+
 /// The shipped text.
 pub const TASK: &str = include_str!("../../../prompts/external/task.md.j2");
+/// The shipped text of [`POINTER_FILE`].
+pub const POINTER: &str = include_str!("../../../prompts/external/pointer.md.j2");
 
 /// The prompt of a trial.
 pub fn render(template: &str, brief: &Brief, limits: Option<&Limits>) -> Result<String, String> {
@@ -22,6 +27,14 @@ pub fn check(template: &str) -> Result<(), String> {
         fill(template, "s", "/w", limits.as_ref())?;
     }
     Ok(())
+}
+
+/// What an argument says in place of the prompt, which is in the file `path`.
+pub fn pointer(template: &str, path: &str) -> Result<String, String> {
+    let text = template_environment(true)
+        .and_then(|templates| templates.render_str(template, Serde(json!({ "path": path }))))
+        .map_err(|error| format!("prompt {FOLDER}/{POINTER_FILE}: {}", template_error(&error)))?;
+    Ok(text.trim_end().to_owned())
 }
 
 fn fill(

@@ -1,6 +1,7 @@
 //! One agent in one sandbox: laid, started, watched, stopped.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     pin::{Pin, pin},
     sync::Arc,
@@ -13,25 +14,31 @@ use proctor_sandbox_api::{
     wire::{RawPath, SearchRequest},
 };
 use proctor_scaffold_api::{Finish, Session, Stop};
-use proctor_types::{Cause, Fault, Layer};
-use serde_json::{Map, json};
+use proctor_types::{Cause, Fault, Layer, RepositorySettings};
+use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::{
     Manifest, StopRules,
     activity::{Activity, SAMPLE},
     ending::{Ended, judge},
+    repository::Repository,
     templates::Filled,
 };
 
-/// Says its process, then becomes the agent: a signal has to find it.
-const START: &str = "echo $$ >\"$1\" && shift && exec \"$@\"";
+/// Says its process, then becomes the agent: a signal has to find it. Standard input is a file and no pipe: Node makes a
+/// pipe non-blocking, and an agent that then reads it at once (Continue) finds nothing while a long prompt is on its way.
+const START: &str = "echo $$ >\"$1\" && exec <\"$2\" && shift 2 && exec \"$@\"";
+/// That file, below `HOME`.
+const STDIN: &str = ".stdin";
 /// Bytes kept of each output stream.
 const OUTPUT: usize = 16 << 20;
 /// How long a small command of our own may take.
-const OWN: Duration = Duration::from_secs(30);
+pub const OWN: Duration = Duration::from_secs(30);
 /// How long the agent may take to be dead once everything in the sandbox was killed.
 const DEATH: Duration = Duration::from_secs(5);
+/// Bytes of a file that an exit rule reads.
+const RECORD: u64 = 256 << 20;
 /// Files of one pattern of `[log]`.
 const LOG_FILES: u32 = 1000;
 
@@ -48,13 +55,18 @@ type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<Completed, SandboxErr
 pub async fn run(
     manifest: &Manifest,
     filled: Filled,
-    home: &str,
+    (home, settings): (&str, RepositorySettings),
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let brief = session.brief().clone();
     let account =
         AgentAccount { handle: Arc::clone(session.handle()), user: brief.user.clone(), home };
     account.lay(&filled).await?;
+    if let Some(file) = &filled.prompt_file {
+        let note = ("prompt_in_file".to_owned(), file.as_str().into());
+        session.note(Map::from_iter([note])).await?;
+    }
+    let repository = Repository::prepare(&manifest.repository, settings, home, session).await?;
     let command = account.command(filled, &brief.env);
     let mut running = pin!(account.handle.run(command));
     let seen = watch(manifest, &account, running.as_mut(), session).await;
@@ -72,6 +84,7 @@ pub async fn run(
     };
     // What left the agent's process group lives on otherwise, and would write into the tree that is graded.
     let late = account.kill_everything().await?;
+    repository.restore(session).await?;
     let done = match done {
         Some(done) => done.map_err(|error| error.fault(format!("running {}", manifest.name)))?,
         None => Completed::default(),
@@ -81,7 +94,8 @@ pub async fn run(
         session.note(Map::from_iter([("left_running".to_owned(), left.into())])).await?;
     }
     keep(manifest, &account, &done, session).await?;
-    Ok(judge(manifest, ended, &done, &session.traffic()))
+    let files = records(manifest, &account).await?;
+    Ok(judge(manifest, ended, (&done, &files), &session.traffic()))
 }
 
 /// Why watching ended.
@@ -147,7 +161,8 @@ impl AgentAccount<'_> {
     async fn lay(&self, filled: &Filled) -> Result<(), Stop> {
         let made = self.line("umask 077 && mkdir -p \"$1\"", &[self.home]);
         self.laid(made, self.home).await?;
-        for (path, content, executable) in &filled.files {
+        let stdin = (STDIN.to_owned(), filled.stdin.clone(), false);
+        for (path, content, executable) in filled.files.iter().chain([&stdin]) {
             let path = format!("{}/{path}", self.home);
             let line = "umask 077 && mkdir -p \"${1%/*}\" && cat >\"$1\" && chmod \"$2\" \"$1\"";
             let mut command = self.line(line, &[&path, if *executable { "700" } else { "600" }]);
@@ -170,8 +185,9 @@ impl AgentAccount<'_> {
     }
 
     fn command(&self, filled: Filled, env: &[(String, String)]) -> Command {
-        let pid_file = self.pid_file();
-        let argv = ["/bin/sh", "-c", START, "sh", pid_file.as_str()].map(str::to_owned);
+        let (pid_file, stdin) = (self.pid_file(), format!("{}/{STDIN}", self.home));
+        let argv = ["/bin/sh", "-c", START, "sh", pid_file.as_str(), stdin.as_str()];
+        let argv = argv.map(str::to_owned);
         let mut command =
             Command::new(argv.into_iter().chain(filled.argv)).cwd(filled.cwd.as_str());
         for (key, value) in env {
@@ -182,7 +198,6 @@ impl AgentAccount<'_> {
         for (key, value) in &filled.env {
             command = command.env(key, value.as_str());
         }
-        command.stdin = filled.stdin.into_bytes();
         command.user.clone_from(&self.user);
         command.output_cap = OUTPUT;
         command.reap_all = true;
@@ -272,4 +287,27 @@ async fn keep(
         }
     }
     Ok(())
+}
+
+/// The JSON files that exit rules read, by their paths. One that is missing or holds no JSON is left out.
+async fn records(
+    manifest: &Manifest,
+    account: &AgentAccount<'_>,
+) -> Result<BTreeMap<String, Value>, Stop> {
+    let mut found = BTreeMap::new();
+    for file in manifest.exit.iter().filter_map(|rule| rule.file.as_ref()) {
+        let path = RawPath::from(format!("{}/{file}", account.home));
+        match account.handle.read(&path, RECORD).await {
+            Ok(content) => {
+                if let Ok(value) = serde_json::from_slice(&content) {
+                    found.insert(file.clone(), value);
+                }
+            }
+            Err(error) if error.is_broken() => {
+                return Err(error.fault("reading the agent's record").into());
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(found)
 }

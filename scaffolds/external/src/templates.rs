@@ -5,7 +5,14 @@ use proctor_scaffold_api::{Limits, template_environment, template_error};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::Manifest;
+use crate::{Manifest, prompt};
+
+/// Linux rejects an argument or a variable of this many bytes, its end included (`MAX_ARG_STRLEN`).
+const TOO_LONG: usize = 128 << 10;
+/// Where the prompt is when it is too long for an argument, below `HOME`.
+const PROMPT_FILE: &str = "prompt.md";
+/// Output tokens of a model of which nothing is known.
+const OUTPUT_TOKENS: u64 = 32_000;
 
 /// What a template may name.
 #[derive(Debug, Clone, Serialize)]
@@ -20,8 +27,63 @@ pub struct Variables {
     pub token: String,
     pub model: String,
     pub context_window: Option<u64>,
+    /// The output limit that an agent is told, in tokens. None where neither the arm nor the window says one.
+    pub max_output_tokens: Option<u64>,
+    /// The same, or a default.
+    pub output_tokens: u64,
+    /// `ignore` or `use`.
+    pub repository_settings: &'static str,
     pub limits: Option<Limits>,
     pub settings: Map<String, Value>,
+    /// The template of [`prompt::pointer`].
+    #[serde(skip)]
+    pub pointer: String,
+}
+
+/// The output limit that an agent is told, in tokens; none where nothing says one.
+///
+/// An agent reserves its output in the context window. Where the window is not much larger it compacts for ever, or
+/// crashes. So it is told at most a quarter of the window, or half of it where the arm's settings name a limit.
+pub fn max_output_tokens(
+    manifest: &Manifest,
+    settings: &Map<String, Value>,
+    (window, model): (Option<u64>, Option<u64>),
+) -> Option<u64> {
+    let own = |settings: &Map<String, Value>| settings.get("output_tokens").and_then(Value::as_u64);
+    let (set, default) = (own(settings), own(&manifest.settings));
+    let (asked, share) = match set.filter(|_| set != default) {
+        Some(set) => (Some(set), 2),
+        None => (model, 4),
+    };
+    let Some(window) = window else { return asked };
+    let asked = asked.or(default).unwrap_or(OUTPUT_TOKENS);
+    Some(asked.min(window / share).max(1))
+}
+
+/// [`max_output_tokens`], or the manifest's default.
+pub fn output_tokens(manifest: &Manifest, known: Option<u64>) -> u64 {
+    let default = manifest.settings.get("output_tokens").and_then(Value::as_u64);
+    known.or(default).unwrap_or(OUTPUT_TOKENS)
+}
+
+/// A text as a quoted YAML scalar. JSON is nearly YAML: what YAML does not take as it is, or takes for the end of a line,
+/// is escaped.
+fn yaml(text: &str) -> String {
+    let mut out = String::new();
+    for c in Value::from(text).to_string().chars() {
+        match c {
+            '\u{7f}'..='\u{a0}'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{feff}'
+            | '\u{fffe}'
+            | '\u{ffff}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// A manifest with everything filled in.
@@ -33,35 +95,66 @@ pub struct Filled {
     pub env: Vec<(String, String)>,
     /// Path below `HOME`, content, whether it is a program.
     pub files: Vec<(String, String, bool)>,
+    /// The file that holds the prompt, where it was too long for an argument.
+    pub prompt_file: Option<String>,
 }
 
 /// Fills a manifest in. The error names the key.
 pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
     // Line ends stay as they are written.
-    let templates = template_environment(true).map_err(|error| template_error(&error))?;
-    let render = |key: &str, text: &str| {
+    let mut templates = template_environment(true).map_err(|error| template_error(&error))?;
+    templates.add_filter("yaml", |text: String| yaml(&text));
+    let render = |key: &str, text: &str, with: &Variables| {
         templates
             .render_str(text, Serde(with))
             .map_err(|error| format!("`{key}`: {}", template_error(&error)))
     };
     let command = &manifest.command;
     let mut filled = Filled {
-        stdin: render("command.stdin", &command.stdin)?,
-        cwd: render("command.cwd", &command.cwd)?,
+        stdin: render("command.stdin", &command.stdin, with)?,
+        cwd: render("command.cwd", &command.cwd, with)?,
         ..Filled::default()
     };
+    let prompt_file = format!("{}/{PROMPT_FILE}", with.home);
+    let pointer = prompt::pointer(&with.pointer, &prompt_file)?;
+    let short = Variables { prompt: pointer.clone(), statement: pointer, ..with.clone() };
+    let mut is_long = false;
+    // An agent that takes its prompt in an argument is told where to read it, where Linux would not start it.
+    let mut bounded = |key: &str, text: &str, room: usize| -> Result<String, String> {
+        let whole = render(key, text, with)?;
+        if whole.len() < room {
+            return Ok(whole);
+        }
+        is_long = true;
+        let rest = render(key, text, &short)?;
+        match rest.len() < room {
+            true => Ok(rest),
+            false => Err(format!("`{key}` is too long for Linux: {} bytes", rest.len())),
+        }
+    };
     for entry in &command.argv {
-        let text = render("command.argv", entry)?;
+        let text = bounded("command.argv", entry, TOO_LONG)?;
         if !(text.is_empty() && entry.contains("{%")) {
             filled.argv.push(text);
         }
     }
     for (name, value) in &manifest.env {
-        filled.env.push((name.clone(), render(&format!("env.{name}"), value)?));
+        // With its name, and a sign between the two.
+        let room = TOO_LONG.saturating_sub(name.len() + 1);
+        let text = bounded(&format!("env.{name}"), value, room)?;
+        if !(text.is_empty() && value.contains("{%")) {
+            filled.env.push((name.clone(), text));
+        }
     }
     for file in &manifest.files {
-        let content = render("files", &file.content)?;
-        filled.files.push((file.path.clone(), content, file.executable));
+        let content = render("files", &file.content, with)?;
+        if !(content.trim().is_empty() && file.content.contains("{%")) {
+            filled.files.push((file.path.clone(), content, file.executable));
+        }
+    }
+    if is_long {
+        filled.files.push((PROMPT_FILE.to_owned(), with.prompt.clone(), false));
+        filled.prompt_file = Some(prompt_file);
     }
     Ok(filled)
 }
@@ -79,10 +172,151 @@ pub fn check(manifest: &Manifest) -> Result<(), String> {
             token: text(),
             model: text(),
             context_window,
+            max_output_tokens: context_window,
+            output_tokens: 1,
+            repository_settings: if context_window.is_some() { "use" } else { "ignore" },
             limits: context_window.map(|_| Limits::sample()),
             settings: manifest.settings.clone(),
+            pointer: prompt::POINTER.to_owned(),
         };
         fill(manifest, &with)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{names, shipped};
+
+    fn variables(manifest: &Manifest, prompt: &str, window: Option<u64>) -> Variables {
+        let settings = manifest.settings.clone();
+        let max_output_tokens = max_output_tokens(manifest, &settings, (window, None));
+        Variables {
+            prompt: prompt.to_owned(),
+            statement: prompt.to_owned(),
+            workdir: "/testbed".into(),
+            home: "/tmp/agent-home".into(),
+            endpoint: "http://127.0.0.1:1".into(),
+            token: "token".into(),
+            model: "vendor/model".into(),
+            context_window: window,
+            max_output_tokens,
+            output_tokens: output_tokens(manifest, max_output_tokens),
+            repository_settings: "ignore",
+            limits: None,
+            settings,
+            pointer: prompt::POINTER.to_owned(),
+        }
+    }
+
+    fn own(text: &str) -> Manifest {
+        let start = "name = 'mine'\nversion = '1'\napi = 'chat'\n";
+        toml::from_str(&format!("{start}{text}")).unwrap()
+    }
+
+    /// No shipped agent is started with its prompt as an argument, so a statement of any length reaches it whole.
+    #[test]
+    fn shipped_manifests_pass_prompts_of_any_length_by_stdin_or_file() {
+        let prompt = format!("{}the end", "a line of the statement\n".repeat(10_000));
+        for name in names() {
+            let manifest = shipped(name).unwrap().unwrap().manifest;
+            let filled = fill(&manifest, &variables(&manifest, &prompt, None)).unwrap();
+            assert_eq!(filled.prompt_file, None, "{name}");
+            let mut argv = filled.argv.iter().chain(filled.env.iter().map(|(_, value)| value));
+            assert!(argv.all(|text| text.len() < 1000), "{name}");
+            let mut texts = filled.files.iter().map(|file| &file.1).chain([&filled.stdin]);
+            let whole = |text: &String| text.len() >= prompt.len() && text.contains("the end");
+            assert!(texts.any(whole), "{name} passes its prompt nowhere");
+        }
+    }
+
+    #[test]
+    fn a_prompt_that_is_too_long_for_an_argument_is_put_into_a_file() {
+        let manifest =
+            own("[command]\nargv = ['x', '--task', '{{ prompt }}']\n[env]\nS = '{{ statement }}'");
+        let short = "s".repeat(TOO_LONG - 3);
+        let filled = fill(&manifest, &variables(&manifest, &short, None)).unwrap();
+        assert_eq!((filled.argv[2].len(), filled.prompt_file), (short.len(), None));
+        for long in ["l".repeat(TOO_LONG), "é".repeat(TOO_LONG / 2)] {
+            let filled = fill(&manifest, &variables(&manifest, &long, None)).unwrap();
+            let path = "/tmp/agent-home/prompt.md";
+            assert_eq!(filled.prompt_file.as_deref(), Some(path));
+            assert!(filled.argv[2].contains(path) && filled.env[0].1.contains(path));
+            assert_eq!(filled.files, [("prompt.md".to_owned(), long, false)]);
+        }
+        // Nothing but the prompt can be put elsewhere.
+        let model = Variables { model: "m".repeat(TOO_LONG), ..variables(&manifest, "p", None) };
+        let manifest = own("[command]\nargv = ['x', '{{ model }}']");
+        assert!(fill(&manifest, &model).unwrap_err().contains("too long for Linux"));
+    }
+
+    /// An agent whose output limit fills its window compacts for ever (OpenCode) or crashes (Continue).
+    #[test]
+    fn the_output_limit_leaves_room_in_the_window() {
+        let manifest = own("[command]\nargv = ['x']\n[settings]\noutput_tokens = 32000");
+        let of = |settings: Value, window, model| {
+            let settings = settings.as_object().unwrap();
+            max_output_tokens(&manifest, settings, (window, model))
+        };
+        let default = json!({ "output_tokens": 32000 });
+        assert_eq!(of(default.clone(), None, None), None);
+        assert_eq!(of(default.clone(), None, Some(64_000)), Some(64_000));
+        assert_eq!(of(default.clone(), Some(200_000), None), Some(32_000));
+        assert_eq!(of(default.clone(), Some(32_768), None), Some(8192));
+        assert_eq!(of(default.clone(), Some(32_768), Some(4096)), Some(4096));
+        assert_eq!(of(default, Some(24_000), Some(24_000)), Some(6000));
+        // A limit that the arm sets is kept as far as it leaves half of the window.
+        assert_eq!(of(json!({ "output_tokens": 12_000 }), Some(32_768), None), Some(12_000));
+        assert_eq!(of(json!({ "output_tokens": 50_000 }), Some(32_768), None), Some(16_384));
+        assert_eq!(output_tokens(&manifest, None), 32_000);
+    }
+
+    /// What each agent is told about a window of 32K: the names of its own options are checked by hand against its package.
+    #[test]
+    fn window_and_output_limit_reach_every_agent_that_can_be_told() {
+        for (name, window, output) in [
+            (
+                "claude-code",
+                "CLAUDE_CODE_MAX_CONTEXT_TOKENS=32768",
+                "CLAUDE_CODE_MAX_OUTPUT_TOKENS=8192",
+            ),
+            ("codex", "model_context_window = 32768", "model_auto_compact_token_limit = 24576"),
+            ("continue", "contextLength: 32768", "maxTokens: 8192"),
+            ("gemini-cli", "\"compressionThreshold\": 0.015625", "\"maxOutputTokens\": 8192"),
+            ("mini-swe-agent", "", "max_tokens: 8192"),
+            ("opencode", "\"context\": 32768", "\"output\": 8192"),
+            ("openhands", "\"max_input_tokens\": 32768", "\"max_output_tokens\": 8192"),
+            ("qwen-code", "\"contextWindowSize\": 32768", "QWEN_CODE_MAX_OUTPUT_TOKENS=8192"),
+        ] {
+            let manifest = shipped(name).unwrap().unwrap().manifest;
+            let told = |window| {
+                let filled = fill(&manifest, &variables(&manifest, "p", window)).unwrap();
+                let files = filled.files.into_iter().map(|(path, content, _)| {
+                    let json =
+                        path.ends_with(".json").then(|| serde_json::from_str::<Value>(&content));
+                    assert!(json.is_none_or(|json| json.is_ok()), "{name}: {path}: {content}");
+                    content
+                });
+                let env = filled.env.into_iter().map(|(key, value)| format!("{key}={value}"));
+                files.chain(env).collect::<Vec<_>>().join("\n")
+            };
+            let text = told(Some(32_768));
+            assert!(text.contains(window) && text.contains(output), "{name}: {text}");
+            let text = told(None);
+            assert!(!text.contains("32768") && !text.contains("8192"), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_yaml_scalar_says_what_the_text_says() {
+        let text = "a\tb: \"c\" # d\n- \u{85}\u{2028}\u{7f}é😀\u{1b}";
+        let scalar = yaml(text);
+        let plain = |c: char| matches!(c, ' '..='~' | 'é' | '😀');
+        assert!(scalar.chars().all(plain), "{scalar}");
+        // A JSON reader takes it, too, and gives the same text back.
+        assert_eq!(serde_json::from_str::<String>(&scalar).unwrap(), text);
+    }
 }

@@ -7,8 +7,9 @@ tools='[{"type":"function","function":{"name":"shell","description":"d","paramet
 # Asks once: the status is in $status, the answer in $HOME/answer.
 ask() {
     printf '{"model":"%s","messages":[%s],"tools":%s}' "$MODEL" "$messages" "$tools" >"$HOME/body"
+    # A header without a value is not sent: only a sub-agent has one.
     status=$(curl -sS -o "$HOME/answer" -w '%{http_code}' -H "authorization: Bearer $TOKEN" \
-        -H 'content-type: application/json' -d "@$HOME/body" "$ENDPOINT/v1/chat/completions")
+        -H "x-agent-id: $agent" -H 'content-type: application/json' -d "@$HOME/body" "$ENDPOINT/v1/chat/completions")
 }
 
 # Runs the answer's command, or fails where it has none.
@@ -32,8 +33,31 @@ solve) solve ;;
 nothing) : ;;
 crash) ask; echo "boom" >&2; exit 7 ;;
 idle) ask; sleep 1000 ;;
-approval) ask; echo "Allow this command? [y/N]"; sleep 1000 ;;
-loop) ask; echo "Loop detected"; exit 0 ;;
+approval) ask; echo "Allow this command? [y/N]" >&2; sleep 1000 ;;
+loop) ask; echo "Loop detected" >&2; exit 0 ;;
+record) ask; echo '{"type":"error","message":"Too many turns: 3"}'; exit 0 ;;
+# It prints what the model says.
+says) ask; cat "$HOME/answer" ;;
+# Settings in the repository make it do nothing; it needs what AGENTS.md knows.
+heeds)
+    [ -e .my-cli.json ] || [ -e .my-cli/hooks/pre.sh ] && { ask; exit 0; }
+    grep -q KNOWN AGENTS.md || exit 9
+    solve
+    ;;
+# Its prompt is its second argument, or in the file that the argument names.
+told)
+    if [ -f "$HOME/prompt.md" ]; then
+        [ "$(wc -c <"$HOME/prompt.md")" -gt 200000 ] || exit 8
+        case $2 in *"$HOME/prompt.md"*) ;; *) exit 9 ;; esac
+    else
+        case $2 in *"<task>"*) ;; *) exit 10 ;; esac
+    fi
+    solve
+    ;;
+# Its standard error is long and has no end of a line.
+noisy) head -c 100000 /dev/zero | tr '\0' x >&2; solve ;;
+# After each of its own answers a sub-agent asks.
+helps) while ask && [ "$status" = 200 ] && act; do agent=h1; ask; agent=; done ;;
 empty) ask ;;
 # Its tools go on for longer than it may be silent.
 works) ask; act; for i in 1 2 3 4 5 6; do sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; done; solve ;;

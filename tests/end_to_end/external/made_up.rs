@@ -18,14 +18,23 @@ struct Way {
     mode: &'static str,
     model: &'static str,
     budget: &'static str,
+    /// More keys of the arm, a line each.
+    keys: &'static str,
 }
 
 fn way(name: &'static str, mode: &'static str, model: &'static str) -> Way {
-    Way { name, mode, model, budget: "steps = 20" }
+    Way { name, mode, model, budget: "steps = 20", keys: "" }
 }
 
 /// A run of one arm for each way, with the demo task's first row.
 fn run(stage: &Stage, kind: &str, ways: &[Way], status: i32) -> PathBuf {
+    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    run_task(stage, kind, ways, &task, status)
+}
+
+fn run_task(stage: &Stage, kind: &str, ways: &[Way], task: &Value, status: i32) -> PathBuf {
     let agent = std::fs::read_to_string(root().join("tests/end_to_end/external/agent.sh")).unwrap();
     stage.file(
         "my-cli.toml",
@@ -36,7 +45,7 @@ version = "1.0"
 api = "chat"
 idle_seconds = 2
 [command]
-argv = ["{{{{ home }}}}/bin/agent", "{{{{ settings.mode }}}}"]
+argv = ["{{{{ home }}}}/bin/agent", "{{{{ settings.mode }}}}", "{{{{ prompt }}}}"]
 [env]
 ENDPOINT = "{{{{ endpoint }}}}"
 TOKEN = "{{{{ token }}}}"
@@ -60,6 +69,14 @@ output = ["Allow this command?"]
 [[exit]]
 means = "loop"
 output = ["Loop detected"]
+[[exit]]
+means = "finished"
+record = {{ type = "error", message = "Too many turns*" }}
+[repository]
+settings = [".my-cli.json", ".my-cli"]
+knowledge = ["AGENTS.md", "MY-CLI.md"]
+[requests.sub_agents]
+header = "x-agent-id"
 [settings]
 mode = "solve"
 "#,
@@ -78,6 +95,7 @@ mode = "solve"
         conversation("goes-on", json!([call("echo one >> /testbed/steps.txt")]), true),
         conversation("no-key", json!([{"content": "x", "fault": [fault]}]), true),
         conversation("breaks-off", json!([{"content": "one piece after another", "fault": [cut]}]), true),
+        conversation("says-so", json!([{"content": "Loop detected. Allow this command?"}]), false),
         conversation("rejects", json!([{"content": "x", "fault": [rejected]}]), true),
     ]});
     stage.file("script.json", &script.to_string());
@@ -93,15 +111,12 @@ mode = "solve"
              price = {{ input = 0.0, output = 0.0 }}\n"
         );
     }
-    for Way { name, mode, model, budget } in ways {
+    for Way { name, mode, model, budget, keys } in ways {
         text += &format!(
             "[[arms]]\nname = \"{name}\"\nscaffold = \"my-cli.toml\"\nmodel = \"{model}\"\n\
-             settings = {{ mode = \"{mode}\" }}\nbudget = {{ {budget} }}\n"
+             settings = {{ mode = \"{mode}\" }}\nbudget = {{ {budget} }}\n{keys}\n"
         );
     }
-    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
-    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     stage.file("task.jsonl", &format!("{task}\n"));
     let config = stage.file("run.toml", &text);
     let out = stage.path("run");
@@ -139,6 +154,10 @@ fn endings(kind: &str) {
         way("idle", "idle", "solves"),
         way("approval", "approval", "solves"),
         way("loop", "loop", "solves"),
+        way("record", "record", "solves"),
+        way("says", "says", "says-so"),
+        way("told", "told", "solves"),
+        way("noisy", "noisy", "solves"),
         way("empty", "empty", "empty"),
         Way { budget: "steps = 3", ..way("stubborn", "stubborn", "goes-on") },
         Way { budget: "steps = 3", ..way("shrugs", "shrugs", "goes-on") },
@@ -154,6 +173,11 @@ fn endings(kind: &str) {
         ("idle", "scaffold_exited", Some("idle"), false),
         ("approval", "scaffold_exited", Some("approval"), false),
         ("loop", "scaffold_exited", Some("loop"), false),
+        ("record", "scaffold_exited", Some("finished"), false),
+        // What the model says is no exit of the agent.
+        ("says", "submitted", None, false),
+        ("told", "submitted", None, true),
+        ("noisy", "submitted", None, true),
         ("empty", "scaffold_exited", Some("empty_turn"), false),
         ("stubborn", "budget_steps", None, false),
         ("shrugs", "budget_steps", None, false),
@@ -237,6 +261,105 @@ fn docker_every_way_to_end_has_its_outcome() {
     if docker("docker_every_way_to_end_has_its_outcome") {
         endings("docker");
     }
+}
+
+/// The demo task, whose repository has settings and knowledge for the agent.
+fn with_settings(stage: &Stage) -> Value {
+    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    let (from, to) = (root().join("configs/tasks/numerals"), stage.path("numerals"));
+    let copied = std::process::Command::new("cp").arg("-r").arg(from).arg(&to).status().unwrap();
+    assert!(copied.success());
+    std::fs::create_dir_all(to.join(".my-cli/hooks")).unwrap();
+    std::fs::write(to.join(".my-cli/hooks/pre.sh"), "exit 1\n").unwrap();
+    std::fs::write(to.join(".my-cli.json"), "{\"deny\": [\"shell\"]}\n").unwrap();
+    std::fs::write(to.join("AGENTS.md"), "KNOWN: the house style.\n").unwrap();
+    task["source"]["path"] = to.to_str().unwrap().into();
+    task
+}
+
+/// An agent that would obey the repository's settings does not see them; the graded tree and every step's tree do.
+fn settings_are_ignored(kind: &str) {
+    let stage = Stage::new();
+    let task = with_settings(&stage);
+    let ways = [
+        way("default", "heeds", "solves"),
+        Way {
+            keys: "repository_settings = \"ignore\"",
+            budget: "steps = 21",
+            ..way("ignore", "heeds", "solves")
+        },
+        Way { keys: "repository_settings = \"use\"", ..way("use", "heeds", "solves") },
+        Way { budget: "steps = 2", ..way("limit", "heeds", "goes-on") },
+    ];
+    let out = run_task(&stage, kind, &ways, &task, 0);
+    for (arm, resolved, used) in [
+        ("default", true, "ignore"),
+        ("ignore", true, "ignore"),
+        ("use", false, "use"),
+        ("limit", false, "ignore"),
+    ] {
+        let (row, events) = row(&stage, &out, arm);
+        assert_eq!(row["resolved"], resolved, "{arm}: {row:#}");
+        let mut notes = of_kind(&events, "noted").into_iter().map(|event| &event["note"]);
+        let note = notes.find(|note| !note["repository_settings"].is_null()).unwrap();
+        assert_eq!(note["repository_settings"], used, "{arm}");
+        let files = note["settings_files"].as_array().unwrap();
+        let ends = |end: &str| files.iter().any(|file| file.as_str().unwrap().ends_with(end));
+        assert!(files.len() == 2 && ends("/.my-cli.json") && ends("/.my-cli"), "{arm}: {note}");
+        let known = note["knowledge_files"].as_array().unwrap();
+        assert_eq!(known.len(), 1, "{arm}: {note}");
+        for taken in of_kind(&events, "snapshot_taken") {
+            assert_eq!(taken["removed"], 0, "{arm}: {taken}");
+        }
+        assert!(!patch(&stage, &out, arm).contains("my-cli"), "{arm}");
+    }
+    // At a limit the tree of the last step is graded, which was taken while the files were hidden.
+    let (row, _) = row(&stage, &out, "limit");
+    assert_eq!(row["outcome"], "budget_steps", "{row:#}");
+    assert_eq!(patch(&stage, &out, "limit").matches("+one").count(), 2);
+}
+
+#[test]
+fn settings_of_the_repository_are_ignored_and_stay_in_the_tree() {
+    settings_are_ignored("native");
+}
+
+#[test]
+fn docker_settings_of_the_repository_are_ignored_and_stay_in_the_tree() {
+    if docker("docker_settings_of_the_repository_are_ignored_and_stay_in_the_tree") {
+        settings_are_ignored("docker");
+    }
+}
+
+/// Linux starts no program with an argument of 128 KiB.
+#[test]
+fn a_statement_of_any_length_reaches_the_agent() {
+    let stage = Stage::new();
+    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    let statement = task["statement"].as_str().unwrap();
+    task["statement"] = format!("{statement}\n{}", "log line of a traceback\n".repeat(9000)).into();
+    let out = run_task(&stage, "native", &[way("a", "told", "solves")], &task, 0);
+    let (row, events) = row(&stage, &out, "a");
+    assert_eq!((&row["outcome"], &row["resolved"]), (&json!("submitted"), &json!(true)), "{row:#}");
+    let noted = of_kind(&events, "noted");
+    assert!(noted.iter().any(|event| event["note"]["prompt_in_file"].is_string()), "{noted:#?}");
+}
+
+/// Requests of a sub-agent are steps and named as its own; a limit on main steps leaves them out.
+#[test]
+fn sub_agents_have_steps_of_their_own() {
+    let stage = Stage::new();
+    let way = Way { budget: "main_steps = 2", ..way("a", "helps", "goes-on") };
+    let out = run(&stage, "native", &[way], 0);
+    let (row, events) = row(&stage, &out, "a");
+    assert_eq!(row["outcome"], "budget_main_steps", "{row:#}");
+    assert_eq!(row["steps"], 4, "{row:#}");
+    let served = of_kind(&events, "request_served");
+    let who: Vec<_> = served.iter().map(|event| event["conversation"].as_str()).collect();
+    assert_eq!(who, [None, Some("h1"), None, Some("h1"), None], "{served:#?}");
 }
 
 /// Whatever the agent makes of it, a fault of the endpoint is one of the infrastructure: no score.

@@ -196,6 +196,12 @@ fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), Comm
         ));
     }
     for arm in &record.arms {
+        if arm.prompts["untested"] == true {
+            let (name, scaffold) = (&arm.name, &arm.scaffold);
+            remarks.insert(format!(
+                "{name}: {scaffold} is untested: Proctor's tests have not run this version."
+            ));
+        }
         if let Some(origin) = &arm.forked_from {
             let what = match (origin.conversation, &origin.files_alone_because) {
                 (true, _) => {

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, process::ExitCode};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::NOTHING};
-use proctor_bundles::{Bundle, Bundles};
+use proctor_bundles::{Bundle, Bundles, OtherVersion};
 use proctor_types::plural;
 
 use crate::{
@@ -22,7 +22,10 @@ pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> 
         ScaffoldAction::List => list(&bundles)?,
         ScaffoldAction::Add { scaffold } => {
             home::hold(&cache)?;
-            let found = bundled::find(&scaffold)?;
+            let found = match other_version(&scaffold)? {
+                Some((name, version)) => fetch_version(&bundles, name, version).await?,
+                None => bundled::find(&scaffold)?,
+            };
             let bundle = add(&bundles, &found).await?;
             result(&format!("{}\n", facts(&bundle)))?;
         }
@@ -35,6 +38,44 @@ pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> 
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The name and the version of a shipped agent that is neither pinned nor added.
+fn other_version(asked: &str) -> Result<Option<(&str, &str)>, UserError> {
+    let Some((name, version)) = asked.rsplit_once('@') else { return Ok(None) };
+    let known = proctor_external::names().contains(&name);
+    if !known || version.is_empty() || bundled::added(asked)?.is_some() {
+        return Ok(None);
+    }
+    let is_pinned = bundled::find(name)?.version == version;
+    Ok((!is_pinned).then_some((name, version)))
+}
+
+/// Writes the manifest of another version, with the checksums that the registry names.
+async fn fetch_version(
+    bundles: &Bundles,
+    name: &str,
+    version: &str,
+) -> Result<Bundled, CommandError> {
+    let pinned = bundled::find(name)?;
+    let Some(recipe) = &pinned.recipe else {
+        return Err(UserError::new(format!("`{name}` has no bundle")).into());
+    };
+    let OtherVersion { recipe, version, missing } =
+        bundles.at_version(recipe, &pinned.version, version).await?;
+    if version == pinned.version {
+        return Ok(pinned);
+    }
+    for what in missing {
+        tell!("warning: {what}; the agent may not start");
+    }
+    let loaded = proctor_external::other_version(name, &version, recipe);
+    let Some(loaded) = loaded.map_err(bundled::wrong)? else {
+        return Err(UserError::new(format!("no agent is called `{name}`")).into());
+    };
+    let asked = bundled::add(name, &loaded)?;
+    tell!("{name} {version} is untested; use it as `scaffold = \"{asked}\"`");
+    Ok(bundled::find(&asked)?)
 }
 
 async fn add(bundles: &Bundles, found: &Bundled) -> Result<Bundle, CommandError> {
@@ -57,14 +98,16 @@ fn list(bundles: &Bundles) -> Result<(), CommandError> {
         }
         table.add_row([name, "built in", ""]);
     }
-    for found in bundled::shipped()? {
+    for found in bundled::shipped()?.into_iter().chain(bundled::all_added()?) {
         let bundle = match (&found.recipe, built(bundles, &found)) {
             (None, _) => "none: the image has the program".to_owned(),
             (Some(_), None) => "not built".to_owned(),
             (Some(_), Some(bundle)) => format!("{:.0} MB", bundle.bytes as f64 / 1e6),
         };
+        let bundle = if found.untested { format!("{bundle}, untested") } else { bundle };
         let size = Cell::new(bundle).set_alignment(CellAlignment::Left);
-        table.add_row([Cell::new(&found.name), Cell::new(&found.version), size]);
+        // As configurations name it.
+        table.add_row([Cell::new(&found.asked), Cell::new(&found.version), size]);
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
     Ok(result(&format!("{}\n", lines.join("\n")))?)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use proctor_types::{Answer, Api, Fault, Layer, RequestClass};
+use proctor_types::{Answer, Api, Conversation, Fault, Layer, RequestClass};
 use serde_json::{Map, Value};
 
 use super::{
@@ -28,6 +28,8 @@ pub(super) struct Call {
     pub stream: bool,
     pub body: Bytes,
     pub class: RequestClass,
+    /// Of the sub-agent that made it.
+    pub conversation: Option<Conversation>,
     pub losses: Losses,
     pub connection: Connection,
     pub reply: Reply,
@@ -197,7 +199,11 @@ impl Call {
             shared.trial.turns().restore(&mut request);
         }
         let class = self.classify(&request);
-        if class == RequestClass::Main && shared.calls {
+        if class == RequestClass::Main {
+            self.conversation = self.sub_agent(&request);
+        }
+        // Of a compaction, too: after it no request repeats what the calls before it gave.
+        if shared.calls {
             self.returned = shared.watched.returned(&request);
         }
         let tools = !request.tools.is_empty();
@@ -242,7 +248,23 @@ impl Call {
         let headers =
             if translated { HeaderMap::new() } else { shared.policy.to_endpoint(&self.headers) };
         let stream = self.stream;
-        Ok(Outgoing { class, grace: false, body, stream, headers, max_output, tools })
+        let sub_agent = self.conversation.is_some();
+        Ok(Outgoing { class, grace: false, body, stream, headers, max_output, tools, sub_agent })
+    }
+
+    /// The conversation of a sub-agent, where the manifest's rules tell one.
+    fn sub_agent(&self, request: &codec::Request) -> Option<Conversation> {
+        let opening = || {
+            let first = request.turns.iter().take_while(|turn| turn.role != Role::Assistant);
+            let users = first.filter(|turn| turn.role == Role::User);
+            let texts = users.flat_map(|turn| &turn.parts).filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                _ => None,
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        };
+        let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        crate::rules::sub_agent(&self.shared.rules, &self.headers, &tools, opening)
     }
 
     fn classify(&self, request: &codec::Request) -> RequestClass {

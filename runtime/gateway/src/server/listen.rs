@@ -295,6 +295,7 @@ async fn respond(
         stream,
         body,
         class: RequestClass::default(),
+        conversation: None,
         losses: crate::codec::Losses::default(),
         connection,
         reply: super::reply::Reply::default(),

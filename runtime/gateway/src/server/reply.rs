@@ -200,7 +200,8 @@ impl Call {
         let (line, sink) = (trial.line(), trial.sink());
         // Before the end is given: whoever runs the client may find it gone the moment after.
         if let (Some(answer), true) = (end.answer, end.delivered) {
-            self.shared.watched.answered(answer, self.class == RequestClass::Main);
+            let main = self.class == RequestClass::Main;
+            self.shared.watched.answered(answer, main, self.conversation.is_some());
         }
         let status = match self.reply.refused {
             Some(status) => status,
@@ -222,6 +223,8 @@ impl Call {
             upstream: line.model.api,
             path: self.path.clone(),
             class: self.class,
+            conversation: self.conversation.as_ref().map(|one| one.id.clone()),
+            parent: self.conversation.as_ref().and_then(|one| one.parent.clone()),
             streamed: self.stream,
             status,
             error: end.error.map(|error| line.endpoint.redact_text(&error)),

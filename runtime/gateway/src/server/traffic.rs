@@ -59,12 +59,15 @@ impl Watched {
         self.state().rejected = Some(error);
     }
 
-    /// `main`: of the main conversation, and delivered.
-    pub(super) fn answered(&self, answer: &Answer, main: bool) {
+    /// `main`: of the main conversation, and delivered. How the agent ended is judged by its own last answer, not by that
+    /// of a `sub_agent`, unless there is no other.
+    pub(super) fn answered(&self, answer: &Answer, main: bool, sub_agent: bool) {
         let mut state = self.state();
         state.refused = 0;
         if main {
-            state.answer = Some(answer.clone());
+            if !sub_agent || state.answer.is_none() {
+                state.answer = Some(answer.clone());
+            }
             state.answered = Some(Instant::now());
             state.rejected = None;
         }

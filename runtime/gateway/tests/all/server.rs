@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Bench, KEY};
 use proctor_gateway::{AskError, GatewayServer, Listening, RequestRules};
-use proctor_types::{Api, Budget, BudgetKind, LossKind};
+use proctor_types::{Api, Budget, BudgetKind, Event, LossKind};
 use serde_json::{Value, json};
 
 const SCRIPT: &str = r#"
@@ -341,4 +341,34 @@ async fn a_stream_that_breaks_off_is_not_asked_for_again_and_is_charged() {
         Some(AskError::Fault(fault)) => assert!(fault.what.contains("broken off"), "{fault}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// A client that compacts its conversation sends results of tools in a side request alone.
+#[tokio::test]
+async fn results_that_only_a_side_request_brings_back_are_recorded_once() {
+    let bench = Bench::new(SCRIPT, Budget::default()).await;
+    let rules = json!({"rules": [{"class": "side", "tools": false}]});
+    let rules: RequestRules = serde_json::from_value(rules).expect("rules");
+    let server = GatewayServer::new(bench.trial.clone(), rules).expect("a server");
+    let listening = server.listen().await.expect("a free port");
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let served = Served { bench, server, listening, http };
+    let call = json!({"id": "c1", "type": "function",
+        "function": {"name": "shell", "arguments": "{\"command\":\"ls\"}"}});
+    let body = json!({"model": "m", "messages": [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "a.py"},
+        {"role": "user", "content": "Summarise what happened."},
+    ]});
+    for _ in 0..2 {
+        assert_eq!(served.chat(body.clone()).await.0, 200);
+    }
+    let events = served.bench.events();
+    let shown = events.iter().filter_map(|(_, event)| match event {
+        Event::ToolReturned { shown, .. } => Some(shown.as_str()),
+        _ => None,
+    });
+    assert_eq!(shown.collect::<Vec<_>>(), ["a.py"]);
+    assert_eq!(served.bench.trial.spent().steps, 0);
 }

@@ -78,6 +78,8 @@ impl Scripted {
             announced: None,
             model: None,
             context_window: None,
+            listed_window: None,
+            max_output_tokens: None,
             gold: None,
             replay: None,
             model_endpoint: None,

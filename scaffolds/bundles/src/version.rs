@@ -1,0 +1,319 @@
+//! The recipe of another published version than the one that a manifest pins. Versions and checksums come from the
+//! registry; how the agent is started stays what the manifest says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_packages::{Npm, Offer, Pypi};
+use proctor_types::package_name;
+
+use crate::{
+    BundleError, BundleKind, BundleRecipe, Bundles,
+    downloads::{Checksum, Downloads},
+    recipe::is_version,
+    wheel::{self, Requirement},
+};
+
+/// The newest version that its publisher recommends.
+pub const LATEST: &str = "latest";
+
+/// A recipe for another version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherVersion {
+    pub recipe: BundleRecipe,
+    /// The exact version, also where [`LATEST`] was asked for.
+    pub version: String,
+    /// Dependencies of that version which the recipe has not: a sentence each.
+    pub missing: Vec<String>,
+}
+
+impl Bundles {
+    /// The recipe with its main packages at another version: those whose version is `pinned`. Dependencies follow where the
+    /// new version pins them exactly; the others keep their versions.
+    ///
+    /// # Errors
+    /// The registry cannot be reached or has no such version; the recipe has no package of the pinned version.
+    pub async fn at_version(
+        &self,
+        recipe: &BundleRecipe,
+        pinned: &str,
+        wanted: &str,
+    ) -> Result<OtherVersion, BundleError> {
+        match recipe.kind {
+            BundleKind::Npm if recipe.lock.is_none() => of_npm(recipe, pinned, wanted).await,
+            BundleKind::Pypi => {
+                let downloads = Downloads { folder: self.cache.join("downloads") };
+                of_pypi(recipe, (pinned, wanted), &downloads).await
+            }
+            _ => Err(BundleError::new("its packages are not listed in the manifest")
+                .hint("write a manifest of your own for the other version")),
+        }
+    }
+}
+
+fn no_main(pinned: &str) -> BundleError {
+    BundleError::new(format!("no package of the bundle has the version {pinned}"))
+        .hint("write a manifest of your own for the other version")
+}
+
+async fn of_npm(
+    recipe: &BundleRecipe,
+    pinned: &str,
+    wanted: &str,
+) -> Result<OtherVersion, BundleError> {
+    let npm = Npm::of_this_host()?;
+    let mut recipe = recipe.clone();
+    let main = recipe.packages.iter().find(|package| is_version(&package.version, pinned));
+    let main = main.ok_or_else(|| no_main(pinned))?.name.clone();
+    let version = match wanted {
+        LATEST => npm.release(&main, LATEST).await?.version,
+        exact => exact.to_owned(),
+    };
+    let (mut needs, mut uses) = (BTreeMap::new(), BTreeMap::new());
+    let mut others = Vec::new();
+    for package in &mut recipe.packages {
+        if !is_version(&package.version, pinned) {
+            others.push(package);
+            continue;
+        }
+        let of_package = package.version.replacen(pinned, &version, 1);
+        let release = npm.release(&package.name, &of_package).await?;
+        (package.version, package.integrity) = (release.version, release.integrity);
+        needs.extend(release.dependencies);
+        uses.extend(release.optional_dependencies);
+    }
+    for package in others {
+        let range = needs.get(&package.name).or_else(|| uses.get(&package.name));
+        let Some(exact) = range.filter(|range| is_exact(range)) else { continue };
+        if *exact != package.version {
+            let release = npm.release(&package.name, exact).await?;
+            (package.version, package.integrity) = (release.version, release.integrity);
+        }
+    }
+    let has = |name: &String| recipe.packages.iter().any(|package| package.name == *name);
+    let missing = needs.iter().filter(|(name, _)| !has(name));
+    let missing = missing.map(|(name, range)| lacks(&version, name, range)).collect();
+    Ok(OtherVersion { recipe, version, missing })
+}
+
+fn lacks(version: &str, name: &str, range: &str) -> String {
+    format!("{version} depends on {name} {range}, which the bundle does not hold")
+}
+
+/// Whether a range of npm is one version.
+fn is_exact(range: &str) -> bool {
+    range.starts_with(|c: char| c.is_ascii_digit())
+        && range.chars().all(|c| c.is_ascii_alphanumeric() || ".-+".contains(c))
+        && !range.contains(".x")
+        && range.split('.').count() >= 3
+}
+
+async fn of_pypi(
+    recipe: &BundleRecipe,
+    (pinned, wanted): (&str, &str),
+    downloads: &Downloads,
+) -> Result<OtherVersion, BundleError> {
+    let pypi = Pypi::of_this_host()?;
+    let mut lines = wheel::requirements(&recipe.requirements)?;
+    // The agent's own package comes before others that share its version by chance: its name is in `bin`.
+    let mains: Vec<&Requirement> =
+        lines.iter().filter(|line| is_version(&line.version, pinned)).collect();
+    let named = |line: &&&Requirement| {
+        let plain = line.name.replace('-', "");
+        recipe.bin.values().any(|target| target.replace('_', "").starts_with(&plain))
+    };
+    let main = mains.iter().find(named).or_else(|| mains.first()).ok_or_else(|| no_main(pinned))?;
+    let main = main.name.clone();
+    let version = match wanted {
+        LATEST => {
+            let (offers, broken) = pypi.files(&main).await;
+            match (newest(&offers, &main), broken) {
+                (Some(version), _) => version,
+                (None, Some(fault)) => return Err(fault.into()),
+                (None, None) => return Err(BundleError::new(format!("PyPI has no {main}"))),
+            }
+        }
+        exact => exact.to_owned(),
+    };
+    let mut missing = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut open = vec![(main, version.clone())];
+    while let Some((name, version)) = open.pop() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        let (line, offer) = requirement(&pypi, &name, &version).await?;
+        let what = format!("{name}=={version}");
+        let sha256 = offer.sha256.clone().unwrap_or_default().to_lowercase();
+        let bytes = downloads.get(&what, &Checksum::Sha256(sha256), pypi.bytes(&offer)).await?;
+        let text = wheel::metadata(&bytes).map_err(|error| error.context(&what))?;
+        for dependency in wheel::fields(&text, "Requires-Dist").filter_map(Dependency::read) {
+            let known = lines.iter().find(|line| line.name == dependency.name);
+            match (known, dependency.exact) {
+                (Some(known), Some(exact)) if wheel::same_version(&known.version, &exact) => {}
+                (_, Some(exact)) => open.push((dependency.name, exact)),
+                (None, None) => missing.push(lacks(&what, &dependency.name, &dependency.range)),
+                (Some(_), None) => {}
+            }
+        }
+        lines.retain(|line| line.name != name);
+        lines.push(line);
+    }
+    lines.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut recipe = recipe.clone();
+    recipe.requirements = lines.iter().map(written).collect();
+    Ok(OtherVersion { recipe, version, missing })
+}
+
+/// A line of the requirements as `pip` writes it.
+fn written(line: &Requirement) -> String {
+    let hashes = line.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}"));
+    format!("{}=={}{}\n", line.name, line.version, hashes.collect::<String>())
+}
+
+/// A release with all of its checksums, and the file to take.
+async fn requirement(
+    pypi: &Pypi,
+    name: &str,
+    version: &str,
+) -> Result<(Requirement, Offer), BundleError> {
+    let (offers, broken) = pypi.files(name).await;
+    let of_release: Vec<Offer> = offers
+        .into_iter()
+        .filter(|offer| {
+            released(offer, name).is_some_and(|found| wheel::same_version(found, version))
+        })
+        .collect();
+    if of_release.is_empty() {
+        return Err(broken.map_or_else(
+            || {
+                BundleError::new(format!("PyPI has no {name} {version}"))
+                    .hint(format!("`pip index versions {name}` lists what was published"))
+            },
+            BundleError::from,
+        ));
+    }
+    let sha256 = of_release.iter().filter_map(|offer| offer.sha256.as_ref());
+    let sha256 = sha256.map(|hash| hash.to_lowercase()).collect();
+    let line = Requirement { name: package_name(name), version: version.to_owned(), sha256 };
+    let offer = line.choose(&of_release).map_err(|why| {
+        BundleError::new(format!("{name} {version}: {why}"))
+            .hint("write a manifest of your own for the other version")
+    })?;
+    Ok((line, offer))
+}
+
+/// The version that a file of an index is of.
+fn released<'a>(offer: &'a Offer, name: &str) -> Option<&'a str> {
+    let wheel = offer.name.strip_suffix(".whl").and_then(|stem| {
+        let mut parts = stem.split('-');
+        let project = parts.next()?;
+        (package_name(project) == package_name(name)).then(|| parts.next()).flatten()
+    });
+    wheel.or_else(|| offer.version(name))
+}
+
+/// The highest version that is no preview.
+fn newest(offers: &[Offer], name: &str) -> Option<String> {
+    let numbers = |version: &str| {
+        let parts = version.split('.').map(|part| part.parse::<u64>().ok());
+        parts.collect::<Option<Vec<u64>>>()
+    };
+    let versions = offers.iter().filter_map(|offer| released(offer, name));
+    let versions = versions.filter_map(|version| Some((numbers(version)?, version)));
+    versions.max().map(|(_, version)| version.to_owned())
+}
+
+/// One `Requires-Dist`, where it holds without an extra.
+#[derive(Debug, PartialEq, Eq)]
+struct Dependency {
+    name: String,
+    /// As it is written.
+    range: String,
+    /// The one version that it allows.
+    exact: Option<String>,
+}
+
+impl Dependency {
+    /// `None` for one that only some platforms or extras need.
+    fn read(text: &str) -> Option<Self> {
+        if text.contains(';') {
+            return None;
+        }
+        let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
+        let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+        let rest = rest.trim();
+        let rest = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((_, behind)) => behind,
+            None => rest,
+        };
+        let range = rest.trim().trim_start_matches('(').trim_end_matches(')').trim().to_owned();
+        let exact = range.strip_prefix("==").map(str::trim);
+        let exact = exact.filter(|version| !version.contains([',', '*', '=']));
+        let exact = exact.map(str::to_owned);
+        (!name.is_empty()).then(|| Self { name: package_name(name), range, exact })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(name: &str) -> Offer {
+        let url = format!("https://h/{name}").parse().unwrap();
+        Offer { name: name.to_owned(), url, sha256: Some("AA".into()) }
+    }
+
+    #[test]
+    fn dependencies_are_read_as_they_are_published() {
+        let read = |text: &str| {
+            let found = Dependency::read(text)?;
+            Some((found.name, found.exact))
+        };
+        let exact = |name: &str, version: &str| Some((name.to_owned(), Some(version.to_owned())));
+        assert_eq!(read("OpenHands_SDK==1.22.0"), exact("openhands-sdk", "1.22.0"));
+        assert_eq!(read("a.b (== 2.0)"), exact("a-b", "2.0"));
+        assert_eq!(read("a[x,y]==2"), exact("a", "2"));
+        assert_eq!(read("a>=1,==1.*"), Some(("a".into(), None)));
+        assert_eq!(read("a==1.*"), Some(("a".into(), None)));
+        assert_eq!(read("a"), Some(("a".into(), None)));
+        assert_eq!(read("a==1; extra == 'dev'"), None);
+        assert_eq!(read("a==1 ; sys_platform == 'win32'"), None);
+    }
+
+    #[test]
+    fn the_newest_release_is_no_preview() {
+        let files = [
+            "a_b-1.9.0-py3-none-any.whl",
+            "a-b-1.10.0.tar.gz",
+            "a_b-2.0rc1-py3-none-any.whl",
+            "c-9-py3-none-any.whl",
+        ];
+        let offers: Vec<_> = files.iter().map(|name| offer(name)).collect();
+        assert_eq!(newest(&offers, "a-b").as_deref(), Some("1.10.0"));
+        assert_eq!(newest(&offers, "none"), None);
+    }
+
+    #[test]
+    fn only_an_exact_range_names_a_version() {
+        for (range, exact) in [
+            ("1.2.3", true),
+            ("1.2.0-beta.10", true),
+            ("^1.2.3", false),
+            ("~1.2.3", false),
+            ("1.2.x", false),
+            ("1.2", false),
+            ("1.2.3 - 2.0.0", false),
+            (">=1.2.3", false),
+            ("*", false),
+            ("latest", false),
+        ] {
+            assert_eq!(is_exact(range), exact, "{range}");
+        }
+    }
+
+    #[test]
+    fn a_platform_behind_a_version_is_the_same_version() {
+        assert!(is_version("0.169.0-linux-x64", "0.169.0") && is_version("1.0", "1.0.0"));
+        assert!(!is_version("0.169.10", "0.169.1") && !is_version("1.1.5", "1.1"));
+    }
+}

@@ -1,0 +1,121 @@
+//! Settings files of the agent in the task's repository, which would override the manifest.
+
+use std::sync::Arc;
+
+use proctor_sandbox_api::{Command, Completed, SandboxHandle};
+use proctor_scaffold_api::{Session, Stop};
+use proctor_types::{Cause, Fault, Layer, RepositorySettings};
+use serde_json::json;
+
+use crate::{RepositoryFiles, run::OWN};
+
+/// Prints which of the paths exist, in the work directory (`$1`) and in each folder above it up to the root of its Git
+/// repository, where it is in one.
+const FIND: &str = r#"cd -- "$1" || exit 1
+shift
+dir=$PWD top=$PWD
+while [ ! -e "$top/.git" ] && [ -n "$top" ]; do top=${top%/*}; done
+[ -n "$top" ] || top=$dir
+while :; do
+    for path do
+        if [ -e "$dir/$path" ] || [ -L "$dir/$path" ]; then printf '%s\n' "$dir/$path"; fi
+    done
+    [ "$dir" = "$top" ] && break
+    dir=${dir%/*}
+done
+:"#;
+
+/// Moves the paths into the folder `$1`, under their numbers. Only root sees what it holds.
+const HIDE: &str = r#"aside=$1 n=0
+shift
+umask 077 && mkdir -p "$aside" || exit 1
+for path do n=$((n + 1)); mv -- "$path" "$aside/$n" || exit 1; done"#;
+
+/// Moves them back, except where the agent has put something in their place.
+const RESTORE: &str = r#"aside=$1 n=0
+shift
+for path do
+    n=$((n + 1))
+    if [ -e "$path" ] || [ -L "$path" ]; then continue; fi
+    mkdir -p "${path%/*}" && mv -- "$aside/$n" "$path" || exit 1
+done
+rm -rf "$aside""#;
+
+/// The agent's own files in the repository of one trial.
+pub struct Repository {
+    handle: Arc<SandboxHandle>,
+    /// Where hidden files are while the agent runs.
+    aside: String,
+    hidden: Vec<String>,
+}
+
+impl Repository {
+    /// Records which of the files are there, and hides the settings where the arm ignores them.
+    pub async fn prepare(
+        files: &RepositoryFiles,
+        settings: RepositorySettings,
+        home: &str,
+        session: &mut dyn Session,
+    ) -> Result<Self, Stop> {
+        let handle = Arc::clone(session.handle());
+        let mut repository = Self { handle, aside: format!("{home}-aside"), hidden: Vec::new() };
+        let workdir = session.brief().workdir.clone();
+        let found = repository.find(&workdir, &files.settings).await?;
+        let knowledge = repository.find(&workdir, &files.knowledge).await?;
+        if !found.is_empty() || !knowledge.is_empty() {
+            let note = json!({
+                RepositorySettings::KEY: settings.name(),
+                "settings_files": found,
+                "knowledge_files": knowledge,
+            });
+            session.note(note.as_object().cloned().unwrap_or_default()).await?;
+        }
+        if settings.is_ignore() && !found.is_empty() {
+            session.hide(&found).await?;
+            repository.hide(found).await?;
+        }
+        Ok(repository)
+    }
+
+    /// Puts hidden files back. Snapshots hold them in any case, so a failure is noted and changes no result.
+    pub async fn restore(self, session: &mut dyn Session) -> Result<(), Stop> {
+        if self.hidden.is_empty() {
+            return Ok(());
+        }
+        let done = self.run(RESTORE, &self.aside, &self.hidden).await?;
+        if !done.success() {
+            let note = json!({ "settings_files_not_restored": done.stderr.text().trim() });
+            session.note(note.as_object().cloned().unwrap_or_default()).await?;
+        }
+        Ok(())
+    }
+
+    async fn find(&self, workdir: &str, paths: &[String]) -> Result<Vec<String>, Stop> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let done = self.run(FIND, workdir, paths).await?;
+        Ok(done.stdout.text().lines().map(str::to_owned).collect())
+    }
+
+    async fn hide(&mut self, paths: Vec<String>) -> Result<(), Stop> {
+        let done = self.run(HIDE, &self.aside, &paths).await?;
+        if !done.success() {
+            let said = done.stderr.text();
+            let what =
+                format!("the repository's settings files could not be hidden: {}", said.trim());
+            let hint = "repository_settings = \"use\" in the arm leaves them in place";
+            return Err(Fault::new(Layer::Setup, what).cause(Cause::Invalid).hint(hint).into());
+        }
+        self.hidden = paths;
+        Ok(())
+    }
+
+    /// As root of the sandbox: the files may be another user's.
+    async fn run(&self, line: &str, first: &str, rest: &[String]) -> Result<Completed, Stop> {
+        let fixed = ["/bin/sh", "-c", line, "sh", first].into_iter();
+        let argv = fixed.chain(rest.iter().map(String::as_str));
+        let done = self.handle.run(Command::new(argv).time_limit(OWN)).await;
+        done.map_err(|error| error.fault("looking for settings of the repository").into())
+    }
+}
