@@ -364,7 +364,7 @@ async fn results_that_only_a_side_request_brings_back_are_recorded_once() {
     for _ in 0..2 {
         assert_eq!(served.chat(body.clone()).await.0, 200);
     }
-    let events = served.bench.events();
+    let events = served.bench.kept.events();
     let shown = events.iter().filter_map(|(_, event)| match event {
         Event::ToolReturned { shown, .. } => Some(shown.as_str()),
         _ => None,
