@@ -71,7 +71,9 @@ def start():
     sys.path[:] = order["path"]
     if order["pythonpath"] is not None:
         os.environ["PYTHONPATH"] = order["pythonpath"]
-    main = importlib.util.find_spec("pytest.__main__") or importlib.util.find_spec("pytest")
+    # Before 5.4 pytest is one module, and its `__main__` cannot be looked for.
+    main = importlib.util.find_spec("pytest.__main__") if hasattr(pytest, "__path__") else None
+    main = main or importlib.util.find_spec("pytest")
     sys.modules["__main__"].__spec__ = main
     sys.modules["__main__"].__file__ = main.origin
     if order["cwd_on_path"] and not getattr(sys.flags, "safe_path", False):

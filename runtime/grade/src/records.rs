@@ -56,12 +56,16 @@ pub(crate) struct TestRecord {
     pub xfail: bool,
     /// Whether the phase raised, as the recorder itself saw it; absent where no phase was seen.
     pub raised: Option<bool>,
+    /// How often the test was called until now, for a plug-in that runs it again without a word.
+    #[serde(default)]
+    pub runs: usize,
 }
 
 impl CanaryRecord {
     pub(crate) fn as_test(&self, id: &str) -> TestRecord {
         let (when, outcome) = (self.when.clone(), self.outcome.clone());
-        TestRecord { id: id.to_owned(), when, outcome, xfail: self.xfail, raised: self.raised }
+        let (xfail, raised) = (self.xfail, self.raised);
+        TestRecord { id: id.to_owned(), when, outcome, xfail, raised, runs: 1 }
     }
 }
 
