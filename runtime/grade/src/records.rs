@@ -13,6 +13,8 @@ pub(crate) type Key = [u8; 32];
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum Record {
+    /// The recorder hands over to pytest.
+    Start,
     /// A file that could not be collected.
     Collect {
         id: String,
@@ -152,6 +154,10 @@ impl Records {
             }
         }
         records
+    }
+
+    pub(crate) fn has_start(&self) -> bool {
+        self.list.contains(&Record::Start)
     }
 
     pub(crate) fn begin(&self) -> Option<&Begin> {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_packed::packed;
 use proctor_sandbox_api::{
     Captured, Command, SandboxHandle,
-    wire::{ChangeTime, Exited},
+    wire::{ChangeTime, Exited, RawPath},
 };
-use proctor_types::{Evidence, Fault, PackedText, TestStatus, plural};
+use proctor_types::{Evidence, Fault, Layer, PackedText, TestStatus, plural};
 use serde::Serialize;
 
 use crate::{
@@ -146,7 +146,39 @@ impl TestSession<'_> {
         let mut log = Vec::new();
         append(&mut log, &done.stdout);
         append(&mut log, &done.stderr);
+        if let Some(fault) = self.recorder_fault(&records, &done.exited, &log, &folder) {
+            return Err(fault);
+        }
         Ok((self.result(&records, done.exited, log, done.results), records, since))
+    }
+
+    /// The fault where the recorder failed before it handed over to pytest: no patch has a part in that.
+    ///
+    /// A patch can have one where pytest itself lies in the work directory, and where its files are on
+    /// the way to the failure.
+    fn recorder_fault(
+        &self,
+        records: &Records,
+        exit: &Exited,
+        log: &[u8],
+        folder: &RawPath,
+    ) -> Option<Fault> {
+        let failed = exit.code.is_some_and(|code| code != 0) && !exit.timed_out;
+        if records.has_start() || !failed || !self.starts_apart() {
+            return None;
+        }
+        let log = String::from_utf8_lossy(log);
+        let is_graded = |line: &str| line.contains(&format!("File \"{}/", self.probe.root));
+        if !log.contains(&folder.escaped()) || log.lines().any(is_graded) {
+            return None;
+        }
+        let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+        let version = self.probe.pytest.as_deref().unwrap_or("an unknown version of pytest");
+        let what = format!("the recorder failed before pytest {version} started: {}", last.trim());
+        Some(
+            Fault::new(Layer::Grade, what)
+                .hint("report it with the versions of Python and pytest in the environment"),
+        )
     }
 
     fn order(&self, policy: &Policy, key: &[u8; 32]) -> Result<Vec<u8>, Fault> {
@@ -184,7 +216,7 @@ impl TestSession<'_> {
             submitted: self.submitted.as_ref(),
         };
         let text = serde_json::to_string(&order)
-            .map_err(|error| Fault::new(proctor_types::Layer::Grade, error.to_string()))?;
+            .map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
         Ok(ascii(&text).into_bytes())
     }
 

@@ -26,4 +26,5 @@ mod scratch;
 mod sight;
 mod table;
 mod tree;
+mod versions;
 mod wreckage;
