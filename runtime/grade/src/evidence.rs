@@ -30,6 +30,8 @@ pub(crate) const ORIGINAL_USED: &str = "original_used";
 /// A name that the environment provides was taken from elsewhere.
 pub(crate) const MODULE_REPLACED: &str = "module_replaced";
 pub(crate) const NO_CANARY: &str = "no_canary";
+/// Parts of the patch that no tool could apply were left out, or were read in another form.
+pub(crate) const PATCH_INCOMPLETE: &str = "patch_incomplete";
 pub(crate) use proctor_types::PATCH_REJECTED;
 /// Not of a patch but of the tests: a certificate calls them flaky.
 pub(crate) const QUARANTINED: &str = "quarantined";
@@ -57,7 +59,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 38] = [
+pub(crate) const KINDS: [&str; 39] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_MISSING,
@@ -79,6 +81,7 @@ pub(crate) const KINDS: [&str; 38] = [
     NO_CANARY,
     OFFICIAL_ONLY,
     ORIGINAL_USED,
+    PATCH_INCOMPLETE,
     PATCH_REJECTED,
     QUARANTINED,
     READ_FROM_LOG,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_patch::{Change, Current, Patch, PatchError};
+use proctor_patch::{Change, Current, Patch, PatchError, Resolved};
 use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, RawPath, RefusalKind},
@@ -23,6 +23,15 @@ pub enum ApplyError {
     SandboxHandle(SandboxError),
 }
 
+/// What was laid of a patch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The changed paths.
+    pub paths: Vec<RawPath>,
+    /// Parts that were left out or read in another form, a sentence each.
+    pub left_out: Vec<String>,
+}
+
 /// Lays `patch` over `workdir` and returns the changed paths. All of it is resolved before the first byte is
 /// written, so a patch that does not fit changes nothing.
 ///
@@ -34,6 +43,31 @@ pub async fn apply_patch(
     workdir: &RawPath,
     patch: &[u8],
 ) -> Result<Vec<RawPath>, ApplyError> {
+    let resolve: Resolve = |patch, current| {
+        let changes = patch.resolve(current)?;
+        Ok(Resolved { changes, left_out: Vec::new() })
+    };
+    Ok(lay(handle, workdir, patch, resolve).await?.paths)
+}
+
+/// As [`apply_patch`], for a patch that is graded: goes on where Git and the harnesses of benchmarks do
+/// ([`Patch::resolve_parts`]).
+pub async fn apply_parts(
+    handle: &SandboxHandle,
+    workdir: &RawPath,
+    patch: &[u8],
+) -> Result<Applied, ApplyError> {
+    lay(handle, workdir, patch, |patch, current| patch.resolve_parts(current)).await
+}
+
+type Resolve = fn(&Patch, &dyn Fn(&RawPath) -> Option<Current>) -> Result<Resolved, PatchError>;
+
+async fn lay(
+    handle: &SandboxHandle,
+    workdir: &RawPath,
+    patch: &[u8],
+    resolve: Resolve,
+) -> Result<Applied, ApplyError> {
     let (mut current, mut in_the_way) = (BTreeMap::new(), BTreeSet::new());
     let patch = Patch::read(patch);
     for path in patch.touched()? {
@@ -48,7 +82,7 @@ pub async fn apply_patch(
             }
         }
     }
-    let mut changes = patch.resolve(&|path| current.get(path).cloned())?;
+    let Resolved { mut changes, left_out } = resolve(&patch, &|path| current.get(path).cloned())?;
     changes.sort_by_key(|change| !matches!(change, Change::Remove { .. }));
     let mut changed = Vec::with_capacity(changes.len());
     for change in changes {
@@ -87,7 +121,7 @@ pub async fn apply_patch(
             Err(error) => return Err(ApplyError::SandboxHandle(error)),
         }
     }
-    Ok(changed)
+    Ok(Applied { paths: changed, left_out })
 }
 
 /// Takes the task's feature out of the unmasked source in a sandbox. A task without a mask has none to

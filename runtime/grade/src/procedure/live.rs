@@ -9,7 +9,7 @@ use std::{
 use proctor_official::{FileRun, Official, OfficialPolicy, PolicyError, Subject, with_official};
 use proctor_patch::Current;
 use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
-use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
+use proctor_setup::{ApplyError, Hidden, Stays, apply_parts, apply_patch, take_away};
 use proctor_types::{Cause, Commands, Evidence, Fault, Integrity, Layer, Task};
 use serde_json::Value;
 
@@ -303,7 +303,7 @@ impl Live<'_> {
         }
         if absent {
             let root = RawPath::from(self.task.workdir.as_str());
-            return match apply_patch(self.handle, &root, &patch).await {
+            return match apply_parts(self.handle, &root, &patch).await {
                 Ok(_) => Ok(true),
                 Err(ApplyError::Patch(_)) => Ok(false),
                 Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
