@@ -17,7 +17,7 @@ use proctor_types::{
 use crate::{
     Cancel, Capacity, PlannedTask, RunContext, Verdicts,
     drive::{limits_of, reserved_of},
-    noise::{Looks, noise},
+    noise::{Looks, limits_in_words, noise},
     wide::add_wide,
 };
 
@@ -87,6 +87,13 @@ const OFFICIAL: &str = "official";
 
 /// A verdict with what limits did to a sandbox of its grading.
 fn measured(mut graded: Graded, policy: &str, noise: Noise) -> Graded {
+    // A policy whose verdict the sandbox's limits may have decided says so.
+    if let Some(found) = graded.verdict.policies.get_mut(policy)
+        && !found.resolved
+        && let Some(limits) = limits_in_words(&noise.sandbox)
+    {
+        found.why.push_str(&format!("; {limits}"));
+    }
     graded.verdict.noise.insert(policy.to_owned(), noise);
     graded
 }

@@ -375,8 +375,8 @@ impl<'a> Grading<'a> {
 
     fn plan(&self) -> TestPlan {
         let task = self.task;
-        let ids: Vec<String> =
-            task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
+        let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+        let ids: Vec<String> = ids.filter(|id| self.policy.is_test(id)).cloned().collect();
         let files: BTreeSet<&str> = ids.iter().map(|id| file_of(id)).collect();
         let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
         TestPlan {

@@ -328,16 +328,21 @@ fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
     })
 }
 
-fn append(log: &mut Vec<u8>, stream: &Captured) {
+/// Appends what was kept of a stream. Returns the number of bytes in its middle that were not.
+pub(crate) fn append(log: &mut Vec<u8>, stream: &Captured) -> u64 {
     log.extend_from_slice(&stream.head);
-    if !stream.is_whole() {
-        let shown = stream.head.len() as u64 + stream.tail.len() as u64;
-        let cut = stream.total.saturating_sub(shown);
-        log.extend_from_slice(format!("\n[{cut} bytes left out]\n").as_bytes());
-        // Head and tail overlap where little was cut.
-        let overlap = shown.saturating_sub(stream.total) as usize;
-        log.extend_from_slice(stream.tail.get(overlap..).unwrap_or_default());
+    if stream.is_whole() {
+        return 0;
     }
+    let shown = stream.head.len() as u64 + stream.tail.len() as u64;
+    let cut = stream.total.saturating_sub(shown);
+    if cut > 0 {
+        log.extend_from_slice(format!("\n[{cut} bytes left out]\n").as_bytes());
+    }
+    // Head and tail overlap where little was cut.
+    let overlap = shown.saturating_sub(stream.total) as usize;
+    log.extend_from_slice(stream.tail.get(overlap..).unwrap_or_default());
+    cut
 }
 
 /// JSON in ASCII, so that no locale of the sandbox can misread it.
@@ -353,4 +358,22 @@ pub(crate) fn ascii(json: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_long_output_is_kept_and_the_middle_is_counted() {
+        let of = |head: &[u8], tail: &[u8], total: u64| {
+            let mut log = Vec::new();
+            let stream = Captured { head: head.to_vec(), tail: tail.to_vec(), total, spill: None };
+            let cut = append(&mut log, &stream);
+            (String::from_utf8(log).unwrap(), cut)
+        };
+        assert_eq!(of(b"abc", b"", 3), ("abc".to_owned(), 0));
+        assert_eq!(of(b"abc", b"def", 6), ("abcdef".to_owned(), 0));
+        assert_eq!(of(b"abc", b"xyz", 10), ("abc\n[4 bytes left out]\nxyz".to_owned(), 4));
+    }
 }

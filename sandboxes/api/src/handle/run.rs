@@ -39,7 +39,8 @@ impl SandboxHandle {
             reap_all: command.reap_all,
         });
         let spill = command.spill.as_deref();
-        let capture = |suffix| Capture::new(command.output_cap, spill, suffix, command.spill_cap);
+        let caps = (command.output_cap, command.tail_cap);
+        let capture = |suffix| Capture::new(caps, spill, suffix, command.spill_cap);
         let (mut stdout, mut stderr) = (capture(".stdout"), capture(".stderr"));
         let mut results = Vec::new();
         let mut call = Call::open(&self.link, &request)?;
