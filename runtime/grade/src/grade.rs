@@ -172,7 +172,8 @@ impl<'a> Grading<'a> {
         let mut left_out = Vec::new();
         self.laid.store(true, Ordering::Relaxed);
         if !is_empty {
-            match apply_parts(handle, &RawPath::from(task.workdir.as_str()), patch).await {
+            let (root, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
+            match apply_parts(handle, &root, patch, owner).await {
                 Ok(Applied { paths, left_out: parts }) => {
                     changed.extend(paths.iter().map(RawPath::escaped));
                     left_out = parts;

@@ -37,17 +37,18 @@ pub struct Applied {
 ///
 /// Files go before others come: a path may be below a folder that becomes a link, and what is removed behind that
 /// would be removed where the link leads. A folder that becomes a file goes whole, with what interpreters left in
-/// it.
+/// it. New files belong to `owner`, else to root.
 pub async fn apply_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,
     patch: &[u8],
+    owner: Option<&str>,
 ) -> Result<Vec<RawPath>, ApplyError> {
     let resolve: Resolve = |patch, current| {
         let changes = patch.resolve(current)?;
         Ok(Resolved { changes, left_out: Vec::new() })
     };
-    Ok(lay(handle, workdir, patch, resolve).await?.paths)
+    Ok(lay(handle, workdir, patch, owner, resolve).await?.paths)
 }
 
 /// As [`apply_patch`], for a patch that is graded: goes on where Git and the harnesses of benchmarks do
@@ -56,8 +57,9 @@ pub async fn apply_parts(
     handle: &SandboxHandle,
     workdir: &RawPath,
     patch: &[u8],
+    owner: Option<&str>,
 ) -> Result<Applied, ApplyError> {
-    lay(handle, workdir, patch, |patch, current| patch.resolve_parts(current)).await
+    lay(handle, workdir, patch, owner, |patch, current| patch.resolve_parts(current)).await
 }
 
 type Resolve = fn(&Patch, &dyn Fn(&RawPath) -> Option<Current>) -> Result<Resolved, PatchError>;
@@ -66,6 +68,7 @@ async fn lay(
     handle: &SandboxHandle,
     workdir: &RawPath,
     patch: &[u8],
+    owner: Option<&str>,
     resolve: Resolve,
 ) -> Result<Applied, ApplyError> {
     let (mut current, mut in_the_way) = (BTreeMap::new(), BTreeSet::new());
@@ -95,7 +98,10 @@ async fn lay(
                     false => Ok(()),
                 };
                 let done = match free {
-                    Ok(()) => handle.write_beneath(workdir, &full, &bytes, mode).await,
+                    Ok(()) => {
+                        let mode = mode.or(Some(0o644));
+                        handle.put_beneath(workdir, &full, &bytes, mode, owner).await
+                    }
                     Err(error) => Err(error),
                 };
                 (path, done)
@@ -103,7 +109,9 @@ async fn lay(
             Change::Symlink { path, target } => {
                 let full = join(workdir, &path);
                 let done = match handle.remove_beneath(workdir, &full).await {
-                    Ok(()) => handle.symlink_beneath(workdir, &full, &target).await,
+                    Ok(()) => {
+                        handle.put_beneath(workdir, &full, target.as_bytes(), None, owner).await
+                    }
                     Err(error) => Err(error),
                 };
                 (path, done)
@@ -134,7 +142,7 @@ pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault
         return Ok(());
     };
     let workdir = RawPath::from(task.workdir.as_str());
-    let applied = apply_patch(handle, &workdir, mask.as_bytes()).await;
+    let applied = apply_patch(handle, &workdir, mask.as_bytes(), task.user.as_deref()).await;
     applied.map(drop).map_err(|error| match error {
         ApplyError::Patch(error) => {
             Fault::new(Layer::Setup, format!("the mask does not apply: {error}"))

@@ -305,7 +305,7 @@ impl Live<'_> {
         }
         if absent {
             let root = RawPath::from(self.task.workdir.as_str());
-            return match apply_parts(self.handle, &root, &patch).await {
+            return match apply_parts(self.handle, &root, &patch, self.task.user.as_deref()).await {
                 Ok(_) => Ok(true),
                 Err(ApplyError::Patch(_)) => Ok(false),
                 Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
@@ -336,7 +336,7 @@ impl Live<'_> {
             return Ok(done.stdout.head);
         }
         let root = RawPath::from(task.workdir.as_str());
-        match apply_patch(handle, &root, patch.as_bytes()).await {
+        match apply_patch(handle, &root, patch.as_bytes(), task.user.as_deref()).await {
             Ok(_) => Ok(b"Applied patch without git.\n".to_vec()),
             Err(ApplyError::Patch(error)) => Ok(format!("error: {error}\n").into_bytes()),
             Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the test patch")),

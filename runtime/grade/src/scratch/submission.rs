@@ -38,7 +38,7 @@ impl Submission {
         }
         let applied = match patch.trim_ascii().is_empty() {
             true => Applied::default(),
-            false => apply_parts(handle, &root, patch).await?,
+            false => apply_parts(handle, &root, patch, None).await?,
         };
         let paths: BTreeSet<String> = applied.paths.iter().map(RawPath::escaped).collect();
         let folder = root.to_string();

@@ -1,10 +1,28 @@
-//! What the image of a sandbox sets for the commands in its containers.
+//! Variables of a sandbox: those of its image, and those that its commands get by default.
 
 use std::collections::BTreeMap;
 
 use super::SandboxHandle;
+use crate::Command;
 
 static NOTHING: BTreeMap<String, String> = BTreeMap::new();
+
+impl SandboxHandle {
+    /// Says which variables every command gets that does not set them. The first call counts.
+    pub fn set_default_env(&self, env: BTreeMap<String, String>) {
+        let _ = self.default_env.set(env);
+    }
+
+    /// The command with those variables.
+    pub(super) fn with_defaults(&self, mut command: Command) -> Command {
+        for (name, value) in self.default_env.get().unwrap_or(&NOTHING) {
+            if !command.env.contains_key(name) {
+                command.env.insert(name.clone(), value.as_str().into());
+            }
+        }
+        command
+    }
+}
 
 impl SandboxHandle {
     /// Says which variables the image sets. The first call counts.

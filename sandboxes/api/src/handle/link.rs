@@ -79,6 +79,7 @@ pub struct SandboxHandle {
     pub(super) accepted: tokio::sync::Mutex<mpsc::Receiver<Incoming>>,
     pub(super) witness: OnceLock<Arc<dyn Witness>>,
     pub(super) image_env: OnceLock<BTreeMap<String, String>>,
+    pub(super) default_env: OnceLock<BTreeMap<String, String>>,
     tasks: [AbortHandle; 2],
 }
 
@@ -142,7 +143,8 @@ impl SandboxHandle {
         let tasks = [reading.abort_handle(), writing.abort_handle()];
         let accepted = tokio::sync::Mutex::new(accepted);
         let (witness, image_env) = (OnceLock::new(), OnceLock::new());
-        Ok(Arc::new(Self { link, accepted, witness, image_env, tasks }))
+        let default_env = OnceLock::new();
+        Ok(Arc::new(Self { link, accepted, witness, image_env, default_env, tasks }))
     }
 
     /// What is counted on this side of the channel.

@@ -26,6 +26,7 @@ impl SandboxHandle {
     /// Runs a command to its end. A command that fails, or is not found (exit 127), is a result.
     /// Dropping the future cancels the command.
     pub async fn run(&self, command: Command) -> Result<Completed, SandboxError> {
+        let command = self.with_defaults(command);
         let limit = command.time_limit;
         let request = Request::Run(RunRequest {
             argv: command.argv,
