@@ -117,7 +117,8 @@ impl Outer {
 
     /// The variables that the image sets for its containers.
     pub(super) fn variables(&self) -> io::Result<BTreeMap<String, String>> {
-        let Some(config) = self.image()?.config else { return Ok(BTreeMap::new()) };
+        let config = self.image()?.config.filter(|config| self.parts.contains_key(config));
+        let Some(config) = config else { return Ok(BTreeMap::new()) };
         let image: Image = self.json(&config)?;
         let lines = image.config.and_then(|config| config.env).unwrap_or_default();
         let pairs = lines.iter().filter_map(|line| line.split_once('='));
