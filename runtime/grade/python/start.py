@@ -51,8 +51,8 @@ def start():
     for module in pkgutil.iter_modules(_pytest.__path__):
         try:
             importlib.import_module("_pytest." + module.name)
-        except ImportError:
-            pass  # An optional module whose own dependency is absent.
+        except Exception:
+            pass  # An optional module: its dependency is absent, or the interpreter is too new for it.
     if lender is not None:
         lending.take_back(lender)
 
