@@ -146,7 +146,8 @@ pub(crate) async fn run(
     let work = async {
         let handle = sandbox.handle();
         for patch in patches {
-            apply_patch(handle, &workdir, patch).await.map_err(|error| match error {
+            let applied = apply_patch(handle, &workdir, patch, task.user.as_deref()).await;
+            applied.map_err(|error| match error {
                 ApplyError::Patch(error) => {
                     Fault::new(Layer::Setup, format!("the recipe's own patch: {error}"))
                 }

@@ -21,7 +21,7 @@ use tokio::{sync::watch, time::timeout};
 use crate::{
     Cancel, Progress, RunContext,
     fault_policy::ScopeKind,
-    grading::with_named,
+    grading::{environment_record, with_named},
     halts::Affected,
     interrupted::goes_on,
     material::material_of,
@@ -182,7 +182,11 @@ impl Try<'_> {
                         start_ms: begun.elapsed().as_secs_f64() * 1e3,
                         base_snapshot: base.digest(),
                         not_enforced: not_enforced.clone(),
-                        environment: Some(self.environment.record()),
+                        environment: Some(environment_record(
+                            self.environment,
+                            self.task,
+                            &limits_of(self.arm, self.task),
+                        )),
                     })
                     .await?;
             }

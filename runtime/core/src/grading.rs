@@ -10,14 +10,14 @@ use proctor_grade::{
 use proctor_sandbox_api::{Backend, Prepared, Sandbox};
 use proctor_setup::{LayerFindings, PREPARATION, Preparation, Purpose, Ready};
 use proctor_types::{
-    Arm, Fault, FlakePolicy, Impossible, Layer, Noise, SandboxCounts, SandboxSpec, Task, TrialId,
-    Verdict, sha256_hex,
+    Arm, EnvironmentRecord, Fault, FlakePolicy, Impossible, Layer, Noise, SandboxCounts,
+    SandboxSpec, Task, TrialId, Verdict, cpu_variables, sha256_hex,
 };
 
 use crate::{
     Cancel, Capacity, PlannedTask, RunContext, Verdicts,
     drive::{limits_of, reserved_of},
-    noise::{Looks, noise},
+    noise::{Looks, limits_in_words, noise},
     wide::add_wide,
 };
 
@@ -53,7 +53,7 @@ pub async fn grade_patch(
         let run = handle.official(task, patch, options).await?;
         let (run, noise) =
             run.ok_or_else(|| Fault::new(Layer::Grade, "the official run is gone"))?;
-        return Ok(measured(handle.named(run.alone(task)?), OFFICIAL, noise));
+        return Ok(measured(handle.named(run.alone(task)?, task), OFFICIAL, noise));
     }
     let strict = handle.strict(task, patch, options);
     let second = || handle.capacity.try_take(handle.reserved);
@@ -75,18 +75,40 @@ pub async fn grade_patch(
         }
         Some(None) => (strict.await?, official.await?),
     };
-    Ok(handle.named(match run {
+    let graded = match run {
         Some((run, noise)) => measured(graded.beside(run, &options.expected), OFFICIAL, noise),
         None => graded,
-    }))
+    };
+    Ok(handle.named(graded, task))
 }
 
 /// The names of policies in a verdict.
 const STRICT: &str = "strict";
 const OFFICIAL: &str = "official";
 
+/// What a record says of the environment that a sandbox of the task has.
+pub(crate) fn environment_record(
+    environment: &Prepared,
+    task: &Task,
+    limits: &SandboxSpec,
+) -> EnvironmentRecord {
+    EnvironmentRecord {
+        user: task.user.clone(),
+        // A table that cannot be read has kept the sandbox from being opened.
+        cpu_variables: cpu_variables(limits.cpus).unwrap_or_default(),
+        ..environment.record()
+    }
+}
+
 /// A verdict with what limits did to a sandbox of its grading.
 fn measured(mut graded: Graded, policy: &str, noise: Noise) -> Graded {
+    // A policy whose verdict the sandbox's limits may have decided says so.
+    if let Some(found) = graded.verdict.policies.get_mut(policy)
+        && !found.resolved
+        && let Some(limits) = limits_in_words(&noise.sandbox)
+    {
+        found.why.push_str(&format!("; {limits}"));
+    }
     graded.verdict.noise.insert(policy.to_owned(), noise);
     graded
 }
@@ -131,8 +153,9 @@ impl GradingSandbox<'_> {
     }
 
     /// A grading that says what it was made in.
-    fn named(&self, mut graded: Graded) -> Graded {
-        graded.verdict.environment = Some(self.environment.record());
+    fn named(&self, mut graded: Graded, task: &Task) -> Graded {
+        let record = environment_record(self.environment, task, self.limits);
+        graded.verdict.environment = Some(record);
         graded
     }
 

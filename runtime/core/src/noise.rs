@@ -3,7 +3,7 @@
 use std::{sync::OnceLock, time::Duration};
 
 use proctor_sandbox_api::Sandbox;
-use proctor_types::{Fault, Layer, Noise, NoisePolicy, RequestWaits, SandboxCounts};
+use proctor_types::{Fault, Layer, Noise, NoisePolicy, RequestWaits, SandboxCounts, plural};
 use tokio::time::timeout;
 
 /// A sandbox that does not answer keeps no trial from its outcome for longer.
@@ -38,6 +38,29 @@ impl<'a> Looks<'a> {
     }
 }
 
+/// The limits of a sandbox that took something away from its commands, as a phrase.
+pub(crate) fn limits_in_words(counts: &SandboxCounts) -> Option<String> {
+    let some = |count: Option<u64>| count.filter(|count| *count > 0);
+    let mut limits = Vec::new();
+    if let Some(killed) = some(counts.memory.oom_kills) {
+        let limit = counts
+            .memory
+            .limit_bytes
+            .map_or_else(String::new, |bytes| format!(" of {} MiB", bytes >> 20));
+        limits.push(format!(
+            "the kernel killed {} at the memory limit{limit}",
+            plural(killed, "process")
+        ));
+    }
+    if let Some(refused) = some(counts.processes_refused) {
+        limits.push(format!("{} refused at the limit on processes", plural(refused, "process")));
+    }
+    if let Some(refused) = some(counts.disk_refused) {
+        limits.push(format!("{} refused at the limit on disk space", plural(refused, "write")));
+    }
+    (!limits.is_empty()).then(|| limits.join(", "))
+}
+
 /// `noise` of an outcome.
 pub(crate) fn noise(
     sandbox: SandboxCounts,
@@ -46,4 +69,33 @@ pub(crate) fn noise(
 ) -> Result<Noise, Fault> {
     let policy = NoisePolicy::shipped().map_err(|error| Fault::new(Layer::Record, error))?;
     Ok(Noise { sandbox, touched: sandbox.touched(policy), waits, since_step })
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::MemoryCounts;
+
+    use super::*;
+
+    #[test]
+    fn limits_that_took_something_away_are_named() {
+        assert_eq!(limits_in_words(&SandboxCounts::default()), None);
+        let memory = MemoryCounts {
+            limit_bytes: Some(2048 << 20),
+            oom_kills: Some(1),
+            at_limit: Some(9),
+            ..MemoryCounts::default()
+        };
+        let counts = SandboxCounts {
+            memory,
+            processes_refused: Some(2),
+            disk_refused: Some(0),
+            ..SandboxCounts::default()
+        };
+        let said = limits_in_words(&counts).unwrap();
+        assert_eq!(
+            said,
+            "the kernel killed 1 process at the memory limit of 2048 MiB, 2 processes refused at the limit on processes"
+        );
+    }
 }

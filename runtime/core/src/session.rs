@@ -295,7 +295,9 @@ impl Session for TrialSession {
     }
 
     async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop> {
-        match proctor_setup::apply_patch(&self.handle, &self.workdir, patch.as_bytes()).await {
+        let owner = self.brief.user.as_deref();
+        let (handle, root) = (&self.handle, &self.workdir);
+        match proctor_setup::apply_patch(handle, root, patch.as_bytes(), owner).await {
             Ok(_) => Ok(()),
             Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying a patch").into()),
             Err(error @ ApplyError::Patch(_)) => Err(Stop::Fault(
@@ -307,7 +309,9 @@ impl Session for TrialSession {
     }
 
     async fn try_patch(&mut self, patch: &[u8]) -> Result<Result<(), String>, Stop> {
-        match proctor_setup::apply_patch(&self.handle, &self.workdir, patch).await {
+        let owner = self.brief.user.as_deref();
+        let (handle, root) = (&self.handle, &self.workdir);
+        match proctor_setup::apply_patch(handle, root, patch, owner).await {
             Ok(_) => Ok(Ok(())),
             Err(ApplyError::Patch(error)) => Ok(Err(error.to_string())),
             Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying a patch").into()),

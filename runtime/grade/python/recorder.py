@@ -57,6 +57,7 @@ class Recorder:
         self._watched = [(name, os.path.abspath(name)) for name in order["watch"]]
         self._raised = {}
         self._called = {}
+        self._runs = {}
         self._looks = order["looks"]
         self._count = 0
 
@@ -109,6 +110,8 @@ class Recorder:
     def pytest_runtest_call(self, item):
         self._sight.before_call(item)
         self._canaries.give(item)
+        if self._canaries.current is None:
+            self._runs[item.nodeid] = self._runs.get(item.nodeid, 0) + 1
         outcome = yield
         self._canaries.take_back()
         # Seen without pytest's own account of it.
@@ -138,6 +141,7 @@ class Recorder:
             "outcome": text(report.outcome),
             "xfail": hasattr(report, "wasxfail"),
             "raised": None if sub else self._raised.pop((report.nodeid, report.when), None),
+            "runs": self._runs.get(report.nodeid, 0),
             "seconds": round(float(getattr(report, "duration", 0) or 0), 4),
         }
         if self._canaries.is_of(report.nodeid):

@@ -22,8 +22,8 @@ def loaded():
     for module in pkgutil.iter_modules(_pytest.__path__):
         try:
             importlib.import_module("_pytest." + module.name)
-        except ImportError:
-            pass  # An optional module whose own dependency is absent.
+        except Exception:
+            pass  # An optional module: its dependency is absent, or the interpreter is too new for it.
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     return [file for file in files if isinstance(file, str)]
 

@@ -30,6 +30,10 @@ pub(crate) const ORIGINAL_USED: &str = "original_used";
 /// A name that the environment provides was taken from elsewhere.
 pub(crate) const MODULE_REPLACED: &str = "module_replaced";
 pub(crate) const NO_CANARY: &str = "no_canary";
+/// Expected ids that are no tests decide nothing.
+pub(crate) const NOT_A_TEST: &str = "not_a_test";
+/// Parts of the patch that no tool could apply were left out, or were read in another form.
+pub(crate) const PATCH_INCOMPLETE: &str = "patch_incomplete";
 pub(crate) use proctor_types::PATCH_REJECTED;
 /// Not of a patch but of the tests: a certificate calls them flaky.
 pub(crate) const QUARANTINED: &str = "quarantined";
@@ -57,7 +61,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 38] = [
+pub(crate) const KINDS: [&str; 40] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_MISSING,
@@ -77,8 +81,10 @@ pub(crate) const KINDS: [&str; 38] = [
     LOG_DOUBTED,
     MODULE_REPLACED,
     NO_CANARY,
+    NOT_A_TEST,
     OFFICIAL_ONLY,
     ORIGINAL_USED,
+    PATCH_INCOMPLETE,
     PATCH_REJECTED,
     QUARANTINED,
     READ_FROM_LOG,

@@ -13,7 +13,7 @@ use std::{
 
 use proctor_patch::Current;
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
+use proctor_setup::{Applied, ApplyError, Hidden, Stays, apply_parts, take_away};
 use proctor_types::{Evidence, Fault, Layer, Task, Verdict};
 
 use crate::{
@@ -99,6 +99,11 @@ pub async fn grade(
     }
 }
 
+/// The evidence for parts of a patch that were not applied as they are written.
+fn incomplete(left_out: Vec<String>) -> Vec<Evidence> {
+    left_out.into_iter().map(|what| note(evidence::PATCH_INCOMPLETE, what)).collect()
+}
+
 /// All that is learnt before the model's patch is laid.
 struct Grading<'a> {
     handle: &'a SandboxHandle,
@@ -164,10 +169,15 @@ impl<'a> Grading<'a> {
 
         let absent = self.set_up(&pristine, &paths).await?;
         let mut changed = touched;
+        let mut left_out = Vec::new();
         self.laid.store(true, Ordering::Relaxed);
         if !is_empty {
-            match apply_patch(handle, &RawPath::from(task.workdir.as_str()), patch).await {
-                Ok(paths) => changed.extend(paths.iter().map(RawPath::escaped)),
+            let (root, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
+            match apply_parts(handle, &root, patch, owner).await {
+                Ok(Applied { paths, left_out: parts }) => {
+                    changed.extend(paths.iter().map(RawPath::escaped));
+                    left_out = parts;
+                }
                 Err(ApplyError::Patch(error)) => return self.rejected(&error),
                 Err(ApplyError::SandboxHandle(error)) => {
                     return Err(error.fault("applying the patch"));
@@ -176,7 +186,7 @@ impl<'a> Grading<'a> {
         }
 
         let defences = self.options.defences;
-        let mut evidence = Vec::new();
+        let mut evidence = incomplete(left_out);
         if defences.remove_shadowing {
             // Files that load by themselves are removed below, and named as such.
             let imported = changed
@@ -366,8 +376,8 @@ impl<'a> Grading<'a> {
 
     fn plan(&self) -> TestPlan {
         let task = self.task;
-        let ids: Vec<String> =
-            task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
+        let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+        let ids: Vec<String> = ids.filter(|id| self.policy.is_test(id)).cloned().collect();
         let files: BTreeSet<&str> = ids.iter().map(|id| file_of(id)).collect();
         let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
         TestPlan {

@@ -1,8 +1,9 @@
 //! The grading policy, as data: `configs/grading.toml`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::OnceLock};
 
 use proctor_types::{Evidence, Fault, Integrity, Layer, ShippedTable, TestNames};
+use regex::RegexSet;
 use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../../configs/grading.toml");
@@ -25,6 +26,7 @@ pub(crate) struct Policy {
     pub expected_of_gold: Vec<String>,
     pub source_suffixes: Vec<String>,
     pub not_original: Vec<String>,
+    pub not_tests: Vec<String>,
     pub names: TestNames,
     pub environment: Environment,
     pub pytest: Pytest,
@@ -111,6 +113,13 @@ impl Policy {
         POLICY.get().map_err(|error| Fault::new(Layer::Grade, error))
     }
 
+    /// Whether an id can be a test's. Parsers of benchmarks take other words of a log for ids.
+    pub(crate) fn is_test(&self, id: &str) -> bool {
+        static NOT_TESTS: OnceLock<Option<RegexSet>> = OnceLock::new();
+        let set = NOT_TESTS.get_or_init(|| RegexSet::new(&self.not_tests).ok());
+        !set.as_ref().is_some_and(|set| set.is_match(id))
+    }
+
     /// Deny wins: a kind that the policy does not name is suspect and blocks.
     pub(crate) fn meaning(&self, evidence: &Evidence) -> Meaning {
         self.evidence
@@ -126,6 +135,31 @@ mod tests {
 
     use super::*;
     use crate::evidence::KINDS;
+
+    #[test]
+    fn words_of_a_log_are_no_tests() {
+        let policy = Policy::get().unwrap();
+        assert!(RegexSet::new(&policy.not_tests).is_ok());
+        for id in [
+            "[100%]",
+            "[ 50%]",
+            "[",
+            "50%]",
+            "[3]",
+            "",
+            "PASSED",
+            "======",
+            "ok",
+            "--version is equivalent to version",
+        ] {
+            assert!(!policy.is_test(id), "{id:?}");
+        }
+        for id in
+            ["t.py::a[100%]", "test_ok", "test_a (m.C)", "Doc a.", "a.py", "t[[]", "t.py::x[ok]"]
+        {
+            assert!(policy.is_test(id), "{id:?}");
+        }
+    }
 
     #[test]
     fn the_policy_names_every_kind_of_evidence_and_no_other() {

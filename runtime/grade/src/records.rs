@@ -13,6 +13,8 @@ pub(crate) type Key = [u8; 32];
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum Record {
+    /// The recorder hands over to pytest.
+    Start,
     /// A file that could not be collected.
     Collect {
         id: String,
@@ -56,12 +58,16 @@ pub(crate) struct TestRecord {
     pub xfail: bool,
     /// Whether the phase raised, as the recorder itself saw it; absent where no phase was seen.
     pub raised: Option<bool>,
+    /// How often the test was called until now, for a plug-in that runs it again without a word.
+    #[serde(default)]
+    pub runs: usize,
 }
 
 impl CanaryRecord {
     pub(crate) fn as_test(&self, id: &str) -> TestRecord {
         let (when, outcome) = (self.when.clone(), self.outcome.clone());
-        TestRecord { id: id.to_owned(), when, outcome, xfail: self.xfail, raised: self.raised }
+        let (xfail, raised) = (self.xfail, self.raised);
+        TestRecord { id: id.to_owned(), when, outcome, xfail, raised, runs: 1 }
     }
 }
 
@@ -148,6 +154,10 @@ impl Records {
             }
         }
         records
+    }
+
+    pub(crate) fn has_start(&self) -> bool {
+        self.list.contains(&Record::Start)
     }
 
     pub(crate) fn begin(&self) -> Option<&Begin> {

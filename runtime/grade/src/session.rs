@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_sandbox_api::{
     Captured, Command, SandboxHandle,
-    wire::{ChangeTime, Exited},
+    wire::{ChangeTime, Exited, RawPath},
 };
-use proctor_types::{Evidence, Fault, TestStatus, plural};
+use proctor_types::{Evidence, Fault, Layer, TestStatus, plural};
 use serde::Serialize;
 
 use crate::{
@@ -145,7 +145,39 @@ impl TestSession<'_> {
         let mut log = Vec::new();
         append(&mut log, &done.stdout);
         append(&mut log, &done.stderr);
+        if let Some(fault) = self.recorder_fault(&records, &done.exited, &log, &folder) {
+            return Err(fault);
+        }
         Ok((self.result(&records, done.exited, log, done.results), records, since))
+    }
+
+    /// The fault where the recorder failed before it handed over to pytest: no patch has a part in that.
+    ///
+    /// A patch can have one where pytest itself lies in the work directory, and where its files are on
+    /// the way to the failure.
+    fn recorder_fault(
+        &self,
+        records: &Records,
+        exit: &Exited,
+        log: &[u8],
+        folder: &RawPath,
+    ) -> Option<Fault> {
+        let failed = exit.code.is_some_and(|code| code != 0) && !exit.timed_out;
+        if records.has_start() || !failed || !self.starts_apart() {
+            return None;
+        }
+        let log = String::from_utf8_lossy(log);
+        let is_graded = |line: &str| line.contains(&format!("File \"{}/", self.probe.root));
+        if !log.contains(&folder.escaped()) || log.lines().any(is_graded) {
+            return None;
+        }
+        let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+        let version = self.probe.pytest.as_deref().unwrap_or("an unknown version of pytest");
+        let what = format!("the recorder failed before pytest {version} started: {}", last.trim());
+        Some(
+            Fault::new(Layer::Grade, what)
+                .hint("report it with the versions of Python and pytest in the environment"),
+        )
     }
 
     fn order(&self, policy: &Policy, key: &[u8; 32]) -> Result<Vec<u8>, Fault> {
@@ -183,7 +215,7 @@ impl TestSession<'_> {
             submitted: self.submitted.as_ref(),
         };
         let text = serde_json::to_string(&order)
-            .map_err(|error| Fault::new(proctor_types::Layer::Grade, error.to_string()))?;
+            .map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
         Ok(ascii(&text).into_bytes())
     }
 
@@ -295,16 +327,21 @@ fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
     })
 }
 
-fn append(log: &mut Vec<u8>, stream: &Captured) {
+/// Appends what was kept of a stream. Returns the number of bytes in its middle that were not.
+pub(crate) fn append(log: &mut Vec<u8>, stream: &Captured) -> u64 {
     log.extend_from_slice(&stream.head);
-    if !stream.is_whole() {
-        let shown = stream.head.len() as u64 + stream.tail.len() as u64;
-        let cut = stream.total.saturating_sub(shown);
-        log.extend_from_slice(format!("\n[{cut} bytes left out]\n").as_bytes());
-        // Head and tail overlap where little was cut.
-        let overlap = shown.saturating_sub(stream.total) as usize;
-        log.extend_from_slice(stream.tail.get(overlap..).unwrap_or_default());
+    if stream.is_whole() {
+        return 0;
     }
+    let shown = stream.head.len() as u64 + stream.tail.len() as u64;
+    let cut = stream.total.saturating_sub(shown);
+    if cut > 0 {
+        log.extend_from_slice(format!("\n[{cut} bytes left out]\n").as_bytes());
+    }
+    // Head and tail overlap where little was cut.
+    let overlap = shown.saturating_sub(stream.total) as usize;
+    log.extend_from_slice(stream.tail.get(overlap..).unwrap_or_default());
+    cut
 }
 
 /// JSON in ASCII, so that no locale of the sandbox can misread it.
@@ -320,4 +357,22 @@ pub(crate) fn ascii(json: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_long_output_is_kept_and_the_middle_is_counted() {
+        let of = |head: &[u8], tail: &[u8], total: u64| {
+            let mut log = Vec::new();
+            let stream = Captured { head: head.to_vec(), tail: tail.to_vec(), total, spill: None };
+            let cut = append(&mut log, &stream);
+            (String::from_utf8(log).unwrap(), cut)
+        };
+        assert_eq!(of(b"abc", b"", 3), ("abc".to_owned(), 0));
+        assert_eq!(of(b"abc", b"def", 6), ("abcdef".to_owned(), 0));
+        assert_eq!(of(b"abc", b"xyz", 10), ("abc\n[4 bytes left out]\nxyz".to_owned(), 4));
+    }
 }

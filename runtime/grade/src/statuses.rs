@@ -32,6 +32,9 @@ pub(crate) fn statuses(
         .collect()
 }
 
+/// Outcomes by which plug-ins report a try that failed and is repeated (pytest-rerunfailures, pytest-retry).
+const REPEATED: [&str; 2] = ["rerun", "retried"];
+
 /// The status that a test's phases amount to.
 pub(crate) fn of_phases(
     id: &str,
@@ -52,6 +55,9 @@ pub(crate) fn of_phases(
         let in_test = matches!(failure.when.as_str(), "call" | "subtest");
         return if in_test { TestStatus::Failed } else { TestStatus::Error };
     }
+    if let Some(status) = of_reruns(phases) {
+        return status;
+    }
     for when in ["setup", "call", "teardown"] {
         let count = phases.iter().filter(|phase| phase.when == when).count();
         if count > 1 {
@@ -66,6 +72,29 @@ pub(crate) fn of_phases(
         evidence.push(note(evidence::REPORT_WITHOUT_RUN, what));
         return TestStatus::Missing;
     }
+    of_one_try(phases)
+}
+
+/// The status of a test that a plug-in ran several times, by its last try. Nothing where there was one
+/// try. No failure is final among `phases`.
+fn of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
+    let repeated = phases.iter().any(|phase| REPEATED.contains(&phase.outcome.as_str()));
+    let setups = phases.iter().filter(|phase| phase.when == "setup").count();
+    // The plug-in `flaky` reports no call of a failed try, and the set-up and tear-down of each.
+    let runs = phases.iter().map(|phase| phase.runs).max().unwrap_or(0);
+    if !repeated && !(setups > 1 && setups <= runs) {
+        return None;
+    }
+    let last = |when: &str| phases.iter().rev().find(|phase| phase.when == when).copied();
+    let tries: Vec<&TestRecord> =
+        ["setup", "call", "teardown"].into_iter().filter_map(last).collect();
+    Some(match of_one_try(&tries) {
+        TestStatus::Passed => TestStatus::Flaky,
+        status => status,
+    })
+}
+
+fn of_one_try(phases: &[&TestRecord]) -> TestStatus {
     let phase = |when: &str| phases.iter().find(|phase| phase.when == when);
     let skipped = |phase: &TestRecord| {
         if phase.xfail { TestStatus::Xfailed } else { TestStatus::Skipped }
@@ -97,6 +126,7 @@ mod tests {
             outcome: outcome.into(),
             xfail: false,
             raised,
+            runs: 1,
         }
     }
 
@@ -153,5 +183,34 @@ mod tests {
         let skip =
             [phase("setup", "skipped", Some(true)), phase("teardown", "passed", Some(false))];
         assert_eq!(of(&skip).0, TestStatus::Skipped);
+    }
+
+    #[test]
+    fn a_pass_on_a_rerun_is_flaky_and_no_evidence() {
+        let failed = |when, outcome| phase(when, outcome, Some(true));
+        let again = |mut first: Vec<TestRecord>| {
+            first.extend(good());
+            first
+        };
+        let setup = || phase("setup", "passed", Some(false));
+        let teardown = || phase("teardown", "passed", Some(false));
+        // pytest-rerunfailures: a call, and a set-up, that is repeated.
+        let call = again(vec![setup(), failed("call", "rerun"), teardown()]);
+        let fixture = again(vec![failed("setup", "rerun"), teardown()]);
+        // pytest-retry reports a call that nobody saw.
+        let unseen = phase("call", "passed", None);
+        let retried = vec![setup(), failed("call", "retried"), unseen, teardown()];
+        // The plug-in flaky is silent; the recorder saw two calls.
+        let mut silent = again(vec![setup(), teardown()]);
+        silent.iter_mut().for_each(|phase| phase.runs = 2);
+        for phases in [call, fixture, retried, silent] {
+            assert_eq!(of(&phases), (TestStatus::Flaky, vec![]), "{phases:?}");
+        }
+        let mut worse = vec![setup(), failed("call", "rerun"), teardown(), setup()];
+        worse.extend([failed("call", "failed"), teardown()]);
+        assert_eq!(of(&worse), (TestStatus::Failed, vec![]));
+        // The last try was cut off.
+        let cut = [setup(), failed("call", "rerun")];
+        assert_eq!(of(&cut), (TestStatus::Missing, vec![]));
     }
 }

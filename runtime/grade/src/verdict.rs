@@ -8,7 +8,7 @@ use proctor_types::{
 };
 
 use crate::{
-    evidence::{IMPOSSIBLE_PASSED, QUARANTINED, note},
+    evidence::{IMPOSSIBLE_PASSED, NOT_A_TEST, QUARANTINED, note},
     policy::Policy,
 };
 
@@ -28,9 +28,15 @@ pub(crate) fn draw_up(
     if !set_apart.is_empty() {
         evidence.push(note(QUARANTINED, set_apart.join(", ")));
     }
+    let none: Vec<String> =
+        ids().filter(|id| !policy.is_test(id)).map(|id| format!("{id:?}")).collect();
+    if !none.is_empty() {
+        evidence.push(note(NOT_A_TEST, none.join(", ")));
+    }
     let status = |id: &String| reported.get(id).copied().unwrap_or(TestStatus::Missing);
     let group = |ids: &[String]| {
-        let judged = ids.iter().filter(|id| !quarantine.contains(*id)).cloned();
+        let counts = |id: &&String| !quarantine.contains(*id) && policy.is_test(id);
+        let judged = ids.iter().filter(counts).cloned();
         let (passed, failed) = judged.partition(|id| status(id) == TestStatus::Passed);
         TestGroup { passed, failed }
     };
@@ -125,6 +131,15 @@ mod tests {
         assert_eq!((apart.passed_rate, apart.tests["g"]), (1.0, TestStatus::Missing));
         assert_eq!(apart.evidence, [note(QUARANTINED, "g")]);
         assert!(!judged(&["f", "g"]).resolved, "nothing is left that counts");
+    }
+
+    #[test]
+    fn an_id_that_is_no_test_is_named_once_and_decides_nothing() {
+        let seen = judge(&task(&["f", "[100%]"]), &reported(TestStatus::Passed), true, vec![]);
+        assert!(seen.resolved && seen.integrity == Integrity::Clean, "{seen:?}");
+        assert_eq!(seen.evidence, [note(NOT_A_TEST, "\"[100%]\"")]);
+        let none = judge(&task(&["[100%]"]), &reported(TestStatus::Passed), true, vec![]);
+        assert!(!none.resolved, "nothing is left that counts");
     }
 
     #[test]

@@ -146,7 +146,7 @@ pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
         },
         steps,
         final_metrics,
-        extra: extra(trial),
+        extra: extra(trial, fidelity),
     };
     serde_json::to_value(document).map_err(|error| error.to_string())
 }
@@ -207,7 +207,7 @@ fn metrics(usage: Usage, cost_usd: Option<f64>) -> Metrics {
 }
 
 /// What ATIF has no key for, under one that says whose it is.
-fn extra(trial: &Trial<'_>) -> Value {
+fn extra(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
     let verdict = trial.verdict.map(|verdict| {
         json!({
             "resolved": verdict.resolved,
@@ -224,6 +224,6 @@ fn extra(trial: &Trial<'_>) -> Value {
         "budget": trial.arm.budget,
         "outcome": trial.ending(),
         "verdict": verdict,
-        "patch": String::from_utf8_lossy(trial.patch),
+        "patch": trial.patch_text(fidelity),
     }})
 }

@@ -67,7 +67,7 @@ pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Strin
             "steps": spent.steps,
             "cost_usd": (!spent.unpriced).then_some(spent.cost_usd),
             "integrity": trial.verdict.map(|verdict| verdict.integrity),
-            "patch": String::from_utf8_lossy(trial.patch),
+            "patch": trial.patch_text(fidelity),
         },
         "model_usage": Map::from_iter([(model(trial.arm).to_owned(), usage)]),
         "total_time": seconds,

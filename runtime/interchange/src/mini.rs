@@ -36,7 +36,7 @@ pub fn mini(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String>
                 "model": { "model_name": trial.model() },
             },
             "exit_status": trial.ending(),
-            "submission": String::from_utf8_lossy(trial.patch),
+            "submission": trial.patch_text(fidelity),
             "proctor": trial.own(),
         },
         "messages": messages,

@@ -43,7 +43,7 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
         "steps": spent.steps,
         "input_tokens": spent.input_tokens,
         "output_tokens": spent.output_tokens,
-        "patch": String::from_utf8_lossy(trial.patch),
+        "patch": trial.patch_text(fidelity),
     }))
 }
 

@@ -46,7 +46,7 @@ pub fn swe_agent(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, St
                 "api_calls": spent.steps,
             },
             "exit_status": trial.ending(),
-            "submission": String::from_utf8_lossy(trial.patch),
+            "submission": trial.patch_text(fidelity),
             "proctor": trial.own(),
         },
         "replay_config": null,

@@ -1,9 +1,11 @@
 //! What a form is made of.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use proctor_types::{Arm, Envelope, Outcome, Task, Verdict};
 use serde_json::{Value, json};
+
+use crate::Fidelity;
 
 /// A form of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +97,11 @@ impl Trial<'_> {
         format!("{}/{}/{}", self.task.id, self.arm.name, self.attempt)
     }
 
+    /// The patch, for forms that hold text. What is no text is replaced, and `fidelity` says so.
+    pub(crate) fn patch_text(&self, fidelity: &mut Fidelity) -> Cow<'_, str> {
+        text_of(self.patch, fidelity)
+    }
+
     /// Whose trial it is, for forms that have no key for it: an import finds its arm again by it.
     pub(crate) fn own(&self) -> Value {
         json!({ "task": self.task.id, "arm": self.arm.name, "attempt": self.attempt })
@@ -119,5 +126,27 @@ impl Trial<'_> {
     /// How it ended: `submitted`, `budget_steps`...
     pub(crate) fn ending(&self) -> Option<String> {
         self.outcome.map(|outcome| outcome.ending.name())
+    }
+}
+
+fn text_of<'p>(patch: &'p [u8], fidelity: &mut Fidelity) -> Cow<'p, str> {
+    let text = String::from_utf8_lossy(patch);
+    if matches!(text, Cow::Owned(_)) {
+        fidelity.leave_out("patches with bytes that are not UTF-8: each such byte is U+FFFD", 1);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_that_is_no_text_is_counted() {
+        let mut fidelity = Fidelity::new(Format::Mini);
+        assert_eq!(text_of("+\u{e9}\n".as_bytes(), &mut fidelity), "+\u{e9}\n");
+        assert!(fidelity.left_out.is_empty());
+        assert_eq!(text_of(b"+\xe9\n", &mut fidelity), "+\u{fffd}\n");
+        assert_eq!(fidelity.left_out[0].count, 1);
     }
 }

@@ -70,6 +70,10 @@ pub struct RunRules {
     /// The limit of one run, where it is not the row's.
     #[serde(default)]
     pub seconds: Option<f64>,
+    /// Whether the harness replaces bytes of the output that are not UTF-8 before it writes the log that it
+    /// reads.
+    #[serde(default)]
+    pub replaces_bytes: bool,
     /// A shell line before the tests.
     pub prelude: String,
     /// The key of `task.benchmark.details` that may hold the harness's whole script: it puts the tests

@@ -18,6 +18,14 @@ pub enum Current {
     Link { target: RawPath },
 }
 
+/// A patch, resolved as far as it can be applied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resolved {
+    pub changes: Vec<Change>,
+    /// Parts that were left out or read in another form, a sentence each.
+    pub left_out: Vec<String>,
+}
+
 /// A patch that cannot be read or does not apply. Names the file, the hunk and the hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {

@@ -1,9 +1,14 @@
 //! Reads the hunks of one file.
 
+use proctor_types::plural;
+
 use crate::{
     lines::{Lines, bare},
     patch::{Hunk, Line, Side},
 };
+
+/// Blank context lines that `patch` takes for stripped where the text ends too early.
+const STRIPPED: usize = 3;
 
 /// Reads hunks until a line begins something else. `name` is for what is wrong.
 pub(crate) fn read(lines: &mut Lines<'_>, name: &str) -> Vec<Hunk> {
@@ -57,6 +62,24 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
     }
     if lines.peek().is_some_and(|line| line.starts_with(b"\\")) {
         no_newline(lines, &mut hunk);
+    }
+    let missing = old_len.saturating_sub(old);
+    if lines.peek().is_none()
+        && !hunk.lines.is_empty()
+        && (1..=STRIPPED).contains(&missing)
+        && new_len.saturating_sub(new) == missing
+    {
+        // Blank lines at the end of a text are lost when it is trimmed. Where the hunk shows context below
+        // its change it can do without them.
+        if hunk.lines.last().is_some_and(|line| line.side != Side::Both) {
+            let blank = Line { side: Side::Both, bytes: b"\n".to_vec() };
+            hunk.lines.extend(std::iter::repeat_n(blank, missing));
+        }
+        lines.repairs.push(format!(
+            "{name}: hunk {count} lacks the last {} that its header counts",
+            plural(missing, "context line")
+        ));
+        return Some(hunk);
     }
     if (old, new) != (old_len, new_len) || runs_on(lines) {
         // The body in full, as the header should have counted it.

@@ -12,7 +12,9 @@
 //! data    = ("literal" | "delta") size, base85 of zlib, an empty line
 //! ```
 //!
-//! A patch applies as with `git apply`: fuzz 0, offsets allowed, all files or none.
+//! A patch applies as with `git apply`: fuzz 0, offsets allowed, all files or none. [`Patch::resolve_parts`]
+//! goes on where Git or the harnesses of benchmarks do: it leaves out submodules and binary content that the
+//! patch does not hold.
 
 mod apply;
 mod base85;
@@ -32,7 +34,7 @@ mod reverse;
 mod write;
 
 pub use binary::is_binary;
-pub use change::{Change, Current, PatchError};
+pub use change::{Change, Current, PatchError, Resolved};
 pub use difference::SideContent;
 pub use gold::gold_of;
 pub use guard::{check_path, folders};

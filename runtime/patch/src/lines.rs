@@ -9,11 +9,13 @@ pub(crate) struct Lines<'a> {
     pub number: usize,
     /// The first thing that could not be read. Reading goes on: not everyone who reads a patch applies it.
     pub wrong: Option<String>,
+    /// What was read although the text does not say it in full.
+    pub repairs: Vec<String>,
 }
 
 impl<'a> Lines<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Self {
-        Self { all: text, rest: text, number: 1, wrong: None }
+        Self { all: text, rest: text, number: 1, wrong: None, repairs: Vec::new() }
     }
 
     /// Bytes before the line that `peek` gives.

@@ -20,6 +20,7 @@ impl Patch {
         let mut unpacked = 0;
         while let Some(line) = lines.peek() {
             let start = lines.offset();
+            let crlf = line.ends_with(b"\r");
             let line = bare(line);
             let file = if let Some(names) = line.strip_prefix(b"diff --git ") {
                 Some(git_file(&mut lines, names))
@@ -46,12 +47,13 @@ impl Patch {
                 last.text.end = start;
             }
             file.text = start..patch.len();
+            file.crlf = crlf;
             files.push(file);
         }
         if files.is_empty() && !patch.trim_ascii().is_empty() {
             lines.note("no file in it: neither `diff --git` nor `---` and `+++` lines".into());
         }
-        Self { files, wrong: lines.wrong }
+        Self { files, wrong: lines.wrong, repairs: lines.repairs }
     }
 }
 

@@ -13,6 +13,8 @@ pub struct Patch {
     pub files: Vec<FilePatch>,
     /// The first thing that is wrong with the text.
     pub(crate) wrong: Option<String>,
+    /// What was read although the text does not say it in full, a sentence each.
+    pub(crate) repairs: Vec<String>,
 }
 
 impl Patch {
@@ -69,6 +71,8 @@ pub struct FilePatch {
     pub body: Body,
     /// It came without a `diff --git` line, which says less of what is meant.
     pub plain: bool,
+    /// Its header lines end in carriage returns: all of its text may have passed through another system.
+    pub crlf: bool,
     /// Its place in the text, up to the next file. Empty where it was made and not read.
     pub text: Range<usize>,
 }
@@ -165,6 +169,11 @@ impl Line {
 pub const MODE_FILE: u32 = 0o100_644;
 pub const MODE_EXECUTABLE: u32 = 0o100_755;
 pub const MODE_LINK: u32 = 0o120_000;
+
+/// The commit of a submodule.
+pub(crate) fn is_gitlink(mode: u32) -> bool {
+    mode & 0o170_000 == 0o160_000
+}
 
 pub(crate) fn is_link(mode: u32) -> bool {
     mode & 0o170_000 == MODE_LINK

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_wire::RawPath;
 
 use crate::{
-    Change, Current, PatchError, apply, binary, guard,
-    patch::{Body, FilePatch, How, MODE_EXECUTABLE, MODE_FILE, Patch, is_link},
+    Change, Current, PatchError, Resolved, apply, binary, guard,
+    patch::{Body, FilePatch, How, MODE_EXECUTABLE, MODE_FILE, Patch, is_gitlink, is_link},
 };
 
 impl Patch {
@@ -23,6 +23,27 @@ impl Patch {
         &self,
         current: &dyn Fn(&RawPath) -> Option<Current>,
     ) -> Result<Vec<Change>, PatchError> {
+        Ok(self.resolved(current, false)?.changes)
+    }
+
+    /// As [`Self::resolve`], and goes on without the parts that no tool could apply: submodules, and binary
+    /// content that the patch does not hold. A patch with carriage returns applies to a file without them,
+    /// as with GNU patch. Each such part is named.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`], for all other parts.
+    pub fn resolve_parts(
+        &self,
+        current: &dyn Fn(&RawPath) -> Option<Current>,
+    ) -> Result<Resolved, PatchError> {
+        self.resolved(current, true)
+    }
+
+    fn resolved(
+        &self,
+        current: &dyn Fn(&RawPath) -> Option<Current>,
+        lenient: bool,
+    ) -> Result<Resolved, PatchError> {
         self.touched()?;
         // Paths that some file of the patch empties may be written by another one, in either order.
         let leaves: BTreeSet<_> = self
@@ -31,11 +52,14 @@ impl Patch {
             .filter(|file| file.how == How::Rename || file.new.is_none())
             .filter_map(|file| file.old.clone())
             .collect();
-        let mut scene = Scene { current, after: BTreeMap::new(), leaves, held: 0 };
+        let left_out = self.repairs.clone();
+        let mut scene =
+            Scene { current, after: BTreeMap::new(), leaves, held: 0, lenient, left_out };
         for file in &self.files {
             scene.play(file)?;
         }
-        scene.changes()
+        let left_out = std::mem::take(&mut scene.left_out);
+        Ok(Resolved { changes: scene.changes()?, left_out })
     }
 }
 
@@ -46,6 +70,9 @@ struct Scene<'a> {
     leaves: BTreeSet<RawPath>,
     /// Bytes of all contents so far.
     held: usize,
+    /// Whether parts that no tool could apply are left out.
+    lenient: bool,
+    left_out: Vec<String>,
 }
 
 impl Scene<'_> {
@@ -59,10 +86,14 @@ impl Scene<'_> {
     fn play(&mut self, file: &FilePatch) -> Result<(), PatchError> {
         let name = file.name();
         let refuse = |why: &str| PatchError::Refused { path: name.clone(), why: why.to_owned() };
+        if let Some(why) = inapplicable(file).filter(|_| self.lenient) {
+            self.left_out.push(format!("{name}: {why}"));
+            return Ok(());
+        }
         for mode in [file.old_mode, file.new_mode].into_iter().flatten() {
             match mode & 0o170_000 {
                 0o100_000 | 0o120_000 => {}
-                0o160_000 => return Err(refuse("submodules are not supported")),
+                _ if is_gitlink(mode) => return Err(refuse("submodules are not supported")),
                 _ => return Err(refuse("its mode is neither that of a file nor of a link")),
             }
         }
@@ -97,7 +128,15 @@ impl Scene<'_> {
             Some(Current::File { bytes, mode }) => (bytes, Some(mode)),
             Some(Current::Link { target }) => (target.0, None),
         };
-        let after = content(file, &name, &bytes)?;
+        let after = match content(file, &name, &bytes) {
+            Err(conflict) if self.lenient && file.crlf => {
+                let Some(after) = without_returns(file, &bytes) else { return Err(conflict) };
+                let why = "the patch has carriage returns and the file has none";
+                self.left_out.push(format!("{name}: {why}"));
+                after
+            }
+            after => after?,
+        };
         self.held += after.len();
         if self.held > binary::WHOLE_LIMIT {
             let limit = binary::WHOLE_LIMIT;
@@ -168,6 +207,27 @@ fn makes(file: &FilePatch) -> bool {
         }
         _ => false,
     }
+}
+
+/// Why no tool could apply this part. A deletion needs no content, and tools refuse it without.
+fn inapplicable(file: &FilePatch) -> Option<&'static str> {
+    if [file.old_mode, file.new_mode].into_iter().flatten().any(is_gitlink) {
+        return Some("a submodule, left out");
+    }
+    let is_withheld = file.body == Body::Withheld && file.new.is_some();
+    is_withheld.then_some("its binary content is not in the patch, left out")
+}
+
+/// The content after the hunks without their carriage returns.
+fn without_returns(file: &FilePatch, before: &[u8]) -> Option<Vec<u8>> {
+    let mut hunks = file.hunks().to_vec();
+    for line in hunks.iter_mut().flat_map(|hunk| &mut hunk.lines) {
+        let end = if line.bytes.ends_with(b"\n") { line.bytes.len() - 1 } else { line.bytes.len() };
+        if line.bytes[..end].ends_with(b"\r") {
+            line.bytes.remove(end - 1);
+        }
+    }
+    if hunks.is_empty() { None } else { apply::apply(&hunks, before).ok() }
 }
 
 fn content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, PatchError> {

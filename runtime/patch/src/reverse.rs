@@ -15,7 +15,7 @@ impl Patch {
         self.touched()?;
         // The last file first: where two speak of one path, order matters.
         let files = self.files.into_iter().rev().map(turn).collect::<Result<_, _>>()?;
-        Ok(Self { files, wrong: None })
+        Ok(Self { files, wrong: None, repairs: Vec::new() })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_patch::{Change, Current, Patch, PatchError};
+use proctor_patch::{Change, Current, Patch, PatchError, Resolved};
 use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, RawPath, RefusalKind},
@@ -23,17 +23,54 @@ pub enum ApplyError {
     SandboxHandle(SandboxError),
 }
 
+/// What was laid of a patch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The changed paths.
+    pub paths: Vec<RawPath>,
+    /// Parts that were left out or read in another form, a sentence each.
+    pub left_out: Vec<String>,
+}
+
 /// Lays `patch` over `workdir` and returns the changed paths. All of it is resolved before the first byte is
 /// written, so a patch that does not fit changes nothing.
 ///
 /// Files go before others come: a path may be below a folder that becomes a link, and what is removed behind that
 /// would be removed where the link leads. A folder that becomes a file goes whole, with what interpreters left in
-/// it.
+/// it. New files belong to `owner`, else to root.
 pub async fn apply_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,
     patch: &[u8],
+    owner: Option<&str>,
 ) -> Result<Vec<RawPath>, ApplyError> {
+    let resolve: Resolve = |patch, current| {
+        let changes = patch.resolve(current)?;
+        Ok(Resolved { changes, left_out: Vec::new() })
+    };
+    Ok(lay(handle, workdir, patch, owner, resolve).await?.paths)
+}
+
+/// As [`apply_patch`], for a patch that is graded: goes on where Git and the harnesses of benchmarks do
+/// ([`Patch::resolve_parts`]).
+pub async fn apply_parts(
+    handle: &SandboxHandle,
+    workdir: &RawPath,
+    patch: &[u8],
+    owner: Option<&str>,
+) -> Result<Applied, ApplyError> {
+    lay(handle, workdir, patch, owner, |patch, current| patch.resolve_parts(current)).await
+}
+
+type Resolve = fn(&Patch, &dyn Fn(&RawPath) -> Option<Current>) -> Result<Resolved, PatchError>;
+
+async fn lay(
+    handle: &SandboxHandle,
+    workdir: &RawPath,
+    patch: &[u8],
+    owner: Option<&str>,
+    resolve: Resolve,
+) -> Result<Applied, ApplyError> {
     let (mut current, mut in_the_way) = (BTreeMap::new(), BTreeSet::new());
     let patch = Patch::read(patch);
     for path in patch.touched()? {
@@ -48,7 +85,7 @@ pub async fn apply_patch(
             }
         }
     }
-    let mut changes = patch.resolve(&|path| current.get(path).cloned())?;
+    let Resolved { mut changes, left_out } = resolve(&patch, &|path| current.get(path).cloned())?;
     changes.sort_by_key(|change| !matches!(change, Change::Remove { .. }));
     let mut changed = Vec::with_capacity(changes.len());
     for change in changes {
@@ -61,7 +98,10 @@ pub async fn apply_patch(
                     false => Ok(()),
                 };
                 let done = match free {
-                    Ok(()) => handle.write_beneath(workdir, &full, &bytes, mode).await,
+                    Ok(()) => {
+                        let mode = mode.or(Some(0o644));
+                        handle.put_beneath(workdir, &full, &bytes, mode, owner).await
+                    }
                     Err(error) => Err(error),
                 };
                 (path, done)
@@ -69,7 +109,9 @@ pub async fn apply_patch(
             Change::Symlink { path, target } => {
                 let full = join(workdir, &path);
                 let done = match handle.remove_beneath(workdir, &full).await {
-                    Ok(()) => handle.symlink_beneath(workdir, &full, &target).await,
+                    Ok(()) => {
+                        handle.put_beneath(workdir, &full, target.as_bytes(), None, owner).await
+                    }
                     Err(error) => Err(error),
                 };
                 (path, done)
@@ -87,7 +129,7 @@ pub async fn apply_patch(
             Err(error) => return Err(ApplyError::SandboxHandle(error)),
         }
     }
-    Ok(changed)
+    Ok(Applied { paths: changed, left_out })
 }
 
 /// Takes the task's feature out of the unmasked source in a sandbox. A task without a mask has none to
@@ -100,7 +142,7 @@ pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault
         return Ok(());
     };
     let workdir = RawPath::from(task.workdir.as_str());
-    let applied = apply_patch(handle, &workdir, mask.as_bytes()).await;
+    let applied = apply_patch(handle, &workdir, mask.as_bytes(), task.user.as_deref()).await;
     applied.map(drop).map_err(|error| match error {
         ApplyError::Patch(error) => {
             Fault::new(Layer::Setup, format!("the mask does not apply: {error}"))

@@ -36,12 +36,37 @@ pub async fn layer_spec(
     Ok(LayerSpec {
         base,
         source,
-        setup: task.environment.setup.clone(),
+        setup: task.environment.setup.iter().cloned().chain(owner_line(task)).collect(),
         workdir,
         env: task.env.clone().into_iter().collect(),
         time_limit: SETUP_LIMIT,
     })
 }
+
+/// A set-up line behind the task's own that gives the work directory and the home to the task's user. In the
+/// environment and not in each sandbox: there it would copy every file.
+fn owner_line(task: &Task) -> Option<String> {
+    let (user, home) = (task.user.as_deref()?, task.user_home()?);
+    let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
+    let values = values.map(|(name, value)| format!("{name}='{}'", value.replace('\'', r"'\''")));
+    Some(format!("{}; {OWNER_LINE}", values.join("; ")))
+}
+
+/// A user of the sandbox's own has its group and its home there; the home that commands are told leads to it.
+/// A number without an entry is its own group, as commands run as it. A name without one is left to the look
+/// for the task's user, which says so.
+const OWNER_LINE: &str = r#"name="${user%%:*}"; group="$name"; number=; own=; \
+if [ -f /etc/passwd ]; then while IFS=: read -r login _ uid gid _ dir _; do \
+if [ "$login" = "$name" ] || [ "$uid" = "$name" ]; then group="$gid"; number="$uid"; own="$dir"; break; fi; \
+done </etc/passwd; fi; \
+case "$name" in *[!0-9]*) [ -n "$number" ] || exit 0 ;; esac; \
+case "$user" in *:*) group="${user#*:}" ;; esac; \
+of() { ls -ldn "$1" 2>/dev/null | { read -r _ _ owner _; echo "$owner"; }; }; \
+mkdir -p "$work" && \
+if [ -n "$number" ] && [ -d "$own/." ] && [ "$(of "$own/.")" = "$number" ] && [ ! -e "$home" ]; \
+then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
+else mkdir -p "$home" && chown -R -h "$name:$group" "$home"; fi && \
+chown -R -h "$name:$group" "$work""#;
 
 /// Whether the local files that a task's source names are there. Nothing is read: a plan is checked by it.
 ///
@@ -95,5 +120,56 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
             }
         }
         _ => Err(fault("the environment needs exactly one of `image` and `base`".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(user: Option<&str>) -> Task {
+        let mut task: Task = serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {"base": "host", "setup": ["true"]},
+            "workdir": "/it's here", "fail_to_pass": [], "test_command": []
+        }))
+        .unwrap();
+        task.user = user.map(str::to_owned);
+        task
+    }
+
+    #[test]
+    fn only_a_task_with_a_user_gives_its_folders_away() {
+        assert_eq!(owner_line(&task(None)), None);
+        assert_eq!(owner_line(&task(Some("root"))), None);
+        let line = owner_line(&task(Some("1000"))).unwrap();
+        assert!(
+            line.starts_with(r"user='1000'; home='/home/1000'; work='/it'\''s here'; "),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn the_line_makes_both_folders_the_users() {
+        use std::{fs, os::unix::fs::MetadataExt, process::Command};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
+        fs::create_dir_all(work.join("inner")).unwrap();
+        fs::write(work.join("inner/file"), "").unwrap();
+        let me = fs::metadata(&work).unwrap().uid();
+        // Who is not root can give nothing away, but to itself.
+        let user = if me == 0 { 54321 } else { me };
+        let mut task = task(Some(&user.to_string()));
+        task.workdir = work.display().to_string();
+        task.env.insert("HOME".into(), home.display().to_string());
+        let line = owner_line(&task).unwrap();
+        assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+        for path in [work.clone(), work.join("inner/file"), home] {
+            assert_eq!(fs::metadata(&path).unwrap().uid(), user, "{}", path.display());
+        }
+        task.user = Some("nobody-knows".into());
+        let line = owner_line(&task).unwrap();
+        assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+        assert_eq!(fs::metadata(&work).unwrap().uid(), user);
     }
 }

@@ -10,7 +10,7 @@ mod preparation;
 mod source;
 mod workdir;
 
-pub use apply::{ApplyError, apply_mask, apply_patch};
+pub use apply::{Applied, ApplyError, apply_mask, apply_parts, apply_patch};
 pub use environment::{base_of, check_source, layer_spec};
 pub use leak_check::{
     BundleCopy, LayerFindings, Leak, LeakKind, LeakReport, ToolFiles, Unseen, WorkdirFindings,

@@ -32,5 +32,25 @@ pub async fn check_named(handle: &SandboxHandle, task: &Task) -> Result<(), Faul
             Err(error) => return Err(error.fault("looking for the user")),
         }
     }
-    Ok(())
+    check_owned(handle, task).await
+}
+
+/// Whether the work directory and the home belong to the task's user.
+async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
+    let (Some(user), Some(home)) = (&task.user, task.user_home()) else { return Ok(()) };
+    let line = r#"[ -O . ] && [ -w . ] && [ -O "$HOME/." ] && [ -w "$HOME/." ]"#;
+    let mut command = Command::shell(line).cwd(task.workdir.as_str()).env("HOME", home.as_str());
+    command.user = Some(user.clone());
+    let done = handle.run(command).await;
+    let done = done.map_err(|error| error.fault("looking for the user's folders"))?;
+    // Without a shell there is another status.
+    if done.exited.code != Some(1) {
+        return Ok(());
+    }
+    let workdir = &task.workdir;
+    let what = format!("{workdir} and {home} do not both belong to the task's user {user}");
+    Err(Fault::new(Layer::Setup, what)
+        .context(&task.id)
+        .cause(Cause::Invalid)
+        .hint("the environment gives both to the user: look for mounts and read-only folders"))
 }

@@ -6,7 +6,9 @@ use proctor_sandbox_api::{
     Backend, Mount, Prepared, Sandbox, SandboxHandle, SandboxRequest,
     wire::{EntryKind, RawPath},
 };
-use proctor_types::{CLOCK_LIBRARY, Cause, Fault, Layer, OnFinding, SandboxSpec, Task};
+use proctor_types::{
+    CLOCK_LIBRARY, Cause, Fault, Layer, OnFinding, SandboxSpec, Task, cpu_variables,
+};
 
 use crate::{
     LayerFindings,
@@ -148,8 +150,11 @@ impl Preparation<'_> {
             },
             purpose: self.label.clone(),
         };
+        let variables = cpu_variables(self.limits.cpus);
+        let variables = variables.map_err(|error| Fault::new(Layer::Setup, error))?;
         let mut sandbox = self.backend.open(&request).await?;
         let handle = std::sync::Arc::clone(sandbox.handle());
+        handle.set_default_env(variables);
         let made = async {
             self.lay_clock(&handle).await?;
             self.hide(&handle, &going, hidden).await

@@ -29,10 +29,14 @@ pub fn clock_moment(text: &str) -> Option<i64> {
 }
 
 impl Task {
-    /// The variables of every command in a sandbox of the task: its own, and those by which programs are told its time.
+    /// The variables of every command in a sandbox of the task: its own, the home of its user, and those by which programs
+    /// are told its time.
     pub fn command_env(&self) -> BTreeMap<String, String> {
         const PRELOAD: &str = "LD_PRELOAD";
         let mut env = self.env.clone();
+        if let Some(home) = self.user_home() {
+            env.entry("HOME".to_owned()).or_insert(home);
+        }
         if let Some(moment) = self.clock.as_deref().and_then(clock_moment) {
             let own = env.remove(PRELOAD).map(|own| format!(":{own}")).unwrap_or_default();
             env.insert(PRELOAD.to_owned(), format!("{CLOCK_LIBRARY}{own}"));

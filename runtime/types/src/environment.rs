@@ -1,5 +1,7 @@
 //! What a sandbox really stood on.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// A prepared environment, as it was found: names move, these do not.
@@ -14,4 +16,10 @@ pub struct EnvironmentRecord {
     /// gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// The user of the task's commands, whose the work directory and the home are; absent for root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Variables that tell programs the limit on CPUs, in commands that do not set them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cpu_variables: BTreeMap<String, String>,
 }

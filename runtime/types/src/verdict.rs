@@ -23,8 +23,10 @@ pub enum TestStatus {
     Skipped,
     /// It failed as it was expected to.
     Xfailed,
-    /// It passed where a failure was expected.
+    /// It passed where a failure was expected. That is no pass.
     Xpassed,
+    /// It failed and passed when it was run again. Official harnesses see a pass; `strict` does not.
+    Flaky,
     /// No record: the test did not report, or reported twice.
     Missing,
 }
@@ -38,6 +40,7 @@ impl std::fmt::Display for TestStatus {
             Self::Skipped => "skipped",
             Self::Xfailed => "xfailed",
             Self::Xpassed => "xpassed",
+            Self::Flaky => "flaky",
             Self::Missing => "missing",
         })
     }

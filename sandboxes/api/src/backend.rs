@@ -1,6 +1,6 @@
 //! The contract of a back end.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_types::{EnvironmentRecord, Fault, SandboxCounts, SandboxSpec};
@@ -85,6 +85,8 @@ impl Prepared {
             digest: self.digest.clone(),
             base: self.base.clone(),
             image: self.image.clone(),
+            user: None,
+            cpu_variables: BTreeMap::new(),
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Command {
     pub user: Option<String>,
     /// Bytes of each output stream kept in memory (the head); the rest is spilled or dropped.
     pub output_cap: usize,
+    /// Bytes of the end of each output stream kept in memory where the head is not the whole.
+    pub tail_cap: usize,
     /// The file that takes a whole output stream once it is past the cap, up to `spill_cap` bytes:
     /// `<spill>.stdout`, `<spill>.stderr`.
     pub spill: Option<PathBuf>,
@@ -50,6 +52,7 @@ impl Command {
             time_limit: None,
             user: None,
             output_cap: 1 << 20,
+            tail_cap: 64 << 10,
             spill: None,
             spill_cap: 64 << 20,
             results: false,
@@ -91,7 +94,7 @@ pub struct Captured {
     pub head: Vec<u8>,
     /// All bytes that were written.
     pub total: u64,
-    /// The last bytes (at most 64 KiB) where the head is not the whole.
+    /// The last bytes (at most `tail_cap`) where the head is not the whole.
     pub tail: Vec<u8>,
     /// The file that holds the whole stream, where it was past the cap and could be written.
     pub spill: Option<PathBuf>,

@@ -24,6 +24,7 @@ pub fn checks() -> Vec<Check> {
         full pipe_is_not_waited_for,
         full circle_of_links_is_refused,
         full parents_are_made,
+        full new_files_and_folders_belong_to_whom_the_writer_names,
         full modes_are_set_and_kept,
         full writing_is_atomic,
         full appending_appends,
@@ -53,6 +54,22 @@ async fn file_comes_back(fixture: &Fixture<'_>) -> Outcome {
     ensure!(back == bytes, "{back:?}");
     let done = fixture.handle.run(Command::new([path("cat"), file])).await?;
     ensure!(done.stdout.head == bytes, "{:?}", done.stdout.head);
+    Ok(())
+}
+
+async fn new_files_and_folders_belong_to_whom_the_writer_names(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("users")?;
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("chmod 755 {folder}; echo old > {folder}/old")).await?)?;
+    let owner = Some("65534:65534");
+    for name in ["new/inner/file", "old"] {
+        let file = path(&format!("{folder}/{name}"));
+        fixture.handle.write_as(&file, b"x\n", None, owner).await?;
+    }
+    let line = format!("cd {folder}; ls -ldn new new/inner new/inner/file old | tr -s ' '");
+    let listed = must(&fixture.sh(&line).await?)?;
+    let owners: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    ensure!(owners == ["65534", "65534", "65534", "0"], "{listed}");
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Bases as images of the engine.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Read},
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -164,6 +165,14 @@ async fn known(engine: &Engine, digest: &str) -> Result<Option<ResolvedBase>, Fa
 /// The image's id, `None` where the engine does not have it.
 pub async fn id_of(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
     Ok(inspect(engine, name).await?.and_then(|found| found.id))
+}
+
+/// The variables that an image sets for its containers.
+pub(crate) async fn env_of(engine: &Engine, name: &str) -> Result<BTreeMap<String, String>, Fault> {
+    let found = inspect(engine, name).await?;
+    let lines = found.and_then(|found| found.config?.env).unwrap_or_default();
+    let pairs = lines.iter().filter_map(|line| line.split_once('='));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
 async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fault> {

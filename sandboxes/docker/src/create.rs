@@ -20,6 +20,7 @@ use proctor_sandbox_api::{Enforcement, Mount as Lent, SandboxHandle, SandboxRequ
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 
 use crate::{
+    base,
     docker::Engine,
     fault, hardening, layer, owner,
     sandbox::{Guard, Word},
@@ -95,6 +96,7 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     let leaks = async {
         let handle = start(engine, &guard).await?;
         let notes = hardening::verify(&handle, &engine.without).await?;
+        handle.set_image_env(base::env_of(engine, image).await?);
         Ok((handle, notes))
     };
     let (handle, notes) = match leaks.await {

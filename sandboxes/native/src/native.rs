@@ -26,7 +26,7 @@ use rustix::process::geteuid;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
 use crate::{
-    agent,
+    agent, archive,
     base::{self, ResolvedBase, raw},
     cgroup::{self, Groups},
     ids, kept,
@@ -167,6 +167,7 @@ impl Backend for Native {
         let lent = base::lent(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
         let sandbox = self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, lent)).await;
         let sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
+        sandbox.handle().set_image_env(archive::variables(&record.base.folder));
         Ok(Box::new(sandbox))
     }
 

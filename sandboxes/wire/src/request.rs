@@ -103,7 +103,8 @@ pub struct WriteRequest {
     pub symlink: bool,
     /// Add the bytes to the end of the file instead of replacing it.
     pub append: bool,
-    /// Whose a file or link is that was not there before: as [`RunRequest::user`]. Absent: the sandbox's root's.
+    /// Whose a file or link is that was not there before, and the folders that are made for it: as
+    /// [`RunRequest::user`]. Absent: the sandbox's root's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }

@@ -247,7 +247,9 @@ pub(crate) async fn write(
         json!({ "path": asked.path, "bytes": bytes.len(), "executable": asked.executable });
     let recorded = Recorded::begin(session, id, "sandbox/write", arguments).await?;
     let mode = asked.executable.then_some(EXECUTABLE);
-    if let Err(error) = session.handle().write(&path, &bytes, mode).await {
+    let owner = session.brief().user.clone();
+    let written = session.handle().write_as(&path, &bytes, mode, owner.as_deref()).await;
+    if let Err(error) = written {
         return recorded.refused(session, error, REFUSED).await;
     }
     let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));

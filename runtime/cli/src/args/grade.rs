@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use proctor_types::FlakePolicy;
+use proctor_types::{FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, SandboxSpec};
 
 use super::Kind;
 
@@ -44,6 +44,18 @@ pub struct GradeArgs {
     /// Memory that all gradings at once may use, in MiB. Default: what the machine has free.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mb: Option<u64>,
+    /// CPUs of each grading's sandbox.
+    #[arg(long, value_name = "CPUS", requires = "predictions", conflicts_with = "run", value_parser = cpus)]
+    pub sandbox_cpus: Option<f64>,
+    /// Memory of each grading's sandbox, in MiB.
+    #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(LEAST_MEMORY_MB..=MOST_MB))]
+    pub sandbox_memory_mb: Option<u64>,
+    /// Processes and threads of each grading's sandbox.
+    #[arg(long, value_name = "N", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(2..=4_194_304))]
+    pub sandbox_processes: Option<u64>,
+    /// MiB that each grading's sandbox may write.
+    #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..=MOST_MB))]
+    pub sandbox_disk_mb: Option<u64>,
     /// A flake certificate of `proctor tasks validate`.
     #[arg(long, value_name = "FILE", requires = "predictions", conflicts_with = "run")]
     pub certificate: Option<PathBuf>,
@@ -58,6 +70,26 @@ pub struct GradeArgs {
 fn above_zero(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
     found.ok_or_else(|| "not a number above 0".to_owned())
+}
+
+fn cpus(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|number: &f64| (LEAST_CPUS..=MOST_CPUS).contains(number));
+    found.ok_or_else(|| format!("not a number from {LEAST_CPUS} to {MOST_CPUS}"))
+}
+
+impl GradeArgs {
+    /// The sandbox of each grading.
+    pub fn sandbox_spec(&self) -> SandboxSpec {
+        let usual = SandboxSpec::default();
+        SandboxSpec {
+            kind: self.sandbox.into(),
+            cpus: self.sandbox_cpus.unwrap_or(usual.cpus),
+            memory_mb: self.sandbox_memory_mb.unwrap_or(usual.memory_mb),
+            processes: self.sandbox_processes.unwrap_or(usual.processes),
+            disk_mb: self.sandbox_disk_mb.unwrap_or(usual.disk_mb),
+            ..usual
+        }
+    }
 }
 
 /// What grading does about unreliable tests.

@@ -145,7 +145,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         return Err(UserError::new("--predictions needs --tasks").hint("name the dataset").into());
     }
     let cache = home::cache()?;
-    let sandbox = SandboxSpec { kind: args.sandbox.into(), ..SandboxSpec::default() };
+    let sandbox = args.sandbox_spec();
     let loaded = tasks::whole(&args.tasks, &cache).await?;
     check(file, &sandbox, &tasks::planned(&loaded)?)?;
     let backend = assemble::backend(sandbox.kind, &cache).await?;

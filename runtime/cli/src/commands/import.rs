@@ -131,7 +131,7 @@ fn read(
         UserError::new(format!("{} cannot be read: {error}", file.display()))
             .hint("name files, each of a trial or of predictions, or folders of them")
     })?;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let format = match format {
         Some(asked) => asked.of_trajectories(),
@@ -164,8 +164,12 @@ fn patches(file: &Path, sha256: &str, fidelity: &mut Fidelity) -> Result<Vec<Giv
             "name a trajectory of Harbor (ATIF), mini-swe-agent or SWE-agent, or predictions; docs/import.md has the forms",
         )
     })?;
-    if !found.bad.is_empty() {
-        let rows: Vec<_> = found.bad.iter().map(ToString::to_string).collect();
+    let rows: Vec<_> = found.bad.iter().map(ToString::to_string).collect();
+    if !found.makers.is_empty() {
+        for row in rows {
+            tell!("warning: {row}; the entry is skipped");
+        }
+    } else if !rows.is_empty() {
         return Err(UserError::new(tasks::listed(rows)).hint(
             "correct or remove these entries; each is {\"instance_id\", \"model_name_or_path\", \"model_patch\"}",
         ));

@@ -19,14 +19,19 @@ pub struct Given {
     include_failed: bool,
 }
 
-/// Reads a file. Entries that are no predictions are named together and end the command: figures
-/// over silently fewer answers would be somebody else's.
+/// Reads a file. Entries that are no predictions are named, and the others are graded. A file without a
+/// prediction is an error.
 pub fn read(file: &Path, include_failed: bool) -> Result<Given, UserError> {
     let predictions = read_predictions(file).map_err(|error| UserError::new(error.to_string()))?;
-    if predictions.bad.is_empty() {
+    let entries: Vec<_> = predictions.bad.iter().map(ToString::to_string).collect();
+    if !predictions.makers.is_empty() {
+        for entry in entries {
+            tell!(
+                "warning: {entry}; the entry is skipped, and its task counts as one without a prediction"
+            );
+        }
         return Ok(Given { predictions, include_failed });
     }
-    let entries: Vec<_> = predictions.bad.iter().map(ToString::to_string).collect();
     Err(UserError::new(entries.join("\n")).hint(
         "correct or remove these entries; each is {\"instance_id\", \"model_name_or_path\", \
          \"model_patch\"}, and several attempts have `n_attempt`",

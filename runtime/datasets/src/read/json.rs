@@ -1,10 +1,11 @@
 //! A JSON file: an array of rows, an object of splits, an object of rows by id, or one row.
 
+use proctor_types::python_json;
 use serde_json::Value;
 
 use super::{
     RawRow, RowLocation, jsonl,
-    scan::{end_of_string, end_of_value, skip_space},
+    scan::{end_of_string, end_of_value, next_object_line, skip_space},
 };
 use crate::bad::Complaint;
 
@@ -14,6 +15,11 @@ pub(super) fn rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
     match text.get(begin) {
         Some(b'[') => elements(text, begin, None, each),
         Some(b'{') => object(text, begin, each),
+        // A line above the first row is a bad row, and no more.
+        Some(_) if next_object_line(text, begin).is_some() => {
+            // A slice is read without fault.
+            let _ = jsonl::rows(text, each);
+        }
         _ => {
             let what = "not JSON: expected an array or an object";
             let value = Err(Complaint::whole(what));
@@ -56,7 +62,7 @@ fn looks_like_a_row(text: &[u8]) -> bool {
 }
 
 fn one(text: &[u8], each: &mut dyn FnMut(RawRow)) {
-    let (line, value) = match serde_json::from_slice(text) {
+    let (line, value) = match python_json(text) {
         Ok(value) => (1, Ok(value)),
         Err(error) => (error.line().max(1), Err(jsonl::not_json(text, &error))),
     };
@@ -67,10 +73,28 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
     let mut lines = Lines::default();
     let mut here = skip_space(text, begin + 1);
     let mut number = 0;
+    let is_top = split.is_none();
     let split = || split.map(str::to_owned);
     loop {
         match text.get(here) {
-            Some(b']') => return,
+            Some(b']') => {
+                let after = skip_space(text, here + 1);
+                match text.get(after).filter(|_| is_top) {
+                    // Arrays one behind the other.
+                    Some(b'[') => {
+                        here = skip_space(text, after + 1);
+                        continue;
+                    }
+                    Some(_) => {
+                        let place = RowLocation::Line(lines.of(text, after));
+                        let value =
+                            Err(Complaint::whole("not JSON: text behind the end of the array"));
+                        each(RawRow { place, split: None, key: None, value });
+                        return;
+                    }
+                    None => return,
+                }
+            }
             Some(b',') => {
                 here = skip_space(text, here + 1);
                 continue;
@@ -80,12 +104,18 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
         number += 1;
         let place = RowLocation::Line(lines.of(text, here));
         let Some(end) = end_of_value(text, here) else {
-            let what = format!(
-                "not JSON: element {number} is not closed, so the elements after it cannot be read"
-            );
+            let next = next_object_line(text, here);
+            let what = match next {
+                Some(_) => format!("not JSON: element {number} is not closed"),
+                None => format!(
+                    "not JSON: element {number} is not closed, so the elements after it cannot be read"
+                ),
+            };
             let value = Err(Complaint::whole(what));
             each(RawRow { place, split: split(), key: None, value });
-            return;
+            let Some(next) = next else { return };
+            here = next;
+            continue;
         };
         let value = parse(&text[here..end]);
         each(RawRow { place, split: split(), key: None, value });
@@ -95,7 +125,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
 }
 
 fn parse(text: &[u8]) -> Result<Value, Complaint> {
-    serde_json::from_slice(text).map_err(|error| jsonl::not_json(text, &error))
+    python_json(text).map_err(|error| jsonl::not_json(text, &error))
 }
 
 struct Pair {
@@ -109,7 +139,7 @@ fn pairs(text: &[u8], begin: usize) -> Option<Vec<Pair>> {
     let mut here = skip_space(text, begin + 1);
     while *text.get(here)? != b'}' {
         let end = (text[here] == b'"').then(|| end_of_string(text, here)).flatten()?;
-        let key = serde_json::from_slice(&text[here..end]).ok()?;
+        let Value::String(key) = python_json(&text[here..end]).ok()? else { return None };
         let colon = skip_space(text, end);
         let value = (*text.get(colon)? == b':').then(|| skip_space(text, colon + 1))?;
         let value_end = end_of_value(text, value)?;

@@ -1,26 +1,44 @@
-//! One JSON object a line.
+//! One JSON object a line, or one value over several lines.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead, BufReader, Read},
+};
 
-use serde_json::error::Category;
+use proctor_types::python_json;
+use serde_json::{Value, error::Category};
 
-use super::{RawRow, RowLocation};
+use super::{RawRow, RowLocation, json};
 use crate::bad::Complaint;
 
+/// Bytes of one value that stands over several lines.
+const VALUE_LIMIT: usize = 64 << 20;
+
+/// Hands every value of the text to `each`. What it holds decides: a text that begins as an array is read
+/// as one, and an object may stand over several lines.
 pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<()> {
-    let mut reader = BufReader::with_capacity(1 << 18, file);
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        if reader.read_until(b'\n', &mut line)? == 0 {
-            break;
-        }
-        let text = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| number == 1).unwrap_or(&line);
-        let text = text.trim_ascii();
+    let mut lines = Lines::new(file);
+    let mut is_first = true;
+    while let Some((number, line)) = lines.next()? {
+        let text = line.trim_ascii();
         if text.is_empty() {
             continue;
         }
-        let value = serde_json::from_slice(text).map_err(|error| not_json(text, &error));
+        if std::mem::take(&mut is_first) && lines.begins_array(text)? {
+            // The lines before it count.
+            let mut whole = vec![b'\n'; number - 1];
+            whole.extend_from_slice(&line);
+            lines.rest(&mut whole)?;
+            json::rows(&whole, each);
+            return Ok(());
+        }
+        let value = match python_json(text) {
+            Ok(value) => Ok(value),
+            Err(error) => match lines.value_over_lines(&line)? {
+                Some(value) => Ok(value),
+                None => Err(not_json(text, &error)),
+            },
+        };
         each(RawRow { place: RowLocation::Line(number), split: None, key: None, value });
     }
     Ok(())
@@ -36,4 +54,212 @@ pub(super) fn not_json(text: &[u8], error: &serde_json::Error) -> Complaint {
         Category::Eof => format!("not JSON: it ends too early, at column {column}"),
         _ => format!("not JSON from column {column} on"),
     })
+}
+
+/// Lines with their numbers, of which some can be given back.
+struct Lines<R> {
+    reader: BufReader<R>,
+    number: usize,
+    given_back: VecDeque<(usize, Vec<u8>)>,
+}
+
+impl<R: Read> Lines<R> {
+    fn new(file: R) -> Self {
+        let reader = BufReader::with_capacity(1 << 18, file);
+        Self { reader, number: 0, given_back: VecDeque::new() }
+    }
+
+    /// The next line with its end, and its number, counted from 1.
+    fn next(&mut self) -> io::Result<Option<(usize, Vec<u8>)>> {
+        if let Some(line) = self.given_back.pop_front() {
+            return Ok(Some(line));
+        }
+        let mut line = Vec::new();
+        if self.reader.read_until(b'\n', &mut line)? == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        if self.number == 1 && line.starts_with(b"\xef\xbb\xbf") {
+            line.drain(..3);
+        }
+        Ok(Some((self.number, line)))
+    }
+
+    fn give_back(&mut self, lines: Vec<(usize, Vec<u8>)>) {
+        for line in lines.into_iter().rev() {
+            self.given_back.push_front(line);
+        }
+    }
+
+    /// Appends all that is left.
+    fn rest(&mut self, whole: &mut Vec<u8>) -> io::Result<()> {
+        while let Some((_, line)) = self.given_back.pop_front() {
+            whole.extend_from_slice(&line);
+        }
+        self.reader.read_to_end(whole).map(drop)
+    }
+
+    /// Whether the first line of a text begins an array of rows. A list on a line of its own, with more
+    /// lines below it, is a bad row.
+    fn begins_array(&mut self, first: &[u8]) -> io::Result<bool> {
+        let Some(inner) = first.strip_prefix(b"[").map(<[u8]>::trim_ascii) else {
+            return Ok(false);
+        };
+        if !matches!(inner.first(), None | Some(b'{' | b']')) {
+            return Ok(false);
+        }
+        if python_json(first).is_err() {
+            return Ok(true);
+        }
+        let mut taken = Vec::new();
+        let mut is_last = true;
+        while let Some((number, line)) = self.next()? {
+            is_last = line.trim_ascii().is_empty();
+            taken.push((number, line));
+            if !is_last {
+                break;
+            }
+        }
+        self.give_back(taken);
+        Ok(is_last)
+    }
+
+    /// The object that begins on `first` and ends on a later line. A line that is a row by itself ends
+    /// the search: then `first` is a broken row, and no other line is lost.
+    fn value_over_lines(&mut self, first: &[u8]) -> io::Result<Option<Value>> {
+        let mut scan = Scan::default();
+        if !first.trim_ascii_start().starts_with(b"{") || scan.line(first) != Open::Yes {
+            return Ok(None);
+        }
+        let mut whole = first.to_vec();
+        let mut taken: Vec<(usize, Vec<u8>)> = Vec::new();
+        while whole.len() < VALUE_LIMIT
+            && let Some((number, line)) = self.next()?
+        {
+            let is_row = line.starts_with(b"{\"") && python_json(line.trim_ascii()).is_ok();
+            let open = if is_row { Open::Broken } else { scan.line(&line) };
+            whole.extend_from_slice(&line);
+            taken.push((number, line));
+            match open {
+                Open::Yes => {}
+                Open::No => {
+                    if let Ok(value) = python_json(whole.trim_ascii()) {
+                        return Ok(Some(value));
+                    }
+                    break;
+                }
+                Open::Broken => break,
+            }
+        }
+        self.give_back(taken);
+        Ok(None)
+    }
+}
+
+/// Whether a value goes on behind a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Yes,
+    No,
+    /// It is no JSON: a text does not end on its line, or more is closed than was opened.
+    Broken,
+}
+
+#[derive(Debug, Default)]
+struct Scan {
+    depth: usize,
+}
+
+impl Scan {
+    fn line(&mut self, line: &[u8]) -> Open {
+        let (mut in_string, mut escaped) = (false, false);
+        for byte in line.trim_ascii_end() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => match self.depth.checked_sub(1) {
+                    Some(depth) => self.depth = depth,
+                    None => return Open::Broken,
+                },
+                _ => {}
+            }
+        }
+        match self.depth {
+            _ if in_string => Open::Broken,
+            0 => Open::No,
+            _ => Open::Yes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Vec<(usize, Option<Value>)> {
+        let mut out = Vec::new();
+        let mut each = |row: RawRow| {
+            let RowLocation::Line(line) = row.place else { panic!("JSON has lines") };
+            out.push((line, row.value.ok()));
+        };
+        rows(text.as_bytes(), &mut each).unwrap();
+        out
+    }
+
+    #[test]
+    fn an_array_and_printed_objects_are_read_under_any_name() {
+        let (one, two) = (json!({"a": 1, "b": [{"c": "}"}]}), json!({"a": 2}));
+        let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap();
+        let all = json!([one, two]);
+        for (text, places) in [
+            (format!("{one}\n{two}"), [1, 2]),
+            (all.to_string(), [1, 1]),
+            (format!("\u{feff}\n{all}\n\n"), [2, 2]),
+            (format!("[\n {one},\n {two}\n]\n"), [2, 3]),
+            (pretty(&all), [2, 10]),
+            (format!("{}\n{}\n", pretty(&one), pretty(&two)), [1, 9]),
+            (format!("{}\n{two}\n", pretty(&one)), [1, 9]),
+        ] {
+            let found = read(&text);
+            assert_eq!(
+                found,
+                [(places[0], Some(one.clone())), (places[1], Some(two.clone()))],
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bad_line_never_takes_another_with_it() {
+        for bad in [
+            "{\"a\": 1, \"b\": [",
+            "{\"a\": \"open",
+            "{",
+            "[ERROR] something",
+            "{\"a\": 1}}",
+            "nope",
+            "[1, 2]",
+            "{\"a\": oops}",
+        ] {
+            for text in [
+                format!("{bad}\n{{\"a\": 7}}\n{{\"a\": 8}}"),
+                format!("{{\"a\": 7}}\n{bad}\n{{\"a\": 8}}"),
+            ] {
+                let found: Vec<Value> =
+                    read(&text).into_iter().filter_map(|(_, value)| value).collect();
+                let rows: Vec<&Value> = found.iter().filter(|value| value.is_object()).collect();
+                assert_eq!(rows, [&json!({"a": 7}), &json!({"a": 8})], "{text}");
+            }
+        }
+        // In an array, too, where each element has a line.
+        let array =
+            "[\n {\"a\": 7},\n {\"a\": \"open},\n {\"a\": 8},\n {\"a\": [},\n {\"a\": 9}\n]\n";
+        let found: Vec<Value> = read(array).into_iter().filter_map(|(_, value)| value).collect();
+        assert_eq!(found, [json!({"a": 7}), json!({"a": 8}), json!({"a": 9})]);
+    }
 }

@@ -28,24 +28,51 @@ pub enum RowLocation {
     Row(usize),
 }
 
-/// Hands every row of a file to `each`, in order.
+/// Hands every row of a file to `each`, in order. What a file holds decides how it is read; its name
+/// counts where the content tells nothing.
 ///
 /// # Errors
 /// Only what makes the whole file useless.
 pub(crate) fn rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
     let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
     let open = || File::open(file).map_err(|error| unreadable(error.to_string()));
-    match kind(file) {
-        "jsonl" => jsonl::rows(open()?, each).map_err(|error| unreadable(error.to_string())),
-        "json" => {
+    let content = content(open()?).map_err(|error| unreadable(error.to_string()))?;
+    match (content, kind(file)) {
+        (Content::Parquet, _) | (Content::Other, "parquet") => {
+            parquet::rows(open()?, each).map_err(unreadable)
+        }
+        (_, "json") => {
             let mut bytes = Vec::new();
             open()?.read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
             json::rows(&bytes, each);
             Ok(())
         }
-        "parquet" => parquet::rows(open()?, each).map_err(unreadable),
+        (_, "jsonl") | (Content::Json, _) => {
+            jsonl::rows(open()?, each).map_err(|error| unreadable(error.to_string()))
+        }
         _ => Err(DatasetError::UnknownKind { file: file.to_path_buf() }),
     }
+}
+
+/// What a file holds, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Parquet,
+    Json,
+    Other,
+}
+
+fn content(file: File) -> std::io::Result<Content> {
+    let mut head = Vec::new();
+    file.take(4096).read_to_end(&mut head)?;
+    if head.starts_with(b"PAR1") {
+        return Ok(Content::Parquet);
+    }
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
+    Ok(match text.trim_ascii_start().first() {
+        Some(b'{' | b'[') => Content::Json,
+        _ => Content::Other,
+    })
 }
 
 /// Hands every row of JSON in any form to `each`, whatever the file is called.

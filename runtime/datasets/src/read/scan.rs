@@ -1,12 +1,13 @@
 //! Finds where values of JSON text begin and end without reading them, so that one broken row of an
 //! array leaves its neighbours readable and no array is in memory as a tree.
 
-/// The end of the value that begins at `at` (not white space). `None` where the text ends first.
+/// The end of the value that begins at `at` (not white space). `None` where the text ends first, or
+/// its brackets are not closed in their order.
 pub(super) fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => end_of_string(text, at),
         b'{' | b'[' => {
-            let mut depth = 0_usize;
+            let mut open = Vec::new();
             let mut here = at;
             while let Some(byte) = text.get(here) {
                 match byte {
@@ -14,10 +15,13 @@ pub(super) fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
                         here = end_of_string(text, here)?;
                         continue;
                     }
-                    b'{' | b'[' => depth += 1,
+                    b'{' => open.push(b'}'),
+                    b'[' => open.push(b']'),
                     b'}' | b']' => {
-                        depth -= 1;
-                        if depth == 0 {
+                        if open.pop() != Some(*byte) {
+                            return None;
+                        }
+                        if open.is_empty() {
                             return Some(here + 1);
                         }
                     }
@@ -44,7 +48,22 @@ pub(super) fn end_of_string(text: &[u8], at: usize) -> Option<usize> {
         match byte {
             b'\\' => here += 2,
             b'"' => return Some(here + 1),
+            // No text of JSON goes on in the next line.
+            b'\n' => return None,
             _ => here += 1,
+        }
+    }
+}
+
+/// The first line below `at` that begins with `{`: where reading goes on after an element that is not
+/// closed.
+pub(super) fn next_object_line(text: &[u8], at: usize) -> Option<usize> {
+    let mut here = at;
+    loop {
+        here += text.get(here..)?.iter().position(|byte| *byte == b'\n')? + 1;
+        let begin = skip_space(text, here);
+        if text.get(begin) == Some(&b'{') {
+            return Some(begin);
         }
     }
 }

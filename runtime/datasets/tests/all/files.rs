@@ -201,3 +201,21 @@ fn splits_of_files_and_folders_are_chosen() {
     let missing = of("splits.json#split=full&ids=ids.json").unwrap_err().to_string();
     assert!(missing.contains("such as z"), "{missing}");
 }
+
+#[test]
+fn the_content_of_a_file_decides_how_it_is_read() {
+    let dir = TempDir::new().unwrap();
+    let row = with(classic(), &[("FAIL_TO_PASS", json!(["t.py::x"]))]);
+    parquet(&dir.path().join("columns.json"), std::slice::from_ref(&row));
+    fs::write(dir.path().join("array.jsonl"), json!([row]).to_string()).unwrap();
+    fs::write(dir.path().join("pretty.jsonl"), serde_json::to_string_pretty(&row).unwrap())
+        .unwrap();
+    fs::write(dir.path().join("rows.ndjson"), format!("{row}\n")).unwrap();
+    for name in ["columns.json", "array.jsonl", "pretty.jsonl", "rows.ndjson"] {
+        let loaded = load(&[name.to_owned()], dir.path()).unwrap();
+        assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{name}: {:?}", loaded.bad);
+    }
+    fs::write(dir.path().join("notes.txt"), "no rows\n").unwrap();
+    let said = load(&["notes.txt".into()], dir.path()).unwrap_err().to_string();
+    assert!(said.contains("is not a dataset"), "{said}");
+}

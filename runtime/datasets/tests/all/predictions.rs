@@ -110,3 +110,46 @@ fn a_file_that_holds_nothing_is_told() {
     assert!(read_predictions(&file).unwrap_err().to_string().contains("holds no prediction"));
     assert!(read_predictions(&dir.path().join("absent.json")).is_err());
 }
+
+#[test]
+fn json_as_python_writes_it_is_read_under_any_name() {
+    let good =
+        r#"{"instance_id": "b", "model_name_or_path": "m", "model_patch": "x", "cost": 1.5}"#;
+    let object = "{\n  \"instance_id\": \"b\",\n  \"model_name_or_path\": \"m\",\n  \"model_patch\": \"x\"\n}";
+    for odd in [
+        r#"{"instance_id": "a", "model_name_or_path": "m", "model_patch": NaN}"#,
+        r#"{"instance_id": "a", "model_name_or_path": "m", "model_patch": "", "cost": -Infinity}"#,
+        r#"{"instance_id": "a", "model_name_or_path": "m", "model_patch": "", "note": "\ud83d"}"#,
+    ] {
+        for text in [
+            format!("{odd}\n{good}\n"),
+            format!("[\n {odd},\n {good}\n]\n"),
+            format!("[{odd}, {good}]"),
+            format!("{odd}\n{object}\n"),
+            format!("{object}\n{odd}\n"),
+        ] {
+            for name in ["p.jsonl", "p.json", "p.txt"] {
+                let read = read(name, &text);
+                assert_eq!(read.bad, [], "{name}: {text}");
+                let made = &read.makers["m"];
+                assert_eq!(made[&("a".to_owned(), 1)].patch, "", "{name}: {text}");
+                assert_eq!(made[&("b".to_owned(), 1)].patch, "x", "{name}: {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_line_that_is_no_json_is_named_and_the_others_are_read() {
+    let good = r#"{"instance_id": "b", "model_name_or_path": "m", "model_patch": "x"}"#;
+    let open = r#"{"instance_id": "a", "model_patch": "+x"#;
+    for bad in ["Traceback (most recent call last):", open, "{", "[INFO] done"] {
+        for (name, text) in
+            [("p.jsonl", format!("{bad}\n{good}\n")), ("p.jsonl", format!("{good}\n{bad}\n"))]
+        {
+            let read = read(name, &text);
+            assert_eq!(read.bad.len(), 1, "{name}: {text}: {:?}", read.bad);
+            assert_eq!(read.makers["m"].len(), 1, "{name}: {text}");
+        }
+    }
+}

@@ -69,6 +69,7 @@ impl Judged {
                 self.evidence.push(note(evidence::CANARY_MISSING, &*canary.what));
             }
             TestStatus::Missing => self.silent.push("it did not run"),
+            TestStatus::Flaky => self.silent.push("it was run again"),
             _ => self.passed.push(number),
         }
     }
@@ -397,6 +398,7 @@ mod tests {
                 outcome,
                 xfail: false,
                 raised: Some(true),
+                runs: 1,
             })
         };
         let canary = || phase("call", "failed", Some(7), true);

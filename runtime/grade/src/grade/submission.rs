@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::atomic::Ordering};
 use proctor_setup::ApplyError;
 use proctor_types::{Fault, FromScratch, Task};
 
-use super::{Graded, Grading};
+use super::{Graded, Grading, incomplete};
 use crate::{
     canary::{self, Canaries},
     paths::file_of,
@@ -61,7 +61,7 @@ impl Grading<'_> {
             test_files: task.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect(),
         };
         let laid = Laid { pristine: &pristine, paths: &paths, roots: &roots, changed: &nothing };
-        self.run(&laid, &canaries, Some(submitted), Vec::new()).await
+        self.run(&laid, &canaries, Some(submitted), incomplete(submission.left_out)).await
     }
 
     /// The task with the functions of its files, where they are known: canaries are made of these.

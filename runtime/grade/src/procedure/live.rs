@@ -9,7 +9,7 @@ use std::{
 use proctor_official::{FileRun, Official, OfficialPolicy, PolicyError, Subject, with_official};
 use proctor_patch::Current;
 use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
-use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
+use proctor_setup::{ApplyError, Hidden, Stays, apply_parts, apply_patch, take_away};
 use proctor_types::{Cause, Commands, Evidence, Fault, Integrity, Layer, Task};
 use serde_json::Value;
 
@@ -24,6 +24,7 @@ use crate::{
     pristine::{paths_of, read},
     procedure::script,
     restore::put,
+    session::append,
 };
 
 /// What the official procedure gives.
@@ -91,7 +92,8 @@ impl Graded {
 const PATCH: &str = "/tmp/patch.diff";
 const TEST_PATCH: &str = "/tmp/test_patch.diff";
 const SCRIPT: &str = "/tmp/eval.sh";
-/// Bytes of output that are kept of one run.
+/// Bytes of output that are kept of one run, at its beginning and at its end: the end has the marker behind
+/// which a harness reads nothing.
 const OUTPUT: usize = 64 << 20;
 const APPLY_LIMIT: Duration = Duration::from_secs(120);
 const NO_COMMAND: i32 = 127;
@@ -303,7 +305,7 @@ impl Live<'_> {
         }
         if absent {
             let root = RawPath::from(self.task.workdir.as_str());
-            return match apply_patch(self.handle, &root, &patch).await {
+            return match apply_parts(self.handle, &root, &patch, self.task.user.as_deref()).await {
                 Ok(_) => Ok(true),
                 Err(ApplyError::Patch(_)) => Ok(false),
                 Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
@@ -334,7 +336,7 @@ impl Live<'_> {
             return Ok(done.stdout.head);
         }
         let root = RawPath::from(task.workdir.as_str());
-        match apply_patch(handle, &root, patch.as_bytes()).await {
+        match apply_patch(handle, &root, patch.as_bytes(), task.user.as_deref()).await {
             Ok(_) => Ok(b"Applied patch without git.\n".to_vec()),
             Err(ApplyError::Patch(error)) => Ok(format!("error: {error}\n").into_bytes()),
             Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the test patch")),
@@ -362,14 +364,24 @@ impl Live<'_> {
         self.write(SCRIPT, script.as_bytes()).await?;
         let line = format!("{} {SCRIPT} 2>&1", self.bash().await?);
         let done = self.shell(&line, self.time_limit).await?;
-        log.extend_from_slice(&done.stdout.head);
+        let cut = append(&mut log, &done.stdout);
         if done.exited.timed_out {
             let why = format!("the tests did not end within {} s", self.time_limit.as_secs_f64());
             let trouble = Some(Trouble::TimedOut);
             return Ok(OfficialRun { trouble, ..self.not_run(&why, log) });
         }
-        let official = self.policy.grade_log(self.task, &log).map_err(policy_fault)?;
+        let official = self.read_log(&log).map_err(policy_fault)?;
+        let official = with_cut(official, cut);
         Ok(OfficialRun { official, log, trouble: None, evidence: Vec::new() })
+    }
+
+    /// Some harnesses replace what is no text before they write the log that they read.
+    fn read_log(&self, log: &[u8]) -> Result<Official, PolicyError> {
+        if self.policy.run.replaces_bytes {
+            let text = String::from_utf8_lossy(log);
+            return self.policy.grade_log(self.task, text.as_bytes());
+        }
+        self.policy.grade_log(self.task, log)
     }
 
     /// A run for each file, whose exit status counts.
@@ -380,7 +392,7 @@ impl Live<'_> {
         let option = per_test.map_or(String::new(), |seconds| format!(" --timeout={seconds}"));
         let uv = details.is_some_and(|details| details.use_uv.get() == Some(&true));
         let command = format!("{}{}{option}", if uv { "uv run " } else { "" }, self.test_command);
-        let mut runs = Vec::new();
+        let (mut runs, mut cut) = (Vec::new(), 0);
         // Of several fail-to-pass files the harness runs the first.
         let f2p = self.task.fail_to_pass.iter().take(1);
         for file in f2p.chain(&self.task.pass_to_pass) {
@@ -390,16 +402,23 @@ impl Live<'_> {
             let exit =
                 if done.exited.timed_out { Some(TIMED_OUT_STATUS) } else { done.exited.code };
             let said = exit.map_or("none".to_owned(), |exit| exit.to_string());
+            let mut output = Vec::new();
+            cut += append(&mut output, &done.stdout);
             log.extend_from_slice(format!("+ {command} {path}\n").as_bytes());
-            log.extend_from_slice(&done.stdout.head);
+            log.extend_from_slice(&output);
             log.extend_from_slice(format!("{file}: exit status {said}\n").as_bytes());
-            runs.push(FileRun { file: file.clone(), log: done.stdout.head, exit });
+            runs.push(FileRun { file: file.clone(), log: output, exit });
         }
         let Some((first, rest)) = runs.split_first() else {
             return Ok(self.not_run("the task has no fail-to-pass file", log));
         };
         let late = runs.iter().any(|run| run.exit == Some(TIMED_OUT_STATUS));
-        let official = self.policy.grade_files(self.task, first, rest).map_err(policy_fault)?;
+        let graded = self.policy.grade_files(self.task, first, rest).map_err(policy_fault);
+        let mut official = with_cut(graded?, cut);
+        if late && !official.resolved {
+            let seconds = self.time_limit.as_secs_f64();
+            official.why.push_str(&format!("; a run was ended at the time limit of {seconds} s"));
+        }
         let trouble = late.then_some(Trouble::TimedOut);
         Ok(OfficialRun { official, log, trouble, evidence: Vec::new() })
     }
@@ -427,12 +446,21 @@ impl Live<'_> {
     ) -> Result<Completed, Fault> {
         let task = self.task;
         let mut command = Command::shell(line).cwd(task.workdir.as_str()).time_limit(limit);
+        let image = self.handle.image_env();
+        if !image.is_empty() {
+            // A container of the harness has the image's variables and `HOME`.
+            command.env.remove("LANG");
+        }
+        for (name, value) in image {
+            command = command.env(name, value.as_str());
+        }
         for (name, value) in task.command_env() {
             command = command.env(&name, value.as_str());
         }
         let programs = task.test_command.first().and_then(|first| first.rsplit_once('/'));
         if let Some((folder, _)) = programs.filter(|(folder, _)| folder.starts_with('/')) {
-            let path = task.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+            let path = task.env.get("PATH").or_else(|| image.get("PATH"));
+            let path = path.map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
             command = command.env("PATH", format!("{folder}:{path}"));
         }
         for (name, value) in variables {
@@ -440,9 +468,19 @@ impl Live<'_> {
         }
         command.user.clone_from(&task.user);
         command.output_cap = OUTPUT;
+        command.tail_cap = OUTPUT;
         command.reap_all = true;
         self.handle.run(command).await.map_err(|error| error.fault("grading officially"))
     }
+}
+
+/// Names the limit on output where something was left out of what the verdict rests on.
+fn with_cut(mut official: Official, cut: u64) -> Official {
+    if cut > 0 {
+        let kept = 2 * (OUTPUT >> 20);
+        official.why.push_str(&format!("; {cut} bytes of output beyond {kept} MiB were not kept"));
+    }
+    official
 }
 
 /// The row's test command. Of a list each is run, as the harness joins them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_setup::{ApplyError, apply_patch};
+use proctor_setup::{Applied, ApplyError, apply_parts};
 use proctor_types::FromScratch;
 
 /// Files that say how the submission is installed: without one there is nothing to install.
@@ -17,6 +17,8 @@ pub(crate) struct Submission {
     pub folder: String,
     /// The folder to import from; absent where it cannot be installed.
     pub import_root: Option<String>,
+    /// Parts of the patch that were left out.
+    pub left_out: Vec<String>,
 }
 
 impl Submission {
@@ -34,17 +36,17 @@ impl Submission {
                 .await
                 .map_err(ApplyError::SandboxHandle)?;
         }
-        let changed = match patch.trim_ascii().is_empty() {
-            true => Vec::new(),
-            false => apply_patch(handle, &root, patch).await?,
+        let applied = match patch.trim_ascii().is_empty() {
+            true => Applied::default(),
+            false => apply_parts(handle, &root, patch, None).await?,
         };
-        let paths: BTreeSet<String> = changed.iter().map(RawPath::escaped).collect();
+        let paths: BTreeSet<String> = applied.paths.iter().map(RawPath::escaped).collect();
         let folder = root.to_string();
         let import_root = import_root(&paths).map(|below| match below {
             "" => folder.clone(),
             below => format!("{folder}/{below}"),
         });
-        Ok(Self { folder, import_root })
+        Ok(Self { folder, import_root, left_out: applied.left_out })
     }
 }
 

@@ -39,6 +39,25 @@ fn a_solution_that_also_edits_tests_is_resolved_with_a_note() {
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean);
 }
 
+/// Scaffolds hand in what `git diff` prints: binary files without their content, and submodules.
+#[test]
+fn a_part_that_no_tool_can_apply_does_not_void_the_rest() {
+    let binary = "diff --git a/app b/app\nnew file mode 100755\nindex 0000000..1234567\n\
+                  Binary files /dev/null and b/app differ\n";
+    let gitlink = "diff --git a/vendor/dep b/vendor/dep\nnew file mode 160000\nindex 0000000..1111111\n\
+                   --- /dev/null\n+++ b/vendor/dep\n@@ -0,0 +1 @@\n\
+                   +Subproject commit 1111111111111111111111111111111111111111\n";
+    let crlf = gold().replace('\n', "\r\n");
+    for patch in [format!("{binary}{}", gold()), format!("{}{gitlink}", gold()), crlf] {
+        let seen = with_all(&patch);
+        assert!(seen.resolved() && seen.has("patch_incomplete"), "{}", seen.tell());
+        assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{}", seen.tell());
+    }
+    // Alone it changes nothing.
+    let seen = with_all(binary);
+    assert!(!seen.resolved() && seen.has("patch_incomplete"), "{}", seen.tell());
+}
+
 /// To move a package and leave a link is honest work, as is to put a file where a folder was.
 #[test]
 fn a_folder_may_become_a_link_or_a_file() {

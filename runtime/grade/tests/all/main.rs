@@ -29,4 +29,5 @@ mod table;
 #[path = "../../../../tests/tier.rs"]
 mod tier;
 mod tree;
+mod versions;
 mod wreckage;

@@ -10,7 +10,7 @@ use proctor_setup::Hidden;
 use proctor_types::{Benchmark, Commands, Integrity, Task, Verdict};
 use serde_json::{Value, json};
 
-use crate::bench::{F2P, P2P, gold, handle, lay, package, patch, python, task};
+use crate::bench::{F2P, P2P, ROMAN, gold, handle, lay, package, patch, python, task};
 
 /// A bare agent's `/tmp` is the host's, and the procedures write to it where the harnesses do.
 static TMP: Mutex<()> = Mutex::new(());
@@ -285,4 +285,62 @@ fn smith_puts_all_expected_tests_back() {
     let patch = gold() + &patch(&[("tests/test_kept.py", Some(easy))]);
     let verdict = both(swe_smith, &patch);
     assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
+}
+
+/// The tests print what they like.
+fn uncaptured(task: &mut Task) {
+    swe_bench(task);
+    let details = &mut task.benchmark.as_mut().unwrap().details;
+    details.test_cmd = Commands::One("python -m pytest -rA -s".into()).into();
+}
+
+fn solution_that_first(runs: &str) -> String {
+    patch(&[("roman/__init__.py", Some(&format!("import os\n{runs}\n{ROMAN}")))])
+}
+
+/// SWE-bench 5.0.2 replaces such bytes before it writes the log that it reads.
+#[test]
+fn bytes_that_are_no_text_do_not_void_the_official_run() {
+    let patch = solution_that_first("os.write(1, b'\\xff\\xfe caf\\xe9\\n')");
+    let verdict = both(uncaptured, &patch);
+    assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
+}
+
+#[test]
+fn the_end_of_a_long_output_is_read() {
+    let patch = solution_that_first("for _ in range(140): os.write(1, b'x' * 1048575 + b'\\n')");
+    let (_, run) = apart(uncaptured, |_| (), &patch);
+    assert!(run.official.resolved, "{:#?}", run.official.why);
+    assert!(
+        run.official.why.contains("bytes of output beyond 128 MiB were not kept"),
+        "{:#?}",
+        run.official.why
+    );
+}
+
+#[test]
+fn the_official_run_has_the_variables_of_the_image() {
+    let patch = solution_that_first(
+        "assert os.environ['FROM_IMAGE'] == 'yes' and 'LANG' not in os.environ",
+    );
+    let _tmp = TMP.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (env, expected) in [(Some("yes"), true), (None, false)] {
+        let place = tempfile::tempdir().unwrap();
+        let workdir = place.path().join("testbed");
+        lay(&workdir);
+        let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
+        swe_bench(&mut task);
+        let run = runtime.block_on(async {
+            let handle = handle(place.path()).await;
+            if let Some(env) = env {
+                handle.set_image_env([("FROM_IMAGE".to_owned(), env.to_owned())].into());
+            }
+            let options = GradeOptions::default();
+            let run = run_official(&handle, &task, patch.as_bytes(), &options).await.unwrap();
+            let _ = handle.shutdown().await;
+            run.unwrap()
+        });
+        assert_eq!(run.official.resolved, expected, "{}", String::from_utf8_lossy(&run.log));
+    }
 }

@@ -1,4 +1,5 @@
-//! Trajectories of mini-swe-agent, read: chat with tool calls (1.1), and the older ones whose commands stand in the text.
+//! Trajectories of mini-swe-agent, read: chat with tool calls and the items of the Responses interface (1.1), and the
+//! older ones whose commands stand in the text.
 
 use proctor_types::{Answer, ToolCall, Usage};
 use serde::Deserialize;
@@ -29,26 +30,55 @@ struct Info {
     proctor: Own,
 }
 
-#[derive(Deserialize)]
+/// A message of chat, which has a role, or an item of the Responses interface, which has a type: a whole
+/// response is kept as one.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Message {
-    role: String,
-    #[serde(default)]
+    role: Option<String>,
+    object: Option<String>,
+    r#type: Option<String>,
+    call_id: Option<String>,
+    /// Of a response its items, of a result its text.
+    output: Value,
+    usage: Value,
+    status: Option<String>,
+    model: Option<String>,
+    incomplete_details: Value,
+    /// Of an item.
+    name: Value,
+    arguments: Value,
     content: Value,
-    #[serde(default)]
     tool_calls: Option<Vec<Value>>,
     tool_call_id: Option<String>,
-    #[serde(default)]
     extra: Value,
 }
 
 pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
     let Document { info, messages, instance_id } = shaped(text)?;
     let mut turns = Vec::new();
+    let mut answerer = None;
     for (index, message) in messages.into_iter().enumerate() {
         let at = message.extra["timestamp"].as_f64().unwrap_or_default();
         let text = words(&message.content);
-        match message.role.as_str() {
-            "system" => turns.push(Turn::Told(Told { is_system: true, text, at })),
+        let kind = message.role.as_deref().or(message.object.as_deref());
+        match kind.or(message.r#type.as_deref()).unwrap_or_default() {
+            "response" => {
+                answerer = answerer.or_else(|| message.model.clone());
+                let response = Response::of(&message);
+                turns.push(response.answered(message.extra, turns.len(), at));
+            }
+            "function_call_output" => {
+                let (id, text) = (message.call_id.as_deref(), words(&message.output));
+                returned(&mut turns, id, &text, &message.extra);
+            }
+            // An item of a response that was not kept whole.
+            "function_call" => {
+                let call = item_call(message.call_id, &message.name, &message.arguments);
+                item(&mut turns, call, at);
+            }
+            "reasoning" => {}
+            "system" | "developer" => turns.push(Turn::Told(Told { is_system: true, text, at })),
             "user" => {
                 // The older form tells what came of a command in the next message.
                 returned(&mut turns, None, &text, &message.extra);
@@ -60,12 +90,13 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
             "exit" => {}
             other => {
                 let place = format!("messages[{index}].role");
-                let hint = "system, user, assistant, tool and exit are read";
+                let hint = "system, developer, user, assistant, tool and exit are read, and the items of the \
+                            Responses interface: response, function_call, function_call_output, reasoning";
                 return Err(BadSource::at(place, format!("`{other}` is unknown"), hint));
             }
         }
     }
-    let model = info.config["model"]["model_name"].as_str().map(str::to_owned);
+    let model = info.config["model"]["model_name"].as_str().map(str::to_owned).or(answerer);
     Ok(Imported {
         task: info.proctor.task.or(instance_id),
         arm: info.proctor.arm,
@@ -81,65 +112,150 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
     })
 }
 
-fn answered(message: Message, content: String, number: usize, at: f64) -> Turn {
-    let extra = message.extra;
-    let mut calls = Vec::new();
-    let mut tool_calls = Vec::new();
-    for call in message.tool_calls.unwrap_or_default() {
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let call = ToolCall {
-            id: call["id"].as_str().unwrap_or_default().to_owned(),
-            name: call["function"]["name"].as_str().unwrap_or_default().to_owned(),
-            arguments: text(&call["function"]["arguments"]),
+/// What one answer holds, whatever interface it came by.
+#[derive(Default)]
+struct Response {
+    content: String,
+    tool_calls: Vec<ToolCall>,
+    fields: Map<String, Value>,
+    finish_reason: Option<String>,
+    refused: bool,
+    usage: Usage,
+}
+
+impl Response {
+    /// Of a response of the Responses interface.
+    fn of(message: &Message) -> Self {
+        let items = message.output.as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut this = Self::default();
+        let (mut texts, mut reasoning) = (Vec::new(), Vec::new());
+        for item in items {
+            match item["type"].as_str().unwrap_or_default() {
+                "message" => {
+                    this.refused |= item["content"]
+                        .as_array()
+                        .is_some_and(|parts| parts.iter().any(|part| part["type"] == "refusal"));
+                    texts.push(words(&item["content"]));
+                }
+                "function_call" => {
+                    let id = item["call_id"].as_str().map(str::to_owned);
+                    this.tool_calls.push(item_call(id, &item["name"], &item["arguments"]));
+                }
+                // Reasoning, and what a later version of the interface has.
+                _ => reasoning.push(item.clone()),
+            }
+        }
+        this.content = texts.join("\n");
+        if !reasoning.is_empty() {
+            this.fields.insert("output_items".to_owned(), reasoning.into());
+        }
+        let reason = message.incomplete_details["reason"].as_str().map(str::to_owned);
+        this.finish_reason = reason.or_else(|| message.status.clone());
+        this.usage = Usage {
+            input: number(&message.usage["input_tokens"]),
+            output: number(&message.usage["output_tokens"]),
+            cached: number(&message.usage["input_tokens_details"]["cached_tokens"]),
+            reasoning: number(&message.usage["output_tokens_details"]["reasoning_tokens"]),
+            ..Usage::default()
         };
-        let arguments = serde_json::from_str(&call.arguments);
-        calls.push(Call {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            arguments: arguments.unwrap_or_else(|_| call.arguments.as_str().into()),
-            output: None,
-        });
-        tool_calls.push(call);
+        this
     }
-    if calls.is_empty() {
-        let actions = extra["actions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        calls.extend(actions.iter().enumerate().map(|(index, action)| Call {
-            id: format!("message-{number}-{index}"),
-            name: "bash".to_owned(),
-            arguments: match action {
-                Value::String(command) => json!({ "command": command }),
-                other => other.clone(),
-            },
-            output: None,
-        }));
+
+    /// The answer as a turn. Commands that stand in no call are mini-swe-agent's own reading of the text.
+    fn answered(self, extra: Value, number: usize, at: f64) -> Turn {
+        let mut calls: Vec<Call> = self.tool_calls.iter().map(call_of).collect();
+        if calls.is_empty() {
+            let actions = extra["actions"].as_array().map(Vec::as_slice).unwrap_or_default();
+            calls.extend(actions.iter().enumerate().map(|(index, action)| Call {
+                id: format!("message-{number}-{index}"),
+                name: "bash".to_owned(),
+                arguments: match action {
+                    Value::String(command) => json!({ "command": command }),
+                    other => other.clone(),
+                },
+                output: None,
+            }));
+        }
+        let answer = Answer {
+            content: self.content,
+            tool_calls: self.tool_calls,
+            extra: self.fields,
+            finish_reason: self.finish_reason,
+            refused: self.refused,
+            usage: self.usage,
+            cost_usd: extra["cost"].as_f64(),
+        };
+        Turn::Answered(Box::new(Answered { answer, calls, is_grace: false, at }))
     }
+}
+
+fn call_of(call: &ToolCall) -> Call {
+    let arguments = serde_json::from_str(&call.arguments);
+    Call {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: arguments.unwrap_or_else(|_| call.arguments.as_str().into()),
+        output: None,
+    }
+}
+
+/// A call as the wire has it: its arguments are a text.
+fn item_call(id: Option<String>, name: &Value, arguments: &Value) -> ToolCall {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    ToolCall {
+        id: id.unwrap_or_default(),
+        name: name.as_str().unwrap_or_default().to_owned(),
+        arguments: text(arguments),
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+/// Adds a call to the last answer, which is its own as long as nothing came of another call of it.
+fn item(turns: &mut Vec<Turn>, call: ToolCall, at: f64) {
+    if let Some(Turn::Answered(last)) = turns.last_mut()
+        && last.calls.iter().all(|call| call.output.is_none())
+    {
+        last.calls.push(call_of(&call));
+        last.answer.tool_calls.push(call);
+        return;
+    }
+    let response = Response { tool_calls: vec![call], ..Response::default() };
+    turns.push(response.answered(Value::Null, turns.len(), at));
+}
+
+/// A message of chat.
+fn answered(message: Message, content: String, number_of_turn: usize, at: f64) -> Turn {
+    let extra = message.extra;
+    let calls = message.tool_calls.unwrap_or_default();
+    let tool_calls = calls.iter().map(|call| {
+        let id = call["id"].as_str().map(str::to_owned);
+        item_call(id, &call["function"]["name"], &call["function"]["arguments"])
+    });
     let raw = &extra["response"];
     let usage = &raw["usage"];
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
-    let usage = Usage {
-        input: number(&usage["prompt_tokens"]),
-        output: number(&usage["completion_tokens"]),
-        cached: number(&usage["prompt_tokens_details"]["cached_tokens"]),
-        reasoning: number(&usage["completion_tokens_details"]["reasoning_tokens"]),
-        ..Usage::default()
-    };
     let mut fields = Map::new();
     let reasoning = &raw["choices"][0]["message"]["reasoning_content"];
     if reasoning.is_string() {
         fields.insert("reasoning_content".to_owned(), reasoning.clone());
     }
-    let cost_usd = extra["cost"].as_f64();
-    let answer = Answer {
+    let response = Response {
         content,
-        tool_calls,
-        extra: fields,
-        native: None,
+        tool_calls: tool_calls.collect(),
+        fields,
         finish_reason: raw["choices"][0]["finish_reason"].as_str().map(str::to_owned),
         refused: false,
-        usage,
-        cost_usd,
+        usage: Usage {
+            input: number(&usage["prompt_tokens"]),
+            output: number(&usage["completion_tokens"]),
+            cached: number(&usage["prompt_tokens_details"]["cached_tokens"]),
+            reasoning: number(&usage["completion_tokens_details"]["reasoning_tokens"]),
+            ..Usage::default()
+        },
     };
-    Turn::Answered(Box::new(Answered { answer, calls, is_grace: false, at }))
+    response.answered(extra, number_of_turn, at)
 }
 
 /// What came of a call of the last answer: the one that is named, or else the first that still waits.
@@ -165,5 +281,82 @@ pub(super) fn words(content: &Value) -> String {
             texts.join("\n")
         }
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turns(messages: Value) -> Vec<Turn> {
+        let document =
+            json!({"trajectory_format": "mini-swe-agent-1.1", "info": {}, "messages": messages});
+        read(&document.to_string()).unwrap().conversation.turns
+    }
+
+    #[test]
+    fn responses_are_read_with_their_calls_and_what_came_of_them() {
+        let response = json!({
+            "object": "response", "model": "m", "status": "completed",
+            "output": [
+                {"type": "reasoning", "summary": []},
+                {"type": "message", "content": [{"type": "output_text", "text": "I look."}]},
+                {"type": "function_call", "call_id": "c", "name": "bash", "arguments": "{\"command\": \"ls\"}"},
+                {"type": "function_call", "call_id": "d", "name": "bash", "arguments": "{\"command\": \"pwd\"}"}
+            ],
+            "usage": {"input_tokens": 5, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}},
+            "extra": {"cost": 0.5, "timestamp": 7.0}
+        });
+        let found = turns(json!([
+            {"role": "user", "content": "t"},
+            response,
+            {"type": "function_call_output", "call_id": "d", "output": "/", "extra": {"returncode": 0}},
+            {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]},
+            {"role": "exit", "content": ""}
+        ]));
+        let [Turn::Told(told), Turn::Answered(answered)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(told.text, "t");
+        let answer = &answered.answer;
+        assert_eq!(
+            (answer.content.as_str(), answer.cost_usd, answered.at),
+            ("I look.", Some(0.5), 7.0)
+        );
+        assert_eq!((answer.usage.input, answer.usage.output, answer.usage.reasoning), (5, 2, 1));
+        assert_eq!(answer.extra["output_items"][0]["type"], "reasoning");
+        let calls: Vec<_> = answered
+            .calls
+            .iter()
+            .map(|call| {
+                (
+                    call.id.as_str(),
+                    &call.arguments["command"],
+                    &call.output.as_ref().unwrap().shown[..],
+                )
+            })
+            .collect();
+        assert_eq!(calls, [("c", &json!("ls"), "x"), ("d", &json!("pwd"), "/")]);
+    }
+
+    #[test]
+    fn items_that_are_not_in_a_response_are_read_too() {
+        let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "bash", "arguments": "{}"});
+        let output =
+            |id: &str| json!({"type": "function_call_output", "call_id": id, "output": id});
+        let found = turns(json!([
+            {"role": "user", "content": "t"}, {"type": "reasoning"}, call("a"), call("b"), output("a"), output("b"),
+            call("c"), output("c")
+        ]));
+        let counts: Vec<usize> = found
+            .iter()
+            .filter_map(|turn| match turn {
+                Turn::Answered(answered) => Some(answered.calls.len()),
+                Turn::Told(_) => None,
+            })
+            .collect();
+        assert_eq!(counts, [2, 1]);
+        let text = r#"{"messages": [{"role": "user", "content": "\ud83d", "extra": {"timestamp": NaN}}], "info": {}}"#;
+        assert!(read(text).is_ok());
+        let bad = r#"{"messages": [{"type": "web_search_call"}], "info": {}}"#;
+        assert!(read(bad).unwrap_err().why.contains("web_search_call"));
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use proctor_types::{BudgetKind, BudgetScope, Ending, Envelope, ExitCause, Outcome, TrialId};
+use proctor_types::{
+    BudgetKind, BudgetScope, Ending, Envelope, ExitCause, Outcome, TrialId, python_json,
+};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -70,7 +72,7 @@ const OTHER_SHAPE: &str =
 pub fn trajectory_format(name: &str, text: &str) -> Option<Format> {
     // A file that is cut off should be told so, and not that it is something else.
     let from_start = |words: &str| text.get(..4096).unwrap_or(text).contains(words);
-    let Ok(value) = serde_json::from_str::<Value>(text) else {
+    let Ok(value) = python_json(text.as_bytes()) else {
         return match name {
             _ if from_start("\"ATIF-v") => Some(Format::Atif),
             _ if name.ends_with(".traj.json") => Some(Format::Mini),
@@ -143,7 +145,7 @@ impl Imported {
 
 /// JSON as a shape, or the place where it is not.
 pub(super) fn shaped<T: DeserializeOwned>(text: &str) -> Result<T, BadSource> {
-    let value: Value = serde_json::from_str(text).map_err(|error| {
+    let value = python_json(text.as_bytes()).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         BadSource::at(place, "this is no JSON, or it is cut off", NO_JSON)
     })?;

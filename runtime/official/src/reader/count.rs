@@ -40,20 +40,29 @@ pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
     found
 }
 
+/// Whether lines are one whole session: what the first heading's session collected is counted at the
+/// end. In the lines of a session that quotes another one it is not.
+pub(super) fn is_one_session(lines: &[&str], last: &Totals) -> bool {
+    let first = all_collected(lines).next();
+    first.is_none_or(|first| first <= last.outcomes()) && disagreements(lines, last).is_empty()
+}
+
 /// The least that a session of the log collected.
 fn collected(lines: &[&str]) -> Option<usize> {
+    all_collected(lines).min()
+}
+
+fn all_collected(lines: &[&str]) -> impl Iterator<Item = usize> {
     let mut heading = false;
-    let mut least: Option<usize> = None;
-    for line in lines {
+    lines.iter().filter_map(move |line| {
         if line.starts_with("==") {
             heading = is_heading(line, "test session starts");
         } else if heading && let Some(found) = COLLECTED.captures(line) {
             heading = false;
-            let count = found[1].parse().unwrap_or(0);
-            least = Some(least.map_or(count, |least| least.min(count)));
+            return Some(found[1].parse().unwrap_or(0));
         }
-    }
-    least
+        None
+    })
 }
 
 /// Letters of failures and errors in the first session's progress.

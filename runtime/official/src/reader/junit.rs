@@ -1,14 +1,81 @@
 //! JUnit XML reports: pytest's, and those of every other runner.
 
-use proctor_types::TestStatus;
-use roxmltree::{Document, Node};
+use std::{borrow::Cow, sync::LazyLock};
 
-use crate::reader::{LogReading, worst};
+use proctor_types::{TestStatus, from_toml};
+use regex::Regex;
+use roxmltree::{Document, Node};
+use serde::Deserialize;
+
+use crate::{
+    parsers::text::pattern,
+    reader::{LogReading, agreement::Account, worst},
+};
+
+/// `configs/junit.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    ran: Vec<String>,
+    skipped: Vec<String>,
+    failed: Vec<String>,
+    error: Vec<String>,
+    xfailed: Vec<String>,
+    xpassed: Vec<String>,
+    flaky: Vec<String>,
+}
+
+static WORDS: LazyLock<Result<Words, String>> = LazyLock::new(|| {
+    from_toml(include_str!("../../../../configs/junit.toml"))
+        .map_err(|error| format!("configs/junit.toml: {error}"))
+});
+
+impl Words {
+    fn status(&self, word: &str) -> Option<TestStatus> {
+        let word = word.trim().to_lowercase();
+        let lists = [
+            (&self.ran, TestStatus::Passed),
+            (&self.skipped, TestStatus::Skipped),
+            (&self.failed, TestStatus::Failed),
+            (&self.error, TestStatus::Error),
+            (&self.xfailed, TestStatus::Xfailed),
+            (&self.xpassed, TestStatus::Xpassed),
+            (&self.flaky, TestStatus::Flaky),
+        ];
+        let list = lists.into_iter().find(|(words, _)| words.contains(&word));
+        list.map(|(_, status)| status)
+    }
+}
+
+/// References to characters that XML 1.0 does not allow. Runners write what a test printed.
+static REFERENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"&#(?:x([0-9A-Fa-f]+)|([0-9]+));"));
+
+/// Whether a text is a report: its first element is `testsuite` or `testsuites`.
+pub(super) fn is_one(text: &str) -> bool {
+    let start = text.trim_start();
+    let mut rest = start;
+    while let Some(close) = [("<?", "?>"), ("<!--", "-->"), ("<!", ">")]
+        .into_iter()
+        .find_map(|(open, close)| rest.starts_with(open).then_some(close))
+    {
+        rest = rest.split_once(close).map_or("", |(_, after)| after.trim_start());
+    }
+    // A report that was cut off in its head is still a report.
+    rest.starts_with("<testsuite") || (rest.is_empty() && start.starts_with("<?xml"))
+}
 
 /// A report is written at the end of a run, so one that can be read has its end.
 pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = LogReading::default();
-    let document = match Document::parse(text.trim_start()) {
+    let words = match WORDS.as_ref() {
+        Ok(words) => words,
+        Err(error) => {
+            reading.doubts.push(error.clone());
+            return reading;
+        }
+    };
+    let text = allowed(text.trim_start());
+    let document = match Document::parse(&text) {
         Ok(document) => document,
         Err(error) => {
             reading.doubts.push(format!("the report cannot be read: {error}"));
@@ -19,29 +86,116 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     let cases: Vec<Node<'_, '_>> =
         document.descendants().filter(|node| node.has_tag_name("testcase")).collect();
     for id in wanted {
-        let statuses: Vec<TestStatus> =
-            cases.iter().filter(|case| is_named(case, id)).map(status).collect();
-        if statuses.len() > 1 && statuses.contains(&TestStatus::Passed) {
-            reading.doubts.push(format!("{id}: reported {} times", statuses.len()));
+        let named: Vec<&Node<'_, '_>> = cases.iter().filter(|case| is_named(case, id)).collect();
+        let statuses: Vec<TestStatus> = named.iter().map(|case| status(case, words)).collect();
+        let mut found = worst(&statuses);
+        // pytest reports each try of a test that is run again, and a failed try has no failure.
+        if found == TestStatus::Passed
+            && named.len() > 1
+            && named.iter().any(|case| is_pytests(case))
+        {
+            found = TestStatus::Flaky;
         }
-        reading.tests.insert(id.clone(), worst(&statuses));
+        reading.tests.insert(id.clone(), found);
     }
+    for suite in document.descendants() {
+        if suite.has_tag_name("testsuite") || suite.has_tag_name("testsuites") {
+            reading.doubts.extend(totals(&suite, words).disagreements());
+        }
+    }
+    reading.doubts.dedup();
     reading
 }
 
-fn status(case: &Node<'_, '_>) -> TestStatus {
+/// The text without what XML 1.0 does not allow.
+fn allowed(text: &str) -> Cow<'_, str> {
+    let is_allowed =
+        |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..);
+    let text = if text.chars().all(is_allowed) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.replace(|c: char| !is_allowed(c), "\u{fffd}"))
+    };
+    let replace = |found: &regex::Captures<'_>| {
+        let number = match (found.get(1), found.get(2)) {
+            (Some(hex), _) => u32::from_str_radix(hex.as_str(), 16).ok(),
+            (None, Some(decimal)) => decimal.as_str().parse().ok(),
+            (None, None) => None,
+        };
+        let is_good = number.and_then(char::from_u32).is_some_and(is_allowed);
+        if is_good { found[0].to_owned() } else { "\u{fffd}".to_owned() }
+    };
+    match REFERENCE.replace_all(&text, replace) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(changed) => Cow::Owned(changed),
+    }
+}
+
+/// What a suite counts, beside the failures and errors that it lists.
+fn totals(suite: &Node<'_, '_>, words: &Words) -> Account {
+    let count = |name: &str| -> Option<usize> { suite.attribute(name)?.trim().parse().ok() };
+    let counted = match (count("failures"), count("errors")) {
+        (None, None) => None,
+        (failures, errors) => Some(failures.unwrap_or(0).saturating_add(errors.unwrap_or(0))),
+    };
+    let is_bad =
+        |node: &Node<'_, '_>| matches!(status(node, words), TestStatus::Failed | TestStatus::Error);
+    let cases = suite.descendants().filter(|node| node.has_tag_name("testcase"));
+    let cases = cases.filter(is_bad).count();
+    // One test may list several failures, and a suite has its own.
+    let elements = suite
+        .descendants()
+        .filter(|node| node.has_tag_name("failure") || node.has_tag_name("error"));
+    let elements = elements.count();
+    Account {
+        counted,
+        shown_min: cases.min(elements),
+        shown_max: cases.max(elements),
+        ..Account::default()
+    }
+}
+
+fn status(case: &Node<'_, '_>, words: &Words) -> TestStatus {
     let child = |name: &str| case.children().find(|node| node.has_tag_name(name));
+    let mut statuses = Vec::new();
     if child("error").is_some() {
-        return TestStatus::Error;
+        statuses.push(TestStatus::Error);
     }
     if child("failure").is_some() {
-        return TestStatus::Failed;
+        statuses.push(TestStatus::Failed);
     }
-    match child("skipped").map(|node| node.attribute("type")) {
-        Some(Some("pytest.xfail")) => TestStatus::Xfailed,
-        Some(_) => TestStatus::Skipped,
-        None => TestStatus::Passed,
+    if let Some(skipped) = child("skipped").or_else(|| child("disabled")) {
+        let kind = skipped.attribute("type").unwrap_or_default().to_lowercase();
+        let message = skipped.attribute("message").unwrap_or_default().to_lowercase();
+        statuses.push(if kind.contains("xpass") || message.contains("passes unexpectedly") {
+            TestStatus::Xpassed
+        } else if kind.contains("xfail") {
+            TestStatus::Xfailed
+        } else {
+            TestStatus::Skipped
+        });
     }
+    for attribute in ["status", "result"] {
+        let word = case.attribute(attribute).and_then(|word| words.status(word));
+        statuses.extend(word.filter(|word| *word != TestStatus::Passed));
+    }
+    // Surefire's, Gradle's and nextest's: an earlier try failed, and a later one passed.
+    if child("flakyFailure").or_else(|| child("flakyError")).is_some() {
+        statuses.push(TestStatus::Flaky);
+    }
+    // An earlier try of a test whose last one failed, too.
+    if statuses.is_empty() && child("rerunFailure").or_else(|| child("rerunError")).is_some() {
+        statuses.push(TestStatus::Failed);
+    }
+    if statuses.is_empty() { TestStatus::Passed } else { worst(&statuses) }
+}
+
+/// Whether a case stands in a suite that pytest wrote.
+fn is_pytests(case: &Node<'_, '_>) -> bool {
+    case.ancestors().any(|node| {
+        node.has_tag_name("testsuite") && node.attribute("name") == Some("pytest")
+            || node.has_tag_name("testsuites") && node.attribute("name") == Some("pytest tests")
+    })
 }
 
 /// An id is a pytest node id, or class and name as other runners join them.
@@ -83,7 +237,15 @@ mod tests {
         <testcase classname="tests.test_a" name="test_d"><skipped type="pytest.xfail"/></testcase>
         <testcase classname="com.example.Thing" name="works"/>
         <testcase classname="t" name="twice"/><testcase classname="t" name="twice"><error/></testcase>
+        <testcase classname="t" name="again"/><testcase classname="t" name="again"/>
         </testsuite></testsuites>"#;
+
+    fn statuses(report: &str, ids: &[&str]) -> Vec<TestStatus> {
+        let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+        let reading = read(report, &ids);
+        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        ids.iter().map(|id| reading.tests[id]).collect()
+    }
 
     #[test]
     fn cases_are_found_by_node_id_and_by_class_and_name() {
@@ -93,22 +255,99 @@ mod tests {
             "tests/test_a.py::test_d",
             "com.example.Thing.works",
             "t::twice",
+            "t::again",
             "t::never",
         ];
-        let reading = read(REPORT, &ids.map(String::from));
-        let statuses: Vec<TestStatus> = ids.iter().map(|id| reading.tests[*id]).collect();
         assert_eq!(
-            statuses,
+            statuses(REPORT, &ids),
             [
                 TestStatus::Passed,
                 TestStatus::Failed,
                 TestStatus::Xfailed,
                 TestStatus::Passed,
                 TestStatus::Error,
+                TestStatus::Flaky,
                 TestStatus::Missing
             ]
         );
-        assert_eq!(reading.doubts, ["t::twice: reported 2 times"]);
+    }
+
+    #[test]
+    fn only_a_test_that_ran_passes() {
+        let report = r#"<testsuites>
+            <testcase classname="t" name="a" status="notrun" result="suppressed"/>
+            <testcase classname="t" name="b" status="disabled"/>
+            <testcase classname="t" name="c" status="run" result="completed"/>
+            <testcase classname="t" name="d" status="run" result="skipped"/>
+            <testcase classname="t" name="e" status="Failed"/>
+            <testcase classname="t" name="f" status="0"/>
+            <testcase classname="t" name="g"><skipped message="xfail-marked test passes unexpectedly"/></testcase>
+            <testcase classname="t" name="h" status="xpass"/>
+            <testcase classname="t" name="i"><flakyFailure/></testcase>
+            <testcase classname="t" name="j"><failure/><rerunFailure/></testcase>
+            <testcase classname="t" name="k" status="passed"><failure/></testcase>
+            </testsuites>"#;
+        let ids =
+            ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"].map(|id| format!("t::{id}"));
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        use TestStatus::{Failed, Flaky, Passed, Skipped, Xpassed};
+        assert_eq!(
+            statuses(report, &ids),
+            [
+                Skipped, Skipped, Passed, Skipped, Failed, Passed, Xpassed, Xpassed, Flaky, Failed,
+                Failed
+            ]
+        );
+    }
+
+    #[test]
+    fn a_suite_that_counts_other_failures_than_it_lists_is_doubted() {
+        let doubts = |attributes: &str, cases: &str| {
+            let report =
+                format!("<testsuites><testsuite {attributes}>{cases}</testsuite></testsuites>");
+            read(&report, &[]).doubts
+        };
+        let failure = "<testcase name='a'><failure/></testcase>";
+        let both = "<testcase name='a'><failure/><error/></testcase>";
+        for (attributes, cases) in [
+            ("", failure),
+            ("failures='1'", failure),
+            ("failures='1' errors='0' tests='7'", failure),
+            ("failures='1' errors='1'", both),
+            ("failures='1'", both),
+            ("failures='0' errors='0'", "<testcase name='a'/>"),
+            ("failures='many'", failure),
+        ] {
+            assert_eq!(doubts(attributes, cases), Vec::<String>::new(), "{attributes} {cases}");
+        }
+        for (attributes, cases) in [
+            ("failures='1'", "<testcase name='a'/>"),
+            ("errors='2'", failure),
+            ("failures='0'", failure),
+        ] {
+            assert_eq!(doubts(attributes, cases).len(), 1, "{attributes} {cases}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_read_whatever_stands_before_it_and_whatever_a_test_printed() {
+        let suite = "<testsuite><testcase classname='t' name='a'/><testcase classname='t' name='b'>\
+                     <failure message='x&#0;&#x1b;[31m&#xD800;&#65;\u{8}\u{b}'>\u{1}</failure></testcase></testsuite>";
+        for head in [
+            "",
+            "<?xml version='1.0' encoding='utf-8'?>\n",
+            "<!-- made by a runner -->\n",
+            "<?xml version='1.0'?><!-- a --><?style x?><!-- > -->",
+        ] {
+            let report = format!("{head}{suite}");
+            assert!(is_one(&report), "{head}");
+            assert_eq!(
+                statuses(&report, &["t::a", "t::b"]),
+                [TestStatus::Passed, TestStatus::Failed],
+                "{head}"
+            );
+        }
+        assert!(!is_one("<html></html>") && !is_one("== test session starts ==") && !is_one(""));
     }
 
     #[test]

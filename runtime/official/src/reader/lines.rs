@@ -1,6 +1,6 @@
 //! A log as lines of plain text.
 
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use regex::Regex;
 
@@ -11,6 +11,42 @@ static ESCAPES: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"));
 
 pub fn plain(log: &[u8]) -> String {
-    let text = String::from_utf8_lossy(log);
+    let text = decoded(log);
     ESCAPES.replace_all(&universal_newlines(&text), "").into_owned()
+}
+
+/// The text without its byte order mark. Without a mark it is UTF-8.
+fn decoded(log: &[u8]) -> Cow<'_, str> {
+    let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| -> Cow<'static, str> {
+        let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+        let chars = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
+        Cow::Owned(chars.collect::<String>())
+    };
+    match log {
+        [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest),
+        _ => String::from_utf8_lossy(log),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        let wide = |unit: fn(u16) -> [u8; 2]| {
+            "\u{feff}<a>\u{1f600}".encode_utf16().flat_map(unit).collect::<Vec<u8>>()
+        };
+        for log in [
+            "\u{feff}<a>\u{1f600}".as_bytes().to_vec(),
+            wide(u16::to_le_bytes),
+            wide(u16::to_be_bytes),
+            "\x1b[1m<a>\x1b[0m\u{1f600}".as_bytes().to_vec(),
+        ] {
+            assert_eq!(plain(&log), "<a>\u{1f600}");
+        }
+        assert_eq!(plain(b"a\r\nb\xff"), "a\nb\u{fffd}");
+    }
 }

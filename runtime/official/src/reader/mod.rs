@@ -2,8 +2,10 @@
 //!
 //! It looks for the ids that a task expects, so that no id needs to be guessed from a line. A
 //! failure counts wherever it is printed and is final; a pass counts only where the runner prints
-//! its results, in a log that ends as a whole run does.
+//! its results, in a log that ends as a whole run does. The exit status, the runner's own totals and
+//! the results have to agree, or the log is doubted.
 
+mod agreement;
 mod count;
 mod junit;
 mod lines;
@@ -32,15 +34,14 @@ pub struct LogReading {
 /// Reads a log of pytest, unittest (and Django), sympy, or a JUnit XML report.
 pub fn read(log: &[u8], wanted: &[String]) -> LogReading {
     let text = plain(log);
-    let start = text.trim_start();
-    if start.starts_with("<?xml") || start.starts_with("<testsuite") {
+    if junit::is_one(&text) {
         return junit::read(&text, wanted);
     }
     let scope = scope::of(&text);
     let mut reading = if sympy::is_one(scope.body) {
-        sympy::read(scope.body, wanted)
+        sympy::read(scope.body, wanted, scope.exit)
     } else if unittest::is_one(scope.body) {
-        unittest::read(scope.body, wanted)
+        unittest::read(scope.body, wanted, scope.exit)
     } else {
         pytest::read(scope.body, wanted, scope.exit)
     };
@@ -56,6 +57,7 @@ pub fn worst(statuses: &[TestStatus]) -> TestStatus {
         TestStatus::Skipped,
         TestStatus::Xfailed,
         TestStatus::Xpassed,
+        TestStatus::Flaky,
         TestStatus::Passed,
     ];
     order.into_iter().find(|status| statuses.contains(status)).unwrap_or(TestStatus::Missing)

@@ -1,32 +1,40 @@
 //! pytest's output: the short test summary, verbose lines, xdist's, subtests'.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
-use proctor_types::{TestStatus, file_of, plural};
+use proctor_types::{TestStatus, file_of};
 use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, count, worst},
+    reader::{LogReading, agreement::Account, count, worst},
 };
 
-const WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS";
+const WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN|RETRY";
 
 /// `STATUS name - message`, in the summary.
 static SUMMARY: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"^({WORDS}) +(.+)$")));
-/// A subtest's failure, as the plug-in and as pytest 9 print it.
-static SUBTEST: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^(?:.*[\])] SUBFAIL|SUBFAIL|SUBFAILED(?:[\[(].*?[\])])*) +(\S.*)$"));
+/// A subtest's failure: `[message] (k=v) SUBFAIL name` of the plug-in, `SUBFAILED[message] (k=v) name`
+/// and `name SUBFAILED[message]` of pytest 9. Messages are free text, so the name is not cut out.
+static SUBTEST: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^| )SUBFAIL(?:ED)?(?:[ \[(]|$)"));
 /// `name STATUS [ 50%]`.
-static VERBOSE: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(&format!(r"^(.+?) ({WORDS}|SUBFAIL)(?: \(.*\))? *(?:\[ *\d+(?:%|/\d+)\])?$"))
-});
+static VERBOSE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(&format!(r"^(.+?) ({WORDS})(?: \(.*\))? *(?:\[ *\d+(?:%|/\d+)\])?$")));
 /// `[gw0] [ 50%] STATUS name`.
 static WORKER: LazyLock<Regex> =
     LazyLock::new(|| pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({WORDS}) (.+?) *$")));
+/// pytest before 5.1 writes `in 0.12 seconds`.
 static TOTALS: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"^=* ?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [\d.]+s(?: \([^)]*\))? ?=*$")
+    pattern(
+        r"^=* ?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [\d.]+ ?s(?:econds?)?(?: \([^)]*\))? ?=*$",
+    )
 });
+/// `file letters`, where a letter says that a test is run again.
+static AGAIN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
 
 /// What the last line of a run counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,34 +83,30 @@ pub(super) fn totals_of(line: &str) -> Option<Totals> {
 
 /// Lines by where they stand: a pass is believed only in a run's own list of results.
 #[derive(Default)]
-struct Found {
+struct Found<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,
     failures: BTreeMap<String, Vec<TestStatus>>,
-    /// In the last summary.
+    /// Lines that tell of a subtest's failure.
+    subtests: Vec<&'a str>,
+    /// Names of tests that were run again.
+    reruns: BTreeSet<String>,
+    /// Files whose letters tell that a test was run again.
+    rerun_files: BTreeSet<&'a str>,
+    rerun_lines: usize,
+    /// Reruns by the last lines of all sessions.
+    reruns_counted: usize,
+    /// In the summary of the session.
     summarised: usize,
 }
 
 pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReading {
     let lines: Vec<&str> = log.lines().map(str::trim_end).collect();
-    let end = lines.iter().rposition(|line| totals_of(line).is_some());
-    let summary = lines.iter().rposition(|line| is_heading(line, "short test summary info"));
-    let first_section = section_after_start(&lines);
+    let mut reading = LogReading::default();
     let mut found = Found::default();
-    for (at, line) in lines.iter().enumerate() {
-        let in_summary = summary.is_some_and(|from| at > from) && end.is_none_or(|to| at < to);
-        let in_progress = first_section.is_none_or(|section| at < section);
-        found.line(line, in_summary, in_progress);
-    }
-    let mut reading = LogReading { ended: end.is_some(), ..LogReading::default() };
-    // pytest ends with 0 or 1 (tests failed) where it ran to its end. Every other status is an
-    // interruption, its own error or a signal, which no count of failures explains.
-    if let Some(exit) = exit.filter(|exit| !matches!(exit, 0 | 1)) {
-        reading.doubts.push(format!("exit status {exit} is not that of a run that ended"));
-    }
-    for id in wanted {
-        reading.tests.insert(id.clone(), found.status(id));
-    }
-    if let Some(totals) = end.and_then(|at| totals_of(lines[at])) {
+    let mut last = None;
+    for session in sessions(&lines) {
+        last = found.session(session);
+        let Some(totals) = &last else { continue };
         if found.summarised > totals.of("passed") {
             reading.doubts.push(format!(
                 "tests listed as passed: {}, counted: {}",
@@ -110,18 +114,55 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
                 totals.of("passed")
             ));
         }
-        let failed = totals.bad() > 0;
-        if let Some(exit) = exit
-            && (exit == 0) == failed
-        {
-            let failures = plural(totals.bad(), "failure");
-            reading.doubts.push(format!("exit status {exit}, and {failures}"));
-        }
-        reading.doubts.extend(count::disagreements(&lines, &totals));
-    } else if exit.is_some_and(|exit| exit != 0) && found.failures.is_empty() {
+        found.reruns_counted += totals.of("rerun") + totals.of("retried");
+        reading.doubts.extend(count::disagreements(session, totals));
+    }
+    for id in wanted {
+        reading.tests.insert(id.clone(), found.status(id));
+    }
+    let starts = lines.iter().rposition(|line| is_heading(line, "test session starts"));
+    let ends = lines.iter().rposition(|line| totals_of(line).is_some());
+    reading.ended = ends.is_some() && ends > starts;
+    let account = Account {
+        exit,
+        succeeded: last.as_ref().map(|totals| totals.bad() == 0),
+        ..Account::default()
+    };
+    reading.doubts.extend(account.disagreements());
+    if last.is_none() && exit == Some(1) && found.failures.is_empty() && found.subtests.is_empty() {
         reading.doubts.push("the run failed, and shows no failure".into());
     }
     reading
+}
+
+/// The parts of a log that are one session each. A session that a test printed, or that the log of a
+/// session quotes, is a part of the other: two sessions are told apart only where each of them agrees
+/// with its own last line.
+fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
+    let mut parts = Vec::new();
+    let (mut start, mut ended) = (0, false);
+    for (at, line) in lines.iter().enumerate() {
+        if ended && is_heading(line, "test session starts") {
+            parts.push(&lines[start..at]);
+            (start, ended) = (at, false);
+        }
+        ended = ended || totals_of(line).is_some();
+    }
+    // The last session may have been cut off.
+    let is_cut = !ended && !parts.is_empty();
+    parts.push(&lines[start..]);
+    let agrees = |part: &&[&str]| {
+        let Some(totals) = last_totals(part) else { return false };
+        let mut found = Found::default();
+        found.session(part);
+        found.summarised <= totals.of("passed") && count::is_one_session(part, &totals)
+    };
+    let whole = if is_cut { &parts[..parts.len() - 1] } else { &parts[..] };
+    if whole.iter().all(agrees) { parts } else { vec![lines] }
+}
+
+fn last_totals(lines: &[&str]) -> Option<Totals> {
+    lines.iter().rev().find_map(|line| totals_of(line))
 }
 
 /// Where the list of running tests ends: at the first heading after the session's own.
@@ -138,22 +179,44 @@ pub(super) fn is_heading(line: &str, title: &str) -> bool {
     line.starts_with("==") && line.trim_matches('=').trim() == title
 }
 
-impl Found {
-    fn line(&mut self, line: &str, in_summary: bool, in_progress: bool) {
-        if let Some(found) = SUBTEST.captures(line) {
-            self.add(&found[1], TestStatus::Failed, false);
+impl<'a> Found<'a> {
+    /// Adds the lines of one session, and returns its totals.
+    fn session(&mut self, lines: &[&'a str]) -> Option<Totals> {
+        self.summarised = 0;
+        let end = lines.iter().rposition(|line| totals_of(line).is_some());
+        let summary = lines.iter().rposition(|line| is_heading(line, "short test summary info"));
+        let first_section = section_after_start(lines);
+        for (at, line) in lines.iter().enumerate() {
+            let in_summary = summary.is_some_and(|from| at > from) && end.is_none_or(|to| at < to);
+            let in_progress = first_section.is_none_or(|section| at < section);
+            self.line(line, in_summary, in_progress);
+        }
+        totals_of(lines[end?])
+    }
+
+    fn line(&mut self, line: &'a str, in_summary: bool, in_progress: bool) {
+        if SUBTEST.is_match(line) {
+            self.subtests.push(line);
         } else if let Some(found) = SUMMARY.captures(line) {
-            let status = status(&found[1]);
-            self.summarised += usize::from(in_summary && status == TestStatus::Passed);
-            self.add(&found[2], status, in_summary);
+            let passed = &found[1] == "PASSED";
+            self.summarised += usize::from(in_summary && passed);
+            self.add(&found[2], &found[1], in_summary);
         } else if let Some(found) = WORKER.captures(line) {
-            self.add(&found[2], status(&found[1]), in_progress);
+            self.add(&found[2], &found[1], in_progress);
         } else if let Some(found) = VERBOSE.captures(line) {
-            self.add(&found[1], status(&found[2]), in_progress);
+            self.add(&found[1], &found[2], in_progress);
+        } else if in_progress && let Some(found) = AGAIN.captures(line) {
+            self.rerun_files.extend(found.get(1).map(|file| file.as_str()));
         }
     }
 
-    fn add(&mut self, name: &str, status: TestStatus, believed: bool) {
+    fn add(&mut self, name: &str, word: &str, believed: bool) {
+        if matches!(word, "RERUN" | "RETRY") {
+            self.reruns.insert(name.to_owned());
+            self.rerun_lines += 1;
+            return;
+        }
+        let status = status(word);
         let list = match status {
             TestStatus::Failed | TestStatus::Error => &mut self.failures,
             _ if believed => &mut self.passes,
@@ -163,23 +226,38 @@ impl Found {
     }
 
     fn status(&self, id: &str) -> TestStatus {
-        let exact: Vec<TestStatus> = self.about(|name| names(name, id)).collect();
-        if !exact.is_empty() {
-            return worst(&exact);
+        match self.last_status(id) {
+            TestStatus::Passed if self.was_rerun(id) => TestStatus::Flaky,
+            status => status,
         }
+    }
+
+    /// The status by the last try of a test that was run again.
+    fn last_status(&self, id: &str) -> TestStatus {
         // A file that could not be collected takes its tests with it.
         let file = file_of(id);
         let broken = |name: &str| name == file || name.starts_with(&format!("{file} - "));
-        if self.failures.keys().any(|name| broken(name)) {
-            return TestStatus::Error;
+        let mut exact: Vec<TestStatus> = self.about(|name| names(name, id)).collect();
+        if self.subtests.iter().any(|line| mentions(line, id)) {
+            exact.push(TestStatus::Failed);
         }
-        // An id that its benchmark cut at a space or inside brackets stands for all that begin so.
-        let cut = |name: &str| {
-            name.strip_prefix(id).is_some_and(|rest| {
-                rest.starts_with(' ') || id.matches('[').count() > id.matches(']').count()
-            })
-        };
-        worst(&self.about(cut).collect::<Vec<_>>())
+        if self.failures.keys().any(|name| broken(name)) {
+            exact.push(TestStatus::Error);
+        }
+        if !exact.is_empty() {
+            return worst(&exact);
+        }
+        let fits = |name: &str| is_cut(name, id);
+        worst(&self.about(fits).collect::<Vec<_>>())
+    }
+
+    fn was_rerun(&self, id: &str) -> bool {
+        if self.reruns.iter().any(|name| names(name, id) || is_cut(name, id)) {
+            return true;
+        }
+        // Reruns that no line names: any test of a file with such a letter may be one.
+        self.reruns_counted > self.rerun_lines
+            && (self.rerun_files.is_empty() || self.rerun_files.contains(file_of(id)))
     }
 
     fn about(&self, fits: impl Fn(&str) -> bool) -> impl Iterator<Item = TestStatus> {
@@ -189,6 +267,23 @@ impl Found {
             .filter(move |(name, _)| fits(name))
             .flat_map(|(_, statuses)| statuses.iter().copied())
     }
+}
+
+/// Whether a printed name is one that this id stands for. Benchmarks cut ids at a space or inside their
+/// brackets. An id that ends with a bracket is whole, however many brackets it has.
+fn is_cut(name: &str, id: &str) -> bool {
+    name.strip_prefix(id).is_some_and(|rest| {
+        let is_open = id.contains('[') && !id.ends_with(']');
+        rest.starts_with(' ') || is_open && !rest.is_empty()
+    })
+}
+
+/// Whether a line has this id as a word of its own.
+fn mentions(line: &str, id: &str) -> bool {
+    line.match_indices(id).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + id.len()..]);
+        (before.is_empty() || before.ends_with(' ')) && (after.is_empty() || after.starts_with(' '))
+    })
 }
 
 /// Whether a printed name is this id, alone or before its message.
@@ -222,6 +317,8 @@ mod tests {
             ("1 passed in 0.01s", 1, 0),
             ("==== 1 passed, 2 subtests passed, 1 warning in 61.20s (0:01:01) ====", 1, 0),
             ("== no tests ran in 0.02s ==", 0, 0),
+            ("==== 2 failed, 1 passed, 1 warnings in 0.12 seconds ====", 1, 2),
+            ("==== 4 passed, 1 retried, 2 rerun in 0.12s ====", 4, 0),
         ] {
             let totals = totals(line).unwrap();
             assert_eq!((totals.of("passed"), totals.bad()), (passed, bad), "{line}");
@@ -252,14 +349,100 @@ mod tests {
     fn a_subtest_that_failed_fails_its_test() {
         for line in [
             "[a - b] (number=2) SUBFAIL a.py::t - assert",
+            "(<subtest>) SUBFAIL a.py::t - assert",
             "SUBFAILED(number=1) a.py::t - x",
             "SUBFAILED[part] a.py::t - x",
+            "SUBFAILED[case b]] (i=1) a.py::t - x",
+            "SUBFAILED[case b] (i=1) a.py::t",
+            "a.py::t SUBFAILED[case b] (i=1)              [ 50%]",
+            "[gw0] [ 50%] [case b]] (i=1) SUBFAIL a.py::t",
+            "[gw0] [ 50%] SUBFAILED[case b] (i=1) a.py::t",
             "[gw0] [ 50%] FAILED a.py::t ",
         ] {
             let log = format!(
-                "== test session starts ==\n{line}\n== short test summary info ==\nPASSED a.py::t\n== 1 passed in 1s =="
+                "== test session starts ==\n{line}\n== short test summary info ==\nPASSED a.py::t\n\
+                 PASSED a.py::t2\nPASSED a.py::t[x]\n== 3 passed in 1s =="
             );
-            assert_eq!(read(&log, &ids(&["a.py::t"]), None).tests["a.py::t"], TestStatus::Failed);
+            let reading = read(&log, &ids(&["a.py::t", "a.py::t2", "a.py::t[x]"]), None);
+            let statuses: Vec<TestStatus> = reading.tests.into_values().collect();
+            let expected = [TestStatus::Failed, TestStatus::Passed, TestStatus::Passed];
+            assert_eq!(statuses, expected, "{line}");
         }
+    }
+
+    #[test]
+    fn only_an_id_that_was_cut_stands_for_longer_ones() {
+        let log = "== test session starts ==\n== short test summary info ==\nPASSED a.py::t[[]]\n\
+                   PASSED a.py::u[a b]\nPASSED a.py::v[[] c]\nPASSED a.py::w[/tmp/x]\n== 4 passed in 1s ==";
+        let wanted =
+            ["a.py::t[[]", "a.py::t[[]]", "a.py::u[a", "a.py::v[[]", "a.py::w[/tmp", "a.py::t"];
+        let reading = read(log, &ids(&wanted), None);
+        let passed: Vec<&str> =
+            wanted.into_iter().filter(|id| reading.tests[*id] == TestStatus::Passed).collect();
+        assert_eq!(passed, ["a.py::t[[]]", "a.py::u[a", "a.py::v[[]", "a.py::w[/tmp"]);
+    }
+
+    #[test]
+    fn a_pass_on_a_rerun_is_flaky_and_no_doubt() {
+        let summary = "== short test summary info ==\nPASSED a.py::t\nPASSED b.py::u\n";
+        for (progress, totals) in [
+            ("a.py::t RERUN   [ 50%]\na.py::t PASSED   [ 50%]\nb.py::u PASSED   [100%]", "1 rerun"),
+            (
+                "a.py::t RETRY   [ 50%]\na.py::t PASSED   [ 50%]\nb.py::u PASSED   [100%]",
+                "1 retried",
+            ),
+            ("[gw0] [ 50%] RERUN a.py::t \n[gw0] [ 50%] PASSED a.py::t ", "1 rerun"),
+            ("a.py R.      [ 50%]\nb.py .      [100%]", "1 rerun"),
+        ] {
+            let log = format!(
+                "== test session starts ==\n{progress}\n{summary}== 2 passed, {totals} in 0.1s ==\n"
+            );
+            let reading = read(&log, &ids(&["a.py::t", "b.py::u"]), Some(0));
+            assert_eq!(reading.tests["a.py::t"], TestStatus::Flaky, "{progress}");
+            assert_eq!(reading.tests["b.py::u"], TestStatus::Passed, "{progress}");
+            assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        }
+        // A rerun that failed, too, is a failure.
+        let log = "== test session starts ==\na.py::t RERUN\na.py::t FAILED\n== FAILURES ==\n\
+                   == short test summary info ==\nFAILED a.py::t - x\n== 1 failed, 1 rerun in 0.1s ==\n";
+        assert_eq!(read(log, &ids(&["a.py::t"]), None).tests["a.py::t"], TestStatus::Failed);
+    }
+
+    #[test]
+    fn sessions_one_behind_the_other_are_all_read() {
+        let session = |file: &str, letter: &str, totals: &str| {
+            format!(
+                "+ pytest {file}\n== test session starts ==\ncollected 1 item\n\n{file} {letter}  [100%]\n\n\
+                 == short test summary info ==\nPASSED {file}::t\n== {totals} in 0.1s ==\n"
+            )
+        };
+        let wanted = ids(&["a.py::t", "b.py::t", "c.py::t"]);
+        let good = ["a.py", "b.py", "c.py"].map(|file| session(file, ".", "1 passed")).concat();
+        let reading = read(&good, &wanted, Some(0));
+        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert!(reading.tests.values().all(|status| *status == TestStatus::Passed));
+        // The last was killed before its summary.
+        let at = good.rfind("== short").unwrap();
+        let reading = read(&good[..at], &wanted, None);
+        assert!(!reading.ended);
+        assert_eq!(reading.tests["c.py::t"], TestStatus::Missing);
+        // A session that a test printed is no session of the log: the outer one has collected more.
+        let outer = format!(
+            "== test session starts ==\ncollected 2 items\n\no.py ..  [100%]\n\n== PASSES ==\n{}{}\
+             == short test summary info ==\nPASSED o.py::x\nPASSED o.py::y\n== 2 passed in 1s ==\n",
+            session("a.py", ".", "1 passed"),
+            session("b.py", "F", "1 failed")
+        );
+        let reading = read(&outer, &ids(&["a.py::t", "o.py::y"]), Some(0));
+        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert_eq!(reading.tests["a.py::t"], TestStatus::Missing);
+        assert_eq!(reading.tests["o.py::y"], TestStatus::Passed);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_collected_takes_its_tests_with_it() {
+        let log = "== test session starts ==\na.py::t PASSED\n== ERRORS ==\n== short test summary info ==\n\
+                   PASSED a.py::t\nERROR a.py - ImportError: x\n== 1 passed, 1 error in 0.1s ==\n";
+        assert_eq!(read(log, &ids(&["a.py::t"]), Some(1)).tests["a.py::t"], TestStatus::Error);
     }
 }

@@ -8,31 +8,26 @@ use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, worst},
+    reader::{LogReading, agreement::Account, worst},
 };
 
-static END: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^=+ tests finished: \d+ "));
+static END: LazyLock<Regex> = LazyLock::new(|| pattern(r"^=+ tests finished: (\d+ .*)$"));
+static COUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+) (passed|failed|exceptions)\b"));
+/// The heading of a failure: `____ sympy/core/tests/test_basic.py:test_name ____`.
+static HEADING: LazyLock<Regex> = LazyLock::new(|| pattern(r"^_* *\S*\.py(?::\S+)? *_*$"));
 
 pub(super) fn is_one(log: &str) -> bool {
     log.lines().any(|line| line.starts_with("==") && line.contains(" test process starts "))
 }
 
-pub(super) fn read(log: &str, wanted: &[String]) -> LogReading {
-    let mut reading = LogReading { ended: END.is_match(log), ..LogReading::default() };
+pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReading {
+    let lines: Vec<&str> = log.lines().map(str::trim).collect();
+    let mut reading = LogReading::default();
     for id in wanted {
         let mut statuses = Vec::new();
-        for line in log.lines().map(str::trim) {
+        for line in &lines {
             let mark = line.strip_prefix(id.as_str()).and_then(|rest| rest.strip_prefix(' '));
-            statuses.extend(match mark.map(str::trim) {
-                Some("ok") => Some(TestStatus::Passed),
-                Some("F") => Some(TestStatus::Failed),
-                Some("E") => Some(TestStatus::Error),
-                Some("f") => Some(TestStatus::Xfailed),
-                Some("X") => Some(TestStatus::Xpassed),
-                Some("s" | "w") => Some(TestStatus::Skipped),
-                _ => None,
-            });
-            // The heading of a failure: ____ file.py:test_name ____.
+            statuses.extend(mark.and_then(status));
             let heading = line.trim_matches('_').trim();
             if line.starts_with("__") && heading.rsplit(':').next() == Some(id.as_str()) {
                 statuses.push(TestStatus::Failed);
@@ -40,20 +35,116 @@ pub(super) fn read(log: &str, wanted: &[String]) -> LogReading {
         }
         reading.tests.insert(id.clone(), worst(&statuses));
     }
+    let mut account = Account { exit, ..Account::default() };
+    let (mut marks, mut headings, mut rules) = (0, 0, 0);
+    for line in &lines {
+        if let Some(found) = END.captures(line) {
+            reading.ended = true;
+            let (passed, bad) = counts(&found[1]);
+            account.succeeded = Some(bad == 0);
+            account.counted = Some(account.counted.unwrap_or(0) + bad);
+            account.can_pass = Some(account.can_pass.unwrap_or(0) + passed);
+            continue;
+        }
+        let mark = line.split_once(' ').filter(|(name, _)| name.starts_with("test_"));
+        match mark.and_then(|(_, mark)| status(mark)) {
+            Some(TestStatus::Passed) => account.passed += 1,
+            Some(TestStatus::Failed | TestStatus::Error) => marks += 1,
+            _ => {}
+        }
+        if line.starts_with("__") && line.ends_with("__") {
+            // Above each heading is a line without a name.
+            if line.bytes().all(|byte| byte == b'_') {
+                rules += 1;
+            } else if HEADING.is_match(line) {
+                headings += 1;
+            }
+        }
+    }
+    account.shown_min = marks;
+    // A heading that is wider than the terminal has no line of its own around it.
+    account.shown_max = marks.max(headings).max(rules);
+    reading.doubts = account.disagreements();
     reading
+}
+
+/// The tests that passed, and the failures and exceptions, of the line at the end.
+fn counts(totals: &str) -> (usize, usize) {
+    let (mut passed, mut bad) = (0, 0);
+    for found in COUNT.captures_iter(totals) {
+        let count: usize = found[1].parse().unwrap_or(usize::MAX);
+        match &found[2] {
+            // "1 expected to fail but passed" has no number before the word.
+            "passed" => passed = count,
+            _ => bad = count.saturating_add(bad),
+        }
+    }
+    (passed, bad)
+}
+
+fn status(mark: &str) -> Option<TestStatus> {
+    // The last test of a file has the file's result behind its own.
+    let mark = mark.trim();
+    let mark = ["[OK]", "[FAIL]"].iter().find_map(|end| mark.strip_suffix(end)).unwrap_or(mark);
+    match mark.trim() {
+        "ok" => Some(TestStatus::Passed),
+        "F" => Some(TestStatus::Failed),
+        "E" => Some(TestStatus::Error),
+        "f" => Some(TestStatus::Xfailed),
+        "X" => Some(TestStatus::Xpassed),
+        "s" | "w" => Some(TestStatus::Skipped),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn wanted(ids: &[&str]) -> Vec<String> {
+        ids.iter().map(|id| (*id).to_owned()).collect()
+    }
+
     #[test]
     fn tests_of_one_name_stand_or_fall_together() {
         let log = "==== test process starts ====\na.py[1]\ntest_x ok\nb.py[1]\ntest_x E\ntest_y ok\n\
                    ==== tests finished: 2 passed, 1 exceptions, ====\n";
-        let reading = read(log, &["test_x".to_owned(), "test_y".to_owned()]);
+        let reading = read(log, &wanted(&["test_x", "test_y"]), None);
         assert_eq!(reading.tests["test_x"], TestStatus::Error);
         assert_eq!(reading.tests["test_y"], TestStatus::Passed);
-        assert!(reading.ended);
+        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+    }
+
+    #[test]
+    fn the_last_test_of_a_file_has_the_files_result_behind_it() {
+        let log = "==== test process starts ====\na.py[2]\ntest_x ok\n\
+                   test_y ok                                   [OK]\n\
+                   ==== tests finished: 2 passed, in 0.52 seconds ====\n";
+        let reading = read(log, &wanted(&["test_y"]), Some(0));
+        assert_eq!(reading.tests["test_y"], TestStatus::Passed);
+        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+    }
+
+    #[test]
+    fn a_run_whose_witnesses_disagree_is_doubted() {
+        let run = |lines: &str, totals: &str, exit: i64| {
+            let log = format!(
+                "==== test process starts ====\na.py[1]\n{lines}\n==== tests finished: {totals}, in 0.5 seconds ====\n"
+            );
+            read(&log, &wanted(&["test_x"]), Some(exit)).doubts
+        };
+        let failure = "test_x ok\ntest_y F\n____\n____ a.py:test_y ____\nTraceback";
+        assert_eq!(run("test_x ok", "1 passed", 0), Vec::<String>::new());
+        assert_eq!(run(failure, "1 passed, 1 failed", 1), Vec::<String>::new());
+        for doubted in [
+            run("test_x ok", "1 passed", 139),
+            run("test_x ok", "1 passed", 1),
+            run(failure, "1 passed, 1 failed", 0),
+            run(failure, "2 passed", 0),
+            run("test_x ok", "1 passed, 1 exceptions", 1),
+            run("test_x ok\ntest_y ok", "1 passed", 0),
+        ] {
+            assert!(!doubted.is_empty());
+        }
     }
 }

@@ -7,91 +7,231 @@ use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, worst},
+    reader::{LogReading, agreement::Account, worst},
 };
 
-static RAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^Ran \d+ tests? in [\d.]+s$"));
+static RAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^Ran (\d+) tests? in [\d.]+s$"));
 static RESULT: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?m)^(?:OK|FAILED|NO TESTS RAN)(?: \([a-z0-9=, ]+\))?$"));
+    LazyLock::new(|| pattern(r"^(OK|FAILED|NO TESTS RAN)(?: \(([a-z0-9=, ]+)\))?$"));
+static COUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|, )(failures|errors)=(\d+)"));
+static METHOD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\w+ \(\S+\)$"));
 
 pub(super) fn is_one(log: &str) -> bool {
-    RAN.is_match(log)
+    log.lines().any(|line| RAN.is_match(line))
 }
 
-pub(super) fn read(log: &str, wanted: &[String]) -> LogReading {
-    let lines: Vec<&str> = log.lines().map(str::trim).collect();
-    let mut reading = LogReading {
-        ended: RAN.find_iter(log).last().is_some_and(|ran| RESULT.is_match(&log[ran.end()..])),
-        ..LogReading::default()
-    };
-    let count = RAN.find_iter(log).count();
-    if count > 1 {
-        reading.doubts.push(format!("{count} runs end in the log"));
+/// One failure: the lines that name its test. The second is the first line of its docstring.
+struct Failure<'a> {
+    status: TestStatus,
+    names: Vec<&'a str>,
+    /// A line of `=` stands above the runner's own.
+    is_runners: bool,
+}
+
+impl Failure<'_> {
+    /// A subtest's failure names its test and the subtest.
+    fn is_of(&self, name: &str) -> bool {
+        self.names.iter().any(|line| {
+            line.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        })
     }
+}
+
+pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReading {
+    let lines: Vec<&str> = log.lines().map(str::trim).collect();
+    let failures = failures(&lines);
+    let mut reading = LogReading::default();
     for id in wanted {
         let mut statuses = Vec::new();
+        let mut names = vec![id.as_str()];
         for (at, line) in lines.iter().enumerate() {
-            if let Some(rest) = line.strip_prefix(id.as_str()) {
-                statuses
-                    .extend(rest.strip_prefix(" ...").map(|rest| ending(rest, &lines[at + 1..])));
-            }
-            for (start, status) in [("FAIL: ", TestStatus::Failed), ("ERROR: ", TestStatus::Error)]
+            let Some(rest) = line.strip_prefix(id.as_str()) else { continue };
+            let above = at.checked_sub(1).map(|above| lines[above]);
+            if let Some(rest) = rest.strip_prefix(" ...") {
+                statuses.push(ending(rest, &lines[at + 1..]));
+                // Where the id is a docstring, the line above it is the method.
+                names.extend(above.filter(|above| METHOD.is_match(above)));
+            } else if rest.is_empty()
+                && METHOD.is_match(line)
+                && let Some((_, rest)) =
+                    lines.get(at + 1).and_then(|below| below.split_once(" ..."))
             {
-                let named =
-                    line.strip_prefix(start).and_then(|name| name.strip_prefix(id.as_str()));
-                if named.is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')) {
-                    statuses.push(status);
-                }
+                statuses.push(ending(rest, &lines[at + 2..]));
             }
         }
+        let of_id = failures.iter().filter(|one| names.iter().any(|name| one.is_of(name)));
+        statuses.extend(of_id.map(|failure| failure.status));
         reading.tests.insert(id.clone(), worst(&statuses));
     }
+    let passes = reading.tests.values().filter(|status| **status == TestStatus::Passed);
+    let mut account = Account { exit, passed: passes.count(), ..Account::default() };
+    let ends: Vec<usize> = (0..lines.len()).filter(|at| RAN.is_match(lines[*at])).collect();
+    for (number, start) in ends.iter().enumerate() {
+        let end = ends.get(number + 1).copied().unwrap_or(lines.len());
+        let results = || lines[start + 1..end].iter().filter_map(|line| RESULT.captures(line));
+        // Of two lines in one place the worse counts.
+        let result = results().find(|found| &found[1] == "FAILED").or_else(|| results().next());
+        reading.ended = result.is_some();
+        let Some(result) = result else {
+            reading.doubts.push("a run has no result".into());
+            continue;
+        };
+        let ran: usize = RAN.captures(lines[*start]).map_or(0, |ran| ran[1].parse().unwrap_or(0));
+        account.can_pass = Some(account.can_pass.unwrap_or(0).saturating_add(ran));
+        let counts = result.get(2).map_or("", |counts| counts.as_str());
+        let bad = COUNT.captures_iter(counts).map(|count| count[2].parse().unwrap_or(usize::MAX));
+        let bad = bad.fold(account.counted.unwrap_or(0), usize::saturating_add);
+        account.counted = Some(bad);
+        account.succeeded = Some(&result[1] != "FAILED");
+    }
+    let shown = failures.iter().filter(|failure| failure.is_runners).count();
+    (account.shown_min, account.shown_max) = (shown, shown);
+    reading.doubts.extend(account.disagreements());
     reading
 }
 
-/// The result at the end of a test's line, or of what it printed up to the next test's.
-fn ending(rest: &str, below: &[&str]) -> TestStatus {
-    for line in std::iter::once(&rest).chain(below.iter().take_while(|line| !is_next(line))) {
-        let line = line.trim();
-        if line.starts_with("skipped") {
-            return TestStatus::Skipped;
+fn failures<'a>(lines: &[&'a str]) -> Vec<Failure<'a>> {
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let (name, status) = if let Some(name) = line.strip_prefix("FAIL: ") {
+            (name, TestStatus::Failed)
+        } else if let Some(name) = line.strip_prefix("ERROR: ") {
+            (name, TestStatus::Error)
+        } else {
+            continue;
+        };
+        let is_runners = at > 0 && is_rule(lines[at - 1], b'=');
+        let mut names = vec![name];
+        if is_runners {
+            // The description ends at a line of `-`.
+            let below = lines[at + 1..].iter().copied().take_while(|line| !is_rule(line, b'-'));
+            names.extend(below.take(1).filter(|line| !line.is_empty()));
         }
-        match line.to_lowercase().as_str() {
-            "ok" => return TestStatus::Passed,
-            "fail" => return TestStatus::Failed,
-            "error" => return TestStatus::Error,
-            "expected failure" => return TestStatus::Xfailed,
-            "unexpected success" => return TestStatus::Xpassed,
-            _ => {}
-        }
+        found.push(Failure { status, names, is_runners });
     }
-    TestStatus::Missing
+    found
+}
+
+fn is_rule(line: &str, of: u8) -> bool {
+    line.len() >= 4 && line.bytes().all(|byte| byte == of)
+}
+
+/// The result at the end of a test's line, or of what it printed up to the next test's. The last one
+/// counts: a test may print `ok` before the runner prints its result.
+fn ending(rest: &str, below: &[&str]) -> TestStatus {
+    let lines =
+        std::iter::once(rest).chain(below.iter().copied().take_while(|line| !is_next(line)));
+    lines.filter_map(result).last().unwrap_or(TestStatus::Missing)
+}
+
+fn result(line: &str) -> Option<TestStatus> {
+    let line = line.trim();
+    if line.starts_with("skipped") {
+        return Some(TestStatus::Skipped);
+    }
+    match line.to_lowercase().as_str() {
+        "ok" => Some(TestStatus::Passed),
+        "fail" => Some(TestStatus::Failed),
+        "error" => Some(TestStatus::Error),
+        "expected failure" => Some(TestStatus::Xfailed),
+        "unexpected success" => Some(TestStatus::Xpassed),
+        _ => None,
+    }
 }
 
 fn is_next(line: &str) -> bool {
-    line.contains(" ...") || line.starts_with("=====")
+    line.contains(" ...") || is_rule(line, b'=') || is_rule(line, b'-') || RAN.is_match(line)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn wanted(ids: &[&str]) -> Vec<String> {
+        ids.iter().map(|id| (*id).to_owned()).collect()
+    }
+
     #[test]
     fn results_are_found_behind_what_a_test_prints() {
         let log = "test_a (m.C) ... noise\nSystem check identified no issues.\nok\n\
                    test_b (m.C) ... skipped 'x ... ok'\ntest_c (m.C) ... FAIL\n\
                    A sentence. ... ok\n=====\nFAIL: test_c (m.C)\nRan 4 tests in 0.1s\n\nFAILED (failures=1)\n";
-        let wanted: Vec<String> =
-            ["test_a (m.C)", "test_b (m.C)", "test_c (m.C)", "A sentence.", "test_d (m.C)"]
-                .map(String::from)
-                .into();
-        let reading = read(log, &wanted);
+        let ids = ["test_a (m.C)", "test_b (m.C)", "test_c (m.C)", "A sentence.", "test_d (m.C)"];
+        let reading = read(log, &wanted(&ids), None);
         let of = |id: &str| reading.tests[id];
         assert_eq!(of("test_a (m.C)"), TestStatus::Passed);
         assert_eq!(of("test_b (m.C)"), TestStatus::Skipped);
         assert_eq!(of("test_c (m.C)"), TestStatus::Failed);
         assert_eq!(of("A sentence."), TestStatus::Passed);
         assert_eq!(of("test_d (m.C)"), TestStatus::Missing);
-        assert!(reading.ended);
+        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+    }
+
+    #[test]
+    fn a_test_that_prints_ok_before_it_fails_has_failed() {
+        // The id is a docstring; only the method is named where the failure is listed.
+        for heading in ["test_a (m.C)\nDoc a.", "test_a (m.C)", "test_a (m.C) (i=1)\nDoc a."] {
+            for shown in ["noise\nok\nFAIL", "ok\nFAIL", "ok"] {
+                let log = format!(
+                    "test_a (m.C)\nDoc a. ... {shown}\ntest_b (m.C) ... ok\n\n{rule}\nFAIL: {heading}\n\
+                     {line}\nTraceback\n\n{line}\nRan 2 tests in 0.1s\n\nFAILED (failures=1)\n",
+                    rule = "=".repeat(70),
+                    line = "-".repeat(70)
+                );
+                let reading = read(&log, &wanted(&["Doc a.", "test_b (m.C)"]), Some(1));
+                assert_eq!(reading.tests["Doc a."], TestStatus::Failed, "{log}");
+                assert_eq!(reading.tests["test_b (m.C)"], TestStatus::Passed, "{log}");
+                assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+            }
+        }
+    }
+
+    #[test]
+    fn a_method_with_a_docstring_has_its_result_on_the_next_line() {
+        let log = "test_a (m.C)\nDoc a. ... ok\n\nRan 1 test in 0.1s\n\nOK\n";
+        let reading = read(log, &wanted(&["test_a (m.C)"]), Some(0));
+        assert_eq!(reading.tests["test_a (m.C)"], TestStatus::Passed);
+        assert!(reading.doubts.is_empty(), "{:?}", reading.doubts);
+    }
+
+    #[test]
+    fn a_run_whose_witnesses_disagree_is_doubted() {
+        let run = |listed: &str, ran: usize, result: &str, exit: i64| {
+            let log = format!(
+                "test_a (m.C) ... ok\ntest_b (m.C) ... ok\n{listed}\nRan {ran} tests in 0.1s\n\n{result}\n"
+            );
+            read(&log, &wanted(&["test_a (m.C)", "test_b (m.C)"]), Some(exit)).doubts
+        };
+        let failure = "======\nERROR: tearDownClass (m.C)\n------\nTraceback\n------";
+        assert_eq!(run("", 2, "OK", 0), Vec::<String>::new());
+        assert_eq!(run("", 2, "OK (skipped=1, expected failures=2)", 0), Vec::<String>::new());
+        assert_eq!(run(failure, 2, "FAILED (errors=1)", 1), Vec::<String>::new());
+        assert_eq!(run("", 2, "FAILED (unexpected successes=1)", 1), Vec::<String>::new());
+        for doubted in [
+            run("", 2, "OK", 137),
+            run("", 2, "OK", 1),
+            run("", 2, "OK", -11),
+            run(failure, 2, "FAILED (errors=1)", 0),
+            run("", 2, "FAILED (failures=1, errors=2)", 1),
+            run(failure, 2, "FAILED (failures=1, errors=2)", 1),
+            run(failure, 2, "OK", 0),
+            run("", 1, "OK", 0),
+            run("", 2, "Killed", 0),
+        ] {
+            assert!(!doubted.is_empty());
+        }
+    }
+
+    #[test]
+    fn two_runs_in_one_log_are_added_up() {
+        let run = |id: &str| format!("{id} ... ok\n\nRan 1 test in 0.1s\n\nOK\n");
+        let ids = wanted(&["test_a (m.C)", "test_b (n.C)"]);
+        let both = format!("{}{}", run(&ids[0]), run(&ids[1]));
+        let reading = read(&both, &ids, Some(0));
+        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert!(reading.tests.values().all(|status| *status == TestStatus::Passed));
+        let cut = format!("{}{} ... ok\nRan 1 test in 0.1s\n\n", run(&ids[0]), ids[1]);
+        let reading = read(&cut, &ids, None);
+        assert!(!reading.ended && !reading.doubts.is_empty());
     }
 }

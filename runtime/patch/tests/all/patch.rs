@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use pretty_assertions::assert_eq;
-use proctor_patch::Patch;
+use proctor_patch::{Change, Current, Patch, RawPath};
 
 use crate::common::{Node, Nodes, file, resolved};
 
@@ -227,4 +227,115 @@ fn a_file_without_a_header_is_written_without_one() {
         assert_eq!(resolved(&base, &written).unwrap(), after, "{}", written.escape_ascii());
         assert_eq!(Patch::read(&written).to_bytes(), written);
     }
+}
+
+/// What `resolve_parts` makes of a patch, and what it names.
+fn parts(
+    base: &[(&str, &str)],
+    patch: &str,
+) -> Result<(Vec<(String, String)>, Vec<String>), String> {
+    let current = |path: &RawPath| {
+        let found = base.iter().find(|(name, _)| name.as_bytes() == path.as_bytes());
+        found.map(|(_, text)| Current::File { bytes: text.as_bytes().to_vec(), mode: 0o644 })
+    };
+    let resolved = Patch::read(patch.as_bytes()).resolve_parts(&current);
+    let resolved = resolved.map_err(|error| error.to_string())?;
+    let changes = resolved.changes.into_iter().map(|change| match change {
+        Change::Write { path, bytes, .. } => (path.to_string(), String::from_utf8(bytes).unwrap()),
+        other => (format!("{other:?}"), String::new()),
+    });
+    Ok((changes.collect(), resolved.left_out))
+}
+
+const GOOD: &str = "diff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-g\n+G\n";
+
+#[test]
+fn a_part_that_no_tool_can_apply_is_named_and_left_out() {
+    let gitlink = |body: &str| format!("diff --git a/v/d b/v/d\n{body}");
+    let commit = "Subproject commit 1111111111111111111111111111111111111111\n";
+    for (odd, name) in [
+        (
+            "diff --git a/app b/app\nnew file mode 100755\nindex 0000000..1234567\n\
+             Binary files /dev/null and b/app differ\n"
+                .to_owned(),
+            "app: its binary content",
+        ),
+        (
+            "diff --git a/x b/x\nindex 0000001..1234567 100644\nBinary files a/x and b/x differ\n"
+                .to_owned(),
+            "x: its binary content",
+        ),
+        (
+            gitlink(&format!(
+                "new file mode 160000\n--- /dev/null\n+++ b/v/d\n@@ -0,0 +1 @@\n+{commit}"
+            )),
+            "v/d: a submodule",
+        ),
+        (
+            gitlink(&format!(
+                "index 2222222..1111111 160000\n--- a/v/d\n+++ b/v/d\n@@ -1 +1 @@\n-{commit}+{commit}"
+            )),
+            "v/d: a submodule",
+        ),
+        (
+            gitlink(&format!(
+                "deleted file mode 160000\n--- a/v/d\n+++ /dev/null\n@@ -1 +0,0 @@\n-{commit}"
+            )),
+            "v/d: a submodule",
+        ),
+    ] {
+        let base = [("g", "g\n"), ("x", "x\n")];
+        for patch in [format!("{GOOD}{odd}"), format!("{odd}{GOOD}")] {
+            let (changes, left_out) = parts(&base, &patch).unwrap();
+            assert_eq!(changes, [("g".to_owned(), "G\n".to_owned())], "{patch}");
+            assert!(left_out.len() == 1 && left_out[0].starts_with(name), "{left_out:?}");
+            let strict = nodes(&[("g", file("g\n")), ("x", file("x\n"))]);
+            assert!(resolved(&strict, patch.as_bytes()).is_err(), "{patch}");
+        }
+    }
+    // Everything else still voids the patch.
+    let conflict = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-y\n+z\n";
+    assert!(parts(&[("g", "g\n"), ("x", "x\n")], &format!("{GOOD}{conflict}")).is_err());
+    let hostile = "diff --git a/../v b/../v\nnew file mode 160000\n--- /dev/null\n+++ b/../v\n@@ -0,0 +1 @@\n+x\n";
+    assert!(parts(&[("g", "g\n")], &format!("{GOOD}{hostile}")).is_err());
+}
+
+#[test]
+fn trailing_blank_context_may_be_stripped() {
+    let x = "a\nb\nc\n\n\n";
+    let stripped = format!("{GOOD}--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c");
+    for patch in [stripped.clone(), format!("{stripped}\n"), format!("{stripped}\n \n")] {
+        let (changes, left_out) = parts(&[("g", "g\n"), ("x", x)], &patch).unwrap();
+        assert_eq!(changes[1], ("x".to_owned(), "a\nB\nc\n\n\n".to_owned()), "{patch}");
+        assert!(left_out.len() == 1 && left_out[0].starts_with("x: hunk 1 lacks"), "{left_out:?}");
+    }
+    // Nothing but blank lines stood below the change.
+    let added = "--- a/x\n+++ b/x\n@@ -1,3 +1,4 @@\n a\n+b\n";
+    let (changes, _) = parts(&[("x", "a\n\n\nz\n")], added).unwrap();
+    assert_eq!(changes, [("x".to_owned(), "a\nb\n\n\nz\n".to_owned())]);
+    // More than `patch` allows, before another file, or on one side only.
+    for bad in [
+        "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\n-b\n+B\n c\n".to_owned(),
+        format!("--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n{GOOD}"),
+        "--- a/x\n+++ b/x\n@@ -1,5 +1,3 @@\n a\n-b\n+B\n c\n".to_owned(),
+    ] {
+        assert!(parts(&[("g", "g\n"), ("x", x)], &bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_patch_with_carriage_returns_applies_to_a_file_without() {
+    let lf = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n";
+    let crlf = lf.replace('\n', "\r\n");
+    let written = |text: &str| vec![("x".to_owned(), text.to_owned())];
+    let (changes, left_out) = parts(&[("x", "a\nb\nc\n")], &crlf).unwrap();
+    assert_eq!(changes, written("a\nB\nc\n"));
+    assert!(left_out.len() == 1 && left_out[0].contains("carriage returns"), "{left_out:?}");
+    // Where the file has them, too, nothing is changed.
+    let same = parts(&[("x", "a\r\nb\r\nc\r\n")], &crlf).unwrap();
+    assert_eq!(same, (written("a\r\nB\r\nc\r\n"), Vec::new()));
+    // No tool applies the other way round, nor a body that differs from its own header.
+    assert!(parts(&[("x", "a\r\nb\r\nc\r\n")], lf).is_err());
+    let body = lf.replace(" a\n", " a\r\n");
+    assert!(parts(&[("x", "a\nb\nc\n")], &body).is_err());
 }

@@ -4,7 +4,10 @@ use std::os::fd::OwnedFd;
 
 use proctor_wire::{RawPath, Refusal, RefusalKind};
 use rustix::{
-    fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, readlinkat},
+    fs::{
+        AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, mkdirat, openat, openat2,
+        readlinkat,
+    },
     io::Errno,
 };
 
@@ -22,6 +25,15 @@ pub struct Beneath {
     pub name: Vec<u8>,
 }
 
+/// What becomes of folders above a path that are missing.
+#[derive(Debug, Clone, Copy)]
+pub enum Parents {
+    /// They have to be there.
+    There,
+    /// They are made, and belong to whoever is named, else to the agent's own user.
+    Made(Option<(Uid, Gid)>),
+}
+
 /// A folder to start from, and whether paths must stay below it.
 struct Root {
     folder: OwnedFd,
@@ -33,7 +45,7 @@ struct Root {
 pub fn locate(
     path: &RawPath,
     beneath: Option<&RawPath>,
-    parents: bool,
+    parents: Parents,
 ) -> Result<Beneath, Refusal> {
     Root::open(beneath)?.place(path.as_bytes(), parents).map_err(|error| name(error, path))
 }
@@ -42,7 +54,7 @@ pub fn locate(
 pub fn locate_target(
     path: &RawPath,
     beneath: Option<&RawPath>,
-    parents: bool,
+    parents: Parents,
 ) -> Result<Beneath, Refusal> {
     let root = Root::open(beneath)?;
     let mut current = path.as_bytes().to_vec();
@@ -80,7 +92,7 @@ impl Root {
         Ok(Self { folder, bound: beneath.map(|path| components(path.as_bytes())) })
     }
 
-    fn place(&self, path: &[u8], parents: bool) -> Result<Beneath, Refusal> {
+    fn place(&self, path: &[u8], parents: Parents) -> Result<Beneath, Refusal> {
         let mut parts = components(path);
         if let Some(bound) = &self.bound
             && path.first() == Some(&b'/')
@@ -95,8 +107,8 @@ impl Root {
             return Err(refuse(RefusalKind::BadRequest, "does not name a file"));
         };
         let folder = match parents {
-            true => self.make(&parts),
-            false => self.folder(&parts.join(&b'/')),
+            Parents::Made(owner) => self.make(&parts, owner),
+            Parents::There => self.folder(&parts.join(&b'/')),
         };
         let folder = folder.map_err(|error| match error {
             Errno::XDEV => refuse(RefusalKind::Outside, "leads out of its folder"),
@@ -139,7 +151,7 @@ impl Root {
     }
 
     /// Opens the folder and makes what is missing of it.
-    fn make(&self, parts: &[Vec<u8>]) -> Result<OwnedFd, Errno> {
+    fn make(&self, parts: &[Vec<u8>], owner: Option<(Uid, Gid)>) -> Result<OwnedFd, Errno> {
         match self.folder(&parts.join(&b'/')) {
             Err(Errno::NOENT) => {}
             other => return other,
@@ -149,8 +161,15 @@ impl Root {
             let path = parts[..end].join(&b'/');
             folder = match self.folder(&path) {
                 Err(Errno::NOENT) => {
-                    match mkdirat(&folder, &parts[end - 1][..], Mode::from_raw_mode(0o755)) {
-                        Ok(()) | Err(Errno::EXIST) => {}
+                    let name = &parts[end - 1][..];
+                    match mkdirat(&folder, name, Mode::from_raw_mode(0o755)) {
+                        Ok(()) => {
+                            if let Some((user, group)) = owner {
+                                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                                chownat(&folder, name, Some(user), Some(group), flags)?;
+                            }
+                        }
+                        Err(Errno::EXIST) => {}
                         Err(error) => return Err(error),
                     }
                     self.folder(&path)?

@@ -17,7 +17,7 @@ use rustix::{
 };
 
 use super::{
-    beneath::{Beneath, locate, locate_target},
+    beneath::{Beneath, Parents, locate, locate_target},
     dispatch::Server,
     entries,
     refusal::{from_errno, refuse},
@@ -86,11 +86,15 @@ fn regular(stat: &Stat, path: &RawPath) -> Result<(), Refusal> {
 
 pub fn write(server: &Server, stream: &Stream, request: &WriteRequest) -> Result<Reply, Refusal> {
     let (path, beneath) = (&request.path, request.beneath.as_ref());
+    let parents = match request.parents {
+        true => Parents::Made(owner_of(request.owner.as_deref())?),
+        false => Parents::There,
+    };
     if request.symlink {
-        let place = locate(path, beneath, request.parents)?;
+        let place = locate(path, beneath, parents)?;
         return write_link(server, stream, request, &place);
     }
-    let place = locate_target(path, beneath, request.parents)?;
+    let place = locate_target(path, beneath, parents)?;
     let existing = match statat(&place.folder, &place.name[..], AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Some(stat),
         Err(Errno::NOENT) => None,
@@ -198,7 +202,8 @@ fn owner_of(owner: Option<&str>) -> Result<Option<(Uid, Gid)>, Refusal> {
 pub fn folder(request: &FolderRequest) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let owner = owner_of(request.owner.as_deref())?;
-    let place = locate(&request.path, request.beneath.as_ref(), true)?;
+    let parents = Parents::Made(owner);
+    let place = locate(&request.path, request.beneath.as_ref(), parents)?;
     let made = match mkdirat(&place.folder, &place.name[..], Mode::from_raw_mode(0o700)) {
         Ok(()) => true,
         Err(Errno::EXIST) => false,

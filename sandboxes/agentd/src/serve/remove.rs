@@ -9,7 +9,7 @@ use rustix::{
 };
 
 use super::{
-    beneath::locate,
+    beneath::{Parents, locate},
     refusal::{cancelled, from_errno},
     stream::Stream,
 };
@@ -25,7 +25,7 @@ pub fn remove(
 ) -> Result<Reply, Refusal> {
     // `folder/` means the folder.
     let end = path.as_bytes().iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
-    let place = match locate(&RawPath::new(&path.as_bytes()[..end]), beneath, false) {
+    let place = match locate(&RawPath::new(&path.as_bytes()[..end]), beneath, Parents::There) {
         Err(Refusal { why: RefusalKind::NotFound | RefusalKind::NotADirectory, .. }) => {
             return Ok(Reply::Done);
         }

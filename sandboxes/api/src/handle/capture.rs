@@ -9,11 +9,9 @@ use tokio::{fs::File, io::AsyncWriteExt};
 
 use crate::Captured;
 
-/// Bytes of the tail.
-const TAIL: usize = 64 << 10;
-
 pub struct Capture {
     cap: usize,
+    tail_cap: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
@@ -29,7 +27,13 @@ enum Spill {
 }
 
 impl Capture {
-    pub fn new(cap: usize, spill: Option<&Path>, suffix: &str, spill_cap: u64) -> Self {
+    /// First come the bytes that are kept of the head and of the tail.
+    pub fn new(
+        (cap, tail_cap): (usize, usize),
+        spill: Option<&Path>,
+        suffix: &str,
+        spill_cap: u64,
+    ) -> Self {
         let spill = spill.map_or(Spill::Never, |path| {
             let mut name = path.as_os_str().to_owned();
             name.push(suffix);
@@ -37,6 +41,7 @@ impl Capture {
         });
         Self {
             cap,
+            tail_cap,
             head: Vec::new(),
             tail: VecDeque::new(),
             total: 0,
@@ -53,8 +58,8 @@ impl Capture {
         if rest.is_empty() {
             return;
         }
-        self.tail.extend(&rest[rest.len().saturating_sub(TAIL)..]);
-        let over = self.tail.len().saturating_sub(TAIL);
+        self.tail.extend(&rest[rest.len().saturating_sub(self.tail_cap)..]);
+        let over = self.tail.len().saturating_sub(self.tail_cap);
         self.tail.drain(..over);
         // The command goes on where the host's disk is full: its output is only evidence.
         if let Err(error) = self.spill(rest).await {
@@ -95,11 +100,13 @@ impl Capture {
 mod tests {
     use super::*;
 
+    const TAIL: usize = 64 << 10;
+
     #[tokio::test]
     async fn head_tail_and_file_agree() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        let mut capture = Capture::new(10, Some(&path), ".stdout", 1 << 20);
+        let mut capture = Capture::new((10, TAIL), Some(&path), ".stdout", 1 << 20);
         let all: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
         for piece in all.chunks(7777) {
             capture.take(piece).await;
@@ -113,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_tail_never_repeats_the_head() {
-        let mut capture = Capture::new(4, None, "", 0);
+        let mut capture = Capture::new((4, TAIL), None, "", 0);
         capture.take(b"abcdef").await;
         let captured = capture.finish().await;
         assert_eq!((&captured.head[..], &captured.tail[..]), (&b"abcd"[..], &b"ef"[..]));

@@ -47,6 +47,18 @@ impl SandboxHandle {
         self.put(request(path, mode, None), bytes).await
     }
 
+    /// As [`SandboxHandle::write`], for whoever says whose a new file and its new folders are.
+    pub async fn write_as(
+        &self,
+        path: &RawPath,
+        bytes: &[u8],
+        mode: Option<u32>,
+        owner: Option<&str>,
+    ) -> Result<(), SandboxError> {
+        let owner = owner.map(str::to_owned);
+        self.put(WriteRequest { owner, ..request(path, mode, None) }, bytes).await
+    }
+
     /// Appends to a file, made where it is missing.
     pub async fn append(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
         self.put(WriteRequest { append: true, ..request(path, None, None) }, bytes).await

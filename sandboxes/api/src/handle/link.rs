@@ -1,7 +1,7 @@
 //! The byte stream: one task reads it, one writes it, and both end it for everyone.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -78,6 +78,8 @@ pub struct SandboxHandle {
     pub(super) link: Arc<Link>,
     pub(super) accepted: tokio::sync::Mutex<mpsc::Receiver<Incoming>>,
     pub(super) witness: OnceLock<Arc<dyn Witness>>,
+    pub(super) image_env: OnceLock<BTreeMap<String, String>>,
+    pub(super) default_env: OnceLock<BTreeMap<String, String>>,
     tasks: [AbortHandle; 2],
 }
 
@@ -139,8 +141,10 @@ impl SandboxHandle {
         let reading = tokio::spawn(read_frames(Arc::clone(&link), reader));
         let writing = tokio::spawn(write_frames(Arc::clone(&link), queue, writer));
         let tasks = [reading.abort_handle(), writing.abort_handle()];
-        let (accepted, witness) = (tokio::sync::Mutex::new(accepted), OnceLock::new());
-        Ok(Arc::new(Self { link, accepted, witness, tasks }))
+        let accepted = tokio::sync::Mutex::new(accepted);
+        let (witness, image_env) = (OnceLock::new(), OnceLock::new());
+        let default_env = OnceLock::new();
+        Ok(Arc::new(Self { link, accepted, witness, image_env, default_env, tasks }))
     }
 
     /// What is counted on this side of the channel.

@@ -5,6 +5,7 @@ mod capture;
 mod error;
 mod files;
 mod forward;
+mod image;
 mod link;
 mod queries;
 mod run;

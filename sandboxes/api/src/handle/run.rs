@@ -26,6 +26,7 @@ impl SandboxHandle {
     /// Runs a command to its end. A command that fails, or is not found (exit 127), is a result.
     /// Dropping the future cancels the command.
     pub async fn run(&self, command: Command) -> Result<Completed, SandboxError> {
+        let command = self.with_defaults(command);
         let limit = command.time_limit;
         let request = Request::Run(RunRequest {
             argv: command.argv,
@@ -39,7 +40,8 @@ impl SandboxHandle {
             reap_all: command.reap_all,
         });
         let spill = command.spill.as_deref();
-        let capture = |suffix| Capture::new(command.output_cap, spill, suffix, command.spill_cap);
+        let caps = (command.output_cap, command.tail_cap);
+        let capture = |suffix| Capture::new(caps, spill, suffix, command.spill_cap);
         let (mut stdout, mut stderr) = (capture(".stdout"), capture(".stderr"));
         let mut results = Vec::new();
         let mut call = Call::open(&self.link, &request)?;

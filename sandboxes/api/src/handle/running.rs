@@ -36,6 +36,7 @@ impl SandboxHandle {
     /// The channel is broken, or the request does not fit it. A program that is not there is told as one that
     /// exited with 127.
     pub fn start(&self, command: Command) -> Result<Running, SandboxError> {
+        let command = self.with_defaults(command);
         let limit = command.time_limit;
         let request = Request::Run(RunRequest {
             argv: command.argv,

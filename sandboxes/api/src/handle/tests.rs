@@ -69,6 +69,17 @@ fn why<T: std::fmt::Debug>(outcome: Result<T, SandboxError>) -> String {
 }
 
 #[tokio::test]
+async fn a_command_gets_the_defaults_that_it_does_not_set() {
+    let (handle, _agent) = pair().await;
+    let variables = [("OMP_NUM_THREADS", "2"), ("MAKEFLAGS", "-j2")];
+    handle
+        .set_default_env(variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+    let command = handle.with_defaults(Command::shell("true").env("MAKEFLAGS", "-k"));
+    assert_eq!(command.env["OMP_NUM_THREADS"], RawPath::from("2"));
+    assert_eq!(command.env["MAKEFLAGS"], RawPath::from("-k"));
+}
+
+#[tokio::test]
 async fn a_stranger_is_named() {
     for (bytes, sign) in [
         (&b"HTTP/1.1 200"[..], "does not begin with a Proctor hello"),

@@ -1,7 +1,7 @@
 //! The archive itself: which of its entries are layers, in which order.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs::File,
     io::{self, BufReader, Read, Seek, SeekFrom},
     path::Path,
@@ -33,6 +33,8 @@ enum Part {
 struct Saved {
     #[serde(rename = "Layers")]
     layers: Vec<String>,
+    #[serde(rename = "Config", default)]
+    config: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -44,9 +46,28 @@ struct Index {
 struct Manifest {
     #[serde(default)]
     layers: Vec<Descriptor>,
+    #[serde(default)]
+    config: Option<Descriptor>,
     /// An index within the index.
     #[serde(default)]
     manifests: Vec<Descriptor>,
+}
+
+/// The layers of an image, lowest first, and its configuration.
+struct Parts {
+    layers: Vec<String>,
+    config: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    config: Option<ContainerConfig>,
+}
+
+#[derive(Deserialize)]
+struct ContainerConfig {
+    #[serde(rename = "Env", default)]
+    env: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -91,10 +112,24 @@ impl Outer {
 
     /// The names of the layers, lowest first.
     pub(super) fn layers(&self) -> io::Result<Vec<String>> {
+        Ok(self.image()?.layers)
+    }
+
+    /// The variables that the image sets for its containers.
+    pub(super) fn variables(&self) -> io::Result<BTreeMap<String, String>> {
+        let config = self.image()?.config.filter(|config| self.parts.contains_key(config));
+        let Some(config) = config else { return Ok(BTreeMap::new()) };
+        let image: Image = self.json(&config)?;
+        let lines = image.config.and_then(|config| config.env).unwrap_or_default();
+        let pairs = lines.iter().filter_map(|line| line.split_once('='));
+        Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
+    fn image(&self) -> io::Result<Parts> {
         if self.parts.contains_key("manifest.json") {
             let saved: Vec<Saved> = self.json("manifest.json")?;
             return match <[Saved; 1]>::try_from(saved) {
-                Ok([one]) => Ok(one.layers),
+                Ok([one]) => Ok(Parts { layers: one.layers, config: one.config }),
                 Err(all) => Err(invalid(format!("it holds {} images, not one", all.len()))),
             };
         }
@@ -107,7 +142,9 @@ impl Outer {
             let chosen = choose(&candidates)?;
             let manifest: Manifest = self.json(&blob(&chosen.digest)?)?;
             if manifest.manifests.is_empty() {
-                return manifest.layers.iter().map(|layer| blob(&layer.digest)).collect();
+                let layers = manifest.layers.iter().map(|layer| blob(&layer.digest));
+                let config = manifest.config.map(|config| blob(&config.digest)).transpose()?;
+                return Ok(Parts { layers: layers.collect::<io::Result<_>>()?, config });
             }
             candidates = manifest.manifests;
         }

@@ -1,6 +1,7 @@
 //! An archive as a folder of the cache.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -22,12 +23,19 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     fs::create_dir_all(&bases)?;
     let digest = digest(&bases, archive)?;
     let folder = bases.join(format!("archive-{digest}"));
+    let kept = bases.join(format!("variables-{digest}"));
+    if folder.is_dir() && kept.is_file() {
+        return Ok((digest, folder));
+    }
+    let outer = Outer::open(archive)?;
+    let mut file = tempfile::NamedTempFile::new_in(&bases)?;
+    serde_json::to_writer(&mut file, &outer.variables()?)?;
+    file.persist(&kept).map_err(|error| error.error)?;
     if folder.is_dir() {
         return Ok((digest, folder));
     }
     let temporary = tempfile::Builder::new().prefix(".archive-").tempdir_in(&bases)?;
     fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755))?;
-    let outer = Outer::open(archive)?;
     let mut root = Root::open(temporary.path())?;
     for layer in outer.layers()? {
         root.apply(outer.layer(&layer)?)
@@ -36,6 +44,16 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     debug_assert_eq!(root.folder(), temporary.path());
     tree::publish(&temporary.keep(), &folder)?;
     Ok((digest, folder))
+}
+
+/// The variables that the image of an unpacked archive sets for its containers. A folder that came from no
+/// archive has none.
+pub(crate) fn variables(folder: &Path) -> BTreeMap<String, String> {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    let digest = name.and_then(|name| name.strip_prefix("archive-"));
+    let kept = digest.map(|digest| folder.with_file_name(format!("variables-{digest}")));
+    let text = kept.and_then(|kept| fs::read(kept).ok());
+    text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
 /// SHA-256 of the archive, remembered for as long as its place, size and times stay the same.
@@ -98,7 +116,10 @@ mod tests {
         for (name, bytes) in names.iter().zip(layers) {
             put(name, bytes);
         }
-        put("manifest.json", serde_json::json!([{ "Layers": names }]).to_string().as_bytes());
+        let config = serde_json::json!({ "config": { "Env": ["PATH=/opt/bin:/bin", "A=b=c"] } });
+        put("config.json", config.to_string().as_bytes());
+        let manifest = serde_json::json!([{ "Layers": names, "Config": "config.json" }]);
+        put("manifest.json", manifest.to_string().as_bytes());
         let path = folder.join("image.tar");
         fs::write(&path, out.into_inner().unwrap()).unwrap();
         path
@@ -128,6 +149,10 @@ mod tests {
         assert!(!root.join("old/below").exists());
         assert_eq!(fs::read_to_string(root.join("old/new")).unwrap(), "y");
         assert_eq!(fs::read_to_string(root.join("usr/lib/y")).unwrap(), "2");
+        let found = variables(&root);
+        let expected = [("A", "b=c"), ("PATH", "/opt/bin:/bin")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(found, BTreeMap::from(expected));
         assert_eq!(unpack(folder.path(), &archive).unwrap(), (digest, root));
     }
 

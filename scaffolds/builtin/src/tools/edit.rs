@@ -226,7 +226,7 @@ impl Edit {
         }
         let said = match &last.before {
             Some(before) => {
-                context.handle.write(&path.path, before, None).await?;
+                context.write(&path.path, before).await?;
                 format!("Undid the last edit of {path}.")
             }
             None => {
@@ -269,7 +269,7 @@ impl Edit {
         before: Option<Vec<u8>>,
         after: Vec<u8>,
     ) -> Result<EditedFile, ToolError> {
-        context.handle.write(&path.path, &after, None).await?;
+        context.write(&path.path, &after).await?;
         let edited = edited(&path.path, before.clone(), Some(after.clone()));
         self.history.push(path.path, Edited { before, after });
         Ok(edited)

@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_sandbox_api::{SandboxError, SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{Edited, Session};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -42,6 +42,11 @@ impl ToolContext {
             user: brief.user.clone(),
             command_limit: brief.command_limit,
         }
+    }
+
+    /// Writes a whole file. A new one belongs to the user that commands run as.
+    pub(crate) async fn write(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
+        self.handle.write_as(path, bytes, None, self.user.as_deref()).await
     }
 
     /// A path as the model wrote it: relative ones start at the work directory.

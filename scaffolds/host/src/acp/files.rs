@@ -80,7 +80,9 @@ pub(super) async fn write(
     };
     let arguments = json!({ "path": asked.path, "bytes": bytes.len() });
     let recorded = Recorded::begin(session, id, "fs/write_text_file", arguments).await?;
-    if let Err(error) = session.handle().write(&path, &bytes, None).await {
+    let owner = session.brief().user.clone();
+    let written = session.handle().write_as(&path, &bytes, None, owner.as_deref()).await;
+    if let Err(error) = written {
         return recorded.refused(session, error, NOT_FOUND).await;
     }
     let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));

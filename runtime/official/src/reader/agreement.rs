@@ -1,0 +1,106 @@
+//! Compares what the witnesses of one run say: the exit status, the runner's own totals, and the
+//! results that the log shows.
+//!
+//! Every reader fills in what its runner says. A disagreement means that part of the run is not in
+//! the log, or that the log does not show what ran.
+
+use proctor_types::plural;
+
+/// What the witnesses of one log say. Absent fields are not compared.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    /// The exit status of the runner's process.
+    pub exit: Option<i64>,
+    /// Whether the last run of the log calls itself a success.
+    pub succeeded: Option<bool>,
+    /// Failures and errors that the runner counts.
+    pub counted: Option<usize>,
+    /// The fewest failures and errors that the log shows.
+    pub shown_min: usize,
+    /// The most failures and errors that the log shows: one failure may be printed in two places.
+    pub shown_max: usize,
+    /// Tests that can have passed by the runner's count.
+    pub can_pass: Option<usize>,
+    /// Tests that were read as passed.
+    pub passed: usize,
+}
+
+impl Account {
+    /// Returns one sentence for each disagreement.
+    pub(super) fn disagreements(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if let Some(exit) = self.exit {
+            // Test runners exit with 0 or 1 at the end of a run. Every other status is a signal, an
+            // interruption or an internal error, and no count of failures explains it.
+            if !matches!(exit, 0 | 1) {
+                found.push(format!("exit status {exit} is not that of a run that ended"));
+            } else if let Some(succeeded) = self.succeeded
+                && (exit == 0) != succeeded
+            {
+                let said = match self.counted {
+                    Some(counted) => plural(counted, "failure"),
+                    None if succeeded => "the run calls itself a success".to_owned(),
+                    None => "the run calls itself a failure".to_owned(),
+                };
+                found.push(format!("exit status {exit}, and {said}"));
+            }
+        }
+        if let Some(counted) = self.counted {
+            if counted > self.shown_max {
+                let shown = self.shown_max;
+                found.push(format!("failures counted: {counted}, shown: {shown}"));
+            }
+            if counted < self.shown_min {
+                let shown = self.shown_min;
+                found.push(format!("failures shown: {shown}, counted: {counted}"));
+            }
+        }
+        if let Some(can_pass) = self.can_pass.filter(|can_pass| self.passed > *can_pass) {
+            found.push(format!("tests read as passed: {}, counted: {can_pass}", self.passed));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn witnesses_that_agree_leave_no_doubt() {
+        for (exit, succeeded, counted) in
+            [(Some(0), true, 0), (Some(1), false, 2), (None, false, 2), (None, true, 0)]
+        {
+            let account = Account {
+                exit,
+                succeeded: Some(succeeded),
+                counted: Some(counted),
+                shown_min: counted,
+                shown_max: counted,
+                can_pass: Some(3),
+                passed: 3,
+            };
+            assert_eq!(account.disagreements(), Vec::<String>::new());
+        }
+        assert_eq!(Account::default().disagreements(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_pair_of_witnesses_can_disagree() {
+        let good = || Account { succeeded: Some(true), counted: Some(0), ..Account::default() };
+        let of = |account: Account| account.disagreements().join("; ");
+        for exit in [-9, 2, 5, 137, 139] {
+            let said = of(Account { exit: Some(exit), ..good() });
+            assert_eq!(said, format!("exit status {exit} is not that of a run that ended"));
+        }
+        assert_eq!(of(Account { exit: Some(1), ..good() }), "exit status 1, and 0 failures");
+        let failed = Account { exit: Some(0), succeeded: Some(false), ..Account::default() };
+        assert_eq!(of(failed), "exit status 0, and the run calls itself a failure");
+        let hidden = Account { counted: Some(3), shown_max: 2, ..Account::default() };
+        assert_eq!(of(hidden), "failures counted: 3, shown: 2");
+        let shown = Account { shown_min: 1, shown_max: 1, ..good() };
+        assert_eq!(of(shown), "failures shown: 1, counted: 0");
+        let many = Account { can_pass: Some(1), passed: 2, ..Account::default() };
+        assert_eq!(of(many), "tests read as passed: 2, counted: 1");
+    }
+}

@@ -1,0 +1,35 @@
+//! Variables that tell programs how many CPUs a sandbox has. A quota is no set of CPUs: what asks the
+//! kernel is told those of the machine.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::ShippedTable;
+
+static TABLE: ShippedTable<CpuTable> =
+    ShippedTable::new("cpus.toml", include_str!("../../../configs/cpus.toml"));
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CpuTable {
+    variables: BTreeMap<String, String>,
+}
+
+/// The variables for a quota of so many CPUs. Part of one is counted as one.
+///
+/// # Errors
+/// The shipped table cannot be read: its file comes first.
+///
+/// ```
+/// let variables = proctor_types::cpu_variables(1.5)?;
+/// assert_eq!(variables["OMP_NUM_THREADS"], "2");
+/// assert_eq!(variables["MAKEFLAGS"], "-j2");
+/// # Ok::<(), String>(())
+/// ```
+pub fn cpu_variables(cpus: f64) -> Result<BTreeMap<String, String>, String> {
+    let count = cpus.ceil().max(1.0).to_string();
+    let table = TABLE.get()?;
+    let told = table.variables.iter();
+    Ok(told.map(|(name, value)| (name.clone(), value.replace("{cpus}", &count))).collect())
+}
