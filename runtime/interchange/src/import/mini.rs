@@ -180,6 +180,7 @@ impl Response {
             content: self.content,
             tool_calls: self.tool_calls,
             extra: self.fields,
+            native: None,
             finish_reason: self.finish_reason,
             refused: self.refused,
             usage: self.usage,
