@@ -196,6 +196,14 @@ impl Call {
         }
         request.stream = self.stream;
         if translated {
+            for name in ["previous_response_id", "conversation"] {
+                if asked.get(name).is_some_and(|id| !id.is_null()) {
+                    let why = format!(
+                        "{name}: no response with this id is known here; send the whole input"
+                    );
+                    return Err(Refusal::bad(why));
+                }
+            }
             shared.trial.turns().restore(&mut request);
         }
         let class = self.classify(&request);

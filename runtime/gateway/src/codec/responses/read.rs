@@ -32,11 +32,6 @@ pub(crate) fn read_request(
     losses: &mut Losses,
 ) -> Result<Request, String> {
     let field = |name: &str| body.get(name).unwrap_or(&Value::Null);
-    for name in ["previous_response_id", "conversation"] {
-        if !field(name).is_null() {
-            return Err(format!("{name}: earlier answers are not kept here; send the whole input"));
-        }
-    }
     losses.unknown("", body, &KNOWN);
     let mut turns = Vec::new();
     if let Some(text) = field("instructions").as_str().filter(|text| !text.is_empty()) {
