@@ -23,7 +23,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [(&str, PackedText); 25] = files![
+static FILES: [(&str, PackedText); 26] = files![
     "demo.toml",
     "feabench-cells.toml",
     "feabench-lite.toml",
@@ -35,6 +35,7 @@ static FILES: [(&str, PackedText); 25] = files![
     "featurebench-full.toml",
     "featurebench-lite.toml",
     "interface-ablation.toml",
+    "local-model.toml",
     "quickstart.toml",
     "scaffold-comparison.toml",
     "scaffold-formats.toml",
