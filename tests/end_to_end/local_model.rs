@@ -3,8 +3,9 @@
 //! A scripted model can't check a server's own token counts, stream framing, chat template and errors. The model is far
 //! too small to solve a task, so no test expects it to: each one checks who a trial's end is attributed to.
 //!
-//! The tests run in the full tier only (`PROCTOR_TIER=full`, or `PROCTOR_REQUIRE_MODEL=1`). `PROCTOR_MODEL_PYTHON` names a
-//! Python interpreter that has the packages of `tests/real-model/requirements.txt`.
+//! The tests named `local_model` run in the full tier only (`PROCTOR_TIER=full`, or `PROCTOR_REQUIRE_MODEL=1`).
+//! `PROCTOR_MODEL_PYTHON` names a Python interpreter that has the packages of `tests/real-model/requirements.txt`. The
+//! others use what that server was recorded to say, and always run.
 
 use std::{
     env,
@@ -15,6 +16,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use fake_llm::{FakeLlm, Script};
 use serde_json::Value;
 
 use crate::{
@@ -81,26 +83,23 @@ fn arms(scaffolds: &[&str]) -> String {
     scaffolds.iter().map(arm).collect()
 }
 
-impl Served {
-    /// `[models.NAME]` for this server.
-    fn model(&self, name: &str, more: &str) -> String {
-        let url = &self.url;
-        format!(
-            "[models.{name}]\nbase_url = \"{url}\"\nname = \"smollm2-135m\"\ntemperature = 0.0\n\
-             price = {{ input = 0, output = 0 }}\n{more}\n"
-        )
-    }
+/// `[models.NAME]` for the server at this address.
+fn model(name: &str, url: &str, more: &str) -> String {
+    format!(
+        "[models.{name}]\nbase_url = \"{url}\"\nname = \"smollm2-135m\"\ntemperature = 0.0\n\
+         price = {{ input = 0, output = 0 }}\n{more}\n"
+    )
+}
 
-    /// Runs arms and models on the demo task; the run directory and what was printed.
-    fn run(&self, name: &str, text: &str, status: i32) -> (PathBuf, String) {
-        let text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\njobs = 1\n{text}");
-        let config = self.stage.file(&format!("{name}.toml"), &text);
-        let out = self.stage.path(name);
-        let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
-        let done = self.stage.run(args, status);
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        (out, said.split_whitespace().collect::<Vec<_>>().join(" "))
-    }
+/// Runs arms and models on the demo task; the run directory and what was printed.
+fn run(stage: &Stage, name: &str, text: &str, status: i32) -> (PathBuf, String) {
+    let text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\njobs = 1\n{text}");
+    let config = stage.file(&format!("{name}.toml"), &text);
+    let out = stage.path(name);
+    let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let done = stage.run(args, status);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    (out, said.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// The journals of an arm's trials, in the order of their paths.
@@ -184,9 +183,9 @@ fn local_model_counts_a_prompt_alike_in_three_formats() {
         text += &format!("[[arms]]\nname = \"{name}\"\nscaffold = \"bash\"\nmodel = \"{name}\"\n");
     }
     for name in formats {
-        text += &served.model(name, &format!("api = \"{name}\"\nmax_output_tokens = 16"));
+        text += &model(name, &served.url, &format!("api = \"{name}\"\nmax_output_tokens = 16"));
     }
-    let (out, _) = served.run("formats", &text, 0);
+    let (out, _) = run(&served.stage, "formats", &text, 0);
     let report = served.stage.report(&out);
     let mut counts = Vec::new();
     for name in formats {
@@ -212,9 +211,9 @@ fn local_model_that_drops_tools_halts_the_arm() {
         let text = format!(
             "attempts = {attempts}\n{}{}",
             arms(&["tools"]),
-            served.model("m", "context_window = 8192\nmax_output_tokens = 64")
+            model("m", &served.url, "context_window = 8192\nmax_output_tokens = 64")
         );
-        let (out, said) = served.run(&format!("drops{attempts}"), &text, 3);
+        let (out, said) = run(&served.stage, &format!("drops{attempts}"), &text, 3);
         assert!(said.contains("tools") && said.contains("scaffold = \"bash\""), "{said}");
         assert!(requests(&out) <= 1, "{} requests: {said}", requests(&out));
         assert_not_scored(&served.stage.report(&out), "tools");
@@ -230,9 +229,9 @@ fn local_model_with_a_template_for_tools_is_scored() {
     let text = format!(
         "[budget]\nsteps = 6\nwall_seconds = 1200\n{}{}",
         arms(&names),
-        served.model("m", "context_window = 8192\nmax_output_tokens = 128")
+        model("m", &served.url, "context_window = 8192\nmax_output_tokens = 128")
     );
-    let (out, said) = served.run("template", &text, 0);
+    let (out, said) = run(&served.stage, "template", &text, 0);
     assert!(!said.contains("halted"), "{said}");
     let report = served.stage.report(&out);
     for name in names {
@@ -250,8 +249,8 @@ fn local_model_that_fills_its_window_is_scored() {
     let Some(served) = serve(test, &["--context", "1280"]) else { return };
     // The model never ends an answer by itself, so that each one is as long as it may be. Proctor isn't told the window.
     let more = "max_output_tokens = 300\nextra_body = { ignore_eos = true }";
-    let text = format!("{}{}", arms(&["bash"]), served.model("m", more));
-    let (out, _) = served.run("fills", &text, 0);
+    let text = format!("{}{}", arms(&["bash"]), model("m", &served.url, more));
+    let (out, _) = run(&served.stage, "fills", &text, 0);
     let report = served.stage.report(&out);
     assert_scored(&report, "bash");
     assert_eq!(arm(&report, "bash")["outcomes"], serde_json::json!({"model_refused": 1}));
@@ -265,11 +264,49 @@ fn local_model_that_fills_its_window_is_scored() {
 fn local_model_with_a_window_too_small_for_the_task_is_not_scored() {
     let test = "local_model_with_a_window_too_small_for_the_task_is_not_scored";
     let Some(served) = serve(test, &["--context", "256"]) else { return };
-    let text = format!("attempts = 2\n{}{}", arms(&["bash"]), served.model("m", ""));
-    let (out, said) = served.run("small", &text, 3);
+    let text = format!("attempts = 2\n{}{}", arms(&["bash"]), model("m", &served.url, ""));
+    let (out, said) = run(&served.stage, "small", &text, 3);
     assert!(said.contains("exceeds the available context size (256 tokens)"), "{said}");
     let report = served.stage.report(&out);
     assert_not_scored(&report, "bash");
     // The server says so deterministically: a second attempt would hear the same.
     assert!(requests(&out) <= 2, "{} requests: {said}", requests(&out));
+}
+
+/// A response of `tests/real-model/recorded`: its status and its body.
+fn recorded(name: &str) -> (u16, String) {
+    let file = root().join(format!("tests/real-model/recorded/{name}.http"));
+    let text = fs::read_to_string(file).unwrap();
+    let (head, body) = text.split_once("\n\n").unwrap();
+    let status = head.lines().next().unwrap().strip_prefix("HTTP/1.1 ").unwrap();
+    (status.parse().unwrap(), body.to_owned())
+}
+
+/// llama.cpp's words for a full window: the model's doing once it has answered, and a mistake in the configuration before.
+#[test]
+fn recorded_overflow_is_scored_after_an_answer_only() {
+    let (code, body) = recorded("overflow");
+    assert_eq!(code, 400, "{body}");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for (turn, status) in [(0, 3), (1, 0)] {
+        let script = format!(
+            "[[rule]]\nturn = {turn}\nanswer = {{ fault = [{{ kind = \"status\", status = {code}, times = 0, \
+             body = '''{body}''' }}] }}\n[default]\ncontent = \"```bash\\nls\\n```\"\n"
+        );
+        let script: Script = toml::from_str(&script).unwrap();
+        let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+        let stage = Stage::new();
+        let text = format!("{}{}", arms(&["bash"]), model("m", &fake.base_url(), ""));
+        let (out, said) = run(&stage, &format!("turn{turn}"), &text, status);
+        let report = stage.report(&out);
+        if turn == 0 {
+            assert!(said.contains("exceeds the available context size (512 tokens)"), "{said}");
+            assert_not_scored(&report, "bash");
+        } else {
+            assert_scored(&report, "bash");
+            let outcomes = &arm(&report, "bash")["outcomes"];
+            assert_eq!(outcomes, &serde_json::json!({"model_refused": 1}), "{report:#}");
+        }
+        assert_eq!(fake.requests().len(), turn + 1, "the rejection isn't retried");
+    }
 }
