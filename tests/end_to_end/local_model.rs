@@ -220,16 +220,16 @@ fn local_model_that_drops_tools_halts_the_arm() {
     }
 }
 
-/// With a template that shows them, the tools count as part of the prompt and nothing is halted.
+/// With a template that shows the tools, nothing is halted and a built-in loop runs the model's calls.
 #[test]
 fn local_model_with_a_template_for_tools_is_scored() {
     let test = "local_model_with_a_template_for_tools_is_scored";
     let Some(served) = serve(test, &["--template", "tools.jinja"]) else { return };
     let names = ["tools", "mini-swe-agent"];
     let text = format!(
-        "[budget]\nsteps = 6\nwall_seconds = 1200\n{}{}",
+        "[budget]\nsteps = 2\nwall_seconds = 1200\n{}{}",
         arms(&names),
-        model("m", &served.url, "context_window = 8192\nmax_output_tokens = 128")
+        model("m", &served.url, "context_window = 8192\nmax_output_tokens = 160")
     );
     let (out, said) = run(&served.stage, "template", &text, 0);
     assert!(!said.contains("halted"), "{said}");
@@ -240,6 +240,47 @@ fn local_model_with_a_template_for_tools_is_scored() {
         assert!(!answers.is_empty(), "{name}: {report:#}");
         assert!(answers.iter().all(|answer| answer["usage"]["estimated"] == false), "{name}");
     }
+    let journal = &journals(&report, &out, "tools")[0];
+    let done = events(journal, "tool_returned");
+    assert!(done.iter().any(|event| event["exit_status"] == 0), "no call ran: {done:#?}");
+}
+
+/// The output limit cuts a call in the middle. llama.cpp answers 500 to every request with such a call in its history:
+/// the model's doing must not look like an outage.
+#[test]
+fn local_model_whose_call_is_cut_is_scored() {
+    let test = "local_model_whose_call_is_cut_is_scored";
+    let Some(served) = serve(test, &["--template", "tools.jinja"]) else { return };
+    let text = format!(
+        "[budget]\nsteps = 2\nwall_seconds = 60\n{}{}",
+        arms(&["tools"]),
+        model("m", &served.url, "max_output_tokens = 24")
+    );
+    let (out, _) = run(&served.stage, "cut", &text, 0);
+    let report = served.stage.report(&out);
+    assert_scored(&report, "tools");
+    let answers = answers(&report, &out, "tools");
+    assert_eq!(answers.len(), 2, "{report:#}");
+    let arguments = answers[0]["tool_calls"][0]["arguments"].as_str().unwrap();
+    assert!(serde_json::from_str::<Value>(arguments).is_err(), "the call is whole: {arguments}");
+}
+
+/// A grammar of the server makes each answer a command: every one runs, up to the limit exactly.
+#[test]
+fn local_model_runs_commands_up_to_its_limit() {
+    let Some(served) = serve("local_model_runs_commands_up_to_its_limit", &[]) else { return };
+    let grammar = r#"root ::= "```bash\n" ("ls" | "cat numerals/roman.py" | "grep -rn def numerals") "\n```""#;
+    let more = format!("max_output_tokens = 64\nextra_body = {{ grammar = '''{grammar}''' }}");
+    let limit = "[budget]\nsteps = 4\n";
+    let text = format!("{limit}{}{}", arms(&["bash"]), model("m", &served.url, &more));
+    let (out, _) = run(&served.stage, "commands", &text, 0);
+    let report = served.stage.report(&out);
+    assert_scored(&report, "bash");
+    let outcomes = &arm(&report, "bash")["outcomes"];
+    assert_eq!(outcomes, &serde_json::json!({"budget_steps": 1}), "{report:#}");
+    let done = events(&journals(&report, &out, "bash")[0], "tool_returned");
+    assert_eq!(done.len(), 4, "{done:#?}");
+    assert!(done.iter().all(|event| event["exit_status"] == 0), "{done:#?}");
 }
 
 /// A prompt that outgrows the server's window ends the trial by the model's doing, and it is scored.
