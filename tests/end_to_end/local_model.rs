@@ -197,9 +197,7 @@ fn local_model_counts_a_prompt_alike_in_three_formats() {
         assert!(!answers[0]["content"].as_str().unwrap().is_empty(), "{name}: {answers:#?}");
         counts.push(usage["input"].as_u64().unwrap());
     }
-    let [chat, responses, messages] = counts[..] else { panic!("{counts:?}") };
-    // A role of another name (`developer`) may be another token.
-    assert!(chat == messages && chat.abs_diff(responses) <= 2, "{counts:?}");
+    assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
 }
 
 /// The model's own template ignores tools: one request shows it, and no trial is scored.

@@ -44,9 +44,10 @@ BROKEN_CALL = LIST + [
     {"role": "assistant", "content": '<tool_call>\n{"name": "shell", "arguments": {"command": "ls"}}\n</tool_'}
 ]
 
-PLAIN, SMALL, SHOWN, TEXT = (
+PLAIN, SMALL, SHOWN, CALLS, TEXT = (
     [],
     ["--context", "512"],
+    ["--template", "qwen.jinja"],
     ["--template", "tools.jinja"],
     ["--template", "calls-as-text.jinja"],
 )
@@ -61,6 +62,10 @@ CASES = {
     "tools-dropped": (PLAIN, *chat(tools=TOOLS)),
     "tools-dropped-required": (PLAIN, *chat(tokens=40, tools=TOOLS, tool_choice="required")),
     "tools-shown": (SHOWN, *chat(tools=TOOLS)),
+    "call": (CALLS, *chat(tokens=90, tools=TOOLS)),
+    "call-stream": (CALLS, *chat(tokens=90, tools=TOOLS, **USAGE)),
+    "call-cut": (CALLS, *chat(tokens=18, tools=TOOLS)),
+    "call-cut-stream": (CALLS, *chat(tokens=18, tools=TOOLS, **USAGE)),
     "call-as-text": (TEXT, *chat(tokens=60, tools=TOOLS)),
     "call-as-text-stream": (TEXT, *chat(tokens=60, tools=TOOLS, **USAGE)),
     "call-unreadable": (SHOWN, *chat(BROKEN_CALL, 30, tools=TOOLS)),
@@ -126,7 +131,7 @@ def main():
     if unknown:
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
     names = args.names or list(CASES)
-    for options in [PLAIN, SMALL, SHOWN, TEXT, ["--ping", "1"]]:
+    for options in [PLAIN, SMALL, SHOWN, CALLS, TEXT, ["--ping", "1"]]:
         cases = [name for name in names if CASES[name][0] == options]
         if not cases:
             continue
