@@ -141,7 +141,8 @@ fn local_model_runs_the_shipped_configuration() {
     let out = served.stage.path("run");
     let url = format!("models.local.base_url={}", served.url);
     let config = root().join("configs/local-model.toml");
-    let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap(), "--set", &url];
+    let args =
+        ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap(), "--set", url.as_str()];
     served.stage.run(args, 0);
     let report = served.stage.report(&out);
     assert_eq!(arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
