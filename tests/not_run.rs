@@ -3,8 +3,8 @@
 use std::{env, fmt::Display, io::Write as _};
 
 /// Says so, or fails where `PROCTOR_REQUIRE_<need>` is set, as in `.ci/run`. Needs are `DOCKER`, `ROOT`
-/// (also namespaces and file attributes), `CLIENTS` (Java, Node, packages of PyPI and npm) and `OFFICIAL` (the
-/// benchmarks' own graders).
+/// (also namespaces and file attributes), `CLIENTS` (Java, Node, packages of PyPI and npm), `OFFICIAL` (the
+/// benchmarks' own graders) and `MODEL` (the packages of `tests/real-model`).
 ///
 /// # Panics
 /// Where the need is required.

@@ -39,6 +39,7 @@ mod import;
 mod impossible;
 mod lasting;
 mod limits;
+mod local_model;
 mod many_gradings;
 mod matrix;
 mod mistakes;

@@ -22,7 +22,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [(&str, &str); 25] = files![
+static FILES: [(&str, &str); 26] = files![
     "demo.toml",
     "feabench-cells.toml",
     "feabench-lite.toml",
@@ -34,6 +34,7 @@ static FILES: [(&str, &str); 25] = files![
     "featurebench-full.toml",
     "featurebench-lite.toml",
     "interface-ablation.toml",
+    "local-model.toml",
     "quickstart.toml",
     "scaffold-comparison.toml",
     "scaffold-formats.toml",

@@ -1,0 +1,352 @@
+//! A real model behind a real server: SmolLM2-135M on llama.cpp, from the packages of `tests/real-model`.
+//!
+//! A scripted model can't check a server's own token counts, stream framing, chat template and errors. The model is far
+//! too small to solve a task, so no test expects it to: each one checks who a trial's end is attributed to.
+//!
+//! The tests named `local_model` run in the full tier only (`PROCTOR_TIER=full`, or `PROCTOR_REQUIRE_MODEL=1`).
+//! `PROCTOR_MODEL_PYTHON` names a Python interpreter that has the packages of `tests/real-model/requirements.txt`. The
+//! others use what that server was recorded to say, and always run.
+
+use std::{
+    env,
+    fs::{self, File},
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use fake_llm::{FakeLlm, Script};
+use serde_json::Value;
+
+use crate::{
+    not_run::not_run,
+    stage::{Stage, arm, events, find, root},
+};
+
+/// The variable that names the Python interpreter.
+const PYTHON: &str = "PROCTOR_MODEL_PYTHON";
+
+/// One server at a time: on two cores, two of them would starve each other and the sandboxes.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A running server and the stage of the test that uses it.
+struct Served {
+    stage: Stage,
+    url: String,
+    server: Child,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Starts the server with these options. Returns `None` where the test isn't asked for or can't run.
+fn serve(test: &str, options: &[&str]) -> Option<Served> {
+    let full = env::var("PROCTOR_TIER").is_ok_and(|tier| tier == "full");
+    if !full && env::var_os("PROCTOR_REQUIRE_MODEL").is_none() {
+        return None;
+    }
+    let Some(python) = env::var_os(PYTHON) else {
+        not_run(test, "MODEL", format!("{PYTHON} is not set"));
+        return None;
+    };
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::new();
+    let log = stage.path("server.log");
+    let mut server = Command::new(python)
+        .arg(root().join("tests/real-model/serve.py"))
+        .arg("--until-eof")
+        .args(options)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    let url = url.trim().to_owned();
+    let said = fs::read_to_string(&log).unwrap_or_default();
+    assert!(url.starts_with("http://127.0.0.1:"), "the server did not start: {url}\n{said}");
+    Some(Served { stage, url, server, _turn: turn })
+}
+
+/// Arms of one scaffold each, by name, all on the model `m`.
+fn arms(scaffolds: &[&str]) -> String {
+    let arm = |name: &&str| {
+        format!("[[arms]]\nname = \"{name}\"\nscaffold = \"{name}\"\nmodel = \"m\"\n")
+    };
+    scaffolds.iter().map(arm).collect()
+}
+
+/// `[models.NAME]` for the server at this address.
+fn model(name: &str, url: &str, more: &str) -> String {
+    format!(
+        "[models.{name}]\nbase_url = \"{url}\"\nname = \"smollm2-135m\"\ntemperature = 0.0\n\
+         price = {{ input = 0, output = 0 }}\n{more}\n"
+    )
+}
+
+/// Runs arms and models on the demo task; the run directory and what was printed.
+fn run(stage: &Stage, name: &str, text: &str, status: i32) -> (PathBuf, String) {
+    let text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\njobs = 1\n{text}");
+    let config = stage.file(&format!("{name}.toml"), &text);
+    let out = stage.path(name);
+    let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let done = stage.run(args, status);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    (out, said.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// The journals of an arm's trials, in the order of their paths.
+fn journals(report: &Value, out: &Path, name: &str) -> Vec<PathBuf> {
+    let id = arm(report, name)["arm"].as_str().unwrap();
+    find(&out.join("trials").join(&id[..12]), "trajectory.jsonl")
+}
+
+/// The answers of an arm's first trial.
+fn answers(report: &Value, out: &Path, name: &str) -> Vec<Value> {
+    let journal = &journals(report, out, name)[0];
+    events(journal, "model_answered").iter().map(|event| event["answer"].clone()).collect()
+}
+
+/// Requests that left for the server, over all trials of the run.
+fn requests(out: &Path) -> usize {
+    let journals = find(&out.join("trials"), "trajectory.jsonl");
+    journals.iter().map(|journal| events(journal, "model_attempted").len()).sum()
+}
+
+/// Every trial of the arm has a verdict and no fault.
+fn assert_scored(report: &Value, name: &str) {
+    let found = arm(report, name);
+    let seen = (&found["complete"], &found["infrastructure_faults"]);
+    assert_eq!(seen, (&true.into(), &0.into()), "{name}: {report:#}");
+}
+
+/// No trial of the arm has a verdict.
+fn assert_not_scored(report: &Value, name: &str) {
+    let found = arm(report, name);
+    let seen = (&found["complete"], &found["graded"], &found["resolved"]);
+    assert_eq!(seen, (&false.into(), &0.into(), &0.into()), "{name}: {report:#}");
+}
+
+/// The shipped configuration: both arms are scored, and the server's own token counts are recorded.
+#[test]
+fn local_model_runs_the_shipped_configuration() {
+    let Some(served) = serve("local_model_runs_the_shipped_configuration", &[]) else { return };
+    let out = served.stage.path("run");
+    let url = format!("models.local.base_url={}", served.url);
+    let config = root().join("configs/local-model.toml");
+    let args =
+        ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap(), "--set", url.as_str()];
+    served.stage.run(args, 0);
+    let report = served.stage.report(&out);
+    assert_eq!(arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
+    for name in ["bash", "single-shot"] {
+        assert_scored(&report, name);
+        let journal = &journals(&report, &out, name)[0];
+        for attempt in events(journal, "model_attempted") {
+            assert_eq!((&attempt["status"], &attempt["error"]), (&200.into(), &Value::Null));
+        }
+        let answers = answers(&report, &out, name);
+        assert!(!answers.is_empty(), "{name}: {report:#}");
+        for answer in &answers {
+            let usage = &answer["usage"];
+            assert_eq!(usage["estimated"], false, "{answer:#}");
+            let (input, output) = (usage["input"].as_u64(), usage["output"].as_u64());
+            assert!(input.unwrap() > 100 && (1..=512).contains(&output.unwrap()), "{answer:#}");
+            let reason = answer["finish_reason"].as_str().unwrap();
+            assert!(["stop", "length"].contains(&reason), "{answer:#}");
+        }
+    }
+    // The conversation only grows at its end, so the server reads each prompt but the first from its cache.
+    let answers = answers(&report, &out, "bash");
+    for pair in answers.windows(2) {
+        let (before, cached) = (&pair[0]["usage"]["input"], &pair[1]["usage"]["cached"]);
+        let (before, cached) = (before.as_u64().unwrap(), cached.as_u64().unwrap());
+        assert!(cached * 10 >= before * 9, "{cached} of {before} tokens came from the cache");
+    }
+}
+
+/// The server speaks three wire formats, and one prompt has one length in all of them.
+#[test]
+fn local_model_counts_a_prompt_alike_in_three_formats() {
+    let Some(served) = serve("local_model_counts_a_prompt_alike_in_three_formats", &[]) else {
+        return;
+    };
+    let formats = ["chat", "responses", "messages"];
+    let mut text = "[budget]\nsteps = 1\n".to_owned();
+    for name in formats {
+        text += &format!("[[arms]]\nname = \"{name}\"\nscaffold = \"bash\"\nmodel = \"{name}\"\n");
+    }
+    for name in formats {
+        text += &model(name, &served.url, &format!("api = \"{name}\"\nmax_output_tokens = 16"));
+    }
+    let (out, _) = run(&served.stage, "formats", &text, 0);
+    let report = served.stage.report(&out);
+    let mut counts = Vec::new();
+    for name in formats {
+        assert_scored(&report, name);
+        let answers = answers(&report, &out, name);
+        assert_eq!(answers.len(), 1, "{name}: {report:#}");
+        let usage = &answers[0]["usage"];
+        assert_eq!((&usage["output"], &usage["estimated"]), (&16.into(), &false.into()), "{name}");
+        assert!(!answers[0]["content"].as_str().unwrap().is_empty(), "{name}: {answers:#?}");
+        counts.push(usage["input"].as_u64().unwrap());
+    }
+    assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+}
+
+/// The model's own template ignores tools: one request shows it, and no trial is scored.
+#[test]
+fn local_model_that_drops_tools_halts_the_arm() {
+    let Some(served) = serve("local_model_that_drops_tools_halts_the_arm", &[]) else { return };
+    // Two trials find it out by their first request, ten by the preflight's.
+    for attempts in [2, 10] {
+        let text = format!(
+            "attempts = {attempts}\n{}{}",
+            arms(&["tools"]),
+            model("m", &served.url, "context_window = 8192\nmax_output_tokens = 64")
+        );
+        let (out, said) = run(&served.stage, &format!("drops{attempts}"), &text, 3);
+        assert!(said.contains("tools") && said.contains("scaffold = \"bash\""), "{said}");
+        assert!(requests(&out) <= 1, "{} requests: {said}", requests(&out));
+        assert_not_scored(&served.stage.report(&out), "tools");
+    }
+}
+
+/// With a template that shows the tools, nothing is halted and a built-in loop runs the model's calls.
+#[test]
+fn local_model_with_a_template_for_tools_is_scored() {
+    let test = "local_model_with_a_template_for_tools_is_scored";
+    let Some(served) = serve(test, &["--template", "tools.jinja"]) else { return };
+    let names = ["tools", "mini-swe-agent"];
+    let text = format!(
+        "[budget]\nsteps = 2\nwall_seconds = 1200\n{}{}",
+        arms(&names),
+        model("m", &served.url, "context_window = 8192\nmax_output_tokens = 160")
+    );
+    let (out, said) = run(&served.stage, "template", &text, 0);
+    assert!(!said.contains("halted"), "{said}");
+    let report = served.stage.report(&out);
+    for name in names {
+        assert_scored(&report, name);
+        let answers = answers(&report, &out, name);
+        assert!(!answers.is_empty(), "{name}: {report:#}");
+        assert!(answers.iter().all(|answer| answer["usage"]["estimated"] == false), "{name}");
+    }
+    let journal = &journals(&report, &out, "tools")[0];
+    let done = events(journal, "tool_returned");
+    assert!(done.iter().any(|event| event["exit_status"] == 0), "no call ran: {done:#?}");
+}
+
+/// The output limit cuts a call in the middle. llama.cpp answers 500 to every request with such a call in its history:
+/// the model's doing must not look like an outage.
+#[test]
+fn local_model_whose_call_is_cut_is_scored() {
+    let test = "local_model_whose_call_is_cut_is_scored";
+    let Some(served) = serve(test, &["--template", "tools.jinja"]) else { return };
+    let text = format!(
+        "[budget]\nsteps = 2\nwall_seconds = 60\n{}{}",
+        arms(&["tools"]),
+        model("m", &served.url, "max_output_tokens = 24")
+    );
+    let (out, _) = run(&served.stage, "cut", &text, 0);
+    let report = served.stage.report(&out);
+    assert_scored(&report, "tools");
+    let answers = answers(&report, &out, "tools");
+    assert_eq!(answers.len(), 2, "{report:#}");
+    let arguments = answers[0]["tool_calls"][0]["arguments"].as_str().unwrap();
+    assert!(serde_json::from_str::<Value>(arguments).is_err(), "the call is whole: {arguments}");
+}
+
+/// A grammar of the server makes each answer a command: every one runs, up to the limit exactly.
+#[test]
+fn local_model_runs_commands_up_to_its_limit() {
+    let Some(served) = serve("local_model_runs_commands_up_to_its_limit", &[]) else { return };
+    let grammar = r#"root ::= "```bash\n" ("ls" | "cat numerals/roman.py" | "grep -rn def numerals") "\n```""#;
+    let more = format!("max_output_tokens = 64\nextra_body = {{ grammar = '''{grammar}''' }}");
+    let limit = "[budget]\nsteps = 4\n";
+    let text = format!("{limit}{}{}", arms(&["bash"]), model("m", &served.url, &more));
+    let (out, _) = run(&served.stage, "commands", &text, 0);
+    let report = served.stage.report(&out);
+    assert_scored(&report, "bash");
+    let outcomes = &arm(&report, "bash")["outcomes"];
+    assert_eq!(outcomes, &serde_json::json!({"budget_steps": 1}), "{report:#}");
+    let done = events(&journals(&report, &out, "bash")[0], "tool_returned");
+    assert_eq!(done.len(), 4, "{done:#?}");
+    assert!(done.iter().all(|event| event["exit_status"] == 0), "{done:#?}");
+}
+
+/// A prompt that outgrows the server's window ends the trial by the model's doing, and it is scored.
+#[test]
+fn local_model_that_fills_its_window_is_scored() {
+    let test = "local_model_that_fills_its_window_is_scored";
+    let Some(served) = serve(test, &["--context", "1280"]) else { return };
+    // The model never ends an answer by itself, so that each one is as long as it may be. Proctor isn't told the window.
+    let more = "max_output_tokens = 300\nextra_body = { ignore_eos = true }";
+    let text = format!("{}{}", arms(&["bash"]), model("m", &served.url, more));
+    let (out, _) = run(&served.stage, "fills", &text, 0);
+    let report = served.stage.report(&out);
+    assert_scored(&report, "bash");
+    assert_eq!(arm(&report, "bash")["outcomes"], serde_json::json!({"model_refused": 1}));
+    let journal = &journals(&report, &out, "bash")[0];
+    let last = events(journal, "model_attempted").pop().unwrap();
+    assert_eq!(last["status"], 400, "{last:#}");
+}
+
+/// A window that can't hold the first prompt is a mistake in the configuration: no trial is scored.
+#[test]
+fn local_model_with_a_window_too_small_for_the_task_is_not_scored() {
+    let test = "local_model_with_a_window_too_small_for_the_task_is_not_scored";
+    let Some(served) = serve(test, &["--context", "256"]) else { return };
+    let text = format!("attempts = 2\n{}{}", arms(&["bash"]), model("m", &served.url, ""));
+    let (out, said) = run(&served.stage, "small", &text, 3);
+    assert!(said.contains("exceeds the available context size (256 tokens)"), "{said}");
+    let report = served.stage.report(&out);
+    assert_not_scored(&report, "bash");
+    // The server says so deterministically: a second attempt would hear the same.
+    assert!(requests(&out) <= 2, "{} requests: {said}", requests(&out));
+}
+
+/// A response of `tests/real-model/recorded`: its status and its body.
+fn recorded(name: &str) -> (u16, String) {
+    let file = root().join(format!("tests/real-model/recorded/{name}.http"));
+    let text = fs::read_to_string(file).unwrap();
+    let (head, body) = text.split_once("\n\n").unwrap();
+    let status = head.lines().next().unwrap().strip_prefix("HTTP/1.1 ").unwrap();
+    (status.parse().unwrap(), body.to_owned())
+}
+
+/// llama.cpp's words for a full window: the model's doing once it has answered, and a mistake in the configuration before.
+#[test]
+fn recorded_overflow_is_scored_after_an_answer_only() {
+    let (code, body) = recorded("overflow");
+    assert_eq!(code, 400, "{body}");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for (turn, status) in [(0, 3), (1, 0)] {
+        let script = format!(
+            "[[rule]]\nturn = {turn}\nanswer = {{ fault = [{{ kind = \"status\", status = {code}, times = 0, \
+             body = '''{body}''' }}] }}\n[default]\ncontent = \"```bash\\nls\\n```\"\n"
+        );
+        let script: Script = toml::from_str(&script).unwrap();
+        let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+        let stage = Stage::new();
+        let text = format!("{}{}", arms(&["bash"]), model("m", &fake.base_url(), ""));
+        let (out, said) = run(&stage, &format!("turn{turn}"), &text, status);
+        let report = stage.report(&out);
+        if turn == 0 {
+            assert!(said.contains("exceeds the available context size (512 tokens)"), "{said}");
+            assert_not_scored(&report, "bash");
+        } else {
+            assert_scored(&report, "bash");
+            let outcomes = &arm(&report, "bash")["outcomes"];
+            assert_eq!(outcomes, &serde_json::json!({"model_refused": 1}), "{report:#}");
+        }
+        assert_eq!(fake.requests().len(), turn + 1, "the rejection isn't retried");
+    }
+}
