@@ -24,7 +24,11 @@ fn main() {
     println!("cargo:rerun-if-env-changed=PROCTOR_AGENT");
     let variable = |name: &str| env::var(name).unwrap_or_default();
     let arch = variable("CARGO_CFG_TARGET_ARCH");
-    let given = env::var_os("PROCTOR_AGENT").is_some();
+    let given = env::var("PROCTOR_AGENT");
+    if let Ok(path) = &given {
+        println!("cargo:rerun-if-changed={path}");
+    }
+    let given = given.is_ok();
     if !given
         && (variable("CARGO_CFG_TARGET_OS") != "linux" || !["x86_64", "aarch64"].contains(&&*arch))
     {
