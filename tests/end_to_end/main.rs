@@ -21,6 +21,7 @@ mod damage;
 mod demo;
 mod egress;
 mod egress_clients;
+mod endpoints;
 mod exhaustion;
 mod export;
 mod extend;

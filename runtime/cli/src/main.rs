@@ -46,8 +46,7 @@ const LAST_WORK: Duration = Duration::from_secs(5);
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // The default filter silences async-openai, which logs whole bodies when one cannot be read.
-    let filter = EnvFilter::try_from_env("PROCTOR_LOG")
-        .unwrap_or_else(|_| EnvFilter::new("warn,async_openai=off"));
+    let filter = EnvFilter::try_from_env("PROCTOR_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     progress::choose(if cli.quiet { How::None } else { cli.progress });
     open_files::raise();

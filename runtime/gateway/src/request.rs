@@ -98,7 +98,7 @@ pub(crate) fn add_breakpoints(body: &mut Map<String, Value>) {
     }
 }
 
-fn turn(message: &Message) -> Turn {
+pub(crate) fn turn(message: &Message) -> Turn {
     let text = |content: &String| vec![Part::Text(content.clone())];
     match message {
         Message::System { content } => Turn::new(Role::System, text(content)),

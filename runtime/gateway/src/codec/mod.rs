@@ -22,6 +22,8 @@ mod native;
 pub(crate) mod neutral;
 pub(crate) mod overlay;
 mod responses;
+#[cfg(test)]
+mod round_trip;
 pub(crate) mod splice;
 pub(crate) mod sse;
 mod stop;

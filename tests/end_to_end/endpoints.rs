@@ -1,0 +1,19 @@
+//! Model servers that enforce what real services enforce from the second request on: `tests/endpoints`.
+
+use std::{path::Path, process::Command};
+
+use crate::tier;
+
+#[test]
+fn endpoints_get_the_requests_that_they_demand_and_nobody_is_scored_for_them() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/endpoints");
+    let work = tempfile::tempdir().unwrap();
+    let mut command = Command::new("python3");
+    command.arg(folder.join("run.py")).arg("--work").arg(work.path().join("cases"));
+    command.args(tier::is_full().then_some("--full"));
+    let done = command.env("PROCTOR", env!("CARGO_BIN_EXE_proctor")).output().unwrap();
+    let (out, errors) =
+        (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    print!("{out}{errors}");
+    assert!(done.status.success(), "{out}{errors}");
+}
