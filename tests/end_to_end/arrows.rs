@@ -44,6 +44,7 @@ const RULES: &[Rule] = &[
         why: "a back end implements the API and sees no other back end",
         from: &["sandboxes/docker", "sandboxes/native"],
         reach: Reach::Only(&[
+            "sandboxes/agent-build",
             "sandboxes/api",
             "sandboxes/embedded-agent",
             "sandboxes/host",

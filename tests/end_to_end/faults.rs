@@ -76,7 +76,8 @@ fn an_endpoint_that_refuses_the_first_request_is_a_fault() {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(said.contains("refused the first request with 400"), "{said}");
-    assert_eq!(fake.requests().len(), 1, "what would only be repeated is not");
+    // Another backend of a router might accept it.
+    assert_eq!(fake.requests().len(), 3, "it is repeated as often as configs/retry.toml says");
 }
 
 /// One quick step, a slow answer in which the sandbox dies, then a submission.

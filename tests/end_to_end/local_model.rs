@@ -322,13 +322,14 @@ fn recorded(name: &str) -> (u16, String) {
     (status.parse().unwrap(), body.to_owned())
 }
 
-/// llama.cpp's words for a full window: the model's doing once it has answered, and a mistake in the configuration before.
+/// llama.cpp's words for a full window: the model's end if its window is known to be that small, and a server with too small a
+/// window otherwise.
 #[test]
-fn recorded_overflow_is_scored_after_an_answer_only() {
+fn recorded_overflow_is_scored_if_the_window_is_known() {
     let (code, body) = recorded("overflow");
     assert_eq!(code, 400, "{body}");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    for (turn, status) in [(0, 3), (1, 0)] {
+    for (turn, window, status) in [(0, "", 3), (1, "", 3), (1, "context_window = 512\n", 0)] {
         let script = format!(
             "[[rule]]\nturn = {turn}\nanswer = {{ fault = [{{ kind = \"status\", status = {code}, times = 0, \
              body = '''{body}''' }}] }}\n[default]\ncontent = \"```bash\\nls\\n```\"\n"
@@ -336,10 +337,10 @@ fn recorded_overflow_is_scored_after_an_answer_only() {
         let script: Script = toml::from_str(&script).unwrap();
         let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
         let stage = Stage::new();
-        let text = format!("{}{}", arms(&["bash"]), model("m", &fake.base_url(), ""));
-        let (out, said) = run(&stage, &format!("turn{turn}"), &text, status);
+        let text = format!("{}{}", arms(&["bash"]), model("m", &fake.base_url(), window));
+        let (out, said) = run(&stage, &format!("turn{turn}-{status}"), &text, status);
         let report = stage.report(&out);
-        if turn == 0 {
+        if window.is_empty() {
             assert!(said.contains("exceeds the available context size (512 tokens)"), "{said}");
             assert_not_scored(&report, "bash");
         } else {

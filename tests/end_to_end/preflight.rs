@@ -166,7 +166,8 @@ fn a_rejection_of_the_question_itself_stops_nothing() {
     let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
     let (_, said) = bench.run(&config, "run", &[], 0);
     assert!(!said.contains("preflight:"), "{said}");
-    assert_eq!(bench.fake.requests().len(), 11);
+    // Three attempts of the question, and ten trials.
+    assert_eq!(bench.fake.requests().len(), 13);
 }
 
 /// Gold and noop on a sample come before the first trial, and a task that gold does not resolve stops the run.

@@ -292,7 +292,7 @@ fn an_answer_that_is_cut_refused_or_empty_ends_by_its_name() {
         ("cut", json!({"content": format!("{gold}{half}"), "finish_reason": "length"})),
         ("cut-early", json!({"content": half, "finish_reason": "length"})),
         ("refusal", json!({"content": "", "refusal": "I will not write code."})),
-        ("empty", json!({"content": ""})),
+        ("empty", json!({"content": "", "usage": {"input": 100, "output": 1}})),
     ];
     let rules: Vec<Value> = answers
         .iter()

@@ -110,7 +110,7 @@ impl Try<'_> {
         let base = Tree::load(recorder.blobs(), &past.base).map_err(record_fault)?;
         let stands = (past.tree.as_str(), past.tool_calls);
         recorder.restore(handle, workdir, stands, self.task.user.as_deref()).await?;
-        recorder.resume_responders(&past.responders).await;
+        recorder.resume_counts(&past.responders, &past.changes).await;
         Ok(Arc::new(base))
     }
 
@@ -322,6 +322,7 @@ impl Try<'_> {
             not_enforced,
             noise: None,
             responders: recorder.responders().await,
+            changes: recorder.changes().await,
         })
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Past {
     pub(crate) tool_calls: u64,
     /// Who gave its responses.
     pub(crate) responders: Responders,
+    /// What was changed in its requests.
+    pub(crate) changes: RequestChanges,
     /// The limit that ended the trial is in the record.
     pub(crate) limit_told: bool,
     /// And so is the answer after it.
@@ -58,6 +60,7 @@ struct Reader {
     /// Sends whose answer has not come yet.
     sends: Vec<(Usage, Option<f64>)>,
     responders: Responders,
+    changes: RequestChanges,
     waited: f64,
     waits: RequestWaits,
     limit_told: bool,
@@ -191,11 +194,13 @@ impl Reader {
                 queued_seconds,
                 shared_seconds,
                 responder,
+                repairs,
                 error,
                 ..
             } => {
-                if let (Some(responder), None) = (&responder, &error) {
-                    self.responders.add(responder);
+                if error.is_none() {
+                    responder.iter().for_each(|responder| self.responders.add(responder));
+                    self.changes.add_repairs(&repairs);
                 }
                 self.waited += wait_seconds + queued_seconds;
                 self.waits.retries += wait_seconds;
@@ -325,6 +330,7 @@ impl Reader {
             malformed,
             tool_calls,
             responders: self.responders,
+            changes: self.changes,
             limit_told: self.limit_told,
             last_words: self.last_words,
             opening: (!self.opening.is_empty()).then_some(self.opening),

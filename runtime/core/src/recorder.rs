@@ -13,7 +13,9 @@ use proctor_sandbox_api::{
     BlobSink, SandboxHandle, SnapshotError,
     wire::{RawPath, SnapEntry, SnapshotReply},
 };
-use proctor_types::{Cause, Event, Fault, Layer, Message, RequestWaits, Responders};
+use proctor_types::{
+    Cause, Event, Fault, Layer, Message, RequestChanges, RequestWaits, Responders,
+};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -44,6 +46,7 @@ struct State {
     digest: String,
     tool_calls: u64,
     responders: Responders,
+    changes: RequestChanges,
     /// What tools showed since the last request: the call and the hash of the text.
     shown: Vec<(String, String)>,
     /// Entries of the work directory that the scaffold moved out of its client's sight.
@@ -82,8 +85,10 @@ impl Recorder {
         on_now: Box<dyn Fn(Now) + Send + Sync>,
     ) -> Arc<Self> {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
-        let (responders, hidden) = (Responders::default(), BTreeMap::new());
-        let state = State { journal, tree, digest, tool_calls: 0, responders, shown, hidden };
+        let (responders, changes) = (Responders::default(), RequestChanges::default());
+        let hidden = BTreeMap::new();
+        let state =
+            State { journal, tree, digest, tool_calls: 0, responders, changes, shown, hidden };
         Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
@@ -103,9 +108,11 @@ impl Recorder {
         let mut state = self.state.lock().await;
         match &mut event {
             Event::ToolCalled { .. } => state.tool_calls += 1,
-            Event::ModelAttempted { responder: Some(responder), error: None, .. } => {
-                state.responders.add(responder);
+            Event::ModelAttempted { responder, repairs, error: None, .. } => {
+                responder.iter().for_each(|responder| state.responders.add(responder));
+                state.changes.add_repairs(repairs);
             }
+            Event::RequestServed { losses, .. } => state.changes.add_losses(losses),
             Event::ToolReturned { call_id, shown, .. } => {
                 let shown = Blobs::hash(shown.as_bytes());
                 state.shown.push((call_id.clone(), shown));
@@ -142,9 +149,16 @@ impl Recorder {
         self.state.lock().await.responders.clone()
     }
 
+    /// What was changed in the requests of the try.
+    pub(crate) async fn changes(&self) -> RequestChanges {
+        self.state.lock().await.changes.clone()
+    }
+
     /// Continues the counts of an interrupted try.
-    pub(crate) async fn resume_responders(&self, past: &Responders) {
-        self.state.lock().await.responders.merge(past);
+    pub(crate) async fn resume_counts(&self, responders: &Responders, changes: &RequestChanges) {
+        let mut state = self.state.lock().await;
+        state.responders.merge(responders);
+        state.changes.merge(changes);
     }
 
     /// The steps that the meter of the trial has settled.

@@ -52,6 +52,8 @@ pub(crate) enum TroubleKind {
     Silent,
     /// A success in which no model wrote anything.
     Empty,
+    /// A response that the provider's filter stopped.
+    Filtered,
     /// Overloaded, limited, broken off: the endpoint is one, and not well.
     Endpoint,
 }

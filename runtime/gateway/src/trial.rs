@@ -213,7 +213,10 @@ impl TrialGateway {
         let since = *attempts.since.get_or_insert_with(Instant::now);
         let own = attempts.own.failed(trouble.kind);
         let round = turn.map_or(own, |turn| turn.round(|round| round.failed(trouble.kind)));
-        let responds = matches!(trouble.kind, TroubleKind::Endpoint | TroubleKind::Empty);
+        let responds = matches!(
+            trouble.kind,
+            TroubleKind::Endpoint | TroubleKind::Empty | TroubleKind::Filtered
+        );
         self.responsive.fetch_or(responds, Ordering::Relaxed);
         let known = self.responsive.load(Ordering::Relaxed)
             || self.line.halts.has_answered(&self.line.model);

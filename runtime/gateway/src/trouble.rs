@@ -190,7 +190,9 @@ impl TrialGateway {
                   then `proctor resume` the run"
             }
         };
-        let cause = if answers == 0 { Cause::Refused } else { Cause::Rejected };
+        // A window does not grow by another try.
+        let lasting = answers == 0 || subject == Subject::ContextOverflow;
+        let cause = if lasting { Cause::Refused } else { Cause::Rejected };
         Fault::new(Layer::Model, what).hint(hint).cause(cause)
     }
 

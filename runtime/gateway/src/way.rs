@@ -15,8 +15,9 @@ use tokio::time::Instant;
 
 use crate::{
     Admission, AskError, Reserve, TrialGateway,
-    codec::{self, neutral::Delta, neutral::Whole, sse},
-    judge::{Judgement, judge},
+    codec::{self, neutral::Delta, neutral::Stop, neutral::Whole, sse},
+    context_window::ContextWindow,
+    judge::{Judgement, Trouble, TroubleKind, judge},
     rejections::{Rejections, Subject},
     repair::{Action, Repair, Repairs},
     responder::responder,
@@ -243,7 +244,7 @@ impl TrialGateway {
         let mut heard = Hearing { turn: client.wait_for(self.turn()).await?, ..Hearing::default() };
         let mut waited = begun.elapsed();
         let mut form = Form::new(self, request);
-        let mut rejections = 0;
+        let (mut rejections, mut filtered) = (0, 0);
         loop {
             let request = &form.request;
             // Each attempt on its own: while it waits for the next one, it reserves nothing.
@@ -264,6 +265,13 @@ impl TrialGateway {
                 Judgement::Answered => self.unsupported_tools(request, &came.whole).await,
                 _ => None,
             };
+            if matches!(judged, Judgement::Answered) && !client.has_begun() {
+                let doubt = self.doubtful(&came.whole, filtered, &request.body).await?;
+                if let Some(trouble) = doubt {
+                    filtered += u32::from(trouble.kind == TroubleKind::Filtered);
+                    judged = Judgement::Again(trouble);
+                }
+            }
             // This halts requests with tools alone: it is not for `unusable`.
             let without_tools = unsupported.is_some();
             judged = unsupported.map_or(judged, Judgement::Unusable);
@@ -370,6 +378,34 @@ impl TrialGateway {
                 (None, None) => {}
             }
         }
+    }
+
+    /// Why a whole response is requested again before anybody acts on it: a filter may raise a false alarm, and a window
+    /// that is full after a few hundred tokens is the endpoint's mistake.
+    async fn doubtful(
+        &self,
+        whole: &Whole,
+        filtered: u32,
+        request: &Bytes,
+    ) -> Result<Option<Trouble>, Fault> {
+        let trouble = |kind, why: &str| Some(Trouble::new(kind, why));
+        Ok(match whole.stop {
+            Some(Stop::Filter) if filtered + 1 < self.line().policy.rejected_attempts => {
+                trouble(TroubleKind::Filtered, "the provider's filter stopped the response")
+            }
+            Some(Stop::Window) => {
+                let counted = usage::counted(self.line().model.api, request, whole).await;
+                let rules = ContextWindow::shipped()?;
+                let tokens = counted.input + counted.output;
+                let why =
+                    format!("the endpoint reports a full context window after {tokens} tokens");
+                match rules.is_possible(tokens, 0, self.line().window) {
+                    true => None,
+                    false => trouble(TroubleKind::Empty, &why),
+                }
+            }
+            _ => None,
+        })
     }
 
     /// The wait before a request that was rejected is sent again.

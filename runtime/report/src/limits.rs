@@ -1,6 +1,6 @@
 //! Trials that a limit ended.
 
-use proctor_types::{BudgetKind, Ending, NoisePolicy, SandboxLimit, plural};
+use proctor_types::{BudgetKind, Ending, ExitCause, NoisePolicy, SandboxLimit, plural};
 
 use crate::{TaskReport, TrialResult, text::percent};
 
@@ -41,6 +41,39 @@ pub(crate) fn warning<'a>(
         plural(all, "failure"),
         kinds.join(", ")
     ))
+}
+
+/// What a reader must know where the scaffold itself ended more than a few of an arm's trials: they are scored, and say
+/// nothing of the model.
+pub(crate) fn scaffold_warning<'a>(
+    arm: &str,
+    trials: impl Iterator<Item = &'a TaskReport>,
+) -> Option<String> {
+    let trials: Vec<_> = trials.filter(|trial| trial.resolved.is_some()).collect();
+    let mut causes: Vec<String> =
+        trials.iter().filter_map(|trial| scaffold_failure(trial)).collect();
+    let many = NoisePolicy::shipped().map_or(0.0, |policy| policy.scaffold_failures);
+    if causes.len() as f64 <= many * trials.len() as f64 {
+        return None;
+    }
+    let failed = causes.len();
+    causes.sort();
+    let kinds: Vec<String> = causes
+        .chunk_by(|one, next| one == next)
+        .map(|same| format!("{} {}", same.len(), same[0].replace('_', " ")))
+        .collect();
+    let share = percent(failed as f64 / trials.len() as f64);
+    Some(format!(
+        "{arm}: warning: the scaffold failed in {failed} of {} ({share}: {}); these trials are scored.",
+        plural(trials.len(), "trial"),
+        kinds.join(", ")
+    ))
+}
+
+/// How the scaffold ended a trial by itself. An empty turn is the model's, and a finished scaffold has not failed.
+fn scaffold_failure(trial: &TaskReport) -> Option<String> {
+    let failed = |cause: &ExitCause| !matches!(cause, ExitCause::EmptyTurn | ExitCause::Finished);
+    trial.cause.filter(failed).map(|cause| cause.to_string())
 }
 
 /// Whether work may have failed at a limit. A time limit of a command or a CPU quota makes it slower; what the kernel kills

@@ -44,6 +44,10 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         if let Some(warning) = limits::warning(&arm.name, trials) {
             note(&warning);
         }
+        let trials = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
+        if let Some(warning) = limits::scaffold_warning(&arm.name, trials) {
+            note(&warning);
+        }
         let trials: Vec<_> = report.tasks.iter().filter(|trial| trial.arm == arm.arm).collect();
         let sentences = [noise::of_trials(arm, &trials), noise::of_gradings(arm, &trials)];
         for sentence in sentences.into_iter().flatten() {

@@ -15,6 +15,8 @@ static POLICY: ShippedTable<NoisePolicy> =
 pub struct NoisePolicy {
     /// The share of an arm's failures at a limit that a report warns of.
     pub failures_at_a_limit: f64,
+    /// The share of graded trials that the scaffold itself ended above which a report warns.
+    pub scaffold_failures: f64,
     /// How near to its ceiling memory counts as at it, as a share of the ceiling.
     pub memory_within: f64,
     /// Of the periods in which something ran.

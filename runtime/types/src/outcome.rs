@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BudgetKind, BudgetScope, Fault, Noise, Responders, Spent};
+use crate::{BudgetKind, BudgetScope, Fault, Noise, RequestChanges, Responders, Spent};
 
 /// How a trial ended. In the record its `kind` is the name in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -151,6 +151,9 @@ pub struct Outcome {
     /// Who gave the responses of the try that counts. Absent where no response names anybody.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
+    /// What was changed in the requests of the try that counts. Absent where nothing was.
+    #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
+    pub changes: RequestChanges,
 }
 
 impl Outcome {
@@ -170,6 +173,7 @@ impl Outcome {
             not_enforced: Vec::new(),
             noise: None,
             responders: Responders::default(),
+            changes: RequestChanges::default(),
         }
     }
 }

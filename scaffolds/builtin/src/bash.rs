@@ -27,7 +27,7 @@ use crate::{
     PromptError,
     command::{ShellSettings, run_line},
     prompts::Prompts,
-    talk::{Talk, was_cut},
+    talk::{Talk, is_paused, was_cut},
     tools::{Called, Output, SUBMIT, ToolContext, ToolError},
 };
 use grammar::{Action, parse};
@@ -170,6 +170,9 @@ impl Scaffold for Bash {
                 return Ok(Finish::exited(why));
             }
             let answer = talk.ask(session).await?;
+            if is_paused(&answer) {
+                continue;
+            }
             let call_id = format!("bash-{step}");
             match parse(&answer.content) {
                 Ok(Action::Submit) => {

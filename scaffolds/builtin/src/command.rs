@@ -54,7 +54,8 @@ pub(crate) async fn run_line(
     let shown = prompts.render(
         "shell_result",
         json!({
-            "output": output.trim_end_matches('\n'),
+            // Endpoints reject a result of nothing but blanks.
+            "output": if output.trim().is_empty() { "" } else { output.trim_end_matches('\n') },
             "exit_status": exited.code,
             "signal": exited.signal,
             "timed_out": exited.timed_out,

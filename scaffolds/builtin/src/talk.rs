@@ -94,6 +94,11 @@ impl Talk {
     }
 }
 
+/// Whether the provider paused a turn that it goes on with: the conversation is sent back as it is.
+pub(crate) fn is_paused(answer: &Answer) -> bool {
+    answer.finish_reason.as_deref() == Some("pause_turn") && answer.tool_calls.is_empty()
+}
+
 /// Whether the endpoint cut the answer at its output limit.
 pub(crate) fn was_cut(answer: &Answer) -> bool {
     answer.finish_reason.as_deref() == Some("length")

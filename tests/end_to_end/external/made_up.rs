@@ -91,7 +91,8 @@ mode = "solve"
     let cut = json!({"kind": "truncate", "times": 0});
     let script = json!({"conversation": [
         conversation("solves", json!([call("ls numerals"), call(&solve()), {"content": "Done."}]), false),
-        conversation("empty", json!([{"content": ""}]), false),
+        // Its one token is the end of its turn.
+        conversation("empty", json!([{"content": "", "usage": {"input": 100, "output": 1}}]), false),
         conversation("goes-on", json!([call("echo one >> /testbed/steps.txt")]), true),
         conversation("no-key", json!([{"content": "x", "fault": [fault]}]), true),
         conversation("breaks-off", json!([{"content": "one piece after another", "fault": [cut]}]), true),
@@ -149,7 +150,6 @@ fn endings(kind: &str) {
         way("solve", "solve", "solves"),
         way("daemon", "daemon", "solves"),
         way("works", "works", "solves"),
-        way("nothing", "nothing", "solves"),
         way("crash", "crash", "solves"),
         way("idle", "idle", "solves"),
         way("approval", "approval", "solves"),
@@ -168,7 +168,6 @@ fn endings(kind: &str) {
         ("solve", "submitted", None, true),
         ("daemon", "submitted", None, true),
         ("works", "submitted", None, true),
-        ("nothing", "scaffold_exited", Some("crashed"), false),
         ("crash", "scaffold_exited", Some("crashed"), false),
         ("idle", "scaffold_exited", Some("idle"), false),
         ("approval", "scaffold_exited", Some("approval"), false),
@@ -191,11 +190,8 @@ fn endings(kind: &str) {
         let steps = of_kind(&events, "model_answered").len();
         assert_eq!(row["steps"], steps, "{arm}");
         // What it printed and what its manifest calls its log is beside the trajectory.
-        if !["nothing"].contains(&arm) {
-            let trial = out.join("trials");
-            let kept = find(&trial, "stdout.log").len();
-            assert_eq!(kept, ways.len(), "{arm}");
-        }
+        let kept = find(&out.join("trials"), "stdout.log").len();
+        assert_eq!(kept, ways.len(), "{arm}");
     }
     let (_, solved) = row(&stage, &out, "solve");
     tools_are_recorded(&solved);
@@ -249,6 +245,16 @@ fn patch(stage: &Stage, out: &std::path::Path, arm: &str) -> String {
         arms.iter().find(|one| one["name"] == arm).unwrap()["arm"].as_str().unwrap().to_owned();
     let patches = find(&out.join("trials").join(&id[..12]), "patch.diff");
     std::fs::read_to_string(&patches[0]).unwrap()
+}
+
+/// An agent that ends before it received a response has shown nothing of the model.
+#[test]
+fn an_agent_that_never_asks_is_not_scored() {
+    let stage = Stage::new();
+    let out = run(&stage, "native", &[way("nothing", "nothing", "solves")], 3);
+    let (row, _) = row(&stage, &out, "nothing");
+    assert_eq!(row["outcome"], "infrastructure_fault_setup", "{row:#}");
+    assert!(row["resolved"].is_null(), "{row:#}");
 }
 
 #[test]

@@ -158,6 +158,8 @@ pub enum Stop {
     End,
     Calls,
     Length,
+    /// The context window is full.
+    Window,
     /// One of the request's stop sequences.
     Sequence(Option<String>),
     /// The provider's filter.
@@ -328,7 +330,7 @@ impl Whole {
             Stop::Other(word) => {
                 return Some(format!("an empty response that ended with {word:?}"));
             }
-            Stop::End | Stop::Sequence(_) | Stop::Length => {}
+            Stop::End | Stop::Sequence(_) | Stop::Length | Stop::Window => {}
         }
         let thought = self.items.iter().any(|item| match item {
             Item::Reasoning(thought) => !thought.text.is_empty() || thought.signature.is_some(),

@@ -12,6 +12,7 @@ struct Words {
     end: Vec<String>,
     calls: Vec<String>,
     length: Vec<String>,
+    window: Vec<String>,
     filter: Vec<String>,
     broken: Vec<String>,
     broken_parts: Vec<String>,
@@ -23,6 +24,7 @@ pub(super) enum StopWord {
     End,
     Calls,
     Length,
+    Window,
     Filter,
     /// The endpoint did not finish the response.
     Broken,
@@ -46,6 +48,7 @@ impl StopWord {
             (&words.end, Self::End),
             (&words.calls, Self::Calls),
             (&words.length, Self::Length),
+            (&words.window, Self::Window),
             (&words.filter, Self::Filter),
             (&words.broken, Self::Broken),
         ];
@@ -63,6 +66,7 @@ impl StopWord {
             Self::End => Stop::End,
             Self::Calls => Stop::Calls,
             Self::Length => Stop::Length,
+            Self::Window => Stop::Window,
             Self::Filter => Stop::Filter,
             Self::Broken | Self::Unknown => Stop::Other(word.to_owned()),
         }
@@ -80,7 +84,7 @@ mod tests {
             ("eos", StopWord::End),
             ("STOP", StopWord::End),
             ("function_call", StopWord::Calls),
-            ("model_context_window_exceeded", StopWord::Length),
+            ("model_context_window_exceeded", StopWord::Window),
             ("sensitive", StopWord::Filter),
             ("PROHIBITED_CONTENT", StopWord::Filter),
             ("network-error", StopWord::Broken),

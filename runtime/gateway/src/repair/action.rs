@@ -56,6 +56,14 @@ pub(crate) enum Action {
     TurnAfterTool,
     /// Puts the system message at the head of the first user message.
     SystemIntoUser,
+    /// Leaves out ids of Responses items that do not have the prefix of their type.
+    OwnItemIds,
+    /// Leaves out encrypted reasoning, and reasoning of which nothing is left.
+    NoEncryptedReasoning,
+    /// Gives each call an id of its own where the endpoint repeated one.
+    UniqueIds,
+    /// Leaves out the reasoning of messages that have a text, too.
+    TextOrReasoning,
     /// Gives calls short ids.
     ShortIds,
     /// Replaces characters in the names of called functions.
@@ -71,7 +79,12 @@ pub(crate) enum Action {
 impl Repair {
     /// Whether it holds for later requests, too.
     pub(crate) fn lasts(&self) -> bool {
-        !matches!(self.action, Action::OutputLimit { once: true, .. })
+        // An endpoint that cannot decrypt old reasoning may still decrypt new one.
+        let once = matches!(
+            self.action,
+            Action::OutputLimit { once: true, .. } | Action::NoEncryptedReasoning
+        );
+        !once
     }
 
     /// Changes a body. `true`: something changed.
@@ -117,6 +130,16 @@ impl Repair {
             Action::MergeRoles => merge_roles(body),
             Action::TurnAfterTool => turn_after_tool(body),
             Action::SystemIntoUser => system_into_user(body),
+            Action::OwnItemIds => own_item_ids(body),
+            Action::NoEncryptedReasoning => no_encrypted_reasoning(body),
+            Action::UniqueIds => unique_ids(body),
+            Action::TextOrReasoning => on_assistants(body, |message| {
+                let text = message.get("content").is_some_and(|content| !is_blank(content));
+                let names = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
+                text && names
+                    .iter()
+                    .fold(false, |dropped, name| message.shift_remove(*name).is_some() || dropped)
+            }),
             Action::ShortIds => short_ids(body),
             Action::PlainNames => each_call(body, &mut |call| {
                 let Some(Value::String(name)) = call.get_mut("name") else { return false };
@@ -262,6 +285,13 @@ fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool {
     }
     let mut changed = false;
     for message in messages(body).into_iter().flatten() {
+        for block in message.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            if block["type"] == "tool_result" && is_blank(&block["content"]) {
+                block["content"] = PLACEHOLDER.into();
+                changed = true;
+            }
+        }
         if !is_blank(&message["content"]) {
             continue;
         }
@@ -366,6 +396,84 @@ fn system_into_user(body: &mut Map<String, Value>) -> bool {
     }
     *all = rest;
     true
+}
+
+fn own_item_ids(body: &mut Map<String, Value>) -> bool {
+    let mut changed = false;
+    for item in body.get_mut("input").and_then(Value::as_array_mut).into_iter().flatten() {
+        let prefix = match item["type"].as_str() {
+            Some("function_call") => "fc",
+            Some("reasoning") => "rs",
+            Some("message") | None => "msg",
+            Some(_) => continue,
+        };
+        let foreign = item["id"].as_str().is_some_and(|id| !id.starts_with(prefix));
+        if foreign && let Some(item) = item.as_object_mut() {
+            item.shift_remove("id");
+            changed = true;
+        }
+    }
+    changed
+}
+
+fn no_encrypted_reasoning(body: &mut Map<String, Value>) -> bool {
+    let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
+    let mut changed = false;
+    for item in items.iter_mut().filter(|item| item["type"] == "reasoning") {
+        changed |= item
+            .as_object_mut()
+            .is_some_and(|item| item.shift_remove("encrypted_content").is_some());
+    }
+    if changed {
+        let says = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
+        items.retain(|item| {
+            item["type"] != "reasoning" || says(&item["summary"]) || says(&item["content"])
+        });
+    }
+    changed
+}
+
+/// Renames the second and later calls of one id, and the results that answer them in turn.
+fn unique_ids(body: &mut Map<String, Value>) -> bool {
+    let mut calls: HashMap<String, usize> = HashMap::new();
+    let mut results: HashMap<String, usize> = HashMap::new();
+    let mut changed = false;
+    let mut rename = |id: &mut Value, seen: &mut HashMap<String, usize>| {
+        let Value::String(text) = id else { return };
+        let count = seen.entry(text.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            *text = format!("{text}_{count}");
+            changed = true;
+        }
+    };
+    for list in ["messages", "input"] {
+        for message in body.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            match message["type"].as_str() {
+                Some("function_call") => rename(&mut message["call_id"], &mut calls),
+                Some("function_call_output") => rename(&mut message["call_id"], &mut results),
+                _ => {}
+            }
+            if message["role"] == "tool" {
+                rename(&mut message["tool_call_id"], &mut results);
+            }
+            for call in
+                message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                rename(&mut call["id"], &mut calls);
+            }
+            for block in
+                message.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                match block["type"].as_str() {
+                    Some("tool_use") => rename(&mut block["id"], &mut calls),
+                    Some("tool_result") => rename(&mut block["tool_use_id"], &mut results),
+                    _ => {}
+                }
+            }
+        }
+    }
+    changed
 }
 
 /// Gives each call an id of its own that depends on the old one alone, so that a conversation keeps its bytes.
@@ -536,6 +644,37 @@ mod tests {
         let json = repaired(Api::Chat, Action::JsonArguments, body);
         let arguments = &json["messages"][0]["tool_calls"][0]["function"]["arguments"];
         assert_eq!(*arguments, json!({"arguments": "{\"a\": 1}\""}).to_string());
+    }
+
+    #[test]
+    fn ids_are_unique_and_foreign_ones_left_out() {
+        let used = json!({"type": "tool_use", "id": "a"});
+        let result = json!({"type": "tool_result", "tool_use_id": "a", "content": "r"});
+        let body = json!({"messages": [{"role": "assistant", "content": [used, used]},
+            {"role": "user", "content": [result, result]}, {"role": "assistant", "content": [used]}]});
+        let repair = Repair { name: "r".into(), action: Action::UniqueIds };
+        let mut body = body.as_object().expect("an object").clone();
+        assert!(repair.apply(Api::Messages, &mut body, &Turns::default()));
+        let ids = |message: usize, name: &str| -> Vec<String> {
+            let blocks = body["messages"][message]["content"].as_array().expect("blocks");
+            blocks.iter().map(|block| block[name].as_str().expect("an id").to_owned()).collect()
+        };
+        assert_eq!(
+            (ids(0, "id"), ids(1, "tool_use_id")),
+            (vec!["a".into(), "a_2".into()], vec!["a".into(), "a_2".into()])
+        );
+        assert_eq!(ids(2, "id"), ["a_3"]);
+        let items = json!({"input": [{"type": "reasoning", "id": "x", "summary": [], "encrypted_content": "E"},
+            {"type": "function_call", "id": "fc_1", "call_id": "c"}]});
+        let own = repaired(Api::Responses, Action::OwnItemIds, items.clone());
+        assert_eq!((own["input"][0].get("id"), &own["input"][1]["id"]), (None, &json!("fc_1")));
+        let plain = repaired(Api::Responses, Action::NoEncryptedReasoning, items);
+        assert_eq!(plain["input"].as_array().map(Vec::len), Some(1));
+        let both = json!({"messages": [{"role": "assistant", "content": "x", "reasoning_content": "hm"},
+            {"role": "assistant", "content": null, "reasoning_content": "hm"}]});
+        let one = repaired(Api::Chat, Action::TextOrReasoning, both);
+        assert_eq!(one["messages"][0].get("reasoning_content"), None);
+        assert_eq!(one["messages"][1]["reasoning_content"], "hm");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
 };
 
-use proctor_types::{Arm, ArmId, Responders, sha256_hex};
+use proctor_types::{Arm, ArmId, RequestChanges, Responders, sha256_hex};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -37,6 +37,11 @@ pub struct PairWhy {
     pub a_responders: Responders,
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub b_responders: Responders,
+    /// What the gateway changed in the requests of each arm, by requests. Absent where nothing was.
+    #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
+    pub a_changes: RequestChanges,
+    #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
+    pub b_changes: RequestChanges,
     /// Tasks that the arms were given in different revisions.
     pub task_revisions: Vec<String>,
     /// Tasks that were graded in different environments.
@@ -106,6 +111,8 @@ pub(super) fn why(
         b_faults: faults(tasks[1]),
         a_responders: responders_of(tasks[0]),
         b_responders: responders_of(tasks[1]),
+        a_changes: changes_of(tasks[0]),
+        b_changes: changes_of(tasks[1]),
         task_revisions: differing(&|trial| trial.facts.revision.clone()),
         environments: differing(&environment),
     }
@@ -156,6 +163,14 @@ fn responders_of(tasks: &ByTask<'_>) -> Responders {
     responders(&trials)
 }
 
+fn changes_of(tasks: &ByTask<'_>) -> RequestChanges {
+    let mut all = RequestChanges::default();
+    for trial in tasks.values().flatten() {
+        trial.outcome.iter().for_each(|outcome| all.merge(&outcome.changes));
+    }
+    all
+}
+
 pub(super) fn why_text(why: &PairWhy) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -194,6 +209,17 @@ pub(super) fn why_text(why: &PairWhy) -> String {
     for (name, responders) in [(&why.a, &why.a_responders), (&why.b, &why.b_responders)] {
         if responders.is_mixture() {
             line(format!("  {name}: {}", mixture(responders)));
+        }
+    }
+    for (name, changes) in [(&why.a, &why.a_changes), (&why.b, &why.b_changes)] {
+        for (what, counts) in
+            [("requests repaired", &changes.repairs), ("lost in translation", &changes.losses)]
+        {
+            let counts: Vec<_> =
+                counts.iter().map(|(name, count)| format!("{name} ({count})")).collect();
+            if !counts.is_empty() {
+                line(format!("  {name}: {what}: {}", counts.join(", ")));
+            }
         }
     }
     for (what, tasks) in

@@ -228,6 +228,10 @@ fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
     factors.push(factor(&format!("{versions}.q"), ().into(), "2".into()));
     factors.push(factor(&format!("{versions}.both"), "3.0".into(), "3.1".into()));
     factors.push(factor("scaffold", "x".into(), "y".into()));
+    let mut changes = RequestChanges::default();
+    changes.add_repairs(&["merged_roles".into()]);
+    let loss = Loss { kind: LossKind::Dropped, field: "thinking".into() };
+    changes.add_losses(&[loss.clone(), loss]);
     let why = PairWhy {
         a: "a".into(),
         a_arm: ArmId::new("a-id".to_owned()),
@@ -240,6 +244,8 @@ fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
         b_faults: 0,
         a_responders: mixture(),
         b_responders: Responders::default(),
+        a_changes: changes,
+        b_changes: RequestChanges::default(),
         task_revisions: vec![],
         environments: vec![],
     };
@@ -248,6 +254,8 @@ fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
         "  packages that only one of them brings along: 9 against 1\n",
         "  prompts.bundle.versions.both: 3.0 against 3.1\n",
         "  scaffold: x against y\n",
+        "  a: requests repaired: merged_roles (1)\n",
+        "  a: lost in translation: thinking (2)\n",
     ] {
         assert!(text.contains(line), "{text}");
     }

@@ -9,7 +9,7 @@ use super::{ToolContext, Toolbox, ToolsSettings, specs};
 use crate::{
     PromptError,
     prompts::Prompts,
-    talk::{Talk, was_cut},
+    talk::{Talk, is_paused, was_cut},
 };
 
 /// Raised when the wording of a tool's answers in this crate changes: part of the arm's factors,
@@ -104,6 +104,9 @@ impl Scaffold for Tools {
                 return Ok(Finish::exited(why));
             }
             let answer = talk.ask(session).await?;
+            if is_paused(&answer) {
+                continue;
+            }
             if answer.tool_calls.is_empty() {
                 idle += 1;
                 if idle >= self.settings.nudge_limit {

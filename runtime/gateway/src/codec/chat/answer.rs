@@ -177,7 +177,7 @@ pub(crate) fn finish_reason(stop: &Stop) -> String {
     let word = match stop {
         Stop::End | Stop::Sequence(_) | Stop::Refusal => "stop",
         Stop::Calls => "tool_calls",
-        Stop::Length => "length",
+        Stop::Length | Stop::Window => "length",
         Stop::Filter => "content_filter",
         Stop::Other(word) => word,
     };

@@ -131,7 +131,7 @@ pub(super) fn write_usage(usage: &Usage) -> Value {
 pub(super) fn finish_reason(stop: &Stop) -> &'static str {
     match stop {
         Stop::End | Stop::Calls | Stop::Sequence(_) => "STOP",
-        Stop::Length => "MAX_TOKENS",
+        Stop::Length | Stop::Window => "MAX_TOKENS",
         Stop::Filter | Stop::Refusal => "SAFETY",
         Stop::Other(_) => "OTHER",
     }

@@ -86,7 +86,7 @@ pub(super) fn write_stop(stop: &Stop) -> (&str, Option<&str>) {
     match stop {
         Stop::End => ("end_turn", None),
         Stop::Calls => ("tool_use", None),
-        Stop::Length => ("max_tokens", None),
+        Stop::Length | Stop::Window => ("max_tokens", None),
         Stop::Sequence(which) => ("stop_sequence", which.as_deref()),
         Stop::Filter | Stop::Refusal => ("refusal", None),
         // A word that clients do not know would end some of them.

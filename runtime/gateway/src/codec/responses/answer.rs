@@ -33,6 +33,10 @@ pub(crate) fn whole_turn(body: &Value) -> Vec<Value> {
 /// `null` that its own servers send, and the status of a reasoning item.
 pub(super) fn sent_back(item: &Value) -> Option<Value> {
     let mut fields = item.as_object()?.clone();
+    // A message without content says nothing, and OpenAI rejects it.
+    if item["type"] == "message" && item["content"].as_array().is_none_or(Vec::is_empty) {
+        return None;
+    }
     native::without_nulls(&mut fields);
     if item["type"] == "reasoning" {
         fields.remove("status");

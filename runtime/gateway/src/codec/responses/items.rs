@@ -69,7 +69,7 @@ pub(super) fn response(
 ) -> Value {
     let (status, incomplete) = match stop {
         None => ("in_progress", Value::Null),
-        Some(Stop::Length) => ("incomplete", json!({"reason": "max_output_tokens"})),
+        Some(Stop::Length | Stop::Window) => ("incomplete", json!({"reason": "max_output_tokens"})),
         Some(Stop::Filter) => ("incomplete", json!({"reason": "content_filter"})),
         Some(_) => ("completed", Value::Null),
     };

@@ -1,0 +1,49 @@
+//! What the gateway changed in the requests of a trial.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Loss, LossKind};
+
+/// Requests by what was changed in them. Both counts are per request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestChanges {
+    /// Repairs, by the names of `configs/repairs.toml`: the endpoint rejected the form of a request.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub repairs: BTreeMap<String, u64>,
+    /// Fields that the endpoint's format lacks and that no turn restored.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub losses: BTreeMap<String, u64>,
+}
+
+impl RequestChanges {
+    /// Returns whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.repairs.is_empty() && self.losses.is_empty()
+    }
+
+    /// Counts the repairs of one request.
+    pub fn add_repairs(&mut self, repairs: &[String]) {
+        for repair in repairs {
+            *self.repairs.entry(repair.clone()).or_default() += 1;
+        }
+    }
+
+    /// Counts the losses of one request. A field that was withheld on purpose is no loss.
+    pub fn add_losses(&mut self, losses: &[Loss]) {
+        for loss in losses.iter().filter(|loss| loss.kind != LossKind::Withheld) {
+            *self.losses.entry(loss.field.clone()).or_default() += 1;
+        }
+    }
+
+    /// Adds the counts of another trial, or of the same one before it was interrupted.
+    pub fn merge(&mut self, other: &Self) {
+        for (name, count) in &other.repairs {
+            *self.repairs.entry(name.clone()).or_default() += count;
+        }
+        for (name, count) in &other.losses {
+            *self.losses.entry(name.clone()).or_default() += count;
+        }
+    }
+}
