@@ -26,6 +26,7 @@ mod shipped;
 mod tasks;
 mod trials;
 mod wanted;
+mod watchdog;
 
 use std::{process::ExitCode, time::Duration};
 

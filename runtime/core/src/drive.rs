@@ -71,7 +71,11 @@ impl Try<'_> {
         if self.past.is_none() {
             recorder.append(Event::trial_started(self.id)).await?;
         }
-        let Ready { sandbox, hidden } = self.open().await?;
+        let Ready { sandbox, hidden } = tokio::select! {
+            ready = self.open() => ready?,
+            // A thousand trials may wait for their turn to open one.
+            () = self.context.cancel.winding_down() => return Err(Cancel::fault()),
+        };
         let mut own = None;
         let looks = Looks::new(sandbox.as_ref());
         let places = (sandbox.as_ref(), &looks);
@@ -88,6 +92,9 @@ impl Try<'_> {
                 Err(fault)
             }
         };
+        // What is left of the try, such as a connection through the proxy, may hold the recorder for a moment
+        // longer. Whoever opens the journal next must not find its writer there.
+        recorder.close().await;
         // After the outcome is recorded: what was delivered counts, whatever becomes of its sandbox. And
         // before a fault is passed on: a try never leaves a sandbox behind where it can be helped.
         for mut sandbox in own.into_iter().chain([sandbox]) {

@@ -5,8 +5,6 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
 };
 
 use proctor_types::{ArmId, RunRecord, TaskId, TrialId, path_component};
@@ -272,9 +270,6 @@ impl Verifier<'_> {
     }
 }
 
-/// A lock of a runtime that has just died may be held for this long: a process that it was about to start has the lock, too,
-/// until its program runs.
-const PASSING: Duration = Duration::from_millis(300);
 const REPORT: &str = "report.json";
 /// See [`Known`].
 const KNOWN: &str = "checked.jsonl";
@@ -291,13 +286,7 @@ fn hold(root: &Path) -> Result<File, RecordError> {
     options.read(true).write(true).create(true).truncate(false);
     let mut file = disk::open_with(&options, &path)
         .map_err(RecordError::io(&path, "the run cannot be locked"))?;
-    let deadline = Instant::now() + PASSING;
-    let mut locked = file.try_lock();
-    while matches!(locked, Err(TryLockError::WouldBlock)) && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(10));
-        locked = file.try_lock();
-    }
-    match locked {
+    match disk::lock(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
