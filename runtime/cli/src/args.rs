@@ -51,6 +51,13 @@ pub enum Command {
         /// Shares the trials with the runtimes that work on the run already. Each trial is one's.
         #[arg(long, conflicts_with = "set")]
         join: bool,
+        /// Trials at once, instead of the run's `jobs`.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        jobs: Option<u64>,
+        /// Run finished trials again if their records were removed or moved. By default this is an error, since their
+        /// requests would be paid for twice.
+        #[arg(long)]
+        confirm: bool,
     },
     /// Repeats trials of a run. What was there is kept as the evidence of a try that does not count.
     Rerun {

@@ -74,9 +74,13 @@ fn main() -> ExitCode {
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Run(args) => commands::run(args).await,
-        Command::Resume { run, join: true, .. } => commands::join(&run).await,
-        Command::Resume { run, set, .. } => {
-            commands::resume(&run, &set, assemble::Grading::Once).await
+        Command::Resume { run, set, join, jobs, confirm } => {
+            let jobs = jobs.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
+            let options = commands::ResumeOptions { jobs, confirm };
+            match join {
+                true => commands::join(&run, options).await,
+                false => commands::resume(&run, &set, options, assemble::Grading::Once).await,
+            }
         }
         Command::Fork(args) => commands::fork(args).await,
         Command::Rerun { run, select } => commands::rerun(&run, select).await,

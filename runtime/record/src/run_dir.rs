@@ -14,6 +14,7 @@ use crate::{
     Blobs, Checked, Damage, RecordError, Remedy, TrialDir,
     check::{Check, Known, cannot_be_read},
     disk, run_file,
+    trial_dir::TRIES,
 };
 
 /// Hex digits of an arm's id in a path: 48 bits, and [`RunDir::check_arms`] sees to the rest.
@@ -193,11 +194,15 @@ impl RunDir {
     }
 
     /// Trials that `report.json` has a verdict of, and whose record somebody removed, so that they are driven again.
-    /// Sorted. One that has lost its journal alone is damaged, and is not driven again.
+    /// Sorted. One that has lost its journal alone is damaged, and is not driven again. One that has earlier tries was
+    /// repeated on request.
     pub fn removed_trials(&self) -> Vec<TrialId> {
         let reported = self.reported_verdicts().into_iter();
-        let is_gone =
-            |id: &TrialId| !self.trial_path(id).trajectory().exists() && !self.check(id).finished;
+        let is_gone = |id: &TrialId| {
+            let dir = self.trial_path(id);
+            let is_empty = !dir.trajectory().exists() && !dir.path().join(TRIES).exists();
+            is_empty && !self.check(id).finished
+        };
         let mut gone: Vec<_> = reported.filter(is_gone).collect();
         gone.sort();
         gone

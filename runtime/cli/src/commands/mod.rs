@@ -52,7 +52,7 @@ pub use import::import;
 pub use label::label;
 pub use report::{report, result_of_trial, results_of};
 pub use rerun::rerun;
-pub use resume::{join, resume};
+pub use resume::{ResumeOptions, join, resume};
 pub use run::{now, run};
 pub use scaffold::scaffold;
 pub use schema::schema;
