@@ -40,6 +40,7 @@ mod impossible;
 mod lasting;
 mod limits;
 mod local_model;
+mod lying_tasks;
 mod many_gradings;
 mod matrix;
 mod mistakes;

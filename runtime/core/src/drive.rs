@@ -34,6 +34,9 @@ use crate::{
     steps::Steps,
 };
 
+/// The key of the leak check's report in the note that a journal has of it.
+pub const LEAK_NOTE: &str = "checked for leaks";
+
 /// What one try needs to know.
 pub(crate) struct Try<'a> {
     pub(crate) context: &'a Arc<RunContext>,
@@ -167,7 +170,7 @@ impl Try<'_> {
         let on_finding = self.arm.leak_check.on_finding;
         let leaks =
             prepare_for_driving(handle, self.task, self.leak_check, hidden, on_finding).await?;
-        let note = Map::from_iter([("checked for leaks".to_owned(), json!(leaks))]);
+        let note = Map::from_iter([(LEAK_NOTE.to_owned(), json!(leaks))]);
         let workdir = RawPath::from(self.task.workdir.as_str());
         let base = match self.past {
             None => {
