@@ -52,6 +52,7 @@ mod paid;
 mod preflight;
 mod prompts;
 mod resume;
+mod rules;
 mod scripted;
 mod settings;
 mod shipped_configs;

@@ -109,6 +109,10 @@ pub enum Command {
         /// A file of `proctor tasks quality --out`: shows the scores without the tasks that it marks, too.
         #[arg(long, value_name = "FILE")]
         quality: Option<PathBuf>,
+        /// List the finished trials that the attribution and grading rules of this version treat differently; change
+        /// nothing. `--format json` has the list for programs.
+        #[arg(long, conflicts_with_all = ["verify", "quality", "groups", "noise", "out"])]
+        recheck: bool,
     },
     /// Prints the trials of a run, one trial, or one step of it, by the names of task and arm.
     Show(ShowArgs),

@@ -20,6 +20,7 @@ mod open_files;
 mod planning;
 mod preflight;
 mod progress;
+mod rules;
 mod scaffolds;
 mod selection;
 mod shipped;
@@ -86,7 +87,8 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
-        Command::Report { runs, format, out, groups, noise, verify, quality } => {
+        Command::Report { runs, format, recheck: true, .. } => commands::recheck(&runs, format),
+        Command::Report { runs, format, out, groups, noise, verify, quality, .. } => {
             let groups = if groups { Groups::All } else { Groups::Telling };
             let (out, quality) = (out.as_deref(), quality.as_deref());
             commands::report(&runs, format, out, (groups, noise), verify, quality)

@@ -318,7 +318,7 @@ fn hold(root: &Path) -> Result<File, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{RUN_SCHEMA, TaskId};
+    use proctor_types::{RULES, RUN_SCHEMA, TaskId};
     use serde_json::json;
 
     use super::*;
@@ -326,6 +326,7 @@ mod tests {
     fn plan() -> RunRecord {
         RunRecord {
             schema_version: RUN_SCHEMA,
+            rules: RULES,
             proctor: "0.1.0".into(),
             created: 1,
             attempts: 1,

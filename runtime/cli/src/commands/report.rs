@@ -12,7 +12,7 @@ use proctor_core::{PREDICTIONS, earlier_tries, on_all_cores};
 use proctor_html::{ReportPage, RunPage};
 use proctor_record::{Checked, RunDir};
 use proctor_report::{Comparison, Groups, Report, SingleShot, TaskFacts, TrialResult};
-use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, TrialId, plural};
+use proctor_types::{Arm, EarlierTries, FlakePolicy, RULES, RunRecord, RunTask, TrialId, plural};
 
 use crate::{
     args::ReportFormat,
@@ -183,6 +183,13 @@ fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), Comm
         remarks.insert(format!(
             "The run was changed after it was planned. {}.",
             capital(&change.change)
+        ));
+    }
+    if record.rules != RULES {
+        remarks.insert(format!(
+            "The run was made under attribution and grading rules {}, and this Proctor has rules {RULES}: `proctor report \
+             --recheck` lists the trials that differ.",
+            record.rules
         ));
     }
     let ids: Vec<TrialId> = planned(&record).iter().map(Found::id).collect();

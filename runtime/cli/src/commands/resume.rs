@@ -4,14 +4,14 @@ use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc};
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::RunDir;
-use proctor_types::{Environment, RunChange, RunRecord, RunTask, TrialId, plural};
+use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, plural};
 
 use crate::{
     assemble::{self, Flakes, Grading},
     checks::first_of,
     commands::{carry_out::carry_out, resume_set, run::now},
     error::{CommandError, UserError},
-    home, open_files,
+    home, open_files, rules,
     trials::{Found, planned},
 };
 
@@ -37,6 +37,19 @@ pub async fn resume(
     if let Some(damage) = damage {
         run.restore_run()?;
         tell!("restored: {damage}");
+    }
+    match grading {
+        Grading::Once => rules::expect_present_or_finished(&run, &record)?,
+        Grading::Anew if record.rules != RULES => {
+            let change = format!(
+                "graded anew under rules {RULES}, while the outcomes are of rules {}",
+                record.rules
+            );
+            let proctor = env!("CARGO_PKG_VERSION").into();
+            record.changes.push(RunChange { at: now(), proctor, change });
+            run.write_run(&record)?;
+        }
+        Grading::Anew => {}
     }
     // Grading alone drives nothing.
     let gone = match grading {
@@ -64,6 +77,7 @@ pub async fn resume(
 pub async fn join(path: &Path, options: ResumeOptions) -> Result<ExitCode, CommandError> {
     let run = RunDir::join(path).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
+    rules::expect_present_or_finished(&run, &record)?;
     gone_trials(&run, &record, options)?;
     go_on(run, &record, options, Grading::Once).await
 }
