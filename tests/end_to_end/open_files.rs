@@ -74,7 +74,7 @@ fn many_trials_at_once_need_few_open_files() {
 #[test]
 fn each_trial_opens_as_many_files_as_are_counted() {
     let needs = std::fs::read_to_string(root().join("configs/open-files.toml")).unwrap();
-    let needs: toml::Table = needs.parse().unwrap();
+    let needs: toml::Table = toml::from_str(&needs).unwrap();
     let counted = needs["trial"].as_integer().unwrap() as usize;
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut held = Vec::new();
