@@ -16,6 +16,8 @@ struct Needs {
     trial: u64,
     script: u64,
     network: u64,
+    own_sandbox: u64,
+    own_sandbox_scaffolds: Vec<String>,
 }
 
 /// Raises the soft limit to the hard one. The soft one is low for the sake of programs that use `select`,
@@ -60,7 +62,11 @@ impl Needs {
             let model = arm.model.as_ref();
             let scripted = model.is_some_and(|model| model.base_url.starts_with(SCRIPT));
             let network = arm.network.mode != NetworkMode::Closed;
-            self.trial + self.script * u64::from(scripted) + self.network * u64::from(network)
+            let own = self.own_sandbox_scaffolds.contains(&arm.scaffold);
+            self.trial
+                + self.script * u64::from(scripted)
+                + self.network * u64::from(network)
+                + self.own_sandbox * u64::from(own)
         };
         limit.saturating_sub(self.base) / arms.map(of).max().unwrap_or(self.trial).max(1)
     }
