@@ -22,8 +22,9 @@ use std::{
 
 use proctor_record::{Grading, Journal, RunDir};
 use proctor_types::{
-    Answer, Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RUN_SCHEMA,
-    RunRecord, RunTask, SandboxSpec, Spent, Task, TaskId, ToolCall, TrialId, Usage, Verdict,
+    Answer, Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RULES,
+    RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spent, Task, TaskId, ToolCall, TrialId, Usage,
+    Verdict,
 };
 use serde_json::{Value, json};
 
@@ -121,6 +122,7 @@ fn write(path: &Path, attempts: u32) {
     let arms: Vec<Arm> = (0..ARMS).map(arm).collect();
     let record = RunRecord {
         schema_version: RUN_SCHEMA,
+        rules: RULES,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: 1,
         attempts,

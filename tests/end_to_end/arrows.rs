@@ -38,7 +38,7 @@ const RULES: &[Rule] = &[
     Rule {
         why: "sandboxes know nothing of scaffolds, models, grading or runs",
         from: &["sandboxes"],
-        reach: Reach::Only(&["sandboxes", "runtime/types"]),
+        reach: Reach::Only(&["sandboxes", "runtime/files", "runtime/types"]),
     },
     Rule {
         why: "a back end implements the API and sees no other back end",
@@ -49,6 +49,7 @@ const RULES: &[Rule] = &[
             "sandboxes/embedded-agent",
             "sandboxes/host",
             "sandboxes/wire",
+            "runtime/files",
             "runtime/types",
         ]),
     },
@@ -59,6 +60,7 @@ const RULES: &[Rule] = &[
             "scaffolds",
             "sandboxes/api",
             "sandboxes/wire",
+            "runtime/files",
             "runtime/packages",
             "runtime/patch",
             "runtime/retrieval",

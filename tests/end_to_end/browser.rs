@@ -15,8 +15,8 @@ use std::{
 
 use proctor_record::{Grading, Journal, RunDir};
 use proctor_types::{
-    Answer, Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RUN_SCHEMA,
-    RunRecord, RunTask, SandboxSpec, Spent, Task, ToolCall, TrialId, Usage, Verdict,
+    Answer, Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RULES,
+    RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spent, Task, ToolCall, TrialId, Usage, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -70,6 +70,7 @@ fn hostile(path: &Path) {
     };
     run.write_run(&RunRecord {
         schema_version: RUN_SCHEMA,
+        rules: RULES,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: 1,
         attempts: 1,

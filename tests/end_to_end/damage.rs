@@ -610,3 +610,58 @@ fn grading_anew_drives_nothing_and_a_copy_leaves_the_run_alone() {
     assert_eq!(fs::read(file(&run, "gold", "grade/journal.jsonl")).unwrap(), before);
     assert_ne!(fs::read(file(&out, "gold", "grade/journal.jsonl")).unwrap(), before);
 }
+
+/// A folder that was renamed takes its trial out of the run. Nothing runs, and is paid for, before the user confirms.
+#[test]
+fn a_moved_trial_is_named_and_runs_again_only_after_confirmation() {
+    let mut runs = Runs::new();
+    let run = runs.copy();
+    // The report is gone too: only the folder shows what has been there.
+    fs::remove_file(run.join("report.json")).unwrap();
+    let place = file(&run, "gold", "").parent().unwrap().join("1");
+    let moved = place.with_file_name("first");
+    fs::rename(&place, &moved).unwrap();
+    let name = moved.strip_prefix(&run).unwrap().to_str().unwrap();
+    let (output, _) = runs.ran(&["report", "RUN"], &run);
+    let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<String>();
+    assert!(text.contains(name), "{text}");
+    let remarks = runs.report(&run)["remarks"].to_string();
+    assert!(remarks.contains(name), "{remarks}");
+    for args in [&["resume", "RUN"][..], &["resume", "RUN", "--join"]] {
+        let (output, said) = runs.ran(args, &run);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said = said.split_whitespace().collect::<String>();
+        assert!(said.contains(name) && said.contains("--confirm"), "{said}");
+        assert!(!place.exists(), "nothing has run");
+    }
+    let (output, said) = runs.ran(&["resume", "RUN", "--confirm", "--jobs", "1"], &run);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    is_whole(&runs.report(&run));
+    assert!(moved.join("verdict.json").exists(), "what was recorded stays");
+
+    // Folders that hold no trial keep nothing from running.
+    let run = runs.copy();
+    fs::create_dir(run.join("trials/notes")).unwrap();
+    let (output, said) = runs.ran(&["resume", "RUN"], &run);
+    assert!(output.status.success() && said.contains("trials/notes"), "{said}");
+}
+
+#[test]
+fn a_copy_beside_its_original_does_not_count_twice() {
+    let mut runs = Runs::new();
+    let (whole, copy) = (runs.whole.clone(), runs.copy());
+    for command in ["report", "compare"] {
+        let args = [command, whole.to_str().unwrap(), "RUN"];
+        let (output, said) = runs.ran(&args, &copy);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("is a copy of") && said.contains("2 trials"), "{said}");
+    }
+    // The same tasks and arms in a run of their own are further trials.
+    let again = runs.stage.path("again");
+    let config = runs.stage.path("run.toml");
+    let out = again.to_str().unwrap();
+    runs.stage.run(["run", config.to_str().unwrap(), "--out", out], 0);
+    let (output, said) = runs.ran(&["report", out, "RUN"], &whole);
+    assert!(output.status.success(), "{said}");
+}

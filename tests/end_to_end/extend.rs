@@ -286,7 +286,9 @@ fn a_repeated_trial_leaves_what_was_as_evidence() {
 
     // What somebody threw away is driven again, and the run says so from then on.
     fs::remove_dir_all(top.parent().unwrap()).unwrap();
-    crossed.stage.run(["resume", out.to_str().unwrap()], 0);
+    crossed.stage.run(["resume", out.to_str().unwrap()], 2);
+    assert!(!top.exists(), "nothing runs before the user confirms");
+    crossed.stage.run(["resume", out.to_str().unwrap(), "--confirm"], 0);
     let text = crossed.stage.run(["report", out.to_str().unwrap()], 0);
     let text =
         String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" ");

@@ -2,13 +2,14 @@
 
 use std::{
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use fake_llm::FakeLlm;
 use serde_json::Value;
 
 use crate::{
+    resume::wait_for,
     scripted::script,
     stage::{Stage, cache, root},
 };
@@ -27,9 +28,9 @@ fn tasks(stage: &Stage, count: usize) -> PathBuf {
     stage.file("tasks.jsonl", &lines)
 }
 
-/// Runs `jobs` trials at once under a limit of `files` open files, soft and hard.
-fn run(stage: &Stage, base_url: &str, jobs: usize, files: u64) -> Output {
-    let config = stage.file(
+/// The configuration of `jobs` trials at once.
+fn config(stage: &Stage, base_url: &str, jobs: usize) -> PathBuf {
+    stage.file(
         "run.toml",
         &format!(
             "tasks = [\"{}\"]\njobs = {jobs}\n\
@@ -37,7 +38,12 @@ fn run(stage: &Stage, base_url: &str, jobs: usize, files: u64) -> Output {
              [models.fake]\nbase_url = \"{base_url}\"\nname = \"fake\"\n",
             tasks(stage, jobs).display(),
         ),
-    );
+    )
+}
+
+/// Runs `jobs` trials at once under a limit of `files` open files, soft and hard.
+fn run(stage: &Stage, base_url: &str, jobs: usize, files: u64) -> Output {
+    let config = config(stage, base_url, jobs);
     Command::new("sh")
         .arg("-c")
         .arg(format!("ulimit -n {files} && exec \"$@\""))
@@ -55,13 +61,43 @@ fn many_trials_at_once_need_few_open_files() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&["sleep 2".to_owned()]))).unwrap();
     let stage = Stage::new();
-    let output = run(&stage, &fake.base_url(), 44, 256);
+    let output = run(&stage, &fake.base_url(), 36, 256);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let report = stage.report(&stage.path("run"));
     let arm = &report["arms"][0];
-    assert_eq!((&arm["graded"], &arm["infrastructure_faults"]), (&44.into(), &0.into()), "{arm}");
+    assert_eq!((&arm["graded"], &arm["infrastructure_faults"]), (&36.into(), &0.into()), "{arm}");
     assert!(!said.contains("open files"), "{said}");
+}
+
+/// What `configs/open-files.toml` counts for a trial is what the runtime holds open for it.
+#[test]
+fn each_trial_opens_as_many_files_as_are_counted() {
+    let needs = std::fs::read_to_string(root().join("configs/open-files.toml")).unwrap();
+    let needs: toml::Table = toml::from_str(&needs).unwrap();
+    let counted = needs["trial"].as_integer().unwrap() as usize;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut held = Vec::new();
+    for jobs in [4, 16] {
+        // The request to the model is open as long as the answer takes.
+        let answer = "[default]\ndelay_seconds = 60.0\n\
+                      tool_calls = [{ name = \"submit\", arguments = {} }]\n";
+        let fake = runtime.block_on(FakeLlm::start(toml::from_str(answer).unwrap())).unwrap();
+        let stage = Stage::new();
+        let config = config(&stage, &fake.base_url(), jobs);
+        let out = stage.path("run");
+        let out = out.to_str().unwrap();
+        let args = ["run", config.to_str().unwrap(), "--no-preflight", "--out", out];
+        let mut child =
+            stage.proctor(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for("a request of each trial", || (fake.requests().len() == jobs).then_some(()));
+        let open = std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().count();
+        held.push(open);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let more = held[1] - held[0];
+    assert_eq!((more + 6) / 12, counted, "{held:?}");
 }
 
 #[test]
@@ -71,6 +107,6 @@ fn a_plan_that_needs_more_open_files_than_there_are_does_not_start() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("jobs = 300") && said.contains("512"), "{said}");
-    assert!(said.contains("set `jobs` to 133 or less") && said.contains("ulimit -n"), "{said}");
+    assert!(said.contains("set `jobs` to 100 or less") && said.contains("ulimit -n"), "{said}");
     assert!(!stage.path("run").exists(), "nothing has begun");
 }

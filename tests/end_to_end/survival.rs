@@ -5,6 +5,8 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use fake_llm::{FakeLlm, Script};
@@ -12,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     resume::wait_for,
-    stage::{Stage, docker, events, find},
+    stage::{Stage, docker, events, find, root},
 };
 
 /// Files of every kind, an edit that is undone after the kills, and a command that a kill cuts in the middle.
@@ -262,8 +264,7 @@ fn an_interrupt_lets_the_step_end() {
     let bench = Bench::new(TOOLS, "2", "native");
     let (child, out) = bench.start("tools");
     wait_for("the slow command", || (count(&out, "tool_called") == 4).then_some(()));
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    interrupt(&child);
     let mut child = child;
     assert_eq!(child.wait().unwrap().code(), Some(130), "{}", bench.log());
     assert_eq!(bench.asked(), [1, 1, 1]);
@@ -273,6 +274,96 @@ fn an_interrupt_lets_the_step_end() {
     let resumed = events(&journal(&out).unwrap(), "trial_resumed");
     assert_eq!((resumed.len(), &resumed[0]["whole_steps"]), (1, &3.into()));
     same_end(&bench, &out, &plain);
+}
+
+fn interrupt(child: &Child) {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+}
+
+/// ^C once: a grading under way finishes, and those that wait for the machine do not start.
+#[test]
+fn an_interrupt_leaves_queued_gradings_to_resume() {
+    let stage = Stage::new();
+    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    let named = |number: u32| {
+        // Other ids in each run of this test: known verdicts would be taken from the cache.
+        task["id"] = format!("demo__roman-{}-{number}", std::process::id()).into();
+        format!("{task}\n")
+    };
+    let tasks: String = (0..12).map(named).collect();
+    stage.file("tasks.jsonl", &tasks);
+    // Each grading takes the whole machine.
+    let cpus = std::thread::available_parallelism().unwrap();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"{}\"]\njobs = 12\n[sandbox]\ncpus = {cpus}\n\
+             [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n",
+            stage.path("tasks.jsonl").display()
+        ),
+    );
+    let out = stage.path("run");
+    let out_name = out.to_str().unwrap().to_owned();
+    let mut command = stage.proctor(["run", config.to_str().unwrap(), "--out", &out_name]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let verdicts = || find(&out.join("trials"), "verdict.json").len();
+    wait_for("the first verdict", || (verdicts() > 0).then_some(()));
+    interrupt(&child);
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(130), "{said}");
+    assert!(verdicts() < 12, "queued gradings have run: {said}");
+    stage.run(["resume", &out_name], 0);
+    assert_eq!(stage.report(&out)["arms"][0]["graded"], 12);
+}
+
+/// ^C twice ends a run whose trials all wait for an environment that another process builds for ever.
+#[test]
+fn two_interrupts_end_a_run_that_waits_for_an_environment() {
+    let bench = Bench::new(TOOLS, "0", "native");
+    let cache = bench.stage.path("cache");
+    let (first, _) = bench.begin("tools", "");
+    bench.done(first);
+    // Builds the layers in a cache of its own, so that their locks can be held and the layers removed.
+    let config = bench.stage.path("run.toml");
+    let start = |name: &str| {
+        let out = bench.stage.path(name);
+        let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let mut command = bench.stage.proctor(args);
+        command.env("PROCTOR_CACHE", &cache).stderr(Stdio::null()).stdout(Stdio::null());
+        (command.spawn().unwrap(), out)
+    };
+    bench.done(start("built").0);
+    let layers = cache.join("native/layers");
+    let mut held = Vec::new();
+    for entry in fs::read_dir(&layers).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.ends_with(".lock") {
+            let file = fs::File::open(&path).unwrap();
+            file.lock().unwrap();
+            held.push(file);
+        } else {
+            fs::remove_file(path.join("layer.json")).unwrap();
+        }
+    }
+    assert!(!held.is_empty());
+    let (mut child, out) = start("waits");
+    wait_for("the trial's lease", || fs::read_dir(out.join("leases")).ok()?.next().map(drop));
+    sleep(Duration::from_secs(1));
+    interrupt(&child);
+    sleep(Duration::from_millis(500));
+    // The first may have been enough.
+    if child.try_wait().unwrap().is_none() {
+        interrupt(&child);
+    }
+    let begun = Instant::now();
+    let code = wait_for("the end", || child.try_wait().unwrap());
+    assert_eq!(code.code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
 }
 
 /// Two runtimes on one run: the second refuses, and with `--join` shares the trials.

@@ -51,6 +51,13 @@ pub enum Command {
         /// Shares the trials with the runtimes that work on the run already. Each trial is one's.
         #[arg(long, conflicts_with = "set")]
         join: bool,
+        /// Trials at once, instead of the run's `jobs`.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        jobs: Option<u64>,
+        /// Run finished trials again if their records were removed or moved. By default this is an error, since their
+        /// requests would be paid for twice.
+        #[arg(long)]
+        confirm: bool,
     },
     /// Repeats trials of a run. What was there is kept as the evidence of a try that does not count.
     Rerun {
@@ -102,6 +109,10 @@ pub enum Command {
         /// A file of `proctor tasks quality --out`: shows the scores without the tasks that it marks, too.
         #[arg(long, value_name = "FILE")]
         quality: Option<PathBuf>,
+        /// List the finished trials that the attribution and grading rules of this version treat differently; change
+        /// nothing. `--format json` has the list for programs.
+        #[arg(long, conflicts_with_all = ["verify", "quality", "groups", "noise", "out"])]
+        recheck: bool,
     },
     /// Prints the trials of a run, one trial, or one step of it, by the names of task and arm.
     Show(ShowArgs),

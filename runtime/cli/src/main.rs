@@ -20,12 +20,14 @@ mod open_files;
 mod planning;
 mod preflight;
 mod progress;
+mod rules;
 mod scaffolds;
 mod selection;
 mod shipped;
 mod tasks;
 mod trials;
 mod wanted;
+mod watchdog;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -72,15 +74,20 @@ fn main() -> ExitCode {
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Run(args) => commands::run(args).await,
-        Command::Resume { run, join: true, .. } => commands::join(&run).await,
-        Command::Resume { run, set, .. } => {
-            commands::resume(&run, &set, assemble::Grading::Once).await
+        Command::Resume { run, set, join, jobs, confirm } => {
+            let jobs = jobs.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
+            let options = commands::ResumeOptions { jobs, confirm };
+            match join {
+                true => commands::join(&run, options).await,
+                false => commands::resume(&run, &set, options, assemble::Grading::Once).await,
+            }
         }
         Command::Fork(args) => commands::fork(args).await,
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
-        Command::Report { runs, format, out, groups, noise, verify, quality } => {
+        Command::Report { runs, format, recheck: true, .. } => commands::recheck(&runs, format),
+        Command::Report { runs, format, out, groups, noise, verify, quality, .. } => {
             let groups = if groups { Groups::All } else { Groups::Telling };
             let (out, quality) = (out.as_deref(), quality.as_deref());
             commands::report(&runs, format, out, (groups, noise), verify, quality)

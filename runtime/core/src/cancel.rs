@@ -35,6 +35,11 @@ impl Cancel {
         *self.0.borrow() >= Wish::WindDown
     }
 
+    /// Returns once nothing more is to begin.
+    pub async fn winding_down(&self) {
+        let _ = self.0.subscribe().wait_for(|wish| *wish >= Wish::WindDown).await;
+    }
+
     /// Everything ends now.
     pub fn tell(&self) {
         self.0.send_replace(Wish::Now);

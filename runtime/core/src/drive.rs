@@ -34,6 +34,9 @@ use crate::{
     steps::Steps,
 };
 
+/// The key of the leak check's report in the note that a journal has of it.
+pub const LEAK_NOTE: &str = "checked for leaks";
+
 /// What one try needs to know.
 pub(crate) struct Try<'a> {
     pub(crate) context: &'a Arc<RunContext>,
@@ -71,7 +74,11 @@ impl Try<'_> {
         if self.past.is_none() {
             recorder.append(Event::trial_started(self.id)).await?;
         }
-        let Ready { sandbox, hidden } = self.open().await?;
+        let Ready { sandbox, hidden } = tokio::select! {
+            ready = self.open() => ready?,
+            // A thousand trials may wait for their turn to open one.
+            () = self.context.cancel.winding_down() => return Err(Cancel::fault()),
+        };
         let mut own = None;
         let looks = Looks::new(sandbox.as_ref());
         let places = (sandbox.as_ref(), &looks);
@@ -88,6 +95,9 @@ impl Try<'_> {
                 Err(fault)
             }
         };
+        // What is left of the try, such as a connection through the proxy, may hold the recorder for a moment
+        // longer. Whoever opens the journal next must not find its writer there.
+        recorder.close().await;
         // After the outcome is recorded: what was delivered counts, whatever becomes of its sandbox. And
         // before a fault is passed on: a try never leaves a sandbox behind where it can be helped.
         for mut sandbox in own.into_iter().chain([sandbox]) {
@@ -160,7 +170,7 @@ impl Try<'_> {
         let on_finding = self.arm.leak_check.on_finding;
         let leaks =
             prepare_for_driving(handle, self.task, self.leak_check, hidden, on_finding).await?;
-        let note = Map::from_iter([("checked for leaks".to_owned(), json!(leaks))]);
+        let note = Map::from_iter([(LEAK_NOTE.to_owned(), json!(leaks))]);
         let workdir = RawPath::from(self.task.workdir.as_str());
         let base = match self.past {
             None => {

@@ -15,7 +15,7 @@ use proctor_types::{
 };
 
 use crate::{
-    Cancel, Capacity, PlannedTask, RunContext, Verdicts,
+    Cancel, Capacity, PlannedTask, RunContext, Share, Verdicts,
     drive::{limits_of, reserved_of},
     noise::{Looks, limits_in_words, noise},
     wide::add_wide,
@@ -45,10 +45,7 @@ pub async fn grade_patch(
     patch: &[u8],
     options: &GradeOptions,
 ) -> Result<Graded, Fault> {
-    let share = tokio::select! {
-        share = handle.capacity.take(handle.reserved) => share?,
-        () = handle.cancel.told() => return Err(Cancel::fault()),
-    };
+    let share = handle.share().await?;
     if only_official(task) {
         let run = handle.official(task, patch, options).await?;
         let (run, noise) =
@@ -114,12 +111,21 @@ fn measured(mut graded: Graded, policy: &str, noise: Noise) -> Graded {
 }
 
 impl GradingSandbox<'_> {
+    /// Takes a share of the machine. Once the run winds down, a grading that would have to wait for one ends: a
+    /// queue of hundreds would keep the run from ending for hours.
+    pub(crate) async fn share(&self) -> Result<Share, Fault> {
+        if let Some(share) = self.capacity.try_take(self.reserved) {
+            return Ok(share);
+        }
+        tokio::select! {
+            share = self.capacity.take(self.reserved) => share,
+            () = self.cancel.winding_down() => Err(Cancel::fault()),
+        }
+    }
+
     /// What the task's files hold, by running them on the unmasked source in a sandbox of their own.
     pub(crate) async fn freeze(&self, task: &Task) -> Result<Frozen, Fault> {
-        let _share = tokio::select! {
-            share = self.capacity.take(self.reserved) => share?,
-            () = self.cancel.told() => return Err(Cancel::fault()),
-        };
+        let _share = self.share().await?;
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let frozen = tokio::select! {
             frozen = freeze(sandbox.handle(), task, &hidden, None) => frozen,
@@ -140,10 +146,7 @@ impl GradingSandbox<'_> {
 
     /// The mistakes that make the task impossible.
     pub(crate) async fn mistakes(&self, task: &Task) -> Result<Vec<Impossible>, Fault> {
-        let _share = tokio::select! {
-            share = self.capacity.take(self.reserved) => share?,
-            () = self.cancel.told() => return Err(Cancel::fault()),
-        };
+        let _share = self.share().await?;
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
             found = Box::pin(mistakes(sandbox.handle(), task, &hidden)) => found,
@@ -297,6 +300,9 @@ pub(crate) async fn grade_trial(
     };
     options.frozen = context.frozen.get(&handle(), task).await?;
     options.expected = context.frozen.known(&handle(), task).await?.unwrap_or_default();
+    if context.cancel.winds_down() {
+        return Err(Cancel::fault());
+    }
     let mut graded = grade_patch(handle(), task, patch, &options).await?;
     if let Some(expected) = expected(context, &handle(), task, (patch, &graded), &options).await? {
         options.expected = expected;
@@ -341,10 +347,7 @@ async fn expected(
     if only_official(task) || expected_of_gold(graded)?.is_empty() {
         return Ok(None);
     }
-    let _share = tokio::select! {
-        share = handle.capacity.take(handle.reserved) => share?,
-        () = handle.cancel.told() => return Err(Cancel::fault()),
-    };
+    let _share = handle.share().await?;
     context.frozen.expected(handle, task, (patch, graded), options).await
 }
 

@@ -8,12 +8,27 @@ use proctor_setup::LayerFindings;
 use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
 use tokio::time::sleep;
 
-use crate::{PlannedTask, Progress, RunContext, fault_policy::ScopeKind, halts::Affected};
+use crate::{Cancel, PlannedTask, Progress, RunContext, fault_policy::ScopeKind, halts::Affected};
 
 impl RunContext {
-    /// The environment of a trial, built or built again where it is not there, and what its leak check found. A
-    /// build is told, and shows that builds are well.
+    /// The environment of a trial, built or built again where it is not there, and what its leak check found. Once
+    /// the run winds down, no trial waits for a build or a check.
     pub(crate) async fn environment(
+        &self,
+        id: &TrialId,
+        planned: &PlannedTask,
+        arm: &Arm,
+    ) -> Result<(Prepared, Arc<LayerFindings>), Fault> {
+        tokio::select! {
+            // First: what is there already can be had without waiting.
+            biased;
+            made = self.made_environment(id, planned, arm) => made,
+            () = self.cancel.winding_down() => Err(Cancel::fault()),
+        }
+    }
+
+    /// A build is told, and shows that builds are well.
+    async fn made_environment(
         &self,
         id: &TrialId,
         planned: &PlannedTask,

@@ -40,7 +40,8 @@ pub(crate) struct Recorder {
 }
 
 struct State {
-    journal: Journal,
+    /// Absent once the try has ended.
+    journal: Option<Journal>,
     tree: Arc<Tree>,
     /// Of `tree`.
     digest: String,
@@ -86,7 +87,7 @@ impl Recorder {
     ) -> Arc<Self> {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
         let (responders, changes) = (Responders::default(), RequestChanges::default());
-        let hidden = BTreeMap::new();
+        let (hidden, journal) = (BTreeMap::new(), Some(journal));
         let state =
             State { journal, tree, digest, tool_calls: 0, responders, changes, shown, hidden };
         Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
@@ -126,7 +127,9 @@ impl Recorder {
         if let Some(doing) = Doing::of(&event) {
             self.tell(Now::Does(doing));
         }
-        let journal = &mut state.journal;
+        let Some(journal) = &mut state.journal else {
+            return Err(Fault::new(Layer::Record, "the try has ended, and its journal is closed"));
+        };
         if let Event::TrialEnded { packed, .. } = &mut event {
             // What the journal names is on the disk before the journal is finished.
             self.blobs.sync().map_err(record_fault)?;
@@ -137,6 +140,11 @@ impl Recorder {
             false => journal.append(step, event),
         };
         appended.map(drop).map_err(record_fault)
+    }
+
+    /// Closes the journal, whoever still holds the recorder.
+    pub(crate) async fn close(&self) {
+        self.state.lock().await.journal = None;
     }
 
     /// Calls of tools, whoever ran them.
@@ -387,6 +395,21 @@ mod tests {
         assert_eq!(own.entries.get(&RawPath::from("a.py")), None);
         // The agent removes its own file again: the repository's is back.
         assert_eq!(step(&[], &[".mcp.json"]).entries.get(&path), Some(&original[0]));
+    }
+
+    #[tokio::test]
+    async fn a_closed_journal_can_be_opened_while_the_recorder_is_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trajectory.jsonl");
+        let journal = Journal::create(&path, 1).unwrap();
+        let blobs = Blobs::at(folder.path().join("blobs"));
+        let recorder = Recorder::new(journal, blobs, Box::new(|_| {}));
+        let noted = || Event::Noted { note: serde_json::Map::new() };
+        recorder.append(noted()).await.unwrap();
+        recorder.close().await;
+        let mut next = Journal::open(&path).unwrap();
+        assert_eq!(next.append(0, noted()).unwrap(), 2);
+        assert!(recorder.append(noted()).await.is_err(), "one writer at a time");
     }
 
     #[test]

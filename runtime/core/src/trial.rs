@@ -275,6 +275,9 @@ async fn attempt(
 ) -> Result<Outcome, Fault> {
     let task = &planned.task;
     let (environment, leak_check) = context.environment(id, planned, arm).await?;
+    if context.cancel.winds_down() {
+        return Err(Cancel::fault());
+    }
     let own = SecondSandbox::of(context, arm, task, &leak_check).await?;
     Try {
         context,
@@ -335,6 +338,10 @@ async fn grade_with_tries(
     };
     let mut done = 0;
     loop {
+        // What waits for its grading is graded by `resume`.
+        if context.cancel.winds_down() {
+            return Err(Cancel::fault());
+        }
         done += 1;
         let fault = match graded(context, id, planned, arm, dir, &patch).await {
             Ok(verdict) => {
@@ -346,7 +353,12 @@ async fn grade_with_tries(
                 });
                 return Ok(Some(verdict));
             }
-            Err(fault) if context.cancel.is_told() => return Err(fault),
+            Err(fault)
+                if context.cancel.is_told()
+                    || (context.cancel.winds_down() && fault.cause == Cause::Cancelled) =>
+            {
+                return Err(fault);
+            }
             Err(fault) => fault,
         };
         if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
@@ -361,9 +373,6 @@ async fn grade_with_tries(
             return Ok(without_verdict(context, id, arm, fault));
         }
         context.pause(context.faults.wait(done)).await;
-        if context.cancel.is_told() {
-            return Err(Cancel::fault());
-        }
     }
 }
 

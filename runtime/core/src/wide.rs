@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proctor_grade::{GradeOptions, Graded, procedure::only_official};
 use proctor_types::{Fault, PolicyVerdict, Task, plural};
 
-use crate::{Cancel, GradingSandbox, RunContext, drive::gold_of};
+use crate::{GradingSandbox, RunContext, drive::gold_of};
 
 /// The name of the policy in a verdict.
 const WIDE: &str = "wide";
@@ -27,10 +27,7 @@ pub(crate) async fn add_wide(
     if only_official(task) || task.from_scratch.is_some() || gold_of(task).is_err() {
         return Ok(());
     }
-    let _share = tokio::select! {
-        share = handle.capacity.take(handle.reserved) => share?,
-        () = handle.cancel.told() => return Err(Cancel::fault()),
-    };
+    let _share = handle.share().await?;
     let frozen = context.frozen.suite(handle, task, options).await?;
     if frozen.is_empty() {
         return Ok(());

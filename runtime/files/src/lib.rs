@@ -4,11 +4,15 @@
 //! may have no end, and what is written through a link to nothing is a file elsewhere. So each is refused before
 //! it is opened. A link to a file is that file.
 
+mod lock;
+
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read as _},
     path::Path,
 };
+
+pub use lock::lock;
 
 /// Opens a file to be read.
 ///

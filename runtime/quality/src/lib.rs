@@ -6,7 +6,9 @@ mod duplicates;
 mod gold;
 mod judge;
 mod leak;
+mod readable;
 mod settings;
 mod signs;
 
 pub use judge::{ReadFile, Subject, judge};
+pub use readable::readable_tests;

@@ -1,9 +1,11 @@
 //! Writes that are whole or absent, whenever the process is killed.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io::{self, Write as _},
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 pub(crate) use proctor_files::{is_no_file, is_there, open, open_with, read};
@@ -14,6 +16,23 @@ use crate::{RecordError, error::FROM_A_COPY};
 
 /// Begins the names of files that are being written.
 const TEMPORARY: &str = ".tmp-";
+
+/// The lock of a writer that has just ended may be held for this long: a process that it was about to start shares
+/// its descriptors until that process runs its own program.
+const PASSING: Duration = Duration::from_millis(300);
+
+/// Locks a file, or fails with `WouldBlock` where someone holds it for longer than a moment.
+pub(crate) fn lock(file: &File) -> Result<(), TryLockError> {
+    let deadline = Instant::now() + PASSING;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            locked => return locked,
+        }
+    }
+}
 
 /// Writes a file whole: a temporary file beside it, `fsync`, rename, `fsync` of the folder. What lies in its
 /// place and is no file is put aside.

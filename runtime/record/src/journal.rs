@@ -169,18 +169,62 @@ impl Journal {
     }
 }
 
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Not left to closing: a process that is being started shares the descriptor, and would keep the lock
+        // until its program runs.
+        let _ = self.file.unlock();
+    }
+}
+
 /// Microseconds are all the clocks are good for, and shorter lines.
 fn round_us(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
-    match file.try_lock() {
+    match disk::lock(file) {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(RecordError::Locked {
             path: path.to_owned(),
             holder: "the journal's writer".into(),
         }),
         Err(TryLockError::Error(error)) => Err(RecordError::io(path, "cannot be locked")(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn a_journal_can_be_opened_again_while_a_process_that_starts_shares_its_descriptor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trajectory.jsonl");
+        let journal = Journal::create(&path, 1).unwrap();
+        let shared = journal.file.try_clone().unwrap();
+        drop(journal);
+        drop(Journal::open(&path).unwrap());
+        drop(shared);
+    }
+
+    #[test]
+    fn a_lock_that_passes_in_a_moment_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trajectory.jsonl");
+        drop(Journal::create(&path, 1).unwrap());
+        let holder = File::open(&path).unwrap();
+        holder.lock().unwrap();
+        let passing = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            drop(holder);
+        });
+        assert!(Journal::open(&path).is_ok());
+        passing.join().unwrap();
+        let writer = Journal::open(&path).unwrap();
+        assert!(matches!(Journal::open(&path), Err(RecordError::Locked { .. })));
+        drop(writer);
     }
 }

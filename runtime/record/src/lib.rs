@@ -18,6 +18,7 @@ mod run_dir;
 mod run_file;
 mod tree;
 mod trial_dir;
+mod unplanned;
 
 pub use between::{Collected, LeftOut, PatchPolicy, between};
 pub use blobs::{Blobs, NewBlob};
@@ -31,3 +32,4 @@ pub use reading::{BadLine, Reading, read_journal};
 pub use run_dir::{RunDir, Verifier};
 pub use tree::{Difference, Tree};
 pub use trial_dir::{Grading, TrialDir};
+pub use unplanned::Unplanned;

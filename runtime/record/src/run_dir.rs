@@ -5,8 +5,6 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
 };
 
 use proctor_types::{ArmId, RunRecord, TaskId, TrialId, path_component};
@@ -16,6 +14,7 @@ use crate::{
     Blobs, Checked, Damage, RecordError, Remedy, TrialDir,
     check::{Check, Known, cannot_be_read},
     disk, run_file,
+    trial_dir::TRIES,
 };
 
 /// Hex digits of an arm's id in a path: 48 bits, and [`RunDir::check_arms`] sees to the rest.
@@ -195,11 +194,15 @@ impl RunDir {
     }
 
     /// Trials that `report.json` has a verdict of, and whose record somebody removed, so that they are driven again.
-    /// Sorted. One that has lost its journal alone is damaged, and is not driven again.
+    /// Sorted. One that has lost its journal alone is damaged, and is not driven again. One that has earlier tries was
+    /// repeated on request.
     pub fn removed_trials(&self) -> Vec<TrialId> {
         let reported = self.reported_verdicts().into_iter();
-        let is_gone =
-            |id: &TrialId| !self.trial_path(id).trajectory().exists() && !self.check(id).finished;
+        let is_gone = |id: &TrialId| {
+            let dir = self.trial_path(id);
+            let is_empty = !dir.trajectory().exists() && !dir.path().join(TRIES).exists();
+            is_empty && !self.check(id).finished
+        };
         let mut gone: Vec<_> = reported.filter(is_gone).collect();
         gone.sort();
         gone
@@ -272,9 +275,6 @@ impl Verifier<'_> {
     }
 }
 
-/// A lock of a runtime that has just died may be held for this long: a process that it was about to start has the lock, too,
-/// until its program runs.
-const PASSING: Duration = Duration::from_millis(300);
 const REPORT: &str = "report.json";
 /// See [`Known`].
 const KNOWN: &str = "checked.jsonl";
@@ -291,13 +291,7 @@ fn hold(root: &Path) -> Result<File, RecordError> {
     options.read(true).write(true).create(true).truncate(false);
     let mut file = disk::open_with(&options, &path)
         .map_err(RecordError::io(&path, "the run cannot be locked"))?;
-    let deadline = Instant::now() + PASSING;
-    let mut locked = file.try_lock();
-    while matches!(locked, Err(TryLockError::WouldBlock)) && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(10));
-        locked = file.try_lock();
-    }
-    match locked {
+    match disk::lock(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
@@ -324,7 +318,7 @@ fn hold(root: &Path) -> Result<File, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{RUN_SCHEMA, TaskId};
+    use proctor_types::{RULES, RUN_SCHEMA, TaskId};
     use serde_json::json;
 
     use super::*;
@@ -332,6 +326,7 @@ mod tests {
     fn plan() -> RunRecord {
         RunRecord {
             schema_version: RUN_SCHEMA,
+            rules: RULES,
             proctor: "0.1.0".into(),
             created: 1,
             attempts: 1,

@@ -36,6 +36,9 @@ const EVIDENCE: [&str; 7] =
 /// What an external scaffold leaves behind.
 const SCAFFOLD: &str = "scaffold";
 
+/// Earlier tries, by number.
+pub(crate) const TRIES: &str = "tries";
+
 /// A try's journal. Each try begins with it.
 pub(crate) const TRAJECTORY: &str = "trajectory.jsonl";
 
@@ -94,7 +97,7 @@ impl TrialDir {
     }
 
     pub fn tries(&self) -> PathBuf {
-        self.path.join("tries")
+        self.path.join(TRIES)
     }
 
     pub(crate) fn make(&self) -> Result<(), RecordError> {

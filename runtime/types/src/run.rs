@@ -10,6 +10,19 @@ use crate::{Arm, Certificate, FlakePolicy, Task, TrialId};
 /// The form of a run directory: raised with the version of its events or of its arms' factors, too.
 pub const RUN_SCHEMA: u32 = 2;
 
+/// The version of the rules by which an end is attributed to the model, the scaffold or the infrastructure, and by which
+/// tests are graded. Raise it with each change of these rules that could change a recorded outcome or verdict.
+///
+/// 1. `run.json` names no rules.
+/// 2. Errors of endpoints are recognised positively (`configs/rejections.toml`), an overflow needs Proctor's own count, and
+///    totals and exit statuses of test runs must agree with their results.
+pub const RULES: u32 = 2;
+
+/// Of a `run.json` that names no rules.
+fn first_rules() -> u32 {
+    1
+}
+
 /// `run.json`: all that `resume`, `grade` and `report` need, and what a reader wants to know of
 /// where the numbers come from. Prices, jobs, paths and the host are recorded, not compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +31,9 @@ pub struct RunRecord {
     pub schema_version: u32,
     /// The version of Proctor that made the run.
     pub proctor: String,
+    /// [`RULES`] when the run was made. A run never mixes two.
+    #[serde(default = "first_rules")]
+    pub rules: u32,
     /// Seconds since the Unix epoch.
     pub created: u64,
     /// Attempts of each arm at each task.

@@ -30,6 +30,9 @@ use crate::{
 /// Repository of imported bases; the tag is the digest of their content.
 pub const REPOSITORY: &str = "proctor-base";
 
+/// Marks an imported base, so that it is known even after another image has taken its name.
+pub const COMMENT: &str = "a base of Proctor";
+
 /// A base that the engine has.
 pub struct ResolvedBase {
     pub image: String,
@@ -175,6 +178,11 @@ pub(crate) async fn env_of(engine: &Engine, name: &str) -> Result<BTreeMap<Strin
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
+/// The comment that an image was made with.
+pub(crate) async fn comment_of(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
+    Ok(inspect(engine, name).await?.and_then(|found| found.comment))
+}
+
 async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fault> {
     match engine.client.inspect_image(name).await {
         Ok(found) => Ok(Some(found)),
@@ -190,8 +198,12 @@ async fn import(
     body: Body,
     from: &Path,
 ) -> Result<ResolvedBase, Fault> {
-    let options =
-        CreateImageOptionsBuilder::new().from_src("-").repo(REPOSITORY).tag(&digest[..32]).build();
+    let options = CreateImageOptionsBuilder::new()
+        .from_src("-")
+        .repo(REPOSITORY)
+        .tag(&digest[..32])
+        .message(COMMENT)
+        .build();
     let imported =
         drain(engine.slow.create_image(Some(options), Some(body_try_stream(body)), None)).await;
     imported.map_err(|error| fault::environment(&format!("import {}", from.display()), &error))?;

@@ -1,6 +1,9 @@
 //! Images that this back end made.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use bollard::{
     errors::Error,
@@ -10,10 +13,10 @@ use proctor_sandbox_api::Kept;
 use proctor_types::Fault;
 
 use crate::{
-    base::REPOSITORY,
+    base::{self, REPOSITORY},
     docker::Engine,
     fault,
-    layer::{HOST_LAYER, LAYER},
+    layer::{self, HOST_LAYER, LAYER},
 };
 
 /// Names of images that this back end gave, those that stand on others first: an engine keeps what
@@ -26,18 +29,48 @@ pub async fn list(engine: &Engine) -> Result<Vec<Kept>, Fault> {
     for image in images {
         for tag in &image.repo_tags {
             let Some(rank) = rank(tag) else { continue };
-            let made = u64::try_from(image.created).ok().map(Duration::from_secs);
             let kept = Kept {
                 what: format!("docker image {}", short(tag)),
                 bytes: u64::try_from(image.size).unwrap_or(0),
-                made: made.and_then(|since| UNIX_EPOCH.checked_add(since)),
+                made: time_of(image.created),
                 handle: tag.clone(),
             };
             found.push((rank, kept));
         }
     }
+    found.extend(dangling(engine).await?.into_iter().map(|kept| (0, kept)));
     found.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.handle.cmp(&other.handle)));
     Ok(found.into_iter().map(|(_, kept)| kept).collect())
+}
+
+/// Images that this back end made and that lost their name, because two processes built the same one at the same time.
+/// The engine knows them by their id alone; their comment says who made them.
+async fn dangling(engine: &Engine) -> Result<Vec<Kept>, Fault> {
+    let filters = HashMap::from([("dangling", vec!["true"])]);
+    let options = ListImagesOptionsBuilder::new().filters(&filters).build();
+    let images = engine.client.list_images(Some(options)).await;
+    let images = images.map_err(|error| fault::sandbox("list images without a name", &error))?;
+    let mut found = Vec::new();
+    for image in images {
+        let comment = base::comment_of(engine, &image.id).await?;
+        if !comment.is_some_and(|comment| [base::COMMENT, layer::COMMENT].contains(&&*comment)) {
+            continue;
+        }
+        let id = image.id.strip_prefix("sha256:").unwrap_or(&image.id);
+        found.push(Kept {
+            what: format!("docker image without a name {id:.12}"),
+            bytes: u64::try_from(image.size).unwrap_or(0),
+            made: time_of(image.created),
+            handle: image.id,
+        });
+    }
+    Ok(found)
+}
+
+/// A time in seconds since the Unix epoch.
+fn time_of(created: i64) -> Option<SystemTime> {
+    let since = u64::try_from(created).ok().map(Duration::from_secs)?;
+    UNIX_EPOCH.checked_add(since)
 }
 
 /// Takes the name away, and the image with its last name; `false` where a container or another image

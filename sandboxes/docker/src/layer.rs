@@ -21,6 +21,9 @@ use crate::{
 /// Raised when what a layer image means changes: older ones are then built anew.
 const FORMAT: u32 = 1;
 
+/// Marks a layer, so that it is known even after another image has taken its name.
+pub const COMMENT: &str = "an environment of Proctor";
+
 /// Repositories of layers. The name says whether the host's own folders belong to it.
 pub const LAYER: &str = "proctor-layer";
 pub const HOST_LAYER: &str = "proctor-layer-host";
@@ -116,7 +119,7 @@ async fn build(
         .container(guard.id())
         .repo(plan.repository)
         .tag(&plan.digest[..32])
-        .comment("an environment of Proctor")
+        .comment(COMMENT)
         .build();
     let committed = engine.slow.commit_container(options, ContainerConfig::default()).await;
     let keeping = |error| fault::environment("keep the environment as an image", &error);

@@ -17,7 +17,8 @@ use not_run::not_run;
 use proctor_conformance::{announce, checks, missed, run_kit};
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
-    Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree, wire::RawPath,
+    Backend, Base, Command, Kept, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree,
+    wire::RawPath,
 };
 use proctor_types::SandboxSpec;
 
@@ -327,7 +328,9 @@ async fn docker_an_environment_is_listed_and_given_back() {
     let spec = spec(Base::Host, &[&line]);
     let prepared = docker.prepare(&spec).await.unwrap();
     let kept = docker.kept().await.unwrap();
-    assert!(kept.iter().all(|kept| kept.handle.starts_with("proctor-")), "{kept:?}");
+    let is_ours =
+        |kept: &Kept| kept.handle.starts_with("proctor-") || kept.handle.starts_with("sha256:");
+    assert!(kept.iter().all(is_ours), "{kept:?}");
     let own = kept.iter().find(|kept| kept.handle == prepared.handle).unwrap();
     assert!(own.bytes > 0 && own.made.is_some());
     let mut sandbox = docker.open(&handle(&prepared)).await.unwrap();
@@ -339,6 +342,36 @@ async fn docker_an_environment_is_listed_and_given_back() {
     let again = docker.prepare(&spec).await.unwrap();
     assert!(again.built, "made anew");
     docker.discard(own).await.unwrap();
+}
+
+/// An image whose name another one took.
+#[tokio::test]
+async fn docker_an_image_that_lost_its_name_is_listed_and_given_back() {
+    let test = "docker_an_image_that_lost_its_name_is_listed_and_given_back";
+    let Some(docker) = engine(test).await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("proctor-base:{:032x}", std::process::id());
+    let import = |comment: &str, content: &str| {
+        fs::write(folder.path().join("file"), content).unwrap();
+        let archive = folder.path().join("base.tar");
+        let tar = ["-C", folder.path().to_str().unwrap(), "-cf", archive.to_str().unwrap(), "file"];
+        assert!(Process::new("tar").args(tar).status().unwrap().success());
+        let import = ["import", "-m", comment, archive.to_str().unwrap(), &name];
+        let done = Process::new("docker").args(import).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8_lossy(&done.stdout).trim().to_owned()
+    };
+    let own = import("a base of Proctor", &format!("one {name}"));
+    let theirs = import("somebody's", &format!("two {name}"));
+    import("a base of Proctor", &format!("three {name}"));
+    let kept = docker.kept().await.unwrap();
+    assert!(kept.iter().all(|kept| kept.handle != theirs), "{kept:?}");
+    let lost = kept.iter().find(|kept| kept.handle == own).unwrap();
+    assert!(docker.discard(lost).await.unwrap());
+    assert!(docker.kept().await.unwrap().iter().all(|kept| kept.handle != own));
+    for image in [&theirs, &name] {
+        Process::new("docker").args(["rmi", image]).output().unwrap();
+    }
 }
 
 /// The end of a container is its content's doing only where the kernel killed in it at its memory limit.

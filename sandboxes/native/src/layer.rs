@@ -56,12 +56,12 @@ pub(crate) fn read(folder: &Path) -> io::Result<Record> {
     Ok(record)
 }
 
-/// Locks the building of one layer against other processes and other tasks of this one. Blocking.
-pub(crate) fn lock(cache: &Path, digest: &str) -> io::Result<File> {
+/// Waits until no other process builds this layer, and keeps them out until the file is closed. No thread waits.
+pub(crate) async fn lock(cache: &Path, digest: &str) -> io::Result<File> {
     let folder = cache.join("layers");
     fs::create_dir_all(&folder)?;
     let file = File::create(folder.join(format!(".{digest}.lock")))?;
-    file.lock()?;
+    proctor_files::lock(&file).await?;
     Ok(file)
 }
 

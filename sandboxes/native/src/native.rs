@@ -1,10 +1,11 @@
 //! The back end.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
@@ -23,7 +24,10 @@ use proctor_sandbox_api::{
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 use proctor_wire::{Defence, SandboxLayout, Upper};
 use rustix::process::geteuid;
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::{
+    sync::{Mutex as AsyncMutex, Semaphore},
+    task::spawn_blocking,
+};
 
 use crate::{
     agent, archive,
@@ -51,6 +55,8 @@ struct Inner {
     sandboxes: AtomicU64,
     /// Sandboxes are made few at once.
     opening: Semaphore,
+    /// By digest, the layers that this process builds or waits for.
+    building: Mutex<BTreeMap<String, Weak<AsyncMutex<()>>>>,
     without: Vec<Defence>,
 }
 
@@ -97,6 +103,7 @@ impl Native {
                 entry,
                 sandboxes: AtomicU64::new(0),
                 opening: Semaphore::new(AT_ONCE),
+                building: Mutex::default(),
                 without: Vec::new(),
             })
         };
@@ -138,12 +145,15 @@ impl Backend for Native {
         if layer::read(&folder).is_ok() {
             return Ok(prepared(false));
         }
-        let (cache, name) = (inner.cache.clone(), digest.clone());
-        let _lock = blocking(move || {
-            layer::lock(&cache, &name).map_err(|error| cache_fault(&cache, &error))
-        })
-        .await?;
-        // Somebody may have built it while this one waited.
+        // First among the tasks of this process, so that a thousand of them open one lock file between them.
+        let turn = inner.turn(&digest);
+        let _turn = turn.lock().await;
+        if layer::read(&folder).is_ok() {
+            return Ok(prepared(false));
+        }
+        let lock = layer::lock(&inner.cache, &digest).await;
+        let _lock = lock.map_err(|error| cache_fault(&inner.cache, &error))?;
+        // Another process may have built it while this one waited.
         if layer::read(&folder).is_ok() {
             return Ok(prepared(false));
         }
@@ -212,6 +222,18 @@ enum Kind<'a> {
 }
 
 impl Inner {
+    /// The mutex that the tasks which need one layer share.
+    fn turn(&self, digest: &str) -> Arc<AsyncMutex<()>> {
+        let mut building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = building.get(digest).and_then(Weak::upgrade) {
+            return turn;
+        }
+        building.retain(|_, turn| turn.strong_count() > 0);
+        let turn: Arc<AsyncMutex<()>> = Arc::default();
+        building.insert(digest.to_owned(), Arc::downgrade(&turn));
+        turn
+    }
+
     async fn cuts(&self, absent: Absent) -> Result<Vec<Cut>, Fault> {
         let store = self.cache.join("absent");
         let made = move || {

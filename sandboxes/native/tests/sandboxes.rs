@@ -82,6 +82,27 @@ async fn a_layer_is_built_once_and_holds_source_and_setup() {
     assert_ne!(native.prepare(&spec).await.unwrap().digest, first.digest);
 }
 
+/// Every thread of the pool that does blocking work would be taken by those who wait for the one that builds.
+#[test]
+fn more_tasks_than_blocking_threads_can_wait_for_one_layer() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.enable_all().max_blocking_threads(2).build().unwrap();
+    let native = std::sync::Arc::new(Native::new(cache.path().to_owned()).unwrap());
+    let built = runtime.block_on(async {
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..32 {
+            let native = std::sync::Arc::clone(&native);
+            tasks.spawn(async move { native.prepare(&spec(Base::Host, &["sleep 1"])).await });
+        }
+        tokio::time::timeout(Duration::from_secs(60), tasks.join_all()).await
+    });
+    // Threads that wait for a lock would keep a runtime that is dropped from ending.
+    runtime.shutdown_background();
+    let built = built.unwrap();
+    assert_eq!(built.into_iter().filter(|one| one.as_ref().unwrap().built).count(), 1);
+}
+
 #[tokio::test]
 async fn a_setup_line_that_fails_is_quoted_and_leaves_nothing() {
     let cache = tempfile::tempdir().unwrap();

@@ -121,12 +121,8 @@ impl Bundles {
         }
         let folder = self.folder(name, version, recipe, manifest_folder).map_err(context)?;
         let lock = self.lock(&folder).map_err(context)?;
-        let _lock = blocking(move || {
-            lock.lock().map_err(|error| BundleError::new(format!("wait for the lock: {error}")))?;
-            Ok(lock)
-        })
-        .await
-        .map_err(context)?;
+        let locked = proctor_files::lock(&lock).await;
+        locked.map_err(|error| context(BundleError::new(format!("wait for the lock: {error}"))))?;
         // Somebody may have built it while this one waited.
         if let Some(bundle) = self.built(name, version, recipe, manifest_folder) {
             return Ok(bundle);

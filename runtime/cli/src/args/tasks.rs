@@ -52,6 +52,9 @@ pub enum TasksAction {
         /// (gold also runs with half the CPUs and half the memory); with --attack, what the attacks did.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
+        /// Accept tasks whose fail-to-pass tests the agent can read, for runs with `[statement] tests = true`.
+        #[arg(long)]
+        visible_tests: bool,
     },
     /// Writes a variant of each task that no honest solution resolves: one expectation of a fail-to-pass test is made
     /// wrong. An agent that resolves it answers by the test.

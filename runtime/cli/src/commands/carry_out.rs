@@ -20,6 +20,7 @@ use proctor_types::{Arm, Fault, SandboxKind, TrialId, plural};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
+    time::sleep,
 };
 
 use crate::{
@@ -32,6 +33,7 @@ use crate::{
     progress::{self, Board},
     scaffolds,
     trials::planned,
+    watchdog::{CLOSING, Watchdog},
 };
 
 /// The exit status of a run that is done but in which some trials have no verdict.
@@ -183,6 +185,7 @@ pub async fn carry(
         preflight::look_for_images(&context, &plan).await?;
         preflight::ask_models(&context, &plan, &out).await?;
     }
+    let watchdog = Watchdog::start(INTERRUPTED);
     let mut run = pin!(dispatch(Arc::clone(&context), &plan, &before, jobs));
     let ends = tokio::select! {
         ends = &mut run => ends,
@@ -190,21 +193,25 @@ pub async fn carry(
             let mut done = false;
             if how == Interrupt::Key {
                 tell!(
-                    "\ninterrupted: no trial starts any more; those under way end with their step, or their \
-                     grading; once more closes the sandboxes now"
+                    "\ninterrupted: finishing current steps and gradings; press Ctrl-C again to stop immediately"
                 );
                 context.cancel.wind_down();
                 done = tokio::select! { _ = &mut run => true, _ = interrupted() => false };
             }
             if !done {
-                tell!("\ninterrupted: closing the sandboxes; once more ends at once");
+                tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to leave them to the next run");
                 context.cancel.tell();
-                tokio::select! { _ = &mut run => {}, _ = interrupted() => {} }
+                tokio::select! {
+                    _ = &mut run => {}
+                    _ = interrupted() => {}
+                    () = sleep(CLOSING) => tell!("some sandboxes are still open; the next run removes them"),
+                }
             }
             tell!("`proctor resume {}` continues from here", out.display());
             return Ok(Carried::Interrupted);
         }
     };
+    watchdog.dismiss();
     let unrecorded: Vec<_> =
         ends.iter().filter_map(|end| Some((&end.trial, end.end.as_ref().err()?))).collect();
     for (trial, fault) in unrecorded.iter().take(SHOWN) {

@@ -16,6 +16,7 @@ use crate::{
     commands::{carry_out::INCOMPLETE, report::results_of},
     error::{CommandError, UserError},
     print::{result, shown},
+    trials::refuse_copies,
 };
 
 /// A gate failed.
@@ -26,12 +27,8 @@ const UNDECIDED: u8 = 5;
 pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     let mut trials = Vec::new();
     let mut arms: Vec<Arm> = Vec::new();
-    let mut seen = BTreeSet::new();
+    refuse_copies(&args.runs)?;
     for run in &args.runs {
-        if !seen.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
-            let what = format!("{} is named twice", run.display());
-            return Err(UserError::new(what).hint("its trials would count twice").into());
-        }
         let read = results_of(run, false)?;
         for arm in RunDir::view(run).map_err(CommandError::of_run)?.read_run()?.arms {
             if !arms.iter().any(|known| known.id == arm.id) {

@@ -11,7 +11,8 @@ use proctor_report::{
     curve_html, curve_text,
 };
 use proctor_types::{
-    Arm, BudgetKind, Disclosure, Ending, RunRecord, TrialId, Verdict, canonical, plural, sha256_hex,
+    Arm, BudgetKind, Disclosure, Ending, RULES, RunRecord, TrialId, Verdict, canonical, plural,
+    sha256_hex,
 };
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -342,6 +343,7 @@ impl<'a> Drawing<'a> {
                 .into());
         }
         let record = RunRecord {
+            rules: RULES,
             attempts: 1,
             arms: limited.clone(),
             tasks: sample(&self.record.tasks, count),

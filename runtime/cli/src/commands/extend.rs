@@ -14,6 +14,7 @@ use crate::{
     commands::{resume::plan_of, run::now},
     config::RunConfig,
     error::{CommandError, UserError},
+    rules,
 };
 
 /// A run that is to be extended, locked, and its plan as it was and as it becomes.
@@ -53,6 +54,7 @@ fn laid(
     mut record: RunRecord,
     resolved: &RunConfig,
 ) -> Result<Extension, CommandError> {
+    rules::expect_present(&run, &record)?;
     let out = run.path();
     let (arms, tasks, attempts) = (record.arms.len(), record.tasks.len(), record.attempts);
     let grading = &resolved.file.grading;

@@ -21,7 +21,7 @@ use crate::{
     commands::{
         carry_out::{INCOMPLETE, carry_out},
         grade_log, predictions,
-        resume::resume,
+        resume::{ResumeOptions, resume},
         run,
         validate::plain_config,
     },
@@ -101,7 +101,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
             }
         }
     }
-    let done = resume(path, &[], Grading::Anew).await;
+    let done = resume(path, &[], ResumeOptions::default(), Grading::Anew).await;
     if done.is_err() {
         // Nothing was graded, for a reason that all trials share.
         let run = RunDir::open(path).map_err(CommandError::of_run)?;

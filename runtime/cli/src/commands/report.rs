@@ -12,15 +12,16 @@ use proctor_core::{PREDICTIONS, earlier_tries, on_all_cores};
 use proctor_html::{ReportPage, RunPage};
 use proctor_record::{Checked, RunDir};
 use proctor_report::{Comparison, Groups, Report, SingleShot, TaskFacts, TrialResult};
-use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, TrialId, plural};
+use proctor_types::{Arm, EarlierTries, FlakePolicy, RULES, RunRecord, RunTask, TrialId, plural};
 
 use crate::{
     args::ReportFormat,
+    checks::first_of,
     commands::{carry_out::INCOMPLETE, compare::tell_apart, quality},
     config::SCRIPT,
     error::{CommandError, UserError},
     print::{self, result},
-    trials::{Found, planned},
+    trials::{Found, planned, refuse_copies},
 };
 
 /// Files are damaged that no verdict depends on.
@@ -42,13 +43,9 @@ pub fn report(
     let mut results = Vec::new();
     let mut pages = Vec::new();
     let mut remarks = BTreeSet::new();
-    let mut seen = BTreeSet::new();
     let mut plan_damaged = false;
+    refuse_copies(runs)?;
     for run in runs {
-        if !seen.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
-            let what = format!("{} is named twice", run.display());
-            return Err(UserError::new(what).hint("its trials would count twice").into());
-        }
         // First: a plan that cannot be read is told before any trial of it.
         let (more, damaged) = remarks_of(run, verify)?;
         results.extend(results_of(run, verify)?);
@@ -186,6 +183,22 @@ fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), Comm
         remarks.insert(format!(
             "The run was changed after it was planned. {}.",
             capital(&change.change)
+        ));
+    }
+    if record.rules != RULES {
+        remarks.insert(format!(
+            "The run was made under attribution and grading rules {}, and this Proctor has rules {RULES}: `proctor report \
+             --recheck` lists the trials that differ.",
+            record.rules
+        ));
+    }
+    let ids: Vec<TrialId> = planned(&record).iter().map(Found::id).collect();
+    let unplanned = run.unplanned(&ids);
+    if !unplanned.is_empty() {
+        let names = unplanned.iter().map(|one| one.folder.display().to_string()).collect();
+        remarks.insert(format!(
+            "Not counted, since no planned trial has such a folder: {}.",
+            first_of(names)
         ));
     }
     if let Some(chosen) = &record.selection {

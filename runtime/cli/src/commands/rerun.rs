@@ -11,7 +11,7 @@ use crate::{
     assemble::{self, Flakes, Grading},
     commands::{carry_out::carry_out, resume::plan_of, run::now},
     error::CommandError,
-    home, open_files,
+    home, open_files, rules,
 };
 
 /// Trials that are named in full; of more the number is told.
@@ -24,6 +24,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
         run.restore_run()?;
         tell!("restored: {damage}");
     }
+    rules::expect_present(&run, &record)?;
     let mut plan = plan_of(&record);
     let mut chosen = Vec::new();
     for (id, _, arm) in plan.trials() {

@@ -4,21 +4,32 @@ use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc};
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::RunDir;
-use proctor_types::{Environment, RunChange, RunRecord, RunTask, TrialId, plural};
+use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, plural};
 
 use crate::{
     assemble::{self, Flakes, Grading},
     checks::first_of,
     commands::{carry_out::carry_out, resume_set, run::now},
     error::{CommandError, UserError},
-    home, open_files,
+    home, open_files, rules,
+    trials::{Found, planned},
 };
+
+/// What the user asks of a resumed run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ResumeOptions {
+    /// Trials at once. Absent: as many as the run was planned with.
+    pub jobs: Option<usize>,
+    /// Finished trials whose record is gone may run again.
+    pub confirm: bool,
+}
 
 /// Goes on with the plan that the run directory holds; nothing is read from the datasets again.
 /// `sets` may change what trials share and where models are asked: see [`resume_set`].
 pub async fn resume(
     path: &Path,
     sets: &[String],
+    options: ResumeOptions,
     grading: Grading,
 ) -> Result<ExitCode, CommandError> {
     let run = RunDir::open(path).map_err(CommandError::of_run)?;
@@ -27,34 +38,99 @@ pub async fn resume(
         run.restore_run()?;
         tell!("restored: {damage}");
     }
+    match grading {
+        Grading::Once => rules::expect_present_or_finished(&run, &record)?,
+        Grading::Anew if record.rules != RULES => {
+            let change = format!(
+                "graded anew under rules {RULES}, while the outcomes are of rules {}",
+                record.rules
+            );
+            let proctor = env!("CARGO_PKG_VERSION").into();
+            record.changes.push(RunChange { at: now(), proctor, change });
+            run.write_run(&record)?;
+        }
+        Grading::Anew => {}
+    }
+    // Grading alone drives nothing.
+    let gone = match grading {
+        Grading::Once => gone_trials(&run, &record, options)?,
+        Grading::Anew => BTreeSet::new(),
+    };
     if !sets.is_empty() {
         resume_set::change(&mut record, sets)?;
         run.write_run(&record)?;
     }
-    let removed = run.removed_trials();
-    if grading == Grading::Once && !removed.is_empty() {
+    if !gone.is_empty() {
         // To throw results away until they please is no measurement: the record says what is driven again.
-        let names = removed.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let trials = plural(removed.len(), "trial");
+        let names = gone.iter().map(ToString::to_string).collect();
+        let trials = plural(gone.len(), "trial");
         let change = format!("repeated: {trials} whose record was removed ({})", first_of(names));
         tell!("{change}");
         let proctor = env!("CARGO_PKG_VERSION").into();
         record.changes.push(RunChange { at: now(), proctor, change });
         run.write_run(&record)?;
     }
-    go_on(run, &record, grading).await
+    go_on(run, &record, options, grading).await
 }
 
 /// Works on a run beside other runtimes. Nothing of its plan is written.
-pub async fn join(path: &Path) -> Result<ExitCode, CommandError> {
+pub async fn join(path: &Path, options: ResumeOptions) -> Result<ExitCode, CommandError> {
     let run = RunDir::join(path).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
-    go_on(run, &record, Grading::Once).await
+    rules::expect_present_or_finished(&run, &record)?;
+    gone_trials(&run, &record, options)?;
+    go_on(run, &record, options, Grading::Once).await
+}
+
+/// Finished trials that would run again, because their record was removed or lies in a folder that no trial of the
+/// plan has.
+///
+/// # Errors
+/// There are some, or there may be, and the user did not confirm that they are paid for again.
+fn gone_trials(
+    run: &RunDir,
+    record: &RunRecord,
+    options: ResumeOptions,
+) -> Result<BTreeSet<TrialId>, CommandError> {
+    let planned: Vec<TrialId> = planned(record).iter().map(Found::id).collect();
+    let unplanned = run.unplanned(&planned);
+    let folders: Vec<_> = unplanned.iter().map(|one| one.folder.display().to_string()).collect();
+    if !folders.is_empty() {
+        tell!("note: no planned trial has these folders: {}", first_of(folders.clone()));
+    }
+    let is_missing = |id: &&TrialId| !run.trial_path(id).trajectory().exists();
+    let moved = planned.iter().filter(is_missing);
+    let moved = moved.filter(|id| unplanned.iter().any(|one| one.trials.contains(*id)));
+    let mut gone: BTreeSet<TrialId> = moved.cloned().collect();
+    gone.extend(run.removed_trials());
+    // A journal that names no trial of the plan may be a trial's whose id has changed.
+    let is_foreign = unplanned
+        .iter()
+        .any(|one| one.journals > 0 && one.trials.iter().all(|id| !planned.contains(id)));
+    let missing = planned.iter().filter(is_missing).count();
+    if options.confirm || (gone.is_empty() && !(is_foreign && missing > 0)) {
+        return Ok(gone);
+    }
+    let what = match gone.len() {
+        0 => format!(
+            "{} to run, while these folders hold trials that the plan does not have: {}",
+            plural(missing, "trial"),
+            first_of(folders)
+        ),
+        count => format!(
+            "{} would run again, and be paid for again, though finished: {}",
+            plural(count, "trial"),
+            first_of(gone.iter().map(ToString::to_string).collect())
+        ),
+    };
+    let hint = "put the folders back where they were, or run these trials with --confirm";
+    Err(UserError::new(what).hint(hint).into())
 }
 
 async fn go_on(
     run: RunDir,
     record: &RunRecord,
+    options: ResumeOptions,
     grading: Grading,
 ) -> Result<ExitCode, CommandError> {
     let bare = |named: &&RunTask| named.task.environment == Environment::default();
@@ -70,11 +146,12 @@ async fn go_on(
     } else {
         assemble::check_models(&record.arms, &|_, error| error)?;
     }
-    open_files::check(record.jobs, plan.trials().len(), record.arms.iter())?;
+    let jobs = options.jobs.unwrap_or(record.jobs);
+    open_files::check(jobs, plan.trials().len(), record.arms.iter())?;
     let flakes = Flakes::of(record);
     let cache = home::cache()?;
     let backends = assemble::backends(&record.arms, &cache).await?;
-    carry_out(run, plan, record.jobs, backends, &cache, grading, flakes).await
+    carry_out(run, plan, jobs, backends, &cache, grading, flakes).await
 }
 
 fn finished(run: &RunDir, plan: &Plan) -> BTreeSet<TrialId> {

@@ -12,7 +12,7 @@ use proctor_datasets::Loaded;
 use proctor_record::RunDir;
 use proctor_report::wrapped;
 use proctor_setup::local_source;
-use proctor_types::{Arm, RUN_SCHEMA, RunRecord, RunTask, Selection, plural};
+use proctor_types::{Arm, RULES, RUN_SCHEMA, RunRecord, RunTask, Selection, plural};
 
 use crate::{
     args::RunArgs,
@@ -265,6 +265,7 @@ pub fn start(
     let run = RunDir::create(out).map_err(CommandError::of_run)?;
     let record = RunRecord {
         schema_version: RUN_SCHEMA,
+        rules: RULES,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: now(),
         attempts: file.attempts,

@@ -28,10 +28,21 @@ pub async fn tasks(action: TasksAction) -> Result<ExitCode, CommandError> {
             jobs,
             out,
             certificate,
+            visible_tests,
         } => {
             let kind = sandbox.into();
             let jobs = jobs as usize;
-            let asked = Validation { dataset, repeat, attack, limit, kind, jobs, out, certificate };
+            let asked = Validation {
+                dataset,
+                repeat,
+                attack,
+                limit,
+                kind,
+                jobs,
+                out,
+                certificate,
+                visible_tests,
+            };
             validate(asked).await
         }
         TasksAction::Impossible { dataset, sandbox, out } => {

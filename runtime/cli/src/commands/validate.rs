@@ -7,12 +7,14 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{Plan, PlannedTask};
-use proctor_record::{RunDir, TrialDir};
+use proctor_core::{LEAK_NOTE, Plan, PlannedTask};
+use proctor_quality::readable_tests;
+use proctor_record::{Blobs, RunDir, Tree, TrialDir, read_journal};
 use proctor_report::{Report, TaskReport, wrapped};
+use proctor_sandbox_api::wire::RawPath;
 use proctor_types::{
-    Budget, Certificate, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, StatementSpec,
-    TaskId, TrialId, Verdict,
+    Budget, Certificate, Event, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec,
+    StatementSpec, Task, TaskId, TestStatus, TrialId, Verdict, file_of,
 };
 
 use crate::{
@@ -47,6 +49,8 @@ pub struct Validation {
     pub jobs: usize,
     pub out: Option<PathBuf>,
     pub certificate: Option<PathBuf>,
+    /// Whether the agent may see the fail-to-pass tests.
+    pub visible_tests: bool,
 }
 
 /// Gold must resolve every task and noop none, each time; anything else is exit status 1.
@@ -131,7 +135,17 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         tell!("note: {line}");
     }
     let impossible = not_for_gold(&planned);
-    let invalid = invalid(&report, &RunDir::view(out)?, &impossible);
+    let mut invalid = invalid(&report, &RunDir::view(out)?, &impossible);
+    for (planned, wrong) in exposed_tasks(&report, &RunDir::view(out)?, &planned) {
+        for Exposure { what, is_readable_test } in wrong {
+            let line = format!("{}: {what}", planned.task.id);
+            // What a benchmark's own rows show its agents is part of that benchmark.
+            match (is_readable_test && asked.visible_tests) || planned.task.benchmark.is_some() {
+                true => tell!("note: {line}"),
+                false => invalid.push(line),
+            }
+        }
+    }
     if !failed.is_empty() {
         tell!("attacks:\n  {}", failed.join("\n  "));
         tell!("kept: {}", kept(asked.out.as_deref(), temporary).display());
@@ -169,6 +183,116 @@ fn not_for_gold(planned: &[PlannedTask]) -> BTreeSet<&TaskId> {
 fn log_of(trial: &TrialDir) -> Option<PathBuf> {
     let logs = [trial.grade().join("log.txt"), trial.trajectory()];
     logs.into_iter().find(|log| log.exists())
+}
+
+/// Something that a task shows its agent, or a test that it does not have.
+struct Exposure {
+    what: String,
+    is_readable_test: bool,
+}
+
+/// What the trials show of each task's `hidden` and of its fail-to-pass ids.
+fn exposed_tasks<'a>(
+    report: &Report,
+    run: &RunDir,
+    planned: &'a [PlannedTask],
+) -> Vec<(&'a PlannedTask, Vec<Exposure>)> {
+    let arm = |name: &str| report.arms.iter().find(|arm| arm.name == name).map(|arm| &arm.arm);
+    let id = |planned: &PlannedTask, name: &str| {
+        Some(TrialId { task: planned.task.id.clone(), arm: arm(name)?.clone(), attempt: 1 })
+    };
+    let of_task = |planned: &'a PlannedTask| {
+        let mut found = Vec::new();
+        let start = id(planned, "noop").and_then(|id| Start::of(run, &id));
+        if let Some(start) = &start {
+            found.extend(start.exposures(&planned.task));
+        }
+        let verdict = id(planned, "gold").and_then(|id| run.check(&id).verdict);
+        found.extend(
+            verdict.and_then(|verdict| unknown_ids(&planned.task, &verdict, start.as_ref())),
+        );
+        (planned, found)
+    };
+    planned.iter().map(of_task).collect()
+}
+
+/// The work directory as the agent of a trial found it.
+struct Start {
+    tree: Tree,
+    blobs: Blobs,
+    /// Paths of `hidden` that match nothing.
+    unmatched: Vec<String>,
+}
+
+impl Start {
+    /// As the trial's journal has it. Nothing where it has none, such as that of a fault.
+    fn of(run: &RunDir, id: &TrialId) -> Option<Self> {
+        let dir = run.trial_path(id);
+        let blobs = run.blobs_of(&dir);
+        let (mut base, mut unmatched) = (None, Vec::new());
+        for envelope in read_journal(dir.trajectory()).ok()?.events {
+            match envelope.event {
+                Event::SetupFinished { base_snapshot, .. } => base = Some(base_snapshot),
+                Event::Noted { note } => {
+                    let paths = note.get(LEAK_NOTE).and_then(|note| note["unmatched"].as_array());
+                    let paths = paths.into_iter().flatten().filter_map(|path| path.as_str());
+                    unmatched.extend(paths.map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        let tree = Tree::load(&blobs, &base?).ok()?;
+        Some(Self { tree, blobs, unmatched })
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        let hash = self.tree.entries.get(&RawPath::from(path))?.hash.as_ref()?;
+        Some(String::from_utf8_lossy(&self.blobs.get(hash).ok()?).into_owned())
+    }
+
+    fn exposures(&self, task: &Task) -> Vec<Exposure> {
+        let mut found = Vec::new();
+        if !self.unmatched.is_empty() {
+            let paths = checks::first_of(self.unmatched.clone());
+            let what = format!("`hidden` matches nothing: {paths}");
+            found.push(Exposure { what, is_readable_test: false });
+        }
+        let tests = readable_tests(task, &|path| self.read(path));
+        if !tests.is_empty() {
+            let what = format!(
+                "the agent can read fail-to-pass tests: {} (list their files under `hidden`, or validate with \
+                 --visible-tests)",
+                checks::first_of(tests)
+            );
+            found.push(Exposure { what, is_readable_test: true });
+        }
+        found
+    }
+}
+
+/// Fail-to-pass ids that no test has: the run of gold lacks them, though it has results of other tests, or nothing
+/// makes their file.
+fn unknown_ids(task: &Task, verdict: &Verdict, start: Option<&Start>) -> Option<Exposure> {
+    let is_missing = |status: &TestStatus| *status == TestStatus::Missing;
+    let has_results = !verdict.tests.values().all(is_missing);
+    let patches: Vec<_> =
+        [&task.mask, &task.gold, &task.test_patch].into_iter().flatten().collect();
+    let is_unknown = |id: &&String| {
+        let file = file_of(id);
+        match verdict.tests.get(*id) {
+            Some(status) if is_missing(status) => has_results,
+            Some(TestStatus::Error) => {
+                let is_hidden = task.hidden.iter().any(|path| file.starts_with(path.as_str()));
+                let is_patched = patches.iter().any(|patch| patch.contains(file));
+                let is_there = start.is_none_or(|start| start.read(file).is_some());
+                !is_hidden && !is_patched && !is_there
+            }
+            _ => false,
+        }
+    };
+    let ids: Vec<String> = task.fail_to_pass.iter().filter(is_unknown).cloned().collect();
+    let what = format!("no test has these fail-to-pass ids: {}", checks::first_of(ids.clone()));
+    (!ids.is_empty()).then_some(Exposure { what, is_readable_test: false })
 }
 
 /// Trials whose verdict is not what their arm's must be. The reduced runs judge the tests, not the

@@ -1,6 +1,7 @@
 //! Trials for people to look at: found by readable names, read step by step.
 
 mod beside;
+mod copies;
 mod find;
 mod index;
 mod log;
@@ -16,6 +17,7 @@ mod steps;
 mod words;
 mod workspace;
 
+pub use copies::refuse_copies;
 pub use find::{Found, matching, named, planned};
 pub use index::Index;
 pub use pages::{Page, Pages};

@@ -12,8 +12,9 @@ use std::{
 use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, RunDir};
 use proctor_types::{
-    Arm, ArmId, Budget, Ending, Event, Label, LeakCheckSpec, NetworkPolicy, Outcome, RUN_SCHEMA,
-    RunRecord, RunTask, SandboxSpec, Spent, StatementSpec, Task, TaskId, TrialId, Verdict,
+    Arm, ArmId, Budget, Ending, Event, Label, LeakCheckSpec, NetworkPolicy, Outcome, RULES,
+    RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spent, StatementSpec, Task, TaskId, TrialId,
+    Verdict,
 };
 use serde_json::{Map, Value, json};
 
@@ -81,6 +82,7 @@ impl Made {
         let arm = arm.identified();
         let record = RunRecord {
             schema_version: RUN_SCHEMA,
+            rules: RULES,
             proctor: "0".into(),
             created: 1,
             attempts: 2,

@@ -14,11 +14,15 @@ use super::{
     leak::{Leak, LeakKind},
     policy::LeakPolicy,
     secrets::{Labelled, digest, secrets},
+    sides::sides,
 };
 use crate::{Hidden, PREPARATION, Stays, apply::join, take_away, workdir::copies};
 
 /// Hidden files larger than this are not fingerprinted, in bytes.
 const HIDDEN_FILE: u64 = 4 << 20;
+
+/// Raised when findings get a field that kept ones lack: they are then looked for again.
+const FORMAT: u32 = 2;
 
 /// What one environment holds of what one task hides. It is looked for once; every sandbox is made by it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +35,9 @@ pub struct LayerFindings {
     pub tools: ToolFiles,
     pub unseen: Unseen,
     decoys: Vec<RawPath>,
+    /// Paths of `hidden` that match nothing: the environment lacks them, and no patch of the task makes them.
+    #[serde(default)]
+    pub unmatched: Vec<String>,
 }
 
 /// What the work directory holds once the mask is applied and hidden paths are gone.
@@ -101,7 +108,7 @@ impl LayerFindings {
     /// The shipped policy cannot be read.
     pub fn key(task: &Task, environment: &str, agent: &str) -> Result<String, Fault> {
         let policy = LeakPolicy::get()?.digest();
-        let makers = format!("{PREPARATION} {agent}");
+        let makers = format!("{PREPARATION} {agent} {FORMAT}");
         // The tools are those of the test command.
         let tools = serde_json::json!([task.test_command, task.env, task.user]);
         let text = format!("{policy} {makers} {environment} {tools} {}", digest(task));
@@ -148,7 +155,9 @@ impl LayerFindings {
             None => BTreeMap::new(),
         };
         let labelled = secrets(task, &hidden, &source, policy)?;
-        Self::searched(handle, task, labelled, vec![workdir]).await
+        let unmatched = unmatched(handle, task, &workdir).await?;
+        let found = Self::searched(handle, task, labelled, vec![workdir]).await?;
+        Ok(Self { unmatched, ..found })
     }
 
     /// Looks through another sandbox of the same task for the same secrets: that of the agent's own program, which has
@@ -198,6 +207,7 @@ impl LayerFindings {
             tools: ToolFiles::default(),
             unseen: Unseen::default(),
             decoys: Vec::new(),
+            unmatched: Vec::new(),
         };
         for request in requests {
             let reply = leak_check.scan(handle, request).await?;
@@ -345,6 +355,31 @@ fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
     }
     found.sort();
     found.into_iter().take(count).map(|(_, path)| path).collect()
+}
+
+/// Paths that the task hides and that exist neither in the environment nor in one of the task's patches: typing errors,
+/// mostly, and what they were to hide is left to the agent.
+async fn unmatched(
+    handle: &SandboxHandle,
+    task: &Task,
+    workdir: &RawPath,
+) -> Result<Vec<String>, Fault> {
+    let patches = [&task.mask, &task.gold, &task.test_patch].into_iter().flatten();
+    let patched: Vec<String> = patches.flat_map(|patch| sides(patch).into_keys()).collect();
+    let mut unmatched = Vec::new();
+    for hidden in &task.hidden {
+        let folder = format!("{}/", hidden.trim_end_matches('/'));
+        if patched.iter().any(|path| path == hidden || path.starts_with(&folder)) {
+            continue;
+        }
+        let full = join(workdir, &RawPath::from(hidden.as_str()));
+        let found = handle.stat(&full).await;
+        let found = found.map_err(|error| error.fault(format!("looking for {hidden}")))?;
+        if found.is_none() {
+            unmatched.push(hidden.clone());
+        }
+    }
+    Ok(unmatched)
 }
 
 /// The names in the work directory.

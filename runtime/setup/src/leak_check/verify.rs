@@ -27,6 +27,9 @@ pub struct LeakReport {
     pub removed: Vec<String>,
     /// What was not looked into: by the layer's scan and the trial's own together.
     pub unseen: Unseen,
+    /// Paths of the task's `hidden` that match nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unmatched: Vec<String>,
 }
 
 /// Looks through what the layer's scan could not know, and acts on all findings.
@@ -71,7 +74,7 @@ pub(crate) async fn verify(
         }
     }
     if stay.is_empty() && !unseen.more {
-        return Ok(LeakReport { removed, unseen });
+        return Ok(LeakReport { removed, unseen, unmatched: layer.unmatched.clone() });
     }
     Err(refusal(task, &stay, unseen.more, on_finding))
 }

@@ -1,0 +1,214 @@
+//! `proctor report --recheck`: finished trials that the rules of this version would treat differently.
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use proctor_gateway::recheck_rejection;
+use proctor_grade::{GivenLog, grade_log};
+use proctor_record::{Blobs, Checked, RunDir, read_journal};
+use proctor_types::{Arm, Ending, Event, ExitCause, Outcome, RULES, Task, Verdict, plural};
+use serde::Serialize;
+
+use crate::{
+    args::ReportFormat,
+    error::CommandError,
+    print::result,
+    trials::{Found, planned},
+};
+
+/// What heads the official log in the log of a grading, and what may follow it.
+const OFFICIAL: &[u8] = b"\n===== official: ";
+const WIDE: &[u8] = b"\n===== the whole suite =====\n";
+
+/// One trial of the list.
+#[derive(Debug, Serialize)]
+struct Changed {
+    run: String,
+    task: String,
+    arm: String,
+    attempt: u32,
+    /// What the record says.
+    recorded: String,
+    /// What the rules of this version say.
+    now: String,
+    why: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Rechecked {
+    /// The rules of this version.
+    rules: u32,
+    /// Of each run, the rules that it was made under.
+    runs: Vec<RunRules>,
+    trials: Vec<Changed>,
+}
+
+#[derive(Debug, Serialize)]
+struct RunRules {
+    run: String,
+    rules: u32,
+    finished: usize,
+}
+
+/// Lists the trials. Nothing of the record changes.
+pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, CommandError> {
+    let mut all = Rechecked { rules: RULES, runs: Vec::new(), trials: Vec::new() };
+    for path in runs {
+        let run = RunDir::view(path).map_err(CommandError::of_run)?;
+        let record = run.read_run()?;
+        let name = path.display().to_string();
+        let mut finished = 0;
+        for found in planned(&record) {
+            let checked = run.check(&found.id());
+            let Some(outcome) = checked.outcome.as_ref().filter(|one| !one.ending.is_unfinished())
+            else {
+                continue;
+            };
+            finished += 1;
+            // A run of the present rules was judged by them.
+            if record.rules == RULES {
+                continue;
+            }
+            for (recorded, now, why) in changes(&run, &found, outcome, &checked)? {
+                let (task, arm) = (found.task.task.id.to_string(), found.arm.name.clone());
+                let (run, attempt) = (name.clone(), found.attempt);
+                all.trials.push(Changed { run, task, arm, attempt, recorded, now, why });
+            }
+        }
+        all.runs.push(RunRules { run: name, rules: record.rules, finished });
+    }
+    match format {
+        ReportFormat::Json => result(&format!("{}\n", serde_json::to_string_pretty(&all)?))?,
+        _ => result(&text(&all))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(all: &Rechecked) -> String {
+    let mut text = String::new();
+    for one in &all.trials {
+        let Changed { task, arm, attempt, recorded, now, why, .. } = one;
+        text.push_str(&format!("{task} / {arm} / {attempt}: {recorded}, now {now}: {why}\n"));
+    }
+    for RunRules { run, rules, finished } in &all.runs {
+        let changed = all.trials.iter().filter(|one| one.run == *run).count();
+        let trials = plural(*finished, "finished trial");
+        text.push_str(&format!(
+            "{run}: rules {rules}, now {RULES}; {trials}, {changed} different\n"
+        ));
+    }
+    text
+}
+
+/// What of one trial the present rules judge otherwise: recorded, now, and why.
+fn changes(
+    run: &RunDir,
+    found: &Found<'_>,
+    outcome: &Outcome,
+    checked: &Checked,
+) -> Result<Vec<(String, String, String)>, CommandError> {
+    let dir = run.trial_path(&found.id());
+    let mut all = Vec::new();
+    if let Some(why) = attribution(&run.blobs_of(&dir), &dir.trajectory(), found.arm, outcome)? {
+        let now = "an infrastructure failure".to_owned();
+        all.push((outcome.ending.name(), now, why));
+    }
+    if let Some(verdict) = &checked.verdict
+        && let Ok(log) = fs::read(dir.grade().join("log.txt"))
+        && let Some(resolved) = official(&found.task.task, &log)
+        && let Some(recorded) = recorded_official(verdict)
+        && recorded != resolved
+    {
+        let said = |resolved: bool| match resolved {
+            true => "official: resolved".to_owned(),
+            false => "official: not resolved".to_owned(),
+        };
+        let why = "the recorded log of its tests reads so".to_owned();
+        all.push((said(recorded), said(resolved), why));
+    }
+    Ok(all)
+}
+
+fn recorded_official(verdict: &Verdict) -> Option<bool> {
+    verdict.policies.get("official").map(|policy| policy.resolved)
+}
+
+/// Why the trial's end would not be scored.
+fn attribution(
+    blobs: &Blobs,
+    journal: &std::path::Path,
+    arm: &Arm,
+    outcome: &Outcome,
+) -> Result<Option<String>, CommandError> {
+    let Some(model) = arm.model.as_ref().filter(|_| arm.scaffold != "replay") else {
+        return Ok(None);
+    };
+    let without_response = match &outcome.ending {
+        Ending::Submitted => true,
+        Ending::ScaffoldExited { cause, .. } => *cause != ExitCause::Finished,
+        _ => false,
+    };
+    if without_response && outcome.spent.steps == 0 {
+        return Ok(Some("the agent ended before it received a response".to_owned()));
+    }
+    if !matches!(outcome.ending, Ending::ModelRefused { .. } | Ending::ScaffoldExited { .. }) {
+        return Ok(None);
+    }
+    let last =
+        read_journal(journal)?.events.into_iter().rev().find_map(|envelope| match envelope.event {
+            Event::ModelAttempted { status: Some(status), request, body, .. } => {
+                Some((status, request, body))
+            }
+            _ => None,
+        });
+    let Some((status, request, body)) = last else { return Ok(None) };
+    let bytes = |hash: Option<String>| hash.and_then(|hash| blobs.get(&hash).ok());
+    // What the endpoint said is needed to judge it.
+    let Some(body) = bytes(body) else { return Ok(None) };
+    let length = bytes(request).map_or(u64::MAX, |request| request.len() as u64);
+    let body = String::from_utf8_lossy(&body);
+    let why = recheck_rejection(status, &body, model, length)
+        .map_err(|fault| anyhow::anyhow!("{fault}"))?;
+    Ok(why.map(|why| format!("{why} (status {status})")))
+}
+
+/// What the official reader of this version makes of a recorded log. Nothing for a task without an official policy, and
+/// for policies that read a log for each file.
+fn official(task: &Task, log: &[u8]) -> Option<bool> {
+    let from = find(log, OFFICIAL)? + OFFICIAL.len();
+    let rest = log.get(from..)?;
+    let rest = rest.get(find(rest, b"\n")? + 1..)?;
+    let own = rest.get(..find(rest, WIDE).unwrap_or(rest.len()))?;
+    let folder = tempfile::tempdir().ok()?;
+    let file = folder.path().join("log.txt");
+    fs::write(&file, own).ok()?;
+    let given = GivenLog::read(&file, task).ok()?;
+    match given {
+        GivenLog::Whole(_) => recorded_official(&grade_log(task, &given).ok()?),
+        GivenLog::Files { .. } => None,
+    }
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(parser_log: &str) -> Vec<u8> {
+        format!("tests\n===== official: swe-bench 4.0 =====\n{parser_log}").into_bytes()
+    }
+
+    #[test]
+    fn official_reads_only_tasks_with_an_official_policy() {
+        let task: Task = serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {},
+            "fail_to_pass": ["t.py::test_a"], "test_command": []
+        }))
+        .unwrap();
+        assert_eq!(official(&task, &row("PASSED t.py::test_a\n")), None);
+        assert_eq!(official(&task, b"no official run\n"), None);
+        assert_eq!(find(b"abcabc", b"ca"), Some(2));
+    }
+}

@@ -1,0 +1,70 @@
+//! Ends the process where the runtime can no longer do so itself.
+
+use std::{
+    io, process,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+    time::{sleep, timeout},
+};
+
+/// How long sandboxes may take to close once the user insists. The next run removes what is left of them.
+pub const CLOSING: Duration = Duration::from_secs(10);
+/// How long the process may take to end after that.
+const ENDING: Duration = Duration::from_secs(7);
+
+/// Listens for the same interrupts as the run, on a thread of its own: where every worker of the runtime is stuck in
+/// a system call, the run hears none of them.
+pub struct Watchdog {
+    dismissed: Arc<AtomicBool>,
+}
+
+impl Watchdog {
+    /// Starts the thread. `status` is the exit status of a process that it ends.
+    pub fn start(status: u8) -> Self {
+        let dismissed = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&dismissed);
+        let work = move || match insisted() {
+            Ok(()) if seen.load(Ordering::Acquire) => {}
+            Ok(()) => process::exit(status.into()),
+            Err(error) => tracing::warn!(%error, "interrupts are only heard by the run itself"),
+        };
+        if let Err(error) = thread::Builder::new().name("interrupts".to_owned()).spawn(work) {
+            tracing::warn!(%error, "interrupts are only heard by the run itself");
+        }
+        Self { dismissed }
+    }
+
+    /// The run ended by itself: what follows is short.
+    pub fn dismiss(self) {
+        self.dismissed.store(true, Ordering::Release);
+    }
+}
+
+/// Returns once the process should have ended: after the second Ctrl-C, or the first SIGTERM, and the time that
+/// the run has to close its sandboxes. One more Ctrl-C makes that time shorter.
+fn insisted() -> io::Result<()> {
+    Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let mut keys = signal(SignalKind::interrupt())?;
+        let mut end = signal(SignalKind::terminate())?;
+        let twice = async {
+            keys.recv().await;
+            keys.recv().await;
+        };
+        tokio::select! {
+            () = twice => {}
+            _ = end.recv() => {}
+        }
+        let _ = timeout(CLOSING, keys.recv()).await;
+        sleep(ENDING).await;
+        Ok(())
+    })
+}

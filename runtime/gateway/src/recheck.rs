@@ -1,0 +1,63 @@
+//! Judges a recorded rejection again, by the rules of this version.
+
+use proctor_types::{Fault, ModelSpec};
+
+use crate::{
+    context_window::ContextWindow,
+    rejections::{Rejections, Subject},
+};
+
+/// Says why a rejection that once ended a trial as the model's own end would be an infrastructure failure now. Nothing
+/// where it still is the model's own end, and for a success. `request_bytes` is the length of the rejected request.
+///
+/// # Errors
+/// A shipped table cannot be read.
+pub fn recheck_rejection(
+    status: u16,
+    body: &str,
+    model: &ModelSpec,
+    request_bytes: u64,
+) -> Result<Option<&'static str>, Fault> {
+    if (200..=299).contains(&status) {
+        return Ok(None);
+    }
+    Ok(match Rejections::shipped()?.of(status, body) {
+        Subject::ContentFilter => None,
+        Subject::ContextOverflow => {
+            // A token has at least a byte: what does not fit by bytes certainly does not fit by tokens.
+            let output = model.max_output_tokens.unwrap_or_default();
+            let possible =
+                ContextWindow::shipped()?.is_possible(request_bytes, output, model.context_window);
+            (!possible)
+                .then_some("the request is too short for the overflow that the endpoint reports")
+        }
+        Subject::RateLimit => Some("the endpoint's error is a rate limit"),
+        Subject::Billing | Subject::Key => Some("the endpoint's error is about the account or key"),
+        Subject::Tools => Some("the endpoint's error is about tools"),
+        Subject::Proxy => Some("the error is a proxy's page"),
+        Subject::Unknown => Some("the endpoint's error reports neither an overflow nor a filter"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn again(status: u16, body: &str, request_bytes: u64) -> bool {
+        let model = serde_json::json!({
+            "base_url": "http://h/v1", "name": "m", "context_window": 100_000
+        });
+        let model: ModelSpec = serde_json::from_value(model).unwrap();
+        recheck_rejection(status, body, &model, request_bytes).unwrap().is_some()
+    }
+
+    #[test]
+    fn only_filters_and_possible_overflows_stay_the_models_own_end() {
+        let overflow = r#"{"error":{"code":"context_length_exceeded","message":"too long"}}"#;
+        assert!(!again(400, overflow, 400_000));
+        assert!(again(400, overflow, 2_000), "2,000 bytes are no 100,000 tokens");
+        assert!(!again(400, r#"{"error":{"code":"content_filter","message":"filtered"}}"#, 10));
+        assert!(again(400, r#"{"error":{"message":"unknown field `x` in the stream"}}"#, 10));
+        assert!(!again(200, "{}", 10));
+    }
+}

@@ -1,0 +1,141 @@
+//! Tests that decide a task and that the agent can read.
+
+use proctor_patch::{Change, Current, Patch, RawPath};
+use proctor_types::{Task, file_of};
+
+/// Returns the fail-to-pass ids whose test function the agent's files hold as grading runs it. `read` returns a file
+/// of the work directory as the agent finds it.
+///
+/// A file that `test_patch` changes counts as readable only where the function stays the same.
+pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let is_readable = |id: &&String| {
+        let file = file_of(id);
+        if !file.ends_with(".py") {
+            return false;
+        }
+        let Some(seen) = read(file) else { return false };
+        let names = names_of(id);
+        let Some(function) = definition(&seen, &names) else { return false };
+        match graded(task, file, &seen) {
+            Some(graded) => definition(&graded, &names) == Some(function),
+            None => true,
+        }
+    };
+    task.fail_to_pass.iter().filter(is_readable).cloned().collect()
+}
+
+/// The file after `test_patch`; nothing where the patch leaves it alone. A file that the patch no longer fits is another
+/// one when it is graded.
+fn graded(task: &Task, file: &str, seen: &str) -> Option<String> {
+    let path = RawPath::from(file);
+    let mut patch = Patch::read(task.test_patch.as_deref()?.as_bytes());
+    patch.files.retain(|file| file.name() == path);
+    if patch.files.is_empty() {
+        return None;
+    }
+    let current = |asked: &RawPath| {
+        let bytes = seen.as_bytes().to_vec();
+        (*asked == path).then_some(Current::File { bytes, mode: 0o644 })
+    };
+    let changes = patch.resolve(&current).unwrap_or_default();
+    let written = changes.into_iter().find_map(|change| match change {
+        Change::Write { path: written, bytes, .. } if written == path => Some(bytes),
+        _ => None,
+    });
+    Some(String::from_utf8_lossy(&written.unwrap_or_default()).into_owned())
+}
+
+/// `TestSlug` and `test_empty` of `tests/test_slug.py::TestSlug::test_empty[a::b]`; nothing of an id that is a file.
+fn names_of(id: &str) -> Vec<&str> {
+    let plain = id.split_once('[').map_or(id, |(plain, _)| plain);
+    plain.split("::").skip(1).collect()
+}
+
+/// The lines of a function in its classes, without white space at their ends and empty lines. Without a name: the whole
+/// file, where it defines a test.
+fn definition(text: &str, names: &[&str]) -> Option<Vec<String>> {
+    let mut lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if names.is_empty() && !lines.iter().any(|line| defined(line).is_some_and(is_test)) {
+        return None;
+    }
+    for (depth, name) in names.iter().enumerate() {
+        // The head of the class is no definition in it.
+        let inside = lines.get(usize::from(depth > 0)..)?;
+        let is_placed = |line: &str| depth > 0 || indent_of(line) == 0;
+        let start =
+            inside.iter().position(|line| is_placed(line) && defined(line) == Some(*name))?;
+        let (head, rest) = inside.get(start..)?.split_first()?;
+        let indent = indent_of(head);
+        let is_inside = |line: &&&str| {
+            indent_of(line) > indent || line.trim_start().starts_with([')', ']', '}'])
+        };
+        let body = rest.iter().take_while(is_inside);
+        lines = std::iter::once(head).chain(body).copied().collect();
+    }
+    Some(lines.into_iter().map(|line| line.trim_end().to_owned()).collect())
+}
+
+/// The name that a line defines, of a class or a function.
+fn defined(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("async ").unwrap_or(line).trim_start();
+    let rest = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "))?.trim_start();
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    rest.get(..end)
+}
+
+fn is_test(name: &str) -> bool {
+    name.starts_with("test") || name.starts_with("Test")
+}
+
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TESTS: &str = "from slug import slugify\n\n\nclass TestSlug:\n    def test_words(self):\n        \
+        assert slugify(\"a b\") == \"a-b\"\n\n    async def test_empty(\n        self,\n    ):\n        \
+        assert slugify(\"\") == \"\"\n\n\ndef test_plain():\n    assert slugify(\"a\") == \"a\"\n";
+
+    fn task(ids: &[&str], test_patch: Option<&str>) -> Task {
+        serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {}, "fail_to_pass": ids,
+            "test_command": [], "test_patch": test_patch
+        }))
+        .unwrap()
+    }
+
+    fn readable(ids: &[&str], test_patch: Option<&str>) -> Vec<String> {
+        let read = |path: &str| (path == "tests/test_slug.py").then(|| TESTS.to_owned());
+        readable_tests(&task(ids, test_patch), &read)
+    }
+
+    #[test]
+    fn a_function_in_a_file_of_the_agent_is_readable() {
+        let seen = [
+            "tests/test_slug.py::test_plain[a::b]",
+            "tests/test_slug.py::TestSlug::test_empty",
+            "tests/test_slug.py",
+        ];
+        assert_eq!(readable(&seen, None), seen);
+        let unseen = [
+            "tests/test_slug.py::test_words",
+            "tests/test_slug.py::TestSlug::test_plain",
+            "tests/test_other.py::test_plain",
+            "test_plain (slug.TestSlug)",
+        ];
+        assert!(readable(&unseen, None).is_empty());
+    }
+
+    #[test]
+    fn a_function_that_the_test_patch_changes_is_not_readable() {
+        let patch = "--- a/tests/test_slug.py\n+++ b/tests/test_slug.py\n@@ -14,2 +14,3 @@\n \
+                     def test_plain():\n     assert slugify(\"a\") == \"a\"\n+    assert slugify(\"B\") == \"b\"\n";
+        let ids = ["tests/test_slug.py::test_plain", "tests/test_slug.py::TestSlug::test_words"];
+        assert_eq!(readable(&ids, Some(patch)), ids[1..]);
+        assert_eq!(readable(&ids, Some(&patch.replace("test_slug", "test_new"))), ids);
+    }
+}

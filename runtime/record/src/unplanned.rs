@@ -1,0 +1,158 @@
+//! Folders below `trials/` that the plan knows nothing of: copies, renamed folders, trials of an older plan.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    path::{Path, PathBuf},
+};
+
+use proctor_types::{ArmId, Event, TrialId};
+
+use crate::{
+    RunDir, disk, read_journal,
+    trial_dir::{TRAJECTORY, TRIES},
+};
+
+/// Folders between `trials/` and a journal: arm, task, attempt.
+const DEPTH: usize = 3;
+/// The first line of a journal has a few hundred bytes.
+const FIRST_LINE: u64 = 64 << 10;
+
+/// A folder that belongs to no planned trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unplanned {
+    /// Relative to the run directory.
+    pub folder: PathBuf,
+    /// How many journals it holds.
+    pub journals: usize,
+    /// The trials that these journals name.
+    pub trials: BTreeSet<TrialId>,
+}
+
+impl RunDir {
+    /// Returns the folders below `trials/` that belong to none of these trials, sorted. A folder that holds nothing
+    /// but such folders is returned in their place.
+    pub fn unplanned<'a>(&self, planned: impl IntoIterator<Item = &'a TrialId>) -> Vec<Unplanned> {
+        let trials = self.path().join("trials");
+        let mut known = BTreeSet::new();
+        for id in planned {
+            let path = self.trial_path(id).path().to_owned();
+            let above = path.ancestors().take_while(|path| *path != trials).map(Path::to_owned);
+            known.extend(above);
+        }
+        let (mut found, mut pending) = (Vec::new(), vec![(trials, 0)]);
+        while let Some((folder, depth)) = pending.pop() {
+            for path in folders(&folder) {
+                match known.contains(&path) {
+                    true if depth + 1 < DEPTH => pending.push((path, depth + 1)),
+                    true => {}
+                    false => found.push(self.described(&path, depth + 1)),
+                }
+            }
+        }
+        found.sort_by(|one, other| one.folder.cmp(&other.folder));
+        found
+    }
+
+    fn described(&self, folder: &Path, depth: usize) -> Unplanned {
+        let name = folder.strip_prefix(self.path()).unwrap_or(folder).to_owned();
+        let mut unplanned = Unplanned { folder: name, journals: 0, trials: BTreeSet::new() };
+        let mut pending = vec![(folder.to_owned(), depth)];
+        while let Some((folder, depth)) = pending.pop() {
+            let journal = folder.join(TRAJECTORY);
+            if journal.is_file() {
+                unplanned.journals += 1;
+                unplanned.trials.extend(trial_of(&journal));
+            }
+            if depth < DEPTH {
+                pending.extend(folders(&folder).into_iter().map(|path| (path, depth + 1)));
+            }
+        }
+        unplanned
+    }
+
+    /// Returns the first line of a trial's journal. It holds the time in microseconds, so that two runs never share
+    /// it: where they do, one trial is a copy of the other.
+    pub fn beginning(&self, id: &TrialId) -> Option<Vec<u8>> {
+        let file = disk::open(&self.trial_path(id).trajectory()).ok()?;
+        let mut line = Vec::new();
+        BufReader::new(file.take(FIRST_LINE)).read_until(b'\n', &mut line).ok()?;
+        (!line.is_empty()).then_some(line)
+    }
+}
+
+/// The folders in a folder, but for earlier tries of a trial.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let all = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    all.map(|entry| entry.path()).filter(|path| !path.ends_with(TRIES)).collect()
+}
+
+/// The trial that a journal's first event names.
+fn trial_of(journal: &Path) -> Option<TrialId> {
+    match read_journal(journal).ok()?.events.into_iter().next()?.event {
+        Event::TrialStarted { task, arm, attempt } => {
+            Some(TrialId { task, arm: ArmId::new(arm), attempt })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::TaskId;
+
+    use super::*;
+    use crate::Journal;
+
+    fn id(task: &str, arm: &str, attempt: u32) -> TrialId {
+        TrialId { task: TaskId::new(task), arm: ArmId::new(arm), attempt }
+    }
+
+    fn begin(run: &RunDir, id: &TrialId) {
+        let dir = run.trial(id).unwrap();
+        let mut journal = Journal::create(dir.trajectory(), 1).unwrap();
+        journal.append(0, Event::trial_started(id)).unwrap();
+    }
+
+    #[test]
+    fn unplanned_names_moved_copied_and_foreign_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path().join("run")).unwrap();
+        let planned = [id("one", "a", 1), id("two", "a", 1), id("two", "a", 2)];
+        let other = id("one", "of-another-plan", 1);
+        for id in planned.iter().chain([&other]) {
+            begin(&run, id);
+        }
+        assert!(run.unplanned(planned.iter().chain([&other])).is_empty());
+        fs::create_dir_all(run.trial_path(&planned[0]).path().join("tries/1")).unwrap();
+        let place = |id: &TrialId| run.trial_path(id).path().to_owned();
+        fs::rename(place(&planned[1]), place(&planned[1]).with_file_name("1-old")).unwrap();
+        fs::create_dir(run.path().join("trials/empty")).unwrap();
+        let found = run.unplanned(&planned);
+        let told: Vec<_> = found
+            .iter()
+            .map(|one| (one.folder.to_str().unwrap(), one.journals, one.trials.len()))
+            .collect();
+        assert_eq!(
+            told,
+            [("trials/a/two/1-old", 1, 1), ("trials/empty", 0, 0), ("trials/of-another-p", 1, 1)]
+        );
+        assert_eq!(found[0].trials, BTreeSet::from([planned[1].clone()]));
+        assert_eq!(found[2].trials, BTreeSet::from([other]));
+    }
+
+    #[test]
+    fn the_beginning_of_a_trial_is_that_of_its_copies_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path().join("run")).unwrap();
+        let again = RunDir::create(folder.path().join("again")).unwrap();
+        let id = id("one", "a", 1);
+        assert_eq!(run.beginning(&id), None);
+        begin(&run, &id);
+        begin(&again, &id);
+        assert!(run.beginning(&id).is_some());
+        assert_ne!(run.beginning(&id), again.beginning(&id));
+    }
+}
