@@ -1,13 +1,22 @@
 //! One open sandbox; its container is always removed.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
-use bollard::query_parameters::{InspectContainerOptionsBuilder, RemoveContainerOptionsBuilder};
-use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle, Witness};
+use bollard::{
+    models::ChangeType,
+    query_parameters::{InspectContainerOptionsBuilder, RemoveContainerOptionsBuilder},
+};
+use proctor_sandbox_api::{
+    Enforcement, Sandbox, SandboxHandle, Witness, WrittenPaths,
+    wire::{RawPath, Written},
+};
 use proctor_types::{Fault, SandboxCounts};
 use tokio::{runtime::Handle, time::timeout};
 
@@ -20,6 +29,13 @@ use crate::{
 
 /// How long a sandbox may take to end by itself before its container is removed.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long the engine may take to list what a container wrote, before each request of a trial that can be
+/// resumed. An engine without an overlay compares whole images and needs longer.
+const LISTING: Duration = Duration::from_secs(1);
+
+/// How long one list is waited for.
+const LIST_LIMIT: Duration = Duration::from_secs(30);
 
 pub struct DockerSandbox {
     handle: Arc<SandboxHandle>,
@@ -40,6 +56,43 @@ pub struct Word {
     pub id: String,
     /// Absent where the engine holds the disk limit itself.
     pub disk_mb: Option<u64>,
+    /// The engine took too long to list what the container wrote, and is not asked again.
+    pub is_slow: AtomicBool,
+}
+
+#[async_trait]
+impl WrittenPaths for Word {
+    async fn written(&self) -> Result<Written, String> {
+        let slow = || format!("the engine needs more than {} s to list changes", LISTING.as_secs());
+        if self.is_slow.load(Ordering::Relaxed) {
+            return Err(slow());
+        }
+        let begun = Instant::now();
+        let listed = timeout(LIST_LIMIT, self.client.container_changes(&self.id)).await;
+        if begun.elapsed() > LISTING {
+            self.is_slow.store(true, Ordering::Relaxed);
+        }
+        let listed = match listed {
+            Err(_) => return Err(slow()),
+            Ok(Err(error)) => {
+                return Err(format!("the engine lists no changes: {}", fault::words(&error)));
+            }
+            Ok(Ok(listed)) => listed.unwrap_or_default(),
+        };
+        let mut written = Written::default();
+        for change in listed {
+            // The engine's list is text: a path that is none cannot be told.
+            if change.path.contains(char::REPLACEMENT_CHARACTER) {
+                return Err(format!("the name of {} is not UTF-8", change.path));
+            }
+            let path = RawPath::from(change.path);
+            match change.kind {
+                ChangeType::_2 => written.gone.push(path),
+                ChangeType::_0 | ChangeType::_1 => written.paths.push(path),
+            }
+        }
+        Ok(written)
+    }
 }
 
 #[async_trait]
