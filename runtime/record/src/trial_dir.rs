@@ -334,6 +334,7 @@ mod tests {
             not_enforced: vec![],
             noise: None,
             responders: Default::default(),
+            interruptions: Default::default(),
         }
     }
 

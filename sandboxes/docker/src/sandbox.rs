@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// How long the engine may take to list what a container wrote, before each request of a trial that can be
 /// resumed. An engine without an overlay compares whole images and needs longer.
-const LISTING: Duration = Duration::from_secs(1);
+const LISTING: Duration = Duration::from_secs(2);
 
 /// How long one list is waited for.
 const LIST_LIMIT: Duration = Duration::from_secs(30);

@@ -109,7 +109,14 @@ impl Record {
 
     fn kept(&mut self, snapshot: &str) {
         let snapshot = snapshot.to_owned();
-        self.add(Event::SnapshotTaken { snapshot, changed: 1, removed: 0, bytes: 7, ms: 1.0 });
+        self.add(Event::SnapshotTaken {
+            snapshot,
+            changed: 1,
+            removed: 0,
+            bytes: 7,
+            ms: 1.0,
+            outside: None,
+        });
     }
 
     fn read(&self) -> Result<Past, String> {

@@ -49,6 +49,7 @@ fn outcome(seconds: f64) -> Outcome {
         not_enforced: vec![],
         noise: None,
         responders: Default::default(),
+        interruptions: Default::default(),
     }
 }
 

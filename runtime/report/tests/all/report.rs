@@ -52,6 +52,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             not_enforced: vec![],
             noise: None,
             responders: Default::default(),
+            interruptions: Default::default(),
         }),
         earlier: EarlierTries::default(),
         unasked: false,
