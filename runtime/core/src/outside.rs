@@ -122,7 +122,7 @@ pub(crate) async fn restore(
 pub(crate) fn verify(recorded: &Layer, found: &Layer) -> Result<(), Fault> {
     let differs = recorded.changed.iter().find(|wanted| {
         let at = found.changed.binary_search_by(|one| one.entry.path.cmp(&wanted.entry.path));
-        !at.ok().and_then(|at| found.changed.get(at)).is_some_and(|one| one == *wanted)
+        at.ok().and_then(|at| found.changed.get(at)).is_none_or(|one| one != *wanted)
     });
     match differs {
         None => Ok(()),

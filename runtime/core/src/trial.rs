@@ -194,6 +194,8 @@ async fn drive_with_tries(
         }
         if context.faults.goes_on(&fault) {
             let (again, why) = self::past(context, id, arm, dir)?;
+            // A fault ended the try of such a scaffold, and is in the record.
+            let why = why.filter(|why| why != NO_CONVERSATION);
             (interrupted, started_again) = (again, why.or(started_again));
         }
     }

@@ -12,7 +12,7 @@ use super::{
 use crate::wire::{Layer, LayerRequest, Refusal, RefusalKind, Reply, Request, Written, channel};
 
 /// The longest layer, in bytes of JSON.
-const LAYER_LIMIT: usize = 64 << 20;
+const LAYER_LIMIT: usize = 256 << 20;
 
 /// Lists what a sandbox wrote, where its agent cannot.
 #[async_trait]

@@ -59,6 +59,9 @@ const OF_THE_KERNEL: [&str; 11] = [
 /// Objects that outlive their processes, each a file of `/proc/sysvipc` with a line of headings.
 const SYSTEM_V: [&str; 3] = ["msg", "sem", "shm"];
 
+/// All paths and targets of links together, in bytes: what the agent holds, and sends as JSON.
+const PATHS_LIMIT: u64 = 8 << 20;
+
 /// Processes that a reason names.
 const NAMED: usize = 3;
 
@@ -235,7 +238,7 @@ fn changes(base: &Listed, listed: &Listed, request: &LayerRequest) -> Result<Cha
         if before.is_some_and(|before| before.same_as(now)) && !is_below() {
             continue;
         }
-        if now.replaced && !before.is_some_and(|before| before.replaced) {
+        if now.replaced && before.is_none_or(|before| !before.replaced) {
             found.removed.insert(path.clone());
             replaced.insert(path);
         }
@@ -369,6 +372,7 @@ struct List {
     repositories: Vec<Vec<u8>>,
     limit: u64,
     listed: Listed,
+    path_bytes: u64,
 }
 
 impl List {
@@ -379,6 +383,7 @@ impl List {
             repositories: repositories.map(|path| relative(path.as_bytes()).to_vec()).collect(),
             limit: request.entry_limit,
             listed: Listed::new(),
+            path_bytes: 0,
         }
     }
 
@@ -389,11 +394,16 @@ impl List {
     }
 
     fn add(&mut self, path: Vec<u8>, found: Found) -> Result<(), String> {
+        let target = found.witness.filter(|witness| witness.kind == EntryKind::Link);
+        self.path_bytes += path.len() as u64 + target.map_or(0, |link| link.size);
         self.listed.insert(path, found);
-        match self.listed.len() as u64 > self.limit {
-            true => Err(format!("more than {} entries were written", self.limit)),
-            false => Ok(()),
+        if self.listed.len() as u64 > self.limit {
+            return Err(format!("more than {} entries were written", self.limit));
         }
+        if self.path_bytes > PATHS_LIMIT {
+            return Err("the paths of what was written are too long".to_owned());
+        }
+        Ok(())
     }
 
     /// Everything below a folder of `top`, on its own file system.
