@@ -278,7 +278,7 @@ impl Run {
             let fake = runtime.block_on(FakeLlm::start(script(commands, holds))).unwrap();
             text += &format!(
                 "[[arms]]\nname = \"{name}\"\nscaffold = \"tools\"\nmodel = \"{name}\"\n\
-                 [models.{name}]\nbase_url = \"{}\"\nname = \"fake\"\n",
+                 [models.{name}]\nbase_url = \"{}\"\nname = \"{name}\"\n",
                 fake.base_url()
             );
             fakes.push(fake);
