@@ -330,6 +330,7 @@ fn resumed_as_undisturbed(kind: &str) {
         let reports = [plain.stage.report(&plain.out), killed.stage.report(&killed.out)];
         let text = killed.stage.run(["report", out], 0);
         let text = String::from_utf8_lossy(&text.stdout).into_owned();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for (name, _, then, _) in cases {
             let journals = [plain.journal(&reports[0], name), killed.journal(&reports[1], name)];
             let [undisturbed, resumed] = journals.each_ref().map(|journal| patch(journal));
