@@ -148,7 +148,14 @@ fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
             let snapshot = blake3_of_nothing();
             append(
                 step,
-                Event::SnapshotTaken { snapshot, changed: 1, removed: 0, bytes: 1, ms: 1.0 },
+                Event::SnapshotTaken {
+                    snapshot,
+                    changed: 1,
+                    removed: 0,
+                    bytes: 1,
+                    ms: 1.0,
+                    outside: None,
+                },
             );
         }
     }

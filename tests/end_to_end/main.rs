@@ -61,6 +61,7 @@ mod single_shot;
 mod site;
 mod soak;
 mod stage;
+mod stateful;
 mod survival;
 mod swe_bench;
 mod swe_row;

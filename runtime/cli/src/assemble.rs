@@ -8,8 +8,8 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
-    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks, Plan,
-    Progress, RunContext, SharedMeters, Verdicts, met,
+    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
+    OutsideLimits, Plan, Progress, RunContext, SharedMeters, Verdicts, met,
 };
 use proctor_egress::Egress;
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    config::{GradingFile, Known, REPLAY, SCRIPT},
+    config::{GradingFile, Known, REPLAY, ResumeFile, SCRIPT},
     error::{CommandError, UserError},
     home,
     scaffolds::{self, Scaffolds},
@@ -248,6 +248,10 @@ pub fn context(
         None => GradingFile::default(),
     };
     let capacity = Capacity::of(&capacity(&granted, &backends));
+    let resume = match record.config.get("resume") {
+        Some(resume) => serde_json::from_value(resume.clone())?,
+        None => ResumeFile::default(),
+    };
     let replay = replays(&record)?;
     let sources = record.tasks.iter();
     let sources = sources.filter_map(|one| Some((one.task.id.clone(), one.source.clone()?)));
@@ -275,6 +279,10 @@ pub fn context(
         unreliable: flakes.unreliable,
         flaky: flakes.policy,
         wide: granted.wide,
+        outside: OutsideLimits {
+            file_bytes: resume.outside_file_mb.saturating_mul(1 << 20),
+            bytes: resume.outside_mb.saturating_mul(1 << 20),
+        },
         faults: FaultPolicy::shipped()?,
         halts: Halts::default(),
         replay,

@@ -61,6 +61,9 @@ pub struct ConfigFile {
     /// How patches are graded. No factor.
     #[serde(default)]
     pub grading: GradingFile,
+    /// What is kept of a trial so that it can be resumed (`docs/survival.md`). No factor.
+    #[serde(default, skip_serializing_if = "ResumeFile::is_default")]
+    pub resume: ResumeFile,
     /// Rate limits that all trials keep together, under names of your choice; learnt from refusals where
     /// none are given. No factor.
     #[serde(default)]
@@ -92,6 +95,31 @@ pub struct GradingFile {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB), example = 8192)]
     pub memory_mb: Option<u64>,
+}
+
+/// `[resume]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ResumeFile {
+    /// MiB that a trial may write outside its work directory and still be resumed. A trial that writes more starts
+    /// again when it is interrupted.
+    #[schemars(range(min = 0, max = MOST_MB), example = 256)]
+    pub outside_mb: u64,
+    /// MiB of the largest file among them.
+    #[schemars(range(min = 0, max = MOST_MB), example = 64)]
+    pub outside_file_mb: u64,
+}
+
+impl Default for ResumeFile {
+    fn default() -> Self {
+        Self { outside_mb: 256, outside_file_mb: 64 }
+    }
+}
+
+impl ResumeFile {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// One arm. Its `[sandbox]`, `[network]`, `[leak_check]`, `[statement]` and `[budget]` inherit every key that

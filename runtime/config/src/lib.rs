@@ -25,7 +25,7 @@ mod written;
 
 pub use documentation::documentation;
 pub use error::UserError;
-pub use file::{ArmFile, ConfigFile, GradingFile, of_table, plain_arm, read};
+pub use file::{ArmFile, ConfigFile, GradingFile, ResumeFile, of_table, plain_arm, read};
 pub use kind::near;
 pub use model::{model_of, put_model};
 pub use paths::SCRIPT;

@@ -12,8 +12,8 @@ use proctor_sandbox_api::{Exhausted, Prepared, Sandbox, SandboxHandle, wire::Raw
 use proctor_scaffold_api::{Brief, Finish, ForkBrief, Stop};
 use proctor_setup::{Hidden, LayerFindings, Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{
-    Arm, BudgetScope, Cause, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin, Layer, Need,
-    Outcome, SandboxCounts, SandboxSpec, Task, TrialId,
+    Arm, BudgetScope, Cause, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin,
+    Interruptions, Layer, Need, Outcome, SandboxCounts, SandboxSpec, Task, TrialId,
 };
 use serde_json::{Map, json};
 use tokio::{sync::watch, time::timeout};
@@ -28,7 +28,7 @@ use crate::{
     network::SandboxNetwork,
     noise::{Looks, noise},
     own_sandbox::SecondSandbox,
-    past::Past,
+    past::{Past, STARTED_AGAIN},
     recorder::{Now, Recorder, record_fault},
     session::{Client, TrialSession},
     steps::Steps,
@@ -52,6 +52,8 @@ pub(crate) struct Try<'a> {
     pub(crate) own: Option<&'a SecondSandbox>,
     /// The try was interrupted, or begins as a fork, and goes on.
     pub(crate) past: Option<&'a Past>,
+    /// Why the try before this one was discarded, although it was only interrupted.
+    pub(crate) started_again: Option<&'a str>,
 }
 
 impl Try<'_> {
@@ -73,6 +75,10 @@ impl Try<'_> {
         let recorder = Recorder::new(journal, blobs, self.on_now());
         if self.past.is_none() {
             recorder.append(Event::trial_started(self.id)).await?;
+            if let Some(why) = self.started_again {
+                let note = Map::from_iter([(STARTED_AGAIN.to_owned(), json!(why))]);
+                recorder.append(Event::Noted { note }).await?;
+            }
         }
         let Ready { sandbox, hidden } = tokio::select! {
             ready = self.open() => ready?,
@@ -118,8 +124,7 @@ impl Try<'_> {
         recorder: &Recorder,
     ) -> Result<Arc<Tree>, Fault> {
         let base = Tree::load(recorder.blobs(), &past.base).map_err(record_fault)?;
-        let stands = (past.tree.as_str(), past.tool_calls);
-        recorder.restore(handle, workdir, stands, self.task.user.as_deref()).await?;
+        recorder.restore(handle, workdir, past, self.task.user.as_deref()).await?;
         recorder.resume_counts(&past.responders, &past.changes).await;
         Ok(Arc::new(base))
     }
@@ -172,6 +177,9 @@ impl Try<'_> {
             prepare_for_driving(handle, self.task, self.leak_check, hidden, on_finding).await?;
         let note = Map::from_iter([(LEAK_NOTE.to_owned(), json!(leaks))]);
         let workdir = RawPath::from(self.task.workdir.as_str());
+        if goes_on(self.context.scaffold(self.arm)?.as_ref())? {
+            recorder.keep_outside(self.context.outside).await;
+        }
         let base = match self.past {
             None => {
                 recorder.append(Event::Noted { note }).await?;
@@ -333,7 +341,20 @@ impl Try<'_> {
             noise: None,
             responders: recorder.responders().await,
             changes: recorder.changes().await,
+            interruptions: self.interruptions(),
         })
+    }
+
+    fn interruptions(&self) -> Interruptions {
+        let Some(past) = self.past else {
+            let started_again = self.started_again.map(str::to_owned);
+            return Interruptions { started_again, ..Interruptions::default() };
+        };
+        let mut all = past.interruptions.clone();
+        if !past.just_forked {
+            all.resumed_after.push(past.whole_steps);
+        }
+        all
     }
 
     /// The gateway's record decides before a client's exit does. It may have exited because of a refusal, before

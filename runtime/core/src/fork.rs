@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 
 use proctor_record::{Blobs, Journal, RecordError, Remedy, RunDir, Tree, TrialDir, read_journal};
 use proctor_types::{
-    Arm, Cause, EVENT_VERSION, Envelope, Event, Fault, ForkOrigin, Layer, Spent, TrialId, standing,
+    Arm, Cause, EVENT_VERSION, Envelope, Event, Fault, ForkOrigin, Layer, OutsideState, Spent,
+    TrialId, standing,
 };
 
 use crate::{
+    outside,
     past::{cannot_be_restored, spent_after},
     recorder::record_fault,
 };
@@ -20,6 +22,8 @@ pub struct ForkPoint {
     events: Vec<Envelope>,
     base: String,
     tree: String,
+    /// The state outside the work directory, where the record holds it.
+    outside: Option<String>,
     /// The work was handed in with this step.
     pub submitted: bool,
     step: u64,
@@ -43,14 +47,16 @@ impl ForkPoint {
             return Err(fault.hint(Remedy::Copy.hint()).lasting());
         }
         let (mut events, mut base, mut tree, mut steps) = (Vec::new(), None, None, 0);
+        let mut outside = None;
         for envelope in standing(reading.events) {
             match &envelope.event {
                 Event::SetupFinished { base_snapshot, .. } => base = Some(base_snapshot.clone()),
                 Event::ModelAnswered { .. } => steps += 1,
-                Event::SnapshotTaken { snapshot, .. }
+                Event::SnapshotTaken { snapshot, outside: state, .. }
                     if steps == step && base.is_some() && tree.is_none() =>
                 {
                     tree = Some(snapshot.clone());
+                    outside = kept(state.as_ref()).cloned();
                     events.push(envelope);
                     continue;
                 }
@@ -76,7 +82,15 @@ impl ForkPoint {
                 && one.step == step
         };
         let submitted = events.iter().any(handed_in);
-        Ok(Ok(Self { events, base, tree, submitted, step, blobs, pack: dir.pack() }))
+        if let Some(digest) = &outside
+            && let Err(error) = outside::check(&blobs, digest)
+        {
+            return match error {
+                RecordError::Corrupt { .. } => Ok(Err(error.to_string())),
+                error => Err(record_fault(error)),
+            };
+        }
+        Ok(Ok(Self { events, base, tree, outside, submitted, step, blobs, pack: dir.pack() }))
     }
 
     /// The hash of the tree's manifest.
@@ -156,7 +170,8 @@ impl ForkPoint {
             }
         }
         let (from, snapshot) = (origin.clone(), self.tree.clone());
-        let forked = Event::TrialForked { from, snapshot, spent: self.spent() };
+        let outside = self.outside.clone();
+        let forked = Event::TrialForked { from, snapshot, spent: self.spent(), outside };
         let step = if origin.conversation { self.step } else { 0 };
         along.push(around(along.last(), step, forked));
         along
@@ -165,9 +180,13 @@ impl ForkPoint {
     fn copy_blobs(&self, to: &Blobs, events: &[Envelope]) -> Result<(), RecordError> {
         let mut named: BTreeSet<String> = BTreeSet::new();
         let mut trees = BTreeSet::from([self.base.clone(), self.tree.clone()]);
+        let mut states: BTreeSet<String> = self.outside.iter().cloned().collect();
         for envelope in events {
             match &envelope.event {
-                Event::SnapshotTaken { snapshot, .. } => drop(trees.insert(snapshot.clone())),
+                Event::SnapshotTaken { snapshot, outside, .. } => {
+                    trees.insert(snapshot.clone());
+                    states.extend(kept(outside.as_ref()).cloned());
+                }
                 Event::ModelAttempted { request, body, .. } => {
                     named.extend(request.iter().chain(body).cloned());
                 }
@@ -193,10 +212,25 @@ impl ForkPoint {
                 to.put_shared(&bytes)?;
             }
         }
+        for state in states {
+            let layer = outside::load(&self.blobs, &state)?;
+            named.extend(layer.changed.into_iter().filter_map(|one| match one.entry.kind {
+                proctor_sandbox_api::wire::EntryKind::File => one.entry.hash,
+                _ => None,
+            }));
+            named.insert(state);
+        }
         for hash in named.iter().filter(|hash| !to.has(hash)) {
             to.put_shared(&self.blobs.get(hash)?)?;
         }
         Ok(())
+    }
+}
+
+fn kept(state: Option<&OutsideState>) -> Option<&String> {
+    match state {
+        Some(OutsideState::Kept(digest)) => Some(digest),
+        _ => None,
     }
 }
 

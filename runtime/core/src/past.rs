@@ -7,9 +7,15 @@ use proctor_record::{Blobs, RecordError, Tree, read_journal};
 use proctor_sandbox_api::wire::EntryKind;
 use proctor_scaffold_api::{Edited, ToolDone};
 use proctor_types::{
-    Answer, EditRecord, Ending, Envelope, Event, Fault, Layer, Message, RequestClass, RequestWaits,
-    Responders, Spent, Usage, standing,
+    Answer, EditRecord, Ending, Envelope, Event, Fault, Interruptions, Layer, Message,
+    OutsideState, RequestClass, RequestWaits, Responders, Spent, Usage, standing,
 };
+use serde_json::Value;
+
+use crate::outside;
+
+/// The key of a note: why the try before this one was discarded, although it was only interrupted.
+pub(crate) const STARTED_AGAIN: &str = "started_again";
 
 /// A try that can go on from its last whole step.
 #[derive(Debug, Clone)]
@@ -40,6 +46,12 @@ pub(crate) struct Past {
     pub(crate) opening: Option<Vec<Message>>,
     /// The seconds of the try's clock at its last event.
     pub(crate) seconds: f64,
+    /// The state outside the work directory to go on with, among the blobs. Absent: that of a fresh sandbox.
+    pub(crate) outside: Option<String>,
+    /// What interruptions did to the try so far.
+    pub(crate) interruptions: Interruptions,
+    /// It is a fork that has not begun.
+    pub(crate) just_forked: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -80,6 +92,10 @@ struct Reader {
     went_on_at: Option<usize>,
     /// Its sandbox broke again before the next answer: most likely what the last one asks for breaks it.
     stuck: bool,
+    outside: Option<OutsideState>,
+    interruptions: Interruptions,
+    /// The last event is that of a fork.
+    just_forked: bool,
 }
 
 /// The journal's clock, and what of it was waited for.
@@ -244,15 +260,20 @@ impl Reader {
                     calls.push(Returned { done, edited });
                 }
             }
-            Event::SnapshotTaken { snapshot, .. } if self.base.is_some() => {
-                self.tree = snapshot;
+            Event::SnapshotTaken { snapshot, outside, .. } if self.base.is_some() => {
+                (self.tree, self.outside) = (snapshot, outside);
                 (self.whole_steps, self.stands_to) = (self.steps.len(), seq);
             }
-            Event::TrialForked { snapshot, .. } => {
-                self.tree = snapshot;
+            Event::TrialForked { snapshot, outside, .. } => {
+                (self.tree, self.outside) = (snapshot, outside.map(OutsideState::Kept));
+                (self.interruptions, self.just_forked) = (Interruptions::default(), true);
                 (self.whole_steps, self.stands_to) = (self.steps.len(), seq);
             }
-            Event::TrialResumed { .. } => {
+            Event::TrialResumed { whole_steps, .. } => {
+                // A fork begins with one, too.
+                if !std::mem::take(&mut self.just_forked) {
+                    self.interruptions.resumed_after.push(whole_steps);
+                }
                 self.idle += t_mono - self.last;
                 self.stands_to = seq;
                 if self.fault.take().is_some_and(|fault| fault.layer == Layer::Sandbox) {
@@ -260,6 +281,11 @@ impl Reader {
                 }
             }
             Event::BudgetReached { scope, .. } => self.limit_told = scope.is_trial(),
+            Event::Noted { note } => {
+                if let Some(why) = note.get(STARTED_AGAIN).and_then(Value::as_str) {
+                    self.interruptions.started_again = Some(why.to_owned());
+                }
+            }
             _ => {}
         }
         self.last = t_mono;
@@ -288,6 +314,18 @@ impl Reader {
         if let Some(why) = cannot_be_restored(blobs, &base, &self.tree)? {
             return Ok(Err(why));
         }
+        let outside = match self.outside {
+            None => None,
+            Some(OutsideState::Kept(digest)) => {
+                if let Err(error) = outside::check(blobs, &digest) {
+                    return damaged(error).map(Err);
+                }
+                Some(digest)
+            }
+            Some(OutsideState::Unkept(why)) => {
+                return Ok(Err(format!("its state outside the work directory is lost: {why}")));
+            }
+        };
         let (mut malformed, mut tool_calls, mut in_tools) = (0, 0, Duration::ZERO);
         let mut steps = VecDeque::new();
         for (index, (answer, returned)) in self.steps.into_iter().enumerate() {
@@ -335,6 +373,9 @@ impl Reader {
             last_words: self.last_words,
             opening: (!self.opening.is_empty()).then_some(self.opening),
             seconds: self.last,
+            outside,
+            interruptions: self.interruptions,
+            just_forked: self.just_forked,
         }))
     }
 }

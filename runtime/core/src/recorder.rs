@@ -10,16 +10,18 @@ use std::{
 use proctor_gateway::{Meter, Waiting};
 use proctor_record::{Blobs, Journal, NewBlob, RecordError, Tree};
 use proctor_sandbox_api::{
-    BlobSink, SandboxHandle, SnapshotError,
+    BlobSink, LayerState, SandboxHandle, SnapshotError,
     wire::{RawPath, SnapEntry, SnapshotReply},
 };
 use proctor_types::{
-    Cause, Event, Fault, Layer, Message, RequestChanges, RequestWaits, Responders,
+    Cause, Event, Fault, Layer, Message, OutsideState, RequestChanges, RequestWaits, Responders,
 };
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use crate::{progress::Doing, restore::restore, start_tree::RecordedTree};
+use crate::{
+    OutsideLimits, outside, past::Past, progress::Doing, restore::restore, start_tree::RecordedTree,
+};
 
 /// What a trial does at the moment, for people who watch.
 pub(crate) enum Now {
@@ -52,6 +54,10 @@ struct State {
     shown: Vec<(String, String)>,
     /// Entries of the work directory that the scaffold moved out of its client's sight.
     hidden: BTreeMap<RawPath, SnapEntry>,
+    /// What is kept outside the work directory. Absent: nothing, since the trial cannot be resumed.
+    limits: Option<OutsideLimits>,
+    /// As the sandbox told it last.
+    told_outside: Option<OutsideState>,
 }
 
 /// Makes a snapshot say that hidden entries are as they were, unless the agent has put something in their place.
@@ -88,8 +94,18 @@ impl Recorder {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
         let (responders, changes) = (Responders::default(), RequestChanges::default());
         let (hidden, journal) = (BTreeMap::new(), Some(journal));
-        let state =
-            State { journal, tree, digest, tool_calls: 0, responders, changes, shown, hidden };
+        let state = State {
+            journal,
+            tree,
+            digest,
+            tool_calls: 0,
+            responders,
+            changes,
+            shown,
+            hidden,
+            limits: None,
+            told_outside: None,
+        };
         Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
@@ -202,6 +218,58 @@ impl Recorder {
         &self.blobs
     }
 
+    /// From now on every snapshot covers the sandbox outside the work directory, too.
+    pub(crate) async fn keep_outside(&self, limits: OutsideLimits) {
+        self.state.lock().await.limits = Some(limits);
+    }
+
+    /// Takes the state outside the work directory, and says how many bytes of content came. A fresh look remembers
+    /// what the agent finds. A state that cannot be kept costs the trial nothing unless it is interrupted.
+    async fn look_outside(
+        &self,
+        handle: &SandboxHandle,
+        workdir: &RawPath,
+        fresh: bool,
+    ) -> Result<(Option<OutsideState>, u64), Fault> {
+        let request = {
+            let state = self.state.lock().await;
+            let Some(limits) = state.limits else { return Ok((None, 0)) };
+            limits.request(workdir, &state.tree, fresh)
+        };
+        let mut contents = Contents { blobs: &self.blobs, shared: false, new: None, bytes: 0 };
+        let looked = match handle.layer_to(request, &mut contents).await {
+            Ok(looked) => looked,
+            Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
+            Err(SnapshotError::Sandbox(error)) if error.refusal().is_some() => {
+                LayerState::Unkept(error.to_string())
+            }
+            Err(SnapshotError::Sandbox(error)) => {
+                return Err(error.fault("looking outside the work directory"));
+            }
+        };
+        let mut state = self.state.lock().await;
+        let outside = match looked {
+            _ if fresh => {
+                state.told_outside = None;
+                None
+            }
+            LayerState::Unkept(why) => Some(OutsideState::Unkept(why)),
+            LayerState::Same => state.told_outside.clone(),
+            LayerState::Changed(layer) => {
+                let is_empty = layer.changed.is_empty() && layer.removed.is_empty();
+                let json = serde_json::to_vec(&layer).map_err(|error| {
+                    Fault::new(Layer::Record, format!("the state of a sandbox: {error}"))
+                })?;
+                state.told_outside = match is_empty {
+                    true => None,
+                    false => Some(OutsideState::Kept(self.blob(&json)?)),
+                };
+                state.told_outside.clone()
+            }
+        };
+        Ok((outside, contents.bytes))
+    }
+
     /// Takes a snapshot of the work directory and records it; returns the tree.
     pub(crate) async fn snapshot(
         &self,
@@ -225,7 +293,7 @@ impl Recorder {
             }
             Err(SnapshotError::Sandbox(error)) => return Err(error.fault("taking a snapshot")),
         };
-        let bytes = contents.bytes;
+        let mut bytes = contents.bytes;
         let (tree, snapshot, changed, removed) = {
             let mut state = self.state.lock().await;
             if fresh {
@@ -243,8 +311,11 @@ impl Recorder {
             }
             (Arc::clone(&state.tree), state.digest.clone(), changed, removed)
         };
+        let (outside, more) = self.look_outside(handle, workdir, fresh).await?;
+        bytes += more;
         let ms = begun.elapsed().as_secs_f64() * 1e3;
-        self.append(Event::SnapshotTaken { snapshot, changed, removed, bytes, ms }).await?;
+        let taken = Event::SnapshotTaken { snapshot, changed, removed, bytes, ms, outside };
+        self.append(taken).await?;
         Ok(tree)
     }
 
@@ -257,20 +328,37 @@ impl Recorder {
         state.hidden = hidden;
     }
 
-    /// Makes the work directory what a recorded tree says. What follows is recorded as changes of that tree.
+    /// Makes the sandbox what the record says. What follows is recorded as changes of that state.
     pub(crate) async fn restore(
         &self,
         handle: &SandboxHandle,
         workdir: &RawPath,
-        (digest, tool_calls): (&str, u64),
+        past: &Past,
         owner: Option<&str>,
     ) -> Result<(), Fault> {
-        let tree = Tree::load(&self.blobs, digest).map_err(record_fault)?;
+        let tree = Arc::new(Tree::load(&self.blobs, &past.tree).map_err(record_fault)?);
+        let is_kept = {
+            let mut state = self.state.lock().await;
+            (state.tree, state.tool_calls) = (Arc::clone(&tree), past.tool_calls);
+            past.tree.clone_into(&mut state.digest);
+            state.limits.is_some()
+        };
+        self.look_outside(handle, workdir, true).await?;
         restore(handle, workdir, &self.blobs, &tree, owner).await?;
-        let mut state = self.state.lock().await;
-        (state.tree, state.tool_calls) = (Arc::new(tree), tool_calls);
-        digest.clone_into(&mut state.digest);
-        Ok(())
+        let Some(digest) = &past.outside else { return Ok(()) };
+        let recorded = outside::load(&self.blobs, digest).map_err(outside::lost)?;
+        outside::restore(handle, &self.blobs, &recorded).await?;
+        if !is_kept {
+            return Ok(());
+        }
+        match self.look_outside(handle, workdir, false).await?.0 {
+            Some(OutsideState::Kept(digest)) => {
+                let found = outside::load(&self.blobs, &digest).map_err(record_fault)?;
+                outside::verify(&recorded, &found)
+            }
+            Some(OutsideState::Unkept(why)) => Err(outside::lost(why)),
+            None => outside::verify(&recorded, &Default::default()),
+        }
     }
 
     /// The tree of the last snapshot.

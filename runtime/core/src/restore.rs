@@ -17,8 +17,8 @@ const AT_ONCE: usize = 16;
 /// New entries belong to `owner`, as what an agent of that user made did. What was there before and is as it should be
 /// is not touched, so a restored tree costs what changed.
 ///
-/// Not restored, because no snapshot holds it: times, hard links, the inside of `.git`, and everything outside of the
-/// work directory.
+/// Not restored, because no snapshot holds it: times and hard links. `outside.rs` restores the inside of `.git`, and
+/// everything outside the work directory.
 ///
 /// # Errors
 /// A content that the record has lost; a tree that is another one afterwards, by the first path that differs.

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
-    Progress, SharedMeters, Verdicts,
+    OutsideLimits, Progress, SharedMeters, Verdicts,
 };
 
 /// Shared by all trials of a run; assembled once by the command line.
@@ -44,6 +44,8 @@ pub struct RunContext {
     pub flaky: FlakePolicy,
     /// Whether verdicts have the policy `wide`.
     pub wide: bool,
+    /// What trials that can be resumed keep of their sandbox outside the work directory.
+    pub outside: OutsideLimits,
     /// What faults mean.
     pub faults: FaultPolicy,
     /// What they have halted.

@@ -13,6 +13,9 @@ use crate::{
     spending::spent_in,
 };
 
+/// Why a trial of an external agent starts again.
+const NO_CONVERSATION: &str = "its scaffold cannot continue a conversation";
+
 /// What a trial came to.
 #[derive(Debug, Clone)]
 pub struct TrialEnd {
@@ -123,7 +126,7 @@ async fn drive_with_tries(
 ) -> Result<Outcome, Fault> {
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let mut done = 0;
-    let mut interrupted = past(context, id, arm, dir)?;
+    let (mut interrupted, mut started_again) = past(context, id, arm, dir)?;
     loop {
         let mut past = interrupted.take();
         let number = match &past {
@@ -134,7 +137,8 @@ async fn drive_with_tries(
             past = Some(forked_again(context, dir, number)?);
         }
         done += 1;
-        let tried = attempt(context, id, planned, arm, dir, (number, past.as_ref()));
+        let this = (number, past.as_ref(), started_again.as_deref());
+        let tried = attempt(context, id, planned, arm, dir, this);
         let tried = tried.await;
         let fault = match tried {
             Ok(outcome) => {
@@ -185,8 +189,14 @@ async fn drive_with_tries(
         if context.cancel.winds_down() {
             return Err(fault);
         }
+        if unrestored {
+            started_again = Some(fault.what.clone());
+        }
         if context.faults.goes_on(&fault) {
-            interrupted = self::past(context, id, arm, dir)?;
+            let (again, why) = self::past(context, id, arm, dir)?;
+            // A fault ended the try of such a scaffold, and is in the record.
+            let why = why.filter(|why| why != NO_CONVERSATION);
+            (interrupted, started_again) = (again, why.or(started_again));
         }
     }
 }
@@ -212,18 +222,23 @@ fn recorded_outcome(
 }
 
 /// The try that was interrupted, or that a fault ended, where the policies let it go on and its record can. Told either
-/// way.
+/// way. Otherwise the reason why it starts again, where its agent had got an answer.
 fn past(
     context: &RunContext,
     id: &TrialId,
     arm: &Arm,
     dir: &TrialDir,
-) -> Result<Option<Past>, Fault> {
+) -> Result<(Option<Past>, Option<String>), Fault> {
     let journal = dir.trajectory();
     let goes_on = goes_on(context.scaffold(arm)?.as_ref())?;
+    // What cannot be read counts nothing.
+    let had_begun = || spent_in(&journal).is_ok_and(|spent| spent.steps > 0);
+    if !journal.exists() {
+        return Ok((None, None));
+    }
     // The files of a fork are there for every scaffold.
-    if !journal.exists() || !(goes_on || arm.forked_from.is_some()) {
-        return Ok(None);
+    if !(goes_on || arm.forked_from.is_some()) {
+        return Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned())));
     }
     let blobs = context.run.blobs_of(dir);
     let read = Past::read(&journal, &blobs, &|fault| context.faults.goes_on(fault))
@@ -233,12 +248,13 @@ fn past(
         Ok(past) if goes_on || past.steps.is_empty() => {
             let step = past.whole_steps;
             context.tell(Progress::Resumed { trial, arm: name, step });
-            Ok(Some(past))
+            Ok((Some(past), None))
         }
-        Ok(_) => Ok(None),
+        Ok(_) => Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned()))),
         Err(why) => {
+            let started_again = had_begun().then(|| why.clone());
             context.tell(Progress::NotResumed { trial, arm: name, why });
-            Ok(None)
+            Ok((None, started_again))
         }
     }
 }
@@ -271,7 +287,7 @@ async fn attempt(
     planned: &PlannedTask,
     arm: &Arm,
     dir: &TrialDir,
-    (number, past): (u32, Option<&Past>),
+    (number, past, started_again): (u32, Option<&Past>, Option<&str>),
 ) -> Result<Outcome, Fault> {
     let task = &planned.task;
     let (environment, leak_check) = context.environment(id, planned, arm).await?;
@@ -290,6 +306,7 @@ async fn attempt(
         leak_check: &leak_check,
         own: own.as_ref(),
         past,
+        started_again,
     }
     .run()
     .await

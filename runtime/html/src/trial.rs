@@ -143,6 +143,8 @@ pub struct Trial {
     pub reason: String,
     pub why: Vec<String>,
     pub integrity: String,
+    /// What interruptions did to it, in words; empty where there were none.
+    pub interruptions: String,
     /// Kind, what was seen, steps.
     pub evidence: Vec<(String, String, Vec<u64>)>,
     pub passed_rate: Option<f64>,

@@ -216,7 +216,7 @@ fn extra(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
             "policies": verdict.policies,
         })
     });
-    json!({ "proctor": {
+    let mut own = json!({ "proctor": {
         "task": trial.task.id,
         "arm": trial.arm.name,
         "arm_id": trial.arm.id,
@@ -225,5 +225,9 @@ fn extra(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
         "outcome": trial.ending(),
         "verdict": verdict,
         "patch": trial.patch_text(fidelity),
-    }})
+    }});
+    if let Some(all) = trial.interruptions() {
+        own["proctor"]["interruptions"] = json!(all);
+    }
+    own
 }

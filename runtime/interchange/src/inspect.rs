@@ -73,6 +73,9 @@ pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Strin
         "total_time": seconds,
         "uuid": trial.name(),
     });
+    if let Some(all) = trial.interruptions() {
+        written["metadata"]["interruptions"] = json!(all);
+    }
     if let Some((began, ended)) = began.zip(ended) {
         written["started_at"] = json!(timestamp(began.t_wall));
         written["completed_at"] = json!(timestamp(ended.t_wall));

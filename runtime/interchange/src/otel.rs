@@ -85,6 +85,10 @@ impl<'a> Trace<'a> {
                 ("proctor.arm", Some(arm.name.as_str().into())),
                 ("proctor.attempt", Some(self.trial.attempt.into())),
                 ("proctor.outcome", self.trial.ending().map(Value::from)),
+                (
+                    "proctor.interruptions",
+                    self.trial.interruptions().map(|all| all.to_string().into()),
+                ),
                 ("proctor.resolved", verdict.map(|verdict| verdict.resolved.into())),
                 ("proctor.passed_rate", verdict.map(|verdict| verdict.passed_rate.into())),
                 ("error.type", fault.then(|| self.trial.ending().into())),

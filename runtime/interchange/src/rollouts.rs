@@ -29,7 +29,7 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
         }
     }
     let spent = trial.outcome.map(|outcome| outcome.spent).unwrap_or_default();
-    Ok(json!({
+    let mut rollout = json!({
         "task": trial.task.id,
         "arm": trial.arm.name,
         "attempt": trial.attempt,
@@ -44,7 +44,11 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
         "input_tokens": spent.input_tokens,
         "output_tokens": spent.output_tokens,
         "patch": trial.patch_text(fidelity),
-    }))
+    });
+    if let Some(all) = trial.interruptions() {
+        rollout["interruptions"] = json!(all);
+    }
+    Ok(rollout)
 }
 
 fn answer_and_outputs(answered: &Answered) -> Vec<Value> {

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use proctor_types::{Arm, Envelope, Outcome, Task, Verdict};
+use proctor_types::{Arm, Envelope, Interruptions, Outcome, Task, Verdict};
 use serde_json::{Value, json};
 
 use crate::Fidelity;
@@ -104,7 +104,12 @@ impl Trial<'_> {
 
     /// Whose trial it is, for forms that have no key for it: an import finds its arm again by it.
     pub(crate) fn own(&self) -> Value {
-        json!({ "task": self.task.id, "arm": self.arm.name, "attempt": self.attempt })
+        let (task, arm) = (&self.task.id, &self.arm.name);
+        let mut own = json!({ "task": task, "arm": arm, "attempt": self.attempt });
+        if let Some(all) = self.interruptions() {
+            own["interruptions"] = json!(all);
+        }
+        own
     }
 
     /// What the endpoint calls the model; absent where none is asked.
@@ -121,6 +126,11 @@ impl Trial<'_> {
     /// What an import knew of its arm.
     pub(crate) fn imported(&self, key: &str) -> Option<&str> {
         self.arm.settings.get("imported")?.get(key)?.as_str()
+    }
+
+    /// What interruptions did to it. Absent: it ran without one.
+    pub(crate) fn interruptions(&self) -> Option<&Interruptions> {
+        self.outcome.map(|outcome| &outcome.interruptions).filter(|all| !all.is_none())
     }
 
     /// How it ended: `submitted`, `budget_steps`...

@@ -338,6 +338,7 @@ mod tests {
             noise: None,
             responders: Default::default(),
             changes: Default::default(),
+            interruptions: Default::default(),
         }
     }
 

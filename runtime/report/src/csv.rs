@@ -16,12 +16,21 @@ const NOISE: &str = "touched,grading_touched,memory_peak_mb,oom_kills,throttled_
 /// Those of trials of one answer, behind the others.
 const SINGLE: &str = "applied,whole,shown_precision,shown_recall,shown_recall_all";
 
+/// Of trials that were interrupted, at the end.
+const INTERRUPTIONS: &str = "interruptions";
+
 /// One row a trial, in the order of the plan. What is not known is empty.
 pub fn csv(report: &Report) -> String {
     // Columns only where they say something: other sheets stay what they were.
     let single = report.tasks.iter().any(|trial| trial.single_shot.is_some());
     let noise = report.tasks.iter().any(|trial| trial.noise.is_some());
-    let columns = [Some(COLUMNS), noise.then_some(NOISE), single.then_some(SINGLE)];
+    let interrupted = report.tasks.iter().any(|trial| !trial.interruptions.is_none());
+    let columns = [
+        Some(COLUMNS),
+        noise.then_some(NOISE),
+        single.then_some(SINGLE),
+        interrupted.then_some(INTERRUPTIONS),
+    ];
     let columns: Vec<&str> = columns.into_iter().flatten().collect();
     let mut out = format!("{}\n", columns.join(","));
     for trial in &report.tasks {
@@ -75,6 +84,13 @@ pub fn csv(report: &Report) -> String {
                 value(quality.map(|quality| quality.recall)),
                 value(quality.map(|quality| quality.recall_all)),
             );
+        }
+        if interrupted {
+            let one = match trial.interruptions.is_none() {
+                true => String::new(),
+                false => trial.interruptions.to_string(),
+            };
+            let _ = write!(out, ",{}", field(&one));
         }
         out.push('\n');
     }

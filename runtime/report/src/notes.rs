@@ -166,6 +166,9 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
         note(&format!("{}: {outcome}: {why}", place(report, trial)));
     }
+    for trial in report.tasks.iter().filter(|trial| !trial.interruptions.is_none()) {
+        note(&format!("{}: interrupted: {}.", place(report, trial), trial.interruptions));
+    }
     for trial in report.tasks.iter().filter(|trial| !trial.damage.is_empty()) {
         note(&format!("{}: damaged record:", place(report, trial)));
         for damage in &trial.damage {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{
-    ArmId, BudgetKind, Ending, EnvironmentRecord, EvidenceClass, ExitCause, Integrity, Noise,
-    QualityMark, Reason, SandboxLimit, TaskId, Verdict,
+    ArmId, BudgetKind, Ending, EnvironmentRecord, EvidenceClass, ExitCause, Integrity,
+    Interruptions, Noise, QualityMark, Reason, SandboxLimit, TaskId, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +91,9 @@ pub struct TaskReport {
     /// Why the model refused or the scaffold left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// As in `outcome.json`: the trial was resumed, or started again.
+    #[serde(default, skip_serializing_if = "Interruptions::is_none")]
+    pub interruptions: Interruptions,
 }
 
 impl TaskReport {
@@ -127,6 +130,7 @@ impl TaskReport {
             wall_seconds: outcome.map(|outcome| round(outcome.wall_seconds)),
             waited_seconds: outcome.map(|outcome| round(outcome.waited_seconds)),
             outgrown: outcome.is_some_and(|outcome| outcome.spent.outgrown),
+            interruptions: outcome.map(|one| one.interruptions.clone()).unwrap_or_default(),
             damage: trial.damage.clone(),
             single_shot: trial.single.clone(),
             cause: outcome.and_then(|outcome| match &outcome.ending {

@@ -231,6 +231,10 @@ pub enum Event {
         /// What the other trial had spent by then. It counts towards this trial's limits where the conversation goes
         /// along.
         spent: crate::Spent,
+        /// The hash of what had changed outside the work directory, among the blobs. Absent: nothing, or it is
+        /// not in the record.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outside: Option<String>,
     },
     /// The work directory after a step, in the record.
     SnapshotTaken {
@@ -244,6 +248,10 @@ pub enum Event {
         bytes: u64,
         /// Milliseconds that it took.
         ms: f64,
+        /// The state of the sandbox outside the work directory. Absent: nothing changed there since the agent
+        /// started, the trial cannot be resumed, or an older version did not look.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outside: Option<OutsideState>,
     },
     /// One answer after the limit, for the record: no step, and its calls are not run.
     GraceAnswered {
@@ -354,6 +362,16 @@ const KINDS: [&str; 21] = [
     "trial_graded",
     "verdict_withdrawn",
 ];
+
+/// What a step left outside the work directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutsideState {
+    /// The hash of what had changed since the agent started, among the blobs.
+    Kept(String),
+    /// Why another sandbox cannot be given the same state: an interrupted trial starts again.
+    Unkept(String),
+}
 
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

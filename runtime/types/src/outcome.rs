@@ -154,6 +154,41 @@ pub struct Outcome {
     /// What was changed in the requests of the try that counts. Absent where nothing was.
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub changes: RequestChanges,
+    /// How the try that counts came through interruptions. Absent where there were none.
+    #[serde(default, skip_serializing_if = "Interruptions::is_none")]
+    pub interruptions: Interruptions,
+}
+
+/// What interruptions did to a trial.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interruptions {
+    /// The steps after which it was resumed, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed_after: Vec<u64>,
+    /// Why an interrupted try was discarded and the trial started again. Absent where none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_again: Option<String>,
+}
+
+impl Interruptions {
+    /// Whether the trial ran from its first step to its end without an interruption.
+    pub fn is_none(&self) -> bool {
+        self.resumed_after.is_empty() && self.started_again.is_none()
+    }
+}
+
+impl std::fmt::Display for Interruptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let steps: Vec<String> = self.resumed_after.iter().map(u64::to_string).collect();
+        match (&self.started_again, steps.is_empty()) {
+            (None, true) => f.write_str("not interrupted"),
+            (Some(why), true) => write!(f, "started again ({why})"),
+            (None, false) => write!(f, "resumed after step {}", steps.join(", ")),
+            (Some(why), false) => {
+                write!(f, "started again ({why}), then resumed after step {}", steps.join(", "))
+            }
+        }
+    }
 }
 
 impl Outcome {
@@ -174,6 +209,7 @@ impl Outcome {
             noise: None,
             responders: Responders::default(),
             changes: RequestChanges::default(),
+            interruptions: Interruptions::default(),
         }
     }
 }

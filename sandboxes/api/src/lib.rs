@@ -19,8 +19,8 @@ pub use backend::{
 pub use command::{Captured, Command, Completed, ending_of};
 pub use enforcement::{Enforcement, hint_of};
 pub use handle::{
-    BlobSink, Exhausted, Incoming, Listener, Running, Said, SandboxError, SandboxHandle,
-    SandboxStream, SnapshotError, Witness,
+    BlobSink, Exhausted, Incoming, LayerState, Listener, Running, Said, SandboxError,
+    SandboxHandle, SandboxStream, SnapshotError, Witness, WrittenPaths,
 };
 pub use kept::Kept;
 pub use kernel_counts::{KERNEL_FILES, kernel_counts};

@@ -15,7 +15,7 @@ use proctor_types::{Fault, SandboxSpec};
 use super::{
     commands, endings, files,
     fixture::{Failed, Fixture, Outcome},
-    hardening, limits, mounts, outputs, processes, trees,
+    hardening, layers, limits, mounts, outputs, processes, trees,
 };
 
 /// How long one check may take before it counts as hung.
@@ -64,6 +64,7 @@ pub fn checks() -> Vec<Check> {
         processes::checks(),
         files::checks(),
         trees::checks(),
+        layers::checks(),
         hardening::checks(),
         mounts::checks(),
         limits::checks(),

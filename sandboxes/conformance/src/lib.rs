@@ -11,6 +11,7 @@ mod files;
 mod fixture;
 mod hardening;
 mod kit;
+mod layers;
 mod limits;
 mod mounts;
 mod outputs;

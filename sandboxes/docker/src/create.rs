@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::Ordering},
 };
 
 use bollard::{
@@ -16,7 +16,9 @@ use bollard::{
     },
 };
 use proctor_host::{absent::Cut, host_base};
-use proctor_sandbox_api::{Enforcement, Mount as Lent, SandboxHandle, SandboxRequest};
+use proctor_sandbox_api::{
+    Enforcement, Mount as Lent, SandboxHandle, SandboxRequest, Witness, WrittenPaths,
+};
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 
 use crate::{
@@ -108,11 +110,14 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
         }
     };
     enforcement.not_enforced.extend(notes);
-    handle.set_witness(Arc::new(Word {
+    let word = Arc::new(Word {
         client: engine.client.clone(),
         id: guard.id().to_owned(),
         disk_mb: (!engine.has_quota()).then_some(spec.limits.disk_mb),
-    }));
+        listings: Mutex::default(),
+    });
+    handle.set_witness(Arc::clone(&word) as Arc<dyn Witness>);
+    handle.set_written_paths(word as Arc<dyn WrittenPaths>);
     Ok(Opened { handle, enforcement, guard })
 }
 

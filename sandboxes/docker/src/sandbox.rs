@@ -1,13 +1,19 @@
 //! One open sandbox; its container is always removed.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
-use bollard::query_parameters::{InspectContainerOptionsBuilder, RemoveContainerOptionsBuilder};
-use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle, Witness};
+use bollard::{
+    models::ChangeType,
+    query_parameters::{InspectContainerOptionsBuilder, RemoveContainerOptionsBuilder},
+};
+use proctor_sandbox_api::{
+    Enforcement, Sandbox, SandboxHandle, Witness, WrittenPaths,
+    wire::{RawPath, Written},
+};
 use proctor_types::{Fault, SandboxCounts};
 use tokio::{runtime::Handle, time::timeout};
 
@@ -20,6 +26,9 @@ use crate::{
 
 /// How long a sandbox may take to end by itself before its container is removed.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long one list is waited for.
+const LIST_LIMIT: Duration = Duration::from_secs(30);
 
 pub struct DockerSandbox {
     handle: Arc<SandboxHandle>,
@@ -40,6 +49,75 @@ pub struct Word {
     pub id: String,
     /// Absent where the engine holds the disk limit itself.
     pub disk_mb: Option<u64>,
+    /// When the engine was asked last what the container wrote.
+    pub listings: Mutex<Listings>,
+}
+
+/// How often and how long the engine listed what a container wrote.
+#[derive(Debug, Default)]
+pub struct Listings {
+    count: u32,
+    last: Option<(Instant, Duration)>,
+}
+
+impl Listings {
+    /// Listings before the first step: the agent's start, and on a resume the state that was restored.
+    const FREE: u32 = 3;
+    /// The engine walks the whole layer each time, in 0.1 s and more. It may take this share of a trial's time.
+    const SHARE: u32 = 20;
+
+    /// Why the engine is not asked now. A trial that is interrupted here starts again.
+    fn refused(&self) -> Option<String> {
+        let (ended, took) = self.last?;
+        let early = self.count >= Self::FREE && ended.elapsed() < took * Self::SHARE;
+        early.then(|| {
+            format!(
+                "the engine takes {:.2} s to list changes, which is too long for each step",
+                took.as_secs_f64()
+            )
+        })
+    }
+
+    fn took(&mut self, time: Duration) {
+        self.count += 1;
+        self.last = Some((Instant::now(), time));
+    }
+}
+
+#[async_trait]
+impl WrittenPaths for Word {
+    async fn written(&self) -> Result<Written, String> {
+        let listings = || self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = listings().refused() {
+            return Err(why);
+        }
+        let begun = Instant::now();
+        let listed = timeout(LIST_LIMIT, self.client.container_changes(&self.id)).await;
+        listings().took(begun.elapsed());
+        let listed = match listed {
+            Err(_) => {
+                let limit = LIST_LIMIT.as_secs();
+                return Err(format!("the engine needs more than {limit} s to list changes"));
+            }
+            Ok(Err(error)) => {
+                return Err(format!("the engine lists no changes: {}", fault::words(&error)));
+            }
+            Ok(Ok(listed)) => listed.unwrap_or_default(),
+        };
+        let mut written = Written::default();
+        for change in listed {
+            // The engine's list is text: a path that is none cannot be told.
+            if change.path.contains(char::REPLACEMENT_CHARACTER) {
+                return Err(format!("the name of {} is not UTF-8", change.path));
+            }
+            let path = RawPath::from(change.path);
+            match change.kind {
+                ChangeType::_2 => written.gone.push(path),
+                ChangeType::_0 | ChangeType::_1 => written.paths.push(path),
+            }
+        }
+        Ok(written)
+    }
 }
 
 #[async_trait]

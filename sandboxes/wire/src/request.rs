@@ -51,6 +51,10 @@ pub enum Request {
     Snapshot(SnapshotRequest),
     /// Lists what changed below `root` after a moment; answered as a snapshot without content.
     Changes(ChangesRequest),
+    /// Takes what changed outside the work directory since the agent started; the reply is
+    /// [`Reply::Layer`]. Contents arrive on `STDOUT` as those of a snapshot do, and a [`Layer`] arrives on
+    /// `RESULTS` as JSON unless the reply says that it is the same as before.
+    Layer(LayerRequest),
     /// Looks for hidden content; the [`crate::Secrets`] are sent on `STDIN` as JSON, ended by an
     /// end frame.
     Scan(ScanRequest),
@@ -172,6 +176,56 @@ pub struct ChangesRequest {
     pub entry_limit: u64,
 }
 
+/// Asks for the state of a sandbox outside its work directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LayerRequest {
+    /// The agent is about to start: remember what is there now, and report no changes.
+    pub fresh: bool,
+    /// The work directory. Its own snapshots cover it, except for `repositories`.
+    pub workdir: RawPath,
+    /// Folders in the work directory that its snapshots do not walk: every `.git`. Absolute.
+    pub repositories: Vec<RawPath>,
+    /// The host sends a [`Written`] as JSON on `STDIN`, ended by an end frame. Otherwise the agent
+    /// lists the writable layer itself.
+    pub listed: bool,
+    /// A larger file cannot be kept, in bytes.
+    pub file_limit: u64,
+    /// More content cannot be kept, in bytes.
+    pub content_limit: u64,
+    /// More entries cannot be kept.
+    pub entry_limit: u64,
+}
+
+/// What a container wrote since it was created, as its engine lists it. Paths are absolute.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Written {
+    /// Entries that were added or changed.
+    pub paths: Vec<RawPath>,
+    /// Entries of the image that were deleted. A folder that is there again was replaced.
+    pub gone: Vec<RawPath>,
+}
+
+/// How a sandbox differs, outside its work directory, from what it was when its agent started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Layer {
+    /// Entries that are new or changed, sorted by path.
+    pub changed: Vec<LayerEntry>,
+    /// Entries that were removed, sorted by path. A folder that is also in `changed` was replaced: nothing
+    /// that it held before is in it.
+    pub removed: Vec<RawPath>,
+}
+
+/// One entry of a [`Layer`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerEntry {
+    /// The entry. Its path is relative to `/`.
+    pub entry: SnapEntry,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
 /// Seconds and nanoseconds since the epoch, by the sandbox's clock.
 pub type ChangeTime = (i64, u64);
 
@@ -209,6 +263,8 @@ pub enum Reply {
     },
     /// What changed in a tree.
     Snapshot(SnapshotReply),
+    /// What changed outside the work directory.
+    Layer(LayerReply),
     /// What a search for hidden content found.
     Scan(ScanReply),
     /// The port that is listened on.
@@ -302,6 +358,16 @@ pub struct SnapshotReply {
     pub entries: u64,
     /// Microseconds.
     pub took_us: u64,
+}
+
+/// The reply to a [`LayerRequest`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayerReply {
+    /// The layer is the same as in the reply before, and is not sent again.
+    pub same: bool,
+    /// Why another sandbox could not be given the same state. The layer is empty then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unkept: Option<String>,
 }
 
 /// One path of a tree: relative to the root, sorted by bytes.

@@ -110,6 +110,9 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
             None => String::new(),
         }
     ));
+    if !trial.interruptions.is_empty() {
+        line(format!("interrupted: {}", trial.interruptions));
+    }
     if !trial.integrity.is_empty() {
         line(format!("integrity: {}", trial.integrity));
     }

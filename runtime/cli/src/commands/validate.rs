@@ -412,5 +412,6 @@ pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile
         models: BTreeMap::new(),
         endpoints: BTreeMap::new(),
         grading: GradingFile::default(),
+        resume: config::ResumeFile::default(),
     }
 }

@@ -63,6 +63,11 @@ pub fn trial(
             .map(|reason| reason.to_string())
             .unwrap_or_default(),
         why,
+        interruptions: outcome
+            .map(|one| &one.interruptions)
+            .filter(|all| !all.is_none())
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         integrity: verdict.map(|verdict| verdict.integrity.to_string()).unwrap_or_default(),
         evidence: verdict
             .into_iter()

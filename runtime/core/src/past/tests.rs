@@ -109,7 +109,14 @@ impl Record {
 
     fn kept(&mut self, snapshot: &str) {
         let snapshot = snapshot.to_owned();
-        self.add(Event::SnapshotTaken { snapshot, changed: 1, removed: 0, bytes: 7, ms: 1.0 });
+        self.add(Event::SnapshotTaken {
+            snapshot,
+            changed: 1,
+            removed: 0,
+            bytes: 7,
+            ms: 1.0,
+            outside: None,
+        });
     }
 
     fn read(&self) -> Result<Past, String> {
@@ -284,4 +291,34 @@ fn what_cannot_be_gone_on_with_says_why() {
         record.kept(&tree);
     });
     assert_eq!(pipe, "pipe is a pipe, a socket or a device");
+}
+
+#[test]
+fn state_outside_the_work_directory_is_restored_or_the_trial_starts_again() {
+    let (mut record, tree) = in_the_second_step();
+    assert_eq!(record.read().unwrap().outside, None);
+    let taken = |state| Event::SnapshotTaken {
+        snapshot: tree.clone(),
+        changed: 0,
+        removed: 0,
+        bytes: 0,
+        ms: 1.0,
+        outside: Some(state),
+    };
+    record.add(taken(OutsideState::Unkept("a server was running".into())));
+    assert!(record.read().unwrap_err().ends_with(": a server was running"));
+    let digest = record.blobs.put(br#"{"changed":[],"removed":["tmp/a"]}"#).unwrap();
+    record.add(taken(OutsideState::Kept(digest.clone())));
+    assert_eq!(record.read().unwrap().outside, Some(digest));
+}
+
+#[test]
+fn interruptions_are_read_from_the_journal() {
+    let (mut record, tree) = in_the_second_step();
+    assert!(record.read().unwrap().interruptions.is_none());
+    let note = Map::from_iter([(STARTED_AGAIN.to_owned(), Value::from("a server was running"))]);
+    record.add(Event::Noted { note });
+    record.add(Event::TrialResumed { snapshot: tree, whole_steps: 1, stands_to: u64::MAX });
+    let all = record.read().unwrap().interruptions;
+    assert_eq!(all.to_string(), "started again (a server was running), then resumed after step 1");
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::Event;
+use proctor_types::{Event, OutsideState};
 
 use super::{
     damage::{Damage, Remedy},
@@ -235,6 +235,10 @@ fn named_by(event: &Event) -> Vec<(&str, &'static str)> {
             request.kept.iter().map(|hash| (hash.as_str(), "an answer of the network")).collect()
         }
         Event::PatchCollected { hash, .. } => vec![(hash, "the patch")],
+        Event::SnapshotTaken { outside: Some(OutsideState::Kept(hash)), .. }
+        | Event::TrialForked { outside: Some(hash), .. } => {
+            vec![(hash, "the state outside the work directory")]
+        }
         _ => Vec::new(),
     }
 }

@@ -51,6 +51,7 @@ fn outcome(seconds: f64) -> Outcome {
         noise: None,
         responders: Default::default(),
         changes: Default::default(),
+        interruptions: Default::default(),
     }
 }
 

@@ -55,8 +55,14 @@ fn a_lost_file_of_the_base_is_the_folders_and_a_lost_file_of_the_agent_the_packs
         environment: None,
     };
     journal.append(0, begun).unwrap();
-    let taken =
-        Event::SnapshotTaken { snapshot: after, changed: 1, removed: 0, bytes: 11, ms: 1.0 };
+    let taken = Event::SnapshotTaken {
+        snapshot: after,
+        changed: 1,
+        removed: 0,
+        bytes: 11,
+        ms: 1.0,
+        outside: None,
+    };
     journal.append(1, taken).unwrap();
     let verify =
         || run.verifier().check(&id).damage.iter().map(ToString::to_string).collect::<Vec<_>>();

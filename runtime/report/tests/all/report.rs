@@ -53,6 +53,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             noise: None,
             responders: Default::default(),
             changes: Default::default(),
+            interruptions: Default::default(),
         }),
         earlier: EarlierTries::default(),
         unasked: false,
@@ -318,6 +319,30 @@ fn a_mixture_of_responders_is_noted() {
             {"model": "m", "provider": "A", "responses": 2},
             {"model": "m-mini", "provider": "B", "responses": 1},
         ])
+    );
+}
+
+#[test]
+fn interrupted_trials_are_marked_in_every_form() {
+    let mut plain = vec![trial("tools", "t0", submitted(), Some(1.0))];
+    let report = build(plain.clone());
+    assert!(!text(&report).contains("interrupted"));
+    assert!(!proctor_report::csv(&report).contains("interruptions"));
+    assert_eq!(serde_json::to_value(&report.tasks[0]).unwrap().get("interruptions"), None);
+
+    let interruptions = &mut plain[0].outcome.as_mut().unwrap().interruptions;
+    interruptions.started_again = Some("a server ran, and a pipe".into());
+    interruptions.resumed_after = vec![2, 5];
+    let report = build(plain);
+    let words = "started again (a server ran, and a pipe), then resumed after step 2, 5";
+    let said = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(&format!("tools / t0 / 1: interrupted: {words}.")), "{said}");
+    let sheet = proctor_report::csv(&report);
+    assert!(sheet.lines().next().unwrap().ends_with(",interruptions"), "{sheet}");
+    assert!(sheet.contains(&format!(",\"{words}\"")), "{sheet}");
+    assert_eq!(
+        serde_json::to_value(&report.tasks[0]).unwrap()["interruptions"],
+        json!({"resumed_after": [2, 5], "started_again": "a server ran, and a pipe"})
     );
 }
 

@@ -177,6 +177,10 @@ fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
     mount("proctor", &root, "overlay", MountFlags::NODEV, &*text)
         .during("mount the overlay")
         .map_err(|failure| failure.hint(OVERLAY_HINT))?;
+    if matches!(plan.upper, Upper::Memory { .. }) {
+        // No path of the sandbox leads there. It holds what the sandbox wrote, and nothing of the host.
+        crate::serve::remember_upper(upper);
+    }
     Ok(root)
 }
 

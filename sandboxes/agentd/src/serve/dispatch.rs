@@ -179,6 +179,7 @@ impl Server {
             Request::Search(request) => search::search(stream, &request),
             Request::Snapshot(request) => snapshot::snapshot(self, stream, &request),
             Request::Changes(request) => snapshot::changes(self, stream, &request),
+            Request::Layer(request) => snapshot::layer(self, stream, &request),
             Request::Scan(request) => scan::scan(self, stream, &request),
             Request::Listen { port } => forward::listen(self, port),
             Request::Ping => Ok(Reply::Pong {

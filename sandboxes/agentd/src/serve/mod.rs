@@ -20,4 +20,5 @@ mod start;
 mod stream;
 mod users;
 
+pub use snapshot::remember_upper;
 pub use start::{serve, stdio};

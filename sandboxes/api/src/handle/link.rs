@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    SandboxError, Witness,
+    SandboxError, Witness, WrittenPaths,
     call::{Event, Flow, Inbox},
     forward::{Incoming, WAITING},
 };
@@ -78,6 +78,7 @@ pub struct SandboxHandle {
     pub(super) link: Arc<Link>,
     pub(super) accepted: tokio::sync::Mutex<mpsc::Receiver<Incoming>>,
     pub(super) witness: OnceLock<Arc<dyn Witness>>,
+    pub(super) written_paths: OnceLock<Arc<dyn WrittenPaths>>,
     pub(super) image_env: OnceLock<BTreeMap<String, String>>,
     pub(super) default_env: OnceLock<BTreeMap<String, String>>,
     tasks: [AbortHandle; 2],
@@ -143,8 +144,8 @@ impl SandboxHandle {
         let tasks = [reading.abort_handle(), writing.abort_handle()];
         let accepted = tokio::sync::Mutex::new(accepted);
         let (witness, image_env) = (OnceLock::new(), OnceLock::new());
-        let default_env = OnceLock::new();
-        Ok(Arc::new(Self { link, accepted, witness, image_env, default_env, tasks }))
+        let (written_paths, default_env) = (OnceLock::new(), OnceLock::new());
+        Ok(Arc::new(Self { link, accepted, witness, written_paths, image_env, default_env, tasks }))
     }
 
     /// What is counted on this side of the channel.

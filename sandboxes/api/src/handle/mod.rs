@@ -6,6 +6,7 @@ mod error;
 mod files;
 mod forward;
 mod image;
+mod layer;
 mod link;
 mod queries;
 mod run;
@@ -19,6 +20,7 @@ mod witness;
 
 pub use error::SandboxError;
 pub use forward::{Incoming, Listener};
+pub use layer::{LayerState, WrittenPaths};
 pub use link::SandboxHandle;
 pub use running::{Running, Said};
 pub use snapshot::{BlobSink, SnapshotError};

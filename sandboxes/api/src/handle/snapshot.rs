@@ -153,16 +153,16 @@ impl BlobSink for InMemory {
 
 /// Where the stream of contents stands.
 #[derive(Default)]
-struct Contents {
+pub(super) struct Contents {
     header: Vec<u8>,
     /// Bytes that are still to come of the content that has begun.
     left: Option<u64>,
-    too_long: bool,
+    pub(super) too_long: bool,
 }
 
 impl Contents {
     /// A length past the limit of a file is refused before it is waited for.
-    fn take<S: BlobSink>(
+    pub(super) fn take<S: BlobSink>(
         &mut self,
         mut bytes: &[u8],
         file_limit: u64,
@@ -202,7 +202,7 @@ impl Contents {
         Ok(())
     }
 
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.left.is_none() && self.header.is_empty()
     }
 }

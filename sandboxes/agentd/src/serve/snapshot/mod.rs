@@ -2,6 +2,7 @@
 
 mod ahead;
 mod difference;
+mod layer;
 mod root;
 mod table;
 mod walk;
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 use ahead::Ahead;
 use difference::{Difference, differences};
+pub use layer::{layer, remember_upper};
 pub use table::Sent;
 use table::Table;
 use walk::Walk;

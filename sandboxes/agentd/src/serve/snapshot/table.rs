@@ -8,7 +8,7 @@ use std::{
 use proctor_wire::{ChangeTime, EntryKind, RawPath, SnapEntry};
 use rustix::fs::Stat;
 
-use super::root::Identity;
+use super::{layer::LayerState, root::Identity};
 use crate::serve::entries;
 
 /// Clocks of file systems tick at most this slowly: a file changed twice within one tick has the
@@ -22,6 +22,8 @@ pub struct Sent {
     /// What each root was at first.
     pub roots: HashMap<RawPath, Identity>,
     pub hashes: HashSet<[u8; 32]>,
+    /// What is known of the state outside the work directory.
+    pub layer: LayerState,
 }
 
 /// What a walk saw: a list for each folder, by the folder's path relative to the root. A path of its own for each
@@ -116,6 +118,11 @@ impl Witness {
             modified: (stat.st_mtime, stat.st_mtime_nsec),
             settled: age > TICK,
         }
+    }
+
+    /// Whether nothing tells that the entry was touched between two looks at it.
+    pub fn same_as(&self, other: &Self) -> bool {
+        Self { settled: true, ..*self } == Self { settled: true, ..*other }
     }
 
     /// With the size that was really read. Where it is another, the file is being written, and

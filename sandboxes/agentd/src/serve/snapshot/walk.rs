@@ -185,6 +185,20 @@ impl Walk<'_> {
         Ok(Level { identity, length: path.len(), folders })
     }
 
+    /// Reads one entry of a folder, outside of any walk. `None` where it cannot be read.
+    pub fn one(
+        &mut self,
+        folder: &OwnedFd,
+        name: &[u8],
+        witness: Witness,
+    ) -> Result<Option<Seen>, Refusal> {
+        match self.read(folder, name, witness) {
+            Ok(seen) => Ok(seen),
+            Err(Stop::Refused(refusal)) => Err(refusal),
+            Err(Stop::Here | Stop::Full) => Ok(None),
+        }
+    }
+
     /// Looks at the entries of a folder. Returns the folders among them that are to be walked, and whether each
     /// was there before.
     fn list(

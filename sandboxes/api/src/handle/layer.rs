@@ -1,0 +1,111 @@
+//! What changed outside the work directory.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{
+    BlobSink, SandboxError, SandboxHandle, SnapshotError,
+    call::{Call, Event, Input},
+    snapshot::Contents,
+};
+use crate::wire::{Layer, LayerRequest, Refusal, RefusalKind, Reply, Request, Written, channel};
+
+/// The longest layer, in bytes of JSON.
+const LAYER_LIMIT: usize = 256 << 20;
+
+/// Lists what a sandbox wrote, where its agent cannot.
+#[async_trait]
+pub trait WrittenPaths: Send + Sync {
+    /// What was written since the sandbox was created.
+    ///
+    /// # Errors
+    /// Why that cannot be told, as a reason for people.
+    async fn written(&self) -> Result<Written, String>;
+}
+
+/// The state of a sandbox outside its work directory.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LayerState {
+    /// The same as in the answer before.
+    Same,
+    /// What differs from the start of the agent.
+    Changed(Layer),
+    /// Why another sandbox could not be given the same state.
+    Unkept(String),
+}
+
+impl SandboxHandle {
+    /// Says who lists what the sandbox wrote. The first one stays.
+    pub fn set_written_paths(&self, written: Arc<dyn WrittenPaths>) {
+        let _ = self.written_paths.set(written);
+    }
+
+    /// Takes the state outside the work directory; the content that this channel had not sent before goes to
+    /// `sink`. The first request for a sandbox is a fresh one.
+    ///
+    /// # Errors
+    /// Where the sink fails, the request is cancelled and the sink's own error is returned.
+    pub async fn layer_to<S: BlobSink>(
+        &self,
+        request: LayerRequest,
+        sink: &mut S,
+    ) -> Result<LayerState, SnapshotError<S::Error>> {
+        let file_limit = request.file_limit;
+        let list = match self.written_paths.get() {
+            None => None,
+            Some(lister) => match lister.written().await {
+                Ok(written) => Some(serde_json::to_vec(&written).map_err(|error| {
+                    let what = format!("what was written: {error}");
+                    SandboxError::Refused(Refusal { why: RefusalKind::BadRequest, what })
+                })?),
+                Err(why) => return Ok(LayerState::Unkept(why)),
+            },
+        };
+        let request = LayerRequest { listed: list.is_some(), ..request };
+        let mut call = Call::open(&self.link, &Request::Layer(request))?;
+        let mut input = match &list {
+            Some(list) => Input::all(list),
+            None => Input::none(),
+        };
+        let (mut contents, mut json) = (Contents::default(), Vec::new());
+        loop {
+            match call.step(&mut input).await? {
+                Event::Data(channel::STDOUT, more) => {
+                    let taken = contents.take(&more, file_limit, sink);
+                    taken.map_err(SnapshotError::Sink)?;
+                    if contents.too_long {
+                        return Err(call.left("a layer's blob is over the limit of a file").into());
+                    }
+                }
+                Event::Data(channel::RESULTS, more) => {
+                    if json.len() + more.len() > LAYER_LIMIT {
+                        return Err(call.left("a layer is too long").into());
+                    }
+                    json.extend_from_slice(&more);
+                }
+                Event::Data(..) => return Err(call.left("a layer on a wrong channel").into()),
+                Event::End => {}
+                Event::Reply(Ok(Reply::Layer(reply))) => {
+                    if !contents.is_done() {
+                        return Err(call.left("a layer's blob is cut short").into());
+                    }
+                    if let Some(why) = reply.unkept {
+                        return Ok(LayerState::Unkept(why));
+                    }
+                    if reply.same {
+                        return Ok(LayerState::Same);
+                    }
+                    if json.is_empty() {
+                        return Ok(LayerState::Changed(Layer::default()));
+                    }
+                    let layer = serde_json::from_slice(&json);
+                    let layer = layer.map_err(|error| call.left(&format!("a layer: {error}")))?;
+                    return Ok(LayerState::Changed(layer));
+                }
+                Event::Reply(Ok(_)) => return Err(call.left("not the reply of a layer").into()),
+                Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal).into()),
+            }
+        }
+    }
+}

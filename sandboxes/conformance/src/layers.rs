@@ -1,0 +1,132 @@
+//! The state of a sandbox outside its work directory.
+
+use proctor_sandbox_api::{
+    BlobSink, LayerState, SandboxHandle, SnapshotError,
+    wire::{EntryKind, Layer, LayerRequest},
+};
+use proctor_types::SandboxSpec;
+
+use super::{
+    Failed,
+    fixture::{Fixture, Outcome, ensure, must, path, sh, wrong},
+    kit::{Check, list},
+};
+
+pub fn checks() -> Vec<Check> {
+    list![
+        full layer_holds_what_changed_outside_the_work_directory,
+        full layer_names_what_cannot_be_restored,
+    ]
+}
+
+/// Contents, in the order in which they came.
+#[derive(Default)]
+struct Contents(Vec<Vec<u8>>);
+
+impl BlobSink for Contents {
+    type Error = std::convert::Infallible;
+
+    fn begin(&mut self, _: u64) -> Result<(), Self::Error> {
+        self.0.push(Vec::new());
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
+        if let Some(last) = self.0.last_mut() {
+            last.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+async fn look(handle: &SandboxHandle, fresh: bool) -> Result<(LayerState, Contents), Failed> {
+    let request = LayerRequest {
+        fresh,
+        workdir: path("/work"),
+        repositories: vec![path("/work/.git")],
+        listed: false,
+        file_limit: 1 << 20,
+        content_limit: 2 << 20,
+        entry_limit: 10_000,
+    };
+    let mut contents = Contents::default();
+    match handle.layer_to(request, &mut contents).await {
+        Ok(state) => Ok((state, contents)),
+        Err(SnapshotError::Sandbox(error)) => Err(error.into()),
+        Err(SnapshotError::Sink(never)) => match never {},
+    }
+}
+
+async fn changed(handle: &SandboxHandle) -> Result<(Layer, Contents), Failed> {
+    match look(handle, false).await? {
+        (LayerState::Changed(layer), contents) => Ok((layer, contents)),
+        (other, _) => Err(wrong(format!("{other:?}"))),
+    }
+}
+
+/// Changed paths that are no folders, and removed ones.
+fn names(layer: &Layer) -> (Vec<String>, Vec<String>) {
+    let files = layer.changed.iter().filter(|one| one.entry.kind != EntryKind::Dir);
+    let changed = files.map(|one| one.entry.path.to_string()).collect();
+    (changed, layer.removed.iter().map(ToString::to_string).collect())
+}
+
+async fn layer_holds_what_changed_outside_the_work_directory(fixture: &Fixture<'_>) -> Outcome {
+    let mut sandbox = fixture.open(SandboxSpec::default()).await?;
+    let handle = sandbox.handle();
+    let before = "mkdir -p /work/.git /tmp/there; echo a > /tmp/there/kept; echo b > /tmp/there/edited; \
+                  echo c > /tmp/there/lost";
+    must(&sh(handle, before).await?)?;
+    look(handle, true).await?;
+    let (layer, _) = changed(handle).await?;
+    ensure!(layer == Layer::default(), "of no change: {layer:?}");
+
+    let line = "echo more >> /tmp/there/edited; rm /tmp/there/lost; echo new > /tmp/new; \
+                ln -s new /tmp/link; echo memory > /dev/shm/state; echo in > /work/file; \
+                echo ref > /work/.git/HEAD; mkdir /tmp/empty; chmod 750 /tmp/empty";
+    must(&sh(handle, line).await?)?;
+    let (layer, contents) = changed(handle).await?;
+    let (files, removed) = names(&layer);
+    let expected = ["dev/shm/state", "tmp/link", "tmp/new", "tmp/there/edited", "work/.git/HEAD"];
+    ensure!(files == expected, "{files:?}");
+    ensure!(removed.contains(&"tmp/there/lost".to_owned()), "{removed:?}");
+    let folder = layer.changed.iter().find(|one| one.entry.path == path("tmp/empty"));
+    ensure!(folder.is_some_and(|one| one.entry.mode == 0o750), "{folder:?}");
+    for content in [&b"b\nmore\n"[..], b"new\n", b"memory\n", b"ref\n"] {
+        let count = contents.0.iter().filter(|one| *one == content).count();
+        ensure!(count == 1, "{:?} came {count} times", String::from_utf8_lossy(content));
+    }
+    let (again, contents) = look(handle, false).await?;
+    ensure!(again == LayerState::Same && contents.0.is_empty(), "{again:?}");
+    sandbox.close().await?;
+    Ok(())
+}
+
+async fn layer_names_what_cannot_be_restored(fixture: &Fixture<'_>) -> Outcome {
+    let mut sandbox = fixture.open(SandboxSpec::default()).await?;
+    let handle = sandbox.handle();
+    look(handle, true).await?;
+    for (line, undo, why) in [
+        ("mkfifo /tmp/pipe", "rm /tmp/pipe", "/tmp/pipe is a socket, a pipe or a device"),
+        ("head -c 1100000 /dev/zero > /tmp/large", "rm /tmp/large", "/tmp/large is larger"),
+        (
+            "for n in 1 2 3; do head -c 1000000 /dev/zero > /tmp/$n; done",
+            "rm /tmp/[123]",
+            "files outside the work directory are larger than 2 MiB",
+        ),
+        ("setsid sleep 77 > /dev/null 2>&1 & sleep 0.5", "", "processes of the agent were running"),
+    ] {
+        must(&sh(handle, line).await?)?;
+        match look(handle, false).await?.0 {
+            LayerState::Unkept(told) if told.contains(why) => {}
+            other => return Err(wrong(format!("{line}: {other:?}"))),
+        }
+        must(&sh(handle, undo).await?)?;
+    }
+    sandbox.close().await?;
+    Ok(())
+}
