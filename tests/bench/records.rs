@@ -244,6 +244,8 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
         left_out: vec![],
         not_enforced: vec![],
         noise: None,
+        changes: Default::default(),
+        interruptions: Default::default(),
         responders: Default::default(),
     };
     append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()), packed });

@@ -8,7 +8,7 @@ use proctor_sandbox_api::wire::EntryKind;
 use proctor_scaffold_api::{Edited, ToolDone};
 use proctor_types::{
     Answer, EditRecord, Ending, Envelope, Event, Fault, Interruptions, Layer, Message,
-    OutsideState, RequestClass, RequestWaits, Responders, Spent, Usage, standing,
+    OutsideState, RequestChanges, RequestClass, RequestWaits, Responders, Spent, Usage, standing,
 };
 use serde_json::Value;
 

@@ -10,8 +10,8 @@ use proctor_report::{
 };
 use proctor_statistics::{mcnemar_exact, wilson};
 use proctor_types::{
-    ArmId, BudgetKind, EarlierTries, Ending, Integrity, Outcome, Responder, Responders, Spent,
-    TaskId, TestGroup, Verdict,
+    ArmId, BudgetKind, EarlierTries, Ending, Integrity, Loss, LossKind, Outcome, RequestChanges,
+    Responder, Responders, Spent, TaskId, TestGroup, Verdict,
 };
 
 fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialResult {
