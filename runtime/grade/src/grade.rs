@@ -33,6 +33,7 @@ use crate::{
     probe::{Interpreters, Look, Probe},
     records::Records,
     restore::{remove, restore},
+    screening::{Base, screen_patch},
     session::{Submitted, TestSession},
     shadow::{Roots, remove_shadows},
     verdict::draw_up,
@@ -168,6 +169,17 @@ impl<'a> Grading<'a> {
         };
 
         let absent = self.set_up(&pristine, &paths).await?;
+        let mut screened = Vec::new();
+        if self.options.defences.screen_patch && !is_empty {
+            let provided = self.provided();
+            let base = Base {
+                names: &pristine.names,
+                provided: Some(&provided),
+                // Everything else is restored or removed before the run.
+                screened: &|path: &str| paths.guard(path).is_none(),
+            };
+            screened = screen_patch(handle, task, patch, &base).await?;
+        }
         let mut changed = touched;
         let mut left_out = Vec::new();
         self.laid.store(true, Ordering::Relaxed);
@@ -187,6 +199,7 @@ impl<'a> Grading<'a> {
 
         let defences = self.options.defences;
         let mut evidence = incomplete(left_out);
+        evidence.extend(screened);
         if defences.remove_shadowing {
             // Files that load by themselves are removed below, and named as such.
             let imported = changed
@@ -209,6 +222,11 @@ impl<'a> Grading<'a> {
         let changed = gold.and_then(|gold| paths_of(gold.as_bytes()).ok()).unwrap_or_default();
         let source = masked.into_iter().chain(changed).collect();
         Paths::new(self.policy, self.task, &self.probe, source, &self.test_patch, &tree.names)
+    }
+
+    /// Top-level names that are not the repository's own.
+    fn provided(&self) -> BTreeSet<String> {
+        self.probe.provided.iter().chain(&self.probe.standard_library).cloned().collect()
     }
 
     fn roots(&self, pristine: &Pristine, paths: &Paths<'_>) -> Roots {

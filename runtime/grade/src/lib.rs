@@ -27,6 +27,7 @@ mod records;
 mod restore;
 mod run;
 mod scratch;
+mod screening;
 mod session;
 mod shadow;
 mod statuses;

@@ -13,6 +13,7 @@ use crate::{
     probe::secret_folder,
     restore::restore,
     scratch::{Original, Submission},
+    screening::{Base, is_test_path, screen_submission},
     session::Submitted,
 };
 
@@ -61,7 +62,17 @@ impl Grading<'_> {
             test_files: task.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect(),
         };
         let laid = Laid { pristine: &pristine, paths: &paths, roots: &roots, changed: &nothing };
-        self.run(&laid, &canaries, Some(submitted), incomplete(submission.left_out)).await
+        let mut evidence = incomplete(submission.left_out);
+        if defences.screen_patch {
+            let provided = self.provided();
+            let base = Base {
+                names: &pristine.names,
+                provided: Some(&provided),
+                screened: &|path: &str| !is_test_path(path),
+            };
+            evidence.extend(screen_submission(task, patch, &base)?);
+        }
+        self.run(&laid, &canaries, Some(submitted), evidence).await
     }
 
     /// The task with the functions of its files, where they are known: canaries are made of these.
