@@ -7,9 +7,12 @@ import builtins
 import dis
 import hashlib
 import importlib.machinery
+import inspect
+import linecache
 import os
 import sys
 import time
+import traceback
 import types
 import unittest
 import zipimport
@@ -65,6 +68,10 @@ CATCHING = frozenset(
     ("AssertionError", "Exception", "BaseException", "failureException", "raises", "suppress")
     + ("assertRaises", "assertRaisesRegex", "assertRaisesRegexp", "subTest", "subtests")
 )
+# Functions that show a stack: they read the lines of the callers. Bound here, before any graded code, and compared
+# by identity: anybody can compile code that bears their names.
+SHOWING = tuple(f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack))
+LINES = tuple(f.__code__ for f in (linecache.getlines, linecache.updatecache))
 # Names that every module has, and the builtins' module too.
 OF_EVERY_MODULE = frozenset(("__name__", "__doc__", "__package__", "__loader__", "__spec__"))
 MOST = 1000  # Of each list; past it one more says so.
@@ -339,11 +346,16 @@ class Sight:
         if frame is not None and frame.f_globals is globals():
             return None  # The look at a test whose assertion failed.
         last = None
+        lines = shown = False
         while frame is not None:
             file, last = frame.f_code.co_filename, frame
+            lines = lines or any(frame.f_code is code for code in LINES)
+            shown = shown or (lines and any(frame.f_code is code for code in SHOWING))
             own = file in self._watch and frame.f_globals.get("__file__") == file
             library = "-packages" + os.sep in file or file.startswith(self._library)
             if file.startswith(self._graded) and not own and not library:
+                if shown:
+                    return None  # A log entry with its stack. Screening looks at what is done with it.
                 return file[len(self._root) :] if file.startswith(self._root) else file
             frame = frame.f_back
         bottom = last is not None and last.f_globals.get("__name__")

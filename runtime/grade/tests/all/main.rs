@@ -24,6 +24,7 @@ mod reading;
 mod results;
 mod roots;
 mod scratch;
+mod screening;
 mod sight;
 mod table;
 #[path = "../../../../tests/tier.rs"]
