@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::atomic::Ordering};
 use proctor_setup::ApplyError;
 use proctor_types::{Fault, FromScratch, Task};
 
-use super::{Graded, Grading, incomplete};
+use super::{Graded, Grading, Laying, incomplete};
 use crate::{
     canary::{self, Canaries},
     paths::file_of,
@@ -38,7 +38,7 @@ impl Grading<'_> {
         } else {
             Canaries::default()
         };
-        let absent = self.set_up(&pristine, &paths).await?;
+        let absent = self.set_up(handle, &pristine, &paths).await?;
         let defences = self.options.defences;
         if defences.guard_original {
             original.remove(handle, task, &pristine, &paths).await?;
@@ -57,7 +57,7 @@ impl Grading<'_> {
             import_root: submission.import_root,
             guard: defences.guard_original,
             workdir: task.workdir.clone(),
-            modules: original.modules,
+            modules: original.modules.clone(),
             test_folders: self.policy.names.test_folders.clone(),
             test_files: task.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect(),
         };
@@ -72,7 +72,8 @@ impl Grading<'_> {
             };
             evidence.extend(screen_submission(task, patch, &base)?);
         }
-        self.run(&laid, &canaries, Some(submitted), evidence).await
+        let laying = Laying::Submission { start, patch, original: &original };
+        self.run(&laid, &canaries, &laying, Some(submitted), evidence).await
     }
 
     /// The task with the functions of its files, where they are known: canaries are made of these.

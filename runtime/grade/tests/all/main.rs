@@ -21,6 +21,7 @@ mod not_run;
 mod official;
 mod pack;
 mod reading;
+mod restart;
 mod results;
 mod roots;
 mod scratch;
