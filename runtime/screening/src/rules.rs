@@ -12,6 +12,7 @@ use serde::Deserialize;
 pub(crate) struct Table {
     pub extension_points: BTreeSet<String>,
     pub any_module: Vec<String>,
+    pub looking_functions: BTreeSet<String>,
     pub test_names: Vec<String>,
     pub test_modules: Vec<String>,
     pub source_suffixes: Vec<String>,
@@ -52,6 +53,8 @@ pub(crate) struct Rule {
     pub methods: Vec<String>,
     /// Assignment to an attribute of another package.
     pub foreign: bool,
+    /// Modules of other packages that are passed on.
+    pub passed_modules: bool,
     /// Changes of `sys.modules`.
     pub module_table: bool,
     /// Attributes that are assigned on anything but `self` and `cls`.

@@ -153,6 +153,31 @@ fn foreign_assignment() {
 }
 
 #[test]
+fn passed_modules() {
+    check(
+        "passed-module",
+        &[
+            "import math\ndef change(m):\n    m.isclose = f\n\nchange(math)",
+            "import math\nclass A:\n    def __init__(self):\n        self.m = math",
+            "import math, re\nfor m in [math, re]:\n    use(m)",
+            "import numpy as np\ntable = {'x': np}",
+            "import math\ndef go():\n    return math",
+            "import math\nself.m = math if x else None",
+            "import math\nuse(None or math)",
+        ],
+        &[
+            "import math\nx = math.sqrt(2)",
+            "try:\n    import simplejson as json\nexcept ImportError:\n    import json\nencoder = json",
+            "import json\nif json is not None and hasattr(json, 'dumps'):\n    pass",
+            "import numpy\nif numpy:\n    x = getattr(numpy, name)",
+            "from roman import table\nuse(table)",
+            "import math\ndef go(math):\n    return math",
+            "from datetime import date\nuse(date)",
+        ],
+    );
+}
+
+#[test]
 fn module_table() {
     check(
         "module-table",

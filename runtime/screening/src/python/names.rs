@@ -36,6 +36,8 @@ struct Scope {
     bound: BTreeSet<String>,
     /// Names that are declared `global` or `nonlocal`.
     outer: BTreeSet<String>,
+    /// Names of whole modules.
+    modules: BTreeSet<String>,
 }
 
 /// The names at one place of a text.
@@ -54,7 +56,13 @@ impl<'a> Names<'a> {
     /// Enters a scope, with all that is bound anywhere in it.
     pub(super) fn enter(&mut self, kind: Kind, parameters: Option<&Parameters>, code: &Code<'_>) {
         let empty = BTreeMap::new();
-        let scope = Scope { kind, aliases: empty, bound: BTreeSet::new(), outer: BTreeSet::new() };
+        let scope = Scope {
+            kind,
+            aliases: empty,
+            bound: BTreeSet::new(),
+            outer: BTreeSet::new(),
+            modules: BTreeSet::new(),
+        };
         self.scopes.push(scope);
         if let Some(parameters) = parameters {
             for parameter in parameters.iter() {
@@ -172,6 +180,23 @@ impl<'a> Names<'a> {
             }
         }
         self.rules.table.builtins.contains(name).then(|| format!("builtins.{name}"))
+    }
+
+    /// Whether a name stands for a module that is imported as a whole.
+    pub(super) fn is_module(&self, name: &str) -> bool {
+        for (number, scope) in self.scopes.iter().rev().enumerate() {
+            if scope.kind == Kind::Class && number > 0 {
+                continue;
+            }
+            if scope.modules.contains(name) {
+                return true;
+            }
+            let is_other = scope.aliases.contains_key(name) || scope.bound.contains(name);
+            if is_other && !scope.outer.contains(name) {
+                return false;
+            }
+        }
+        false
     }
 
     fn bind(&mut self, name: &str) {
@@ -293,6 +318,10 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
             Stmt::Import(import) => {
                 for alias in &import.names {
                     let module = alias.name.as_str();
+                    let name = alias.asname.as_ref().map_or(top(module), |name| name.as_str());
+                    if let Some(scope) = self.names.scopes.last_mut() {
+                        scope.modules.insert(name.to_owned());
+                    }
                     match &alias.asname {
                         Some(name) => self.names.put(name.as_str(), module.to_owned()),
                         None => self.names.put(top(module), top(module).to_owned()),

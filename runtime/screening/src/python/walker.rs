@@ -1,8 +1,9 @@
 //! Walks a file and notes where it breaks a rule.
 
 use ruff_python_ast::{
-    Arguments, Expr, ExprAttribute, ExprCall, ExprContext, ExprLambda, InterpolatedStringElement,
-    Parameters, Stmt, StmtClassDef, StmtFunctionDef, StmtImport, StmtImportFrom, UnaryOp,
+    Arguments, BoolOp, Expr, ExprAttribute, ExprCall, ExprContext, ExprLambda,
+    InterpolatedStringElement, Parameters, Stmt, StmtClassDef, StmtFunctionDef, StmtImport,
+    StmtImportFrom, UnaryOp,
     visitor::{self, Visitor},
 };
 use ruff_text_size::{Ranged, TextRange};
@@ -46,13 +47,24 @@ pub(super) struct Walker<'a> {
     /// The line of the call that runs this text, where it stands in another one.
     line: Option<usize>,
     depth: usize,
+    /// A name that is only looked at where it stands.
+    looked_at: Option<TextRange>,
     pub too_deep: bool,
     pub hits: Vec<Hit>,
 }
 
 impl<'a> Walker<'a> {
     pub(super) fn new(rules: &'static Rules, text: &'a str, names: Names<'a>) -> Self {
-        Self { rules, text, names, line: None, depth: 0, too_deep: false, hits: Vec::new() }
+        Self {
+            rules,
+            text,
+            names,
+            line: None,
+            depth: 0,
+            looked_at: None,
+            too_deep: false,
+            hits: Vec::new(),
+        }
     }
 
     pub(super) fn module(&mut self, body: &[Stmt]) {
@@ -371,6 +383,7 @@ impl<'a> Walker<'a> {
             names: self.names.clone(),
             line,
             depth: self.depth + 1,
+            looked_at: None,
             too_deep: false,
             hits: Vec::new(),
         };
@@ -556,6 +569,28 @@ impl<'a> Walker<'a> {
         follows
     }
 
+    /// Visits an expression that is compared, tested or asked for an attribute, and not passed on.
+    fn looks(&mut self, expr: &Expr) {
+        self.mark(expr);
+        self.visit_expr(expr);
+    }
+
+    fn mark(&mut self, expr: &Expr) {
+        if matches!(expr, Expr::Name(_)) {
+            self.looked_at = Some(expr.range());
+        }
+    }
+
+    /// A module that is handed to code which may know it by another name.
+    fn passed(&mut self, range: TextRange, name: &str, path: &str) {
+        let is_passed = self.looked_at != Some(range);
+        if is_passed && self.names.is_module(name) && self.names.is_foreign(path) {
+            for rule in self.rules.which(|rule| rule.passed_modules) {
+                self.hit_as(rule, range, path.to_owned());
+            }
+        }
+    }
+
     fn defaults(&mut self, parameters: &Parameters) {
         for parameter in parameters.iter_non_variadic_params() {
             if let Some(default) = &parameter.default {
@@ -616,7 +651,15 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 match stmt {
                     Stmt::Assign(assign) => {
                         assign.targets.iter().for_each(|target| self.target(target));
+                        // Another name in the same scope is followed.
+                        if assign.targets.iter().all(|target| matches!(target, Expr::Name(_))) {
+                            self.mark(&assign.value);
+                        }
                     }
+                    Stmt::If(branch) => self.mark(&branch.test),
+                    Stmt::While(repeated) => self.mark(&repeated.test),
+                    Stmt::Assert(assertion) => self.mark(&assertion.test),
+                    Stmt::Expr(alone) => self.mark(&alone.value),
                     Stmt::AnnAssign(assign) if assign.value.is_some() => {
                         self.target(&assign.target)
                     }
@@ -666,18 +709,54 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     && let Some(path) = self.names.path(expr)
                 {
                     self.reference(range, &path, None);
+                    self.passed(range, name.id.as_str(), &path);
                 }
+            }
+            Expr::Compare(compare) => {
+                self.looks(&compare.left);
+                compare.comparators.iter().for_each(|value| self.looks(value));
+            }
+            Expr::BoolOp(several) => {
+                // `a and b` is `b` or nothing; `a or b` may be either.
+                let tested = match several.op {
+                    BoolOp::And => several.values.len().saturating_sub(1),
+                    BoolOp::Or => 0,
+                };
+                for (number, value) in several.values.iter().enumerate() {
+                    if number < tested {
+                        self.looks(value);
+                    } else {
+                        self.visit_expr(value);
+                    }
+                }
+            }
+            Expr::UnaryOp(unary) => self.looks(&unary.operand),
+            Expr::If(either) => {
+                self.looks(&either.test);
+                self.visit_expr(&either.body);
+                self.visit_expr(&either.orelse);
             }
             Expr::Attribute(attribute) => {
                 self.look_alike(attribute.attr.range(), attribute.attr.as_str());
                 let path = self.names.path(expr);
                 self.attribute(range, attribute, path);
-                self.visit_expr(&attribute.value);
+                self.looks(&attribute.value);
             }
             _ if is_pieces || is_literal(expr) => {
                 if let Some(text) = fold(expr) {
                     self.string(range, &text);
                 }
+            }
+            Expr::Call(call) => {
+                self.call(range, call);
+                self.visit_expr(&call.func);
+                let function = self.names.path(&call.func);
+                let looking = &self.rules.table.looking_functions;
+                let only_looks = function.is_some_and(|function| looking.contains(&function));
+                if let Some(module) = call.arguments.args.first().filter(|_| only_looks) {
+                    self.mark(module);
+                }
+                self.visit_arguments(&call.arguments);
             }
             _ => {
                 match expr {
@@ -691,7 +770,6 @@ impl<'b> Visitor<'b> for Walker<'_> {
                             self.hit_each(range, |rule| rule.joined_names);
                         }
                     }
-                    Expr::Call(call) => self.call(range, call),
                     _ => {}
                 }
                 visitor::walk_expr(self, expr);
