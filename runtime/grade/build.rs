@@ -12,7 +12,9 @@ fn main() {
             "python",
             "../official/src",
             "../patch/src",
+            "../screening/src",
             "../../configs/grading.toml",
+            "../../configs/screening.toml",
             "../../configs/benchmarks",
         ],
     );

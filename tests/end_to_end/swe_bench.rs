@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     single_shot::one_answer_resolves,
     stage::{Stage, arm, cache, docker, events, find},
-    swe_row::{ID, Row, diff},
+    swe_row::{FAIL_TO_PASS, ID, Row, diff},
 };
 
 const MODEL: &str = "acme/model";
@@ -258,6 +258,31 @@ fn a_row_is_graded_officially_in_native_sandboxes() {
     let log = official_log(&stage.path("gold"));
     assert!(log.contains("+ pytest -rA tests/test_fileutils.py tests/test_iterutils.py"), "{log}");
     one_answer_resolves(&stage, tasks.to_str().unwrap(), &row.gold());
+    official_only_without_a_gold(&stage, task);
+}
+
+/// A task without a gold excuses nothing: what only the procedure resolves is never clean. The procedure keeps the
+/// `conftest.py` of a patch, the strict policy removes it.
+fn official_only_without_a_gold(stage: &Stage, mut task: Value) {
+    task.as_object_mut().unwrap().remove("gold").unwrap();
+    let tasks = stage.file("without-gold.jsonl", &format!("{task}\n"));
+    let passed: String = FAIL_TO_PASS.iter().map(|id| format!("PASSED {id}\\n")).collect();
+    let printed = format!("{passed}FAILED tests/test_none.py::test_none\\n");
+    let forged = format!(
+        "diff --git a/conftest.py b/conftest.py\nnew file mode 100644\n--- /dev/null\n+++ b/conftest.py\n\
+         @@ -0,0 +1,2 @@\n+import atexit, os\n+atexit.register(os.write, 1, b'\\n{printed}')\n"
+    );
+    let forged = json!([{"instance_id": ID, "model_name_or_path": MODEL, "model_patch": forged}]);
+    let forged = stage.file("forged.json", &forged.to_string());
+    let tasks = tasks.to_str().unwrap();
+    grade(stage, "native", tasks, forged.to_str().unwrap(), "without-gold");
+    assert_eq!(policies(&stage.path("without-gold")), [json!(true), json!(false)]);
+    let verdict = &find(&stage.path("without-gold"), "verdict.json")[0];
+    let verdict: Value = serde_json::from_slice(&fs::read(verdict).unwrap()).unwrap();
+    assert_eq!(verdict["counted"], "official", "{verdict:#}");
+    assert_ne!(verdict["integrity"], "clean", "{verdict:#}");
+    let evidence = verdict["evidence"].as_array().unwrap();
+    assert!(evidence.iter().any(|one| one["kind"] == "official_only"), "{verdict:#}");
 }
 
 /// Tests as Django runs them, by its own runner: there is no pytest that the strict policy could start.

@@ -22,7 +22,7 @@ const AFTER: (&str, &str) =
     ("24.1.0", "4a49b7d57ee055b83a458c8682a2a6f199d263a8aa517098bda9bab813554b87");
 const TESTS: &str = "tests/test_fileutils.py tests/test_iterutils.py tests/test_tbutils.py \
                      tests/test_typeutils.py";
-const FAIL_TO_PASS: [&str; 3] = [
+pub const FAIL_TO_PASS: [&str; 3] = [
     "tests/test_fileutils.py::test_iter_find_files",
     "tests/test_iterutils.py::test_research_custom_enter",
     "tests/test_typeutils.py::test_sentinel_copy",

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use async_trait::async_trait;
 use proctor_grade::{
-    Expected, Frozen, GradeOptions, Graded, expected_of_gold, freeze, mistakes,
+    Expected, FreshSandboxes, Frozen, GradeOptions, Graded, expected_of_gold, freeze, mistakes,
     procedure::{OfficialRun, has_official_run, only_official, procedure, run_official},
     suite,
 };
@@ -172,7 +173,10 @@ impl GradingSandbox<'_> {
         let prepared = prepared_environment(self.backend, self.environment, self.findings);
         let options = GradeOptions { hidden, prepared: Some(prepared), ..options.clone() };
         let (graded, counts) = {
-            let graded = Box::pin(proctor_grade::grade(sandbox.handle(), task, patch, &options));
+            let again = Again { handle: self, task };
+            let grading =
+                proctor_grade::grade_with(sandbox.handle(), Some(&again), task, patch, &options);
+            let graded = Box::pin(grading);
             self.looked_at(sandbox.as_ref(), graded).await
         };
         let noise = noise(counts, None, None)?;
@@ -240,6 +244,19 @@ impl GradingSandbox<'_> {
             label: self.purpose.clone(),
         };
         with_named(preparation.open(purpose).await?, task).await
+    }
+}
+
+/// The sandboxes of second starts. They count in the share of the first, in which nothing runs by then.
+struct Again<'s, 'a> {
+    handle: &'s GradingSandbox<'a>,
+    task: &'s Task,
+}
+
+#[async_trait]
+impl FreshSandboxes for Again<'_, '_> {
+    async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
+        Ok(self.handle.open(self.task, Purpose::Testing).await?.sandbox)
     }
 }
 

@@ -164,12 +164,16 @@ mod tests {
         let arm = network(NetworkMode::Allow, &["https://a.example/ok/**"], &[]);
         let policy = Policy::new(&arm, &task(r#""https://a.example/ok/no/**""#)).unwrap();
         assert_eq!(judge(&policy, "GET", "https://a.example/ok/%2B/x"), YES);
+        assert_eq!(judge(&policy, "GET", "https://a.example/ok/a;v=1/x..y/z.%20?"), YES);
         for url in [
             "https://a.example/ok/../secret",
             "https://a.example/ok/%2e%2e/secret",
             "https://a.example/ok/%252e%252e/secret",
             "https://a.example/ok/..%2fsecret",
             "https://a.example/ok/..%5csecret",
+            "https://a.example/ok/..;/secret",
+            "https://a.example/ok/..%3bx/secret",
+            "https://a.example/ok/..%20/secret",
         ] {
             assert_eq!(judge(&policy, "GET", url), no(DenyReason::NotAllowed), "{url}");
         }
@@ -181,6 +185,15 @@ mod tests {
             "https://a.example/ok/%256eo/x",
             "https://a.example/ok/x/../NO/x",
             "https://a.example/ok%2fno%2fx",
+            "https://a.example/ok;v=1/no/x",
+            "https://a.example/ok/no;jsessionid=1/x",
+            "https://a.example/ok%3Bv/no/x",
+            "https://a.example/ok/no%20/x",
+            "https://a.example/ok/no./x",
+            "https://a.example/ok/no%2e%2E/x",
+            "https://a.example/ok/no%09%00/x",
+            "https://a.example/ok/x/..;/no/x",
+            "https://a.example/ok/no;a=1%2fx",
         ] {
             assert_eq!(judge(&policy, "GET", url), no(DenyReason::TaskBlocked), "{url}");
         }

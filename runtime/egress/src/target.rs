@@ -1,6 +1,6 @@
 //! What a request asks for, in the one form that policies are matched against.
 
-use std::{fmt, net::IpAddr};
+use std::{collections::BTreeSet, fmt, net::IpAddr};
 
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
@@ -120,7 +120,8 @@ pub struct Target {
     pub origin: Origin,
     /// As it was written and goes on, path and query.
     pub written: String,
-    /// The path in every depth of decoding, each without dot segments and double slashes. What is
+    /// The path in every depth of decoding, each without dot segments and double slashes, as it is written and
+    /// without what servers drop: path parameters, blanks and dots at the end of a segment. What is
     /// allowed must be allowed in each, what is denied is denied in any: an upstream may decode as
     /// often as it likes.
     pub paths: Vec<String>,
@@ -144,8 +145,18 @@ impl Target {
         let lower = path.to_ascii_lowercase();
         let bounds = ["%2f", "%5c", "%2e", "%25"].iter().any(|code| lower.contains(code));
         let skipped = usize::from(paths.len() > 1 && !bounds);
-        let allow_paths = paths[skipped..].to_vec();
-        paths.dedup();
+        let mut allow_paths = paths[skipped..].to_vec();
+        // What servers make of a path is denied with it.
+        let read: Vec<String> = depths.iter().map(|path| bare(path)).collect();
+        // `/..;/` leads out of a folder where parameters are dropped first.
+        let parts = |path: &String| path.split('/').filter(|part| !part.is_empty()).count();
+        let climbing = read.iter().zip(&paths).filter(|(read, path)| parts(read) != parts(path));
+        allow_paths.extend(climbing.map(|(read, _)| read.clone()));
+        let mut all = read;
+        all.append(&mut paths);
+        let mut seen = BTreeSet::new();
+        all.retain(|path| seen.insert(path.clone()));
+        let paths = all;
         let carried = whole.iter().flat_map(|text| carried(text)).collect();
         Ok(Self { origin, written: written.to_owned(), paths, allow_paths, carried })
     }
@@ -195,6 +206,22 @@ fn decoded(text: &str) -> Result<Vec<String>, TargetError> {
     }
 }
 
+/// Without path parameters (`;x`), and without blanks and dots at the end of a segment: servers drop them before they
+/// look for a file.
+fn bare(path: &str) -> String {
+    let segment = |part: &str| {
+        let name = part.split(';').next().unwrap_or_default();
+        let name = name.trim_matches(|c: char| c.is_whitespace() || c.is_control());
+        // The dots of `.` and `..` are all that these segments have.
+        let kept = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
+        let is_dots = kept.is_empty() && name.chars().all(|c| c == '.');
+        if is_dots { name.to_owned() } else { kept.to_owned() }
+    };
+    let path = path.replace('\\', "/");
+    let segments: Vec<String> = path.split('/').map(segment).collect();
+    plain(&segments.join("/"))
+}
+
 /// Without dot segments, empty segments and backslashes.
 fn plain(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
@@ -226,7 +253,12 @@ fn carried(text: &str) -> Vec<(Origin, String)> {
             let url = &rest[..end];
             let (authority, path) = url.split_at(url.find(['/', '?']).unwrap_or(url.len()));
             if let Ok(origin) = Origin::parse(scheme, authority) {
-                found.push((origin, plain(path.split('?').next().unwrap_or_default())));
+                let path = path.split('?').next().unwrap_or_default();
+                let (plain, bare) = (plain(path), bare(path));
+                if bare != plain {
+                    found.push((origin.clone(), bare));
+                }
+                found.push((origin, plain));
             }
         }
     }

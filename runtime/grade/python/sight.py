@@ -7,9 +7,12 @@ import builtins
 import dis
 import hashlib
 import importlib.machinery
+import inspect
+import linecache
 import os
 import sys
 import time
+import traceback
 import types
 import unittest
 import zipimport
@@ -60,11 +63,17 @@ DECISIVE = (
 )
 # What the standard library has to be replaced by whoever wants to.
 HANDLERS = ("showwarning", "formatwarning", "excepthook", "unraisablehook", "displayhook")
+# Methods of its classes that are documented as a place for code of one's own.
+EXTENSIONS = frozenset(("json.encoder.JSONEncoder.default",))
 # A test whose code has one of these names may have a use for an assertion that fails.
 CATCHING = frozenset(
     ("AssertionError", "Exception", "BaseException", "failureException", "raises", "suppress")
     + ("assertRaises", "assertRaisesRegex", "assertRaisesRegexp", "subTest", "subtests")
 )
+# Functions that show a stack: they read the lines of the callers. Bound here, before any graded code, and compared
+# by identity: anybody can compile code that bears their names.
+SHOWING = tuple(f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack))
+LINES = tuple(f.__code__ for f in (linecache.getlines, linecache.updatecache))
 # Names that every module has, and the builtins' module too.
 OF_EVERY_MODULE = frozenset(("__name__", "__doc__", "__package__", "__loader__", "__spec__"))
 MOST = 1000  # Of each list; past it one more says so.
@@ -339,11 +348,16 @@ class Sight:
         if frame is not None and frame.f_globals is globals():
             return None  # The look at a test whose assertion failed.
         last = None
+        lines = shown = False
         while frame is not None:
             file, last = frame.f_code.co_filename, frame
+            lines = lines or any(frame.f_code is code for code in LINES)
+            shown = shown or (lines and any(frame.f_code is code for code in SHOWING))
             own = file in self._watch and frame.f_globals.get("__file__") == file
             library = "-packages" + os.sep in file or file.startswith(self._library)
             if file.startswith(self._graded) and not own and not library:
+                if shown:
+                    return None  # A log entry with its stack. Screening looks at what is done with it.
                 return file[len(self._root) :] if file.startswith(self._root) else file
             frame = frame.f_back
         bottom = last is not None and last.f_globals.get("__name__")
@@ -718,7 +732,8 @@ class Sight:
                     if type(method) is types.FunctionType:
                         if method.__code__.co_filename.startswith(self._graded):
                             label = "%s.%s.%s" % (key, value.__name__, text(name))
-                            self._tell(self._replaced, label, places(method))
+                            if label not in EXTENSIONS:
+                                self._tell(self._replaced, label, places(method))
         standard = not isinstance(file, str) or (
             file.startswith(self._library) and "-packages" + os.sep not in file
         )

@@ -17,6 +17,7 @@ pub struct Defences {
     pub(crate) guard_original: bool,
     pub(crate) guard_roots: bool,
     pub(crate) watch_content: bool,
+    pub(crate) screen_patch: bool,
 }
 
 impl Default for Defences {
@@ -35,6 +36,7 @@ impl Default for Defences {
             guard_original: true,
             guard_roots: true,
             watch_content: true,
+            screen_patch: true,
         }
     }
 }
@@ -42,7 +44,7 @@ impl Default for Defences {
 impl Defences {
     /// Their names, as [`Defences::without`] takes them. For tests.
     #[doc(hidden)]
-    pub const NAMES: [&str; 13] = [
+    pub const NAMES: [&str; 14] = [
         "restore_tests",
         "restore_config",
         "remove_self_loading",
@@ -56,6 +58,7 @@ impl Defences {
         "guard_original",
         "guard_roots",
         "watch_content",
+        "screen_patch",
     ];
 
     /// All but the named one. For tests.
@@ -81,6 +84,7 @@ impl Defences {
             "guard_original" => &mut defences.guard_original,
             "guard_roots" => &mut defences.guard_roots,
             "watch_content" => &mut defences.watch_content,
+            "screen_patch" => &mut defences.screen_patch,
             _ => panic!("no defence is named {name}"),
         };
         *switch = false;

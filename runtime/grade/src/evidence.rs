@@ -59,9 +59,32 @@ pub(crate) const TEST_RESTORED: &str = "test_restored";
 pub const TIMED_OUT: &str = "timed_out";
 pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
+// Kinds that screening raises. `configs/screening.toml` says which rule raises which.
+/// The patch runs code that is computed at run time.
+#[cfg(test)]
+pub(crate) const DYNAMIC_CODE: &str = "dynamic_code";
+/// The patch defines an object that equals or answers everything.
+#[cfg(test)]
+pub(crate) const EQUAL_TO_EVERYTHING: &str = "equal_to_everything";
+/// The patch assigns to an attribute of another package.
+#[cfg(test)]
+pub(crate) const FOREIGN_ASSIGNMENT: &str = "foreign_assignment";
+/// The patch looks into frames, the heap or hooks of the interpreter.
+#[cfg(test)]
+pub(crate) const INTROSPECTION_ADDED: &str = "introspection_added";
+/// The patch hides a name, a text or code.
+#[cfg(test)]
+pub(crate) const OBFUSCATED_NAME: &str = "obfuscated_name";
+/// The patch keeps exceptions from leaving a `with` statement.
+#[cfg(test)]
+pub(crate) const SWALLOWED_EXCEPTIONS: &str = "swallowed_exceptions";
+/// The patch names tests, or reads them in an unusual way.
+#[cfg(test)]
+pub(crate) const TEST_ACCESS: &str = "test_access";
+
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 40] = [
+pub(crate) const KINDS: [&str; 47] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_MISSING,
@@ -70,11 +93,15 @@ pub(crate) const KINDS: [&str; 40] = [
     CHANGED_DURING_RUN,
     CONFIG_RESTORED,
     DOUBLED_RECORD,
+    DYNAMIC_CODE,
     ENDED_EARLY,
+    EQUAL_TO_EVERYTHING,
     EXIT_MISMATCH,
     EXIT_WITHOUT_END,
+    FOREIGN_ASSIGNMENT,
     IMPOSSIBLE_PASSED,
     INTERPRETER_PATCHED,
+    INTROSPECTION_ADDED,
     KEPT_FOR_TOOL,
     LEFT_BEHIND,
     LENT_TO_TOOL,
@@ -82,6 +109,7 @@ pub(crate) const KINDS: [&str; 40] = [
     MODULE_REPLACED,
     NO_CANARY,
     NOT_A_TEST,
+    OBFUSCATED_NAME,
     OFFICIAL_ONLY,
     ORIGINAL_USED,
     PATCH_INCOMPLETE,
@@ -97,6 +125,8 @@ pub(crate) const KINDS: [&str; 40] = [
     SELF_LOADING_REMOVED,
     SHADOWING_REMOVED,
     STRICT_NOT_RUN,
+    SWALLOWED_EXCEPTIONS,
+    TEST_ACCESS,
     TEST_REPLACED,
     TEST_RESTORED,
     TESTS_READ,

@@ -1,9 +1,11 @@
 //! The grading of one patch, from the pristine sandbox to the verdict.
 
 mod impossible;
+mod restart;
 mod submission;
 
 pub use impossible::mistakes;
+pub use restart::FreshSandboxes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,6 +18,7 @@ use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{Applied, ApplyError, Hidden, Stays, apply_parts, take_away};
 use proctor_types::{Evidence, Fault, Layer, Task, Verdict};
 
+use self::restart::Laying;
 use crate::{
     Defences, Expected, Frozen, TestPlan,
     canary::{self, Canaries, Judged},
@@ -33,6 +36,7 @@ use crate::{
     probe::{Interpreters, Look, Probe},
     records::Records,
     restore::{remove, restore},
+    screening::{Base, screen_patch},
     session::{Submitted, TestSession},
     shadow::{Roots, remove_shadows},
     verdict::draw_up,
@@ -83,12 +87,28 @@ pub async fn grade(
     patch: &[u8],
     options: &GradeOptions,
 ) -> Result<Graded, Fault> {
+    grade_with(handle, None, task, patch, options).await
+}
+
+/// As [`grade`]. Tests that are started a second time run in a sandbox of `fresh`: graded code may have left something
+/// for them in the first one. Without `fresh` they run in the first.
+///
+/// # Errors
+///
+/// As [`grade`], and a fault where a sandbox cannot be opened.
+pub async fn grade_with(
+    handle: &SandboxHandle,
+    fresh: Option<&dyn FreshSandboxes>,
+    task: &Task,
+    patch: &[u8],
+    options: &GradeOptions,
+) -> Result<Graded, Fault> {
     let expanded = match &options.frozen {
         Some(frozen) if task.from_scratch.is_none() => Some(frozen.expand(task)),
         _ => None,
     };
     let task = expanded.as_ref().unwrap_or(task);
-    let grading = Grading::prepare(handle, task, options).await?;
+    let grading = Grading { fresh, ..Grading::prepare(handle, task, options).await? };
     let graded = match &task.from_scratch {
         Some(start) => grading.grade_submission(start, patch).await,
         None => grading.grade(patch).await,
@@ -107,6 +127,8 @@ fn incomplete(left_out: Vec<String>) -> Vec<Evidence> {
 /// All that is learnt before the model's patch is laid.
 struct Grading<'a> {
     handle: &'a SandboxHandle,
+    /// Where a second start runs.
+    fresh: Option<&'a dyn FreshSandboxes>,
     task: &'a Task,
     options: &'a GradeOptions,
     policy: &'static Policy,
@@ -146,7 +168,8 @@ impl<'a> Grading<'a> {
         let test_patch = of(&task.test_patch, "test patch")?;
         let policy = Policy::get()?;
         let laid = AtomicBool::new(false);
-        Ok(Self { handle, task, options, policy, launch, probe, masked, test_patch, laid })
+        let fresh = None;
+        Ok(Self { handle, fresh, task, options, policy, launch, probe, masked, test_patch, laid })
     }
 
     async fn grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
@@ -167,7 +190,18 @@ impl<'a> Grading<'a> {
             Canaries::default()
         };
 
-        let absent = self.set_up(&pristine, &paths).await?;
+        let absent = self.set_up(handle, &pristine, &paths).await?;
+        let mut screened = Vec::new();
+        if self.options.defences.screen_patch && !is_empty {
+            let provided = self.provided();
+            let base = Base {
+                names: &pristine.names,
+                provided: Some(&provided),
+                // Everything else is restored or removed before the run.
+                screened: &|path: &str| paths.guard(path).is_none(),
+            };
+            screened = screen_patch(handle, task, patch, &base).await?;
+        }
         let mut changed = touched;
         let mut left_out = Vec::new();
         self.laid.store(true, Ordering::Relaxed);
@@ -187,6 +221,7 @@ impl<'a> Grading<'a> {
 
         let defences = self.options.defences;
         let mut evidence = incomplete(left_out);
+        evidence.extend(screened);
         if defences.remove_shadowing {
             // Files that load by themselves are removed below, and named as such.
             let imported = changed
@@ -200,7 +235,7 @@ impl<'a> Grading<'a> {
         let found = restore(handle, &task.workdir, &pristine, &paths, &changed, &absent, defences);
         evidence.extend(found.await?);
         let laid = Laid { pristine: &pristine, paths: &paths, roots: &roots, changed: &changed };
-        self.run(&laid, &canaries, None, evidence).await
+        self.run(&laid, &canaries, &Laying::Patch(patch), None, evidence).await
     }
 
     fn paths(&self, masked: BTreeSet<String>, tree: &Pristine) -> Paths<'static> {
@@ -209,6 +244,11 @@ impl<'a> Grading<'a> {
         let changed = gold.and_then(|gold| paths_of(gold.as_bytes()).ok()).unwrap_or_default();
         let source = masked.into_iter().chain(changed).collect();
         Paths::new(self.policy, self.task, &self.probe, source, &self.test_patch, &tree.names)
+    }
+
+    /// Top-level names that are not the repository's own.
+    fn provided(&self) -> BTreeSet<String> {
+        self.probe.provided.iter().chain(&self.probe.standard_library).cloned().collect()
     }
 
     fn roots(&self, pristine: &Pristine, paths: &Paths<'_>) -> Roots {
@@ -256,10 +296,11 @@ impl<'a> Grading<'a> {
     /// the paths that restoring must look at.
     async fn set_up(
         &self,
+        handle: &SandboxHandle,
         pristine: &Pristine,
         paths: &Paths<'_>,
     ) -> Result<BTreeSet<String>, Fault> {
-        let (handle, task) = (self.handle, self.task);
+        let task = self.task;
         take_away(handle, task, &self.options.hidden, Stays::default()).await?;
         let compiled = pristine.names.keys().filter(|path| {
             paths.guard(path) == Some(Guard::Bytecode) && !paths.is_interpreter(path)
@@ -275,6 +316,7 @@ impl<'a> Grading<'a> {
         &self,
         laid: &Laid<'_>,
         canaries: &Canaries,
+        laying: &Laying<'_>,
         submitted: Option<Submitted>,
         mut evidence: Vec<Evidence>,
     ) -> Result<Graded, Fault> {
@@ -317,17 +359,26 @@ impl<'a> Grading<'a> {
             let files = controls.list.iter().map(|canary| file_of(&canary.id).to_owned()).collect();
             let part = plan.only(&files);
             let second = TestSession { canaries: &controls, plan: &part, ..session.clone() };
-            let (second, records, _) = second.run(self.handle).await?;
-            judged.weigh(canaries, Some((&records, &second)), times);
+            match Box::pin(self.start_again(&second, laid, laying)).await? {
+                Ok((second, records)) => judged.weigh(canaries, Some((&records, &second)), times),
+                Err(found) => {
+                    judged.weigh(canaries, None, times);
+                    evidence.push(found);
+                }
+            }
         }
         if !again.is_empty() {
             let (none, part) = (Canaries::default(), plan.only(&again));
             let second = TestSession { canaries: &none, plan: &part, ..session.clone() };
-            let (second, records, _) = second.run(self.handle).await?;
-            runs.push(records);
-            let passed = run.take_again(second);
-            if !passed.is_empty() {
-                evidence.push(note(evidence::RUN_AGAIN, passed.join(", ")));
+            match Box::pin(self.start_again(&second, laid, laying)).await? {
+                Ok((second, records)) => {
+                    runs.push(records);
+                    let passed = run.take_again(second);
+                    if !passed.is_empty() {
+                        evidence.push(note(evidence::RUN_AGAIN, passed.join(", ")));
+                    }
+                }
+                Err(found) => evidence.push(found),
             }
         }
         if needs_freezing(task) {

@@ -67,6 +67,7 @@ pub(crate) fn draw_up(
         schema_version: VERDICT_SCHEMA,
         task: task.id.clone(),
         resolved,
+        counted: Some("strict".to_owned()),
         passed_rate: if of == 0 { 0.0 } else { f2p.passed.len() as f64 / of as f64 },
         tests: ids().map(|id| (id.clone(), status(id))).collect(),
         fail_to_pass: f2p,

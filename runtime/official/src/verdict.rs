@@ -67,6 +67,7 @@ pub fn with_official(strict: Verdict, official: Official) -> Verdict {
     );
     Verdict {
         resolved: official.resolved,
+        counted: Some("official".to_owned()),
         passed_rate: official.passed_rate,
         fail_to_pass: official.fail_to_pass,
         pass_to_pass: official.pass_to_pass,

@@ -141,6 +141,9 @@ pub struct Verdict {
     pub task: TaskId,
     /// As the policy says that the run counts by: `official` where the dataset has one, else `strict`.
     pub resolved: bool,
+    /// The policy that `resolved` repeats, a key of `policies`. Absent in verdicts of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<String>,
     /// F2P tests passed / F2P tests.
     pub passed_rate: f64,
     /// Tests that the feature must make pass.

@@ -43,6 +43,9 @@ impl Judged {
                 judged.silent.push("left out");
             } else if let Some(id) = laid {
                 judged.add(number, canary, id, records, run);
+            } else if !run.tests.values().any(|status| *status == TestStatus::Passed) {
+                // A run that passes nothing hides nothing: its tests could not be collected.
+                judged.silent.push("no test passed");
             } else {
                 judged.evidence.push(note(evidence::CANARY_MISSING, &*canary.what));
             }
@@ -244,6 +247,16 @@ mod tests {
             raw: Vec::new(),
             evidence: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_missing_canary_accuses_only_a_run_that_passes_something() {
+        let judged = |status| {
+            let run = run(status);
+            Judged::of(&canaries(Kind::Raises, false), &Records::default(), &run).evidence
+        };
+        assert_eq!(judged(TestStatus::Passed).len(), 1);
+        assert_eq!(judged(TestStatus::Missing).len(), 0);
     }
 
     fn phase(when: &str, outcome: &str, line: Option<usize>, expectation: bool) -> Record {

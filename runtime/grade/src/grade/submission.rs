@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::atomic::Ordering};
 use proctor_setup::ApplyError;
 use proctor_types::{Fault, FromScratch, Task};
 
-use super::{Graded, Grading, incomplete};
+use super::{Graded, Grading, Laying, incomplete};
 use crate::{
     canary::{self, Canaries},
     paths::file_of,
@@ -13,6 +13,7 @@ use crate::{
     probe::secret_folder,
     restore::restore,
     scratch::{Original, Submission},
+    screening::{Base, is_test_path, screen_submission},
     session::Submitted,
 };
 
@@ -37,7 +38,7 @@ impl Grading<'_> {
         } else {
             Canaries::default()
         };
-        let absent = self.set_up(&pristine, &paths).await?;
+        let absent = self.set_up(handle, &pristine, &paths).await?;
         let defences = self.options.defences;
         if defences.guard_original {
             original.remove(handle, task, &pristine, &paths).await?;
@@ -56,12 +57,23 @@ impl Grading<'_> {
             import_root: submission.import_root,
             guard: defences.guard_original,
             workdir: task.workdir.clone(),
-            modules: original.modules,
+            modules: original.modules.clone(),
             test_folders: self.policy.names.test_folders.clone(),
             test_files: task.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect(),
         };
         let laid = Laid { pristine: &pristine, paths: &paths, roots: &roots, changed: &nothing };
-        self.run(&laid, &canaries, Some(submitted), incomplete(submission.left_out)).await
+        let mut evidence = incomplete(submission.left_out);
+        if defences.screen_patch {
+            let provided = self.provided();
+            let base = Base {
+                names: &pristine.names,
+                provided: Some(&provided),
+                screened: &|path: &str| !is_test_path(path),
+            };
+            evidence.extend(screen_submission(task, patch, &base)?);
+        }
+        let laying = Laying::Submission { start, patch, original: &original };
+        self.run(&laid, &canaries, &laying, Some(submitted), evidence).await
     }
 
     /// The task with the functions of its files, where they are known: canaries are made of these.

@@ -24,12 +24,14 @@ impl OfficialRun {
     /// # Errors
     ///
     /// Where the grader's own policy cannot be read, a fault of the build.
-    pub fn alone(self, task: &Task) -> Result<Graded, Fault> {
+    pub fn alone(mut self, task: &Task) -> Result<Graded, Fault> {
         let what = format!("{:?} does not start pytest", task.test_command.join(" "));
         let mut evidence = vec![note(STRICT_NOT_RUN, what)];
         if self.trouble == Some(Trouble::Rejected) {
             evidence.push(note(PATCH_REJECTED, self.official.why.clone()));
         }
+        // No strict verdict stands beside it, so all of its evidence counts.
+        evidence.append(&mut self.evidence);
         let mut verdict = draw_up(task, &BTreeMap::new(), false, evidence, &BTreeSet::new())?;
         verdict.policies.clear();
         Ok(Graded { verdict, log: Vec::new(), raw: Vec::new() }.beside(self, &Expected::default()))

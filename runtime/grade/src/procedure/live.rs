@@ -22,8 +22,9 @@ use crate::{
     paths::file_of,
     policy::Policy,
     pristine::{paths_of, read},
-    procedure::script,
+    procedure::{only_official, script},
     restore::put,
+    screening::{Base, is_test_path, names_at_roots, screen_patch},
     session::append,
 };
 
@@ -194,6 +195,30 @@ impl Live<'_> {
         }
         let tests = self.tests().await?;
         self.mask().await?;
+        let screened = self.screened(patch).await?;
+        let mut run = self.laid_and_run(patch, &tests).await?;
+        run.evidence.extend(screened);
+        Ok(run)
+    }
+
+    /// What screening finds. Where a strict grading stands beside this one, that one screens.
+    async fn screened(&self, patch: &[u8]) -> Result<Vec<Evidence>, Fault> {
+        if !only_official(self.task) {
+            return Ok(Vec::new());
+        }
+        let base = Base {
+            names: &names_at_roots(self.handle, &self.task.workdir).await?,
+            provided: None,
+            screened: &|path: &str| !is_test_path(path),
+        };
+        screen_patch(self.handle, self.task, patch, &base).await
+    }
+
+    async fn laid_and_run(
+        &self,
+        patch: &[u8],
+        tests: &BTreeMap<String, Option<Current>>,
+    ) -> Result<OfficialRun, Fault> {
         let rules = &self.policy.run;
         let mut log = Vec::new();
         if let Some(script) = self.script_of_row().await? {
@@ -203,14 +228,14 @@ impl Live<'_> {
             return self.script(&script, log).await;
         }
         if rules.tests_first {
-            log.extend(self.lay_tests(&tests).await?);
+            log.extend(self.lay_tests(tests).await?);
         }
         let applied = self.apply(patch).await?;
         if !applied {
             return Ok(self.rejected(log));
         }
         if !rules.tests_first {
-            log.extend(self.lay_tests(&tests).await?);
+            log.extend(self.lay_tests(tests).await?);
         }
         match self.policy.subject {
             Subject::Id => self.script(&self.composed(), log).await,

@@ -4,7 +4,7 @@ use proctor_grade::{Defences, GradeOptions, grade};
 use proctor_types::{Integrity, Task};
 use serde_json::json;
 
-use crate::bench::{Seen, diff, handle, python, with_all, without};
+use crate::bench::{Seen, diff, handle, inner_defences, python, with_all, without};
 
 const GOLD: &str = r#"def to_roman(number):
     if not isinstance(number, int):
@@ -127,10 +127,10 @@ const CASE: [&str; 2] = ["TestRoman::test_four", "TestRoman::test_type"];
 
 /// Seen, and by canaries alone: without them the attack resolves.
 fn seen(tests: &str, ids: &[&str], module: &str) {
-    let with = graded(tests, ids, module, Defences::default().without("fingerprints"));
+    let with = graded(tests, ids, module, inner_defences().without("fingerprints"));
     let told = with.suspect() && !with.resolved() && with.has("canary_passed");
     assert!(told, "{module}\n{}", with.tell());
-    let open = Defences::default().without("canaries").without("fingerprints");
+    let open = inner_defences().without("canaries").without("fingerprints");
     let open = graded(tests, ids, module, open);
     assert!(open.resolved() && !open.suspect(), "{module}\n{}", open.tell());
 }

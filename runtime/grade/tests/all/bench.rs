@@ -198,8 +198,14 @@ pub fn with_all(patch: &str) -> Seen {
     graded(patch, Defences::default(), &[])
 }
 
+/// All defences that watch the run. Screening sees most attacks in the text of the patch alone; without it a test
+/// shows what the others are worth.
+pub fn inner_defences() -> Defences {
+    Defences::default().without("screen_patch")
+}
+
 pub fn without(patch: &str, names: &[&str]) -> Seen {
-    let defences = names.iter().fold(Defences::default(), |all, name| all.without(name));
+    let defences = names.iter().fold(inner_defences(), |all, name| all.without(name));
     graded(patch, defences, &[])
 }
 

@@ -143,3 +143,28 @@ fn variables_of_the_task_reach_the_tests() {
     let error = String::from_utf8_lossy(&seen.0.log).into_owned();
     assert!(error.contains("cannot import name 'to_roman'"), "{error}");
 }
+
+/// `default` of the JSON encoder is a documented place for code of one's own.
+#[test]
+fn an_encoder_of_ones_own_is_no_replaced_module() {
+    let text = format!(
+        "import json\n_default = json.JSONEncoder.default\n\n\ndef default(self, value):\n    \
+         return value.__json__() if hasattr(value, '__json__') else _default(self, value)\n\n\n\
+         json.JSONEncoder.default = default\n\n\n{ROMAN}"
+    );
+    let seen = with_all(&patch(&[("roman/__init__.py", Some(text.as_str()))]));
+    assert!(seen.resolved(), "{}", seen.tell());
+    assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.tell());
+}
+
+/// A link whose target is too long for any file system keeps pytest from collecting tests. That accuses nobody.
+#[test]
+fn a_link_that_is_too_long_accuses_nobody() {
+    let link = format!(
+        "diff --git a/notes b/notes\nnew file mode 120000\n--- /dev/null\n+++ b/notes\n@@ -0,0 +1 @@\n+{}\n\
+         \\ No newline at end of file\n",
+        "x".repeat(300)
+    );
+    let seen = with_all(&format!("{}{link}", gold()));
+    assert!(!seen.suspect(), "{}", seen.tell());
+}

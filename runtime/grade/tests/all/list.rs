@@ -3,7 +3,7 @@
 use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
 
-use crate::bench::{BenchTask, F2P, P2P, Seen, diff, graded_on, package, patch};
+use crate::bench::{BenchTask, F2P, P2P, Seen, diff, graded_on, inner_defences, package, patch};
 
 /// One attack: a patch that does not do the work, on a task of its own.
 #[derive(Clone)]
@@ -83,11 +83,11 @@ impl Attack {
 
     /// Canaries are another defence, with tests of its own: where they are down the others show.
     pub fn wrong(&self, names: &[&str]) -> Option<String> {
-        let seen = self.grade(Defences::default());
+        let seen = self.grade(inner_defences());
         if !self.is_beaten(&seen) {
             return Some(format!("{}: {}", self.name, seen.tell()));
         }
-        let off = Defences::default().without("canaries");
+        let off = inner_defences().without("canaries");
         let open = names.iter().fold(off, |all, name| all.without(name));
         let open = (!names.is_empty()).then(|| self.grade(open))?;
         (!open.resolved() || open.suspect())

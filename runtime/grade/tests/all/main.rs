@@ -21,9 +21,11 @@ mod not_run;
 mod official;
 mod pack;
 mod reading;
+mod restart;
 mod results;
 mod roots;
 mod scratch;
+mod screening;
 mod sight;
 mod table;
 #[path = "../../../../tests/tier.rs"]

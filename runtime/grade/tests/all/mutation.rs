@@ -17,8 +17,9 @@ use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 use proctor_types::AttackOutcome;
 
 use crate::{
-    bench::{Seen, graded, package, patch, python},
+    bench::{Seen, graded, inner_defences, package, patch, python},
     content::with_helper,
+    known,
     loading::SITE,
     pack::{made, outcome, script, task},
     roots, scratch,
@@ -59,7 +60,10 @@ impl Case {
     fn but(&self, kept: Option<&str>) -> Seen {
         let down = self.stopped_by.iter().filter(|name| Some(name.as_str()) != kept);
         let down = down.chain(&self.by_chance);
-        (self.grade)(down.fold(Defences::default(), |all, name| all.without(name)))
+        // Screening is beside the point where an attack is stopped inside the run.
+        let is_screened = self.stopped_by.iter().any(|name| name == "screen_patch");
+        let up = if is_screened { Defences::default() } else { inner_defences() };
+        (self.grade)(down.fold(up, |all, name| all.without(name)))
     }
 }
 
@@ -108,6 +112,8 @@ fn others() -> Vec<Case> {
     helped.patch.push_str(&compiled());
     let loaded = patch(&[("sitecustomize.py", Some(SITE))]);
     let library = roots::named("an assertion library at the top");
+    let name = "an expectation of the test's module exchanged";
+    let unseen = known::attacks().into_iter().find(|attack| attack.name == name).unwrap();
     vec![
         Case::new(
             "a patched runner that leaves before the end",
@@ -126,6 +132,11 @@ fn others() -> Vec<Case> {
             "a sitecustomize.py in a folder of PYTHONPATH",
             &["remove_self_loading", "guard_roots", "canaries"],
             move |defences| graded(&loaded, defences, &[("PYTHONPATH", "WORKDIR")]),
+        ),
+        Case::new(
+            "an expectation exchanged by a profile function",
+            &["screen_patch"],
+            move |defences| unseen.grade(defences),
         ),
         Case::new(
             "the library itself, from scratch",

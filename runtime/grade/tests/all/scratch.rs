@@ -4,7 +4,7 @@ use proctor_grade::{Defences, Frozen, GradeOptions, grade};
 use proctor_types::{Benchmark, Task};
 use serde_json::json;
 
-use crate::bench::{Seen, diff, handle, lay, python, task};
+use crate::bench::{Seen, diff, handle, inner_defences, lay, python, task};
 
 const SETUP: &str =
     "from setuptools import setup, find_packages\nsetup(packages=find_packages())\n";
@@ -154,7 +154,7 @@ fn the_library_in_the_submissions_place_is_told_by_name() {
         assert!(!seen.resolved() && seen.suspect() && told, "{said}: {}", seen.tell());
         assert!(seen.0.verdict.policies["strict"].why.starts_with("original_used: "));
         let files = [("setup.py", SETUP), ("agent_code/__init__.py", text.as_str())];
-        let open = submitted_with(BESIDE, &files, Defences::default().without("guard_original"));
+        let open = submitted_with(BESIDE, &files, inner_defences().without("guard_original"));
         assert!(open.resolved() && !open.suspect(), "{said}: {}", open.tell());
     }
 }

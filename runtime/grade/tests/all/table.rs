@@ -15,7 +15,7 @@ use proctor_types::{Integrity, SandboxSpec};
 
 use crate::not_run::not_run;
 use crate::{
-    bench::{BenchTask, CHECKLIB, Seen, lay},
+    bench::{BenchTask, CHECKLIB, Seen, inner_defences, lay},
     list::{Attack, all},
     tier::is_full,
 };
@@ -54,7 +54,7 @@ async fn verdict(backend: &dyn Backend, environment: &Prepared, attack: &Attack)
     }
     let ground = BenchTask { given: &[], env: &attack.env, fail_to_pass: &attack.fail_to_pass };
     let task = ground.task("/testbed", "/venv/bin/python");
-    let options = GradeOptions::default();
+    let options = GradeOptions { defences: inner_defences(), ..GradeOptions::default() };
     let graded = grade(sandbox.handle(), &task, attack.patch.as_bytes(), &options).await;
     sandbox.close().await.unwrap();
     Seen(graded.unwrap())

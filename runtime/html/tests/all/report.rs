@@ -73,6 +73,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
             schema_version: 1,
             task: id,
             resolved: rate == 1.0,
+            counted: None,
             passed_rate: rate,
             fail_to_pass: TestGroup { passed: vec![], failed: vec![test.clone()] },
             pass_to_pass: TestGroup::default(),

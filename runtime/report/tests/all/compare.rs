@@ -30,6 +30,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
             schema_version: 1,
             task: TaskId::new(format!("t{task:03}")),
             resolved,
+            counted: None,
             passed_rate: f64::from(u8::from(resolved)),
             fail_to_pass: TestGroup::default(),
             pass_to_pass: TestGroup::default(),

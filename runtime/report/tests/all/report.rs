@@ -61,6 +61,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             schema_version: 1,
             task: TaskId::new(task),
             resolved: rate == 1.0,
+            counted: None,
             passed_rate: rate,
             fail_to_pass: TestGroup::default(),
             pass_to_pass: TestGroup::default(),

@@ -100,6 +100,32 @@ fn only_what_changed_is_sent() {
     assert_eq!((reply.changed.len(), blobs.len()), (7, 3));
 }
 
+/// `mv` to another file system copies a folder. A link in its old place leads to the same work.
+#[test]
+fn a_tree_that_was_moved_behind_a_link_is_still_seen() {
+    let (mut agent, place) = (Agent::start(), tempfile::tempdir().unwrap());
+    let at = |name: &str| place.path().join(name);
+    for folder in ["work", "moved"] {
+        fs::create_dir_all(at(folder).join("src")).unwrap();
+        fs::write(at(folder).join("src/a"), "same").unwrap();
+        fs::write(at(folder).join("b"), "same").unwrap();
+    }
+    take(&mut agent, request(&at("work")));
+    fs::remove_dir_all(at("work")).unwrap();
+    fs::write(at("moved/new"), "more").unwrap();
+    symlink(at("moved"), at("work")).unwrap();
+    let (reply, _) = take(&mut agent, request(&at("work")));
+    assert!(reply.removed.is_empty(), "{:?}", reply.removed);
+    assert!(paths(&reply).contains(&"new".to_owned()), "{:?}", paths(&reply));
+    // A link to other folders of the sandbox is not followed.
+    fs::create_dir_all(at("other/files")).unwrap();
+    fs::remove_file(at("work")).unwrap();
+    symlink(at("other"), at("work")).unwrap();
+    let (reply, _) = take(&mut agent, request(&at("work")));
+    assert!(paths(&reply).is_empty(), "{:?}", paths(&reply));
+    assert_eq!(reply.removed.len(), 4, "{:?}", reply.removed);
+}
+
 #[test]
 fn a_large_manifest_comes_in_pages() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());

@@ -49,6 +49,8 @@ fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: End
             not_enforced: Vec::new(),
             noise: None,
             responders: Default::default(),
+            changes: Default::default(),
+            interruptions: Default::default(),
         }),
         packed: None,
     });

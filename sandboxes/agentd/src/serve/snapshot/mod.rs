@@ -49,7 +49,10 @@ pub fn snapshot(
     // One snapshot at a time: two would race for the table.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
     let first = if request.fresh { None } else { sent.roots.get(&request.root).copied() };
-    let root = root::open(&request.root, first)?;
+    let known = sent.tables.get(&request.root).map(|table| table.listing(b""));
+    let names: Vec<Vec<u8>> =
+        known.unwrap_or_default().iter().map(|(name, _)| name.clone()).collect();
+    let root = root::open(&request.root, first, &names)?;
     let identity = root.as_ref().map(root::identity).transpose()?;
     let before = match request.fresh {
         true => None,
@@ -117,7 +120,7 @@ pub fn changes(
     request: &ChangesRequest,
 ) -> Result<Reply, Refusal> {
     let started = Instant::now();
-    let root = match root::open(&request.root, None) {
+    let root = match root::open(&request.root, None, &[]) {
         Ok(root) => root,
         Err(refusal) if refusal.why == RefusalKind::NotFound => None,
         Err(refusal) => return Err(refusal),

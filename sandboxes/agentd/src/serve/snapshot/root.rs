@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use proctor_wire::{RawPath, Refusal};
 use rustix::{
-    fs::{CWD, Mode, OFlags, fstat, openat},
+    fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, statat},
     io::Errno,
 };
 
@@ -19,8 +19,15 @@ pub type Identity = (u64, u64);
 /// may lead to its work directory by one. From then on the folder belongs to the agent: if
 /// it is gone, or something else is at its path, the tree is empty (`None`), as it would be
 /// without its last file. A refusal would let one command keep a trial from being scored, and to
-/// follow a new link would take the sandbox's other folders for work.
-pub fn open(root: &RawPath, first: Option<Identity>) -> Result<Option<OwnedFd>, Refusal> {
+/// follow any new link would take the sandbox's other folders for work.
+///
+/// One new link is followed: to a folder that holds most of `names`, which the root held at the last snapshot. `mv`
+/// between file systems copies a folder, and a link in its old place leads to the same work.
+pub fn open(
+    root: &RawPath,
+    first: Option<Identity>,
+    names: &[Vec<u8>],
+) -> Result<Option<OwnedFd>, Refusal> {
     let failed = |error| from_errno(error, root);
     let folder = match openat(CWD, root.as_bytes(), FOLDER, Mode::empty()) {
         Ok(folder) => folder,
@@ -33,9 +40,17 @@ pub fn open(root: &RawPath, first: Option<Identity>) -> Result<Option<OwnedFd>, 
     }
     match openat(CWD, root.as_bytes(), FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(folder) => Ok(Some(folder)),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+            Ok(holds_most(&folder, names).then_some(folder))
+        }
         Err(error) => Err(failed(error)),
     }
+}
+
+/// Whether a folder holds more than half of these names.
+fn holds_most(folder: &OwnedFd, names: &[Vec<u8>]) -> bool {
+    let is_there = |name: &&Vec<u8>| statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    names.iter().filter(is_there).count() * 2 > names.len()
 }
 
 pub fn identity(folder: &OwnedFd) -> Result<Identity, Refusal> {

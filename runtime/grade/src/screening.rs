@@ -1,0 +1,175 @@
+//! Screens a patch before it is laid, while the sandbox still holds what the patch was made for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_patch::{Current, gold_of};
+use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
+use proctor_screening::{Input, screen};
+use proctor_types::{Evidence, Fault, Layer, Task};
+
+use crate::{
+    evidence::note,
+    policy::Policy,
+    pristine::{at, paths_of, read_all},
+};
+
+/// What a patch is held against.
+pub(crate) struct Base<'a> {
+    /// Every path of the work directory before the patch, relative and escaped.
+    pub names: &'a BTreeMap<String, EntryKind>,
+    /// Names that the environment or the language provides. A patch cannot make them its own. Where they are not
+    /// known, it makes no name its own.
+    pub provided: Option<&'a BTreeSet<String>>,
+    /// Whether a path is screened.
+    pub screened: &'a (dyn Fn(&str) -> bool + Sync),
+}
+
+/// The rules that a patch breaks. The sandbox holds the task's source, without the patch and its solution.
+pub(crate) async fn screen_patch(
+    handle: &SandboxHandle,
+    task: &Task,
+    patch: &[u8],
+    base: &Base<'_>,
+) -> Result<Vec<Evidence>, Fault> {
+    let gold = gold_of(task).ok().flatten();
+    let Ok(touched) = paths_of(patch) else { return Ok(Vec::new()) };
+    let of_gold = gold.as_deref().and_then(|gold| paths_of(gold).ok()).unwrap_or_default();
+    let wanted: BTreeSet<&String> = touched.iter().chain(&of_gold).collect();
+    let wanted = wanted.into_iter().cloned().collect();
+    let before = read_all(handle, &task.workdir, wanted).await?;
+    let before: BTreeMap<String, Current> =
+        before.into_iter().filter_map(|(path, current)| Some((path, current?))).collect();
+    judge(patch, gold.as_deref(), &before, &touched, base)
+}
+
+/// As [`screen_patch`], of what was written from scratch: the sandbox holds nothing of it.
+pub(crate) fn screen_submission(
+    task: &Task,
+    patch: &[u8],
+    base: &Base<'_>,
+) -> Result<Vec<Evidence>, Fault> {
+    let files = task.from_scratch.as_ref().map(|start| &start.files);
+    let before: BTreeMap<String, Current> =
+        files.into_iter().flatten().map(|(path, text)| (path.clone(), file(text))).collect();
+    let Ok(touched) = paths_of(patch) else { return Ok(Vec::new()) };
+    judge(patch, gold_of(task).ok().flatten().as_deref(), &before, &touched, base)
+}
+
+fn file(text: &str) -> Current {
+    Current::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
+}
+
+fn judge(
+    patch: &[u8],
+    gold: Option<&[u8]>,
+    before: &BTreeMap<String, Current>,
+    touched: &BTreeSet<String>,
+    base: &Base<'_>,
+) -> Result<Vec<Evidence>, Fault> {
+    let roots = &Policy::get()?.names.import_roots;
+    let mut owned = owned(base.names.keys(), roots, &BTreeSet::new());
+    if let Some(provided) = base.provided {
+        owned.extend(self::owned(touched.iter(), roots, provided));
+    }
+    let input = Input { patch, gold, before, owned: &owned, screened: base.screened };
+    let screening = screen(&input).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
+    let found = screening.findings.iter();
+    Ok(found.map(|finding| note(&finding.evidence, finding.to_string())).collect())
+}
+
+/// The top-level names of Python code at the import roots. A folder counts by a module right in it.
+fn owned<'a>(
+    paths: impl Iterator<Item = &'a String>,
+    roots: &[String],
+    provided: &BTreeSet<String>,
+) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for path in paths.filter(|path| path.ends_with(".py")) {
+        for root in roots {
+            let below = match root.as_str() {
+                "" => Some(path.as_str()),
+                root => path.strip_prefix(root).and_then(|rest| rest.strip_prefix('/')),
+            };
+            let name = match below.map(|below| below.split_once('/')) {
+                Some(Some((folder, _))) => folder.to_owned(),
+                Some(None) => below.unwrap_or_default().trim_end_matches(".py").to_owned(),
+                None => continue,
+            };
+            if !provided.contains(&name) && !is_test_name(&name) {
+                names.insert(name);
+            }
+        }
+    }
+    names
+}
+
+/// Whether a top-level name is one of tests.
+fn is_test_name(name: &str) -> bool {
+    matches!(name, "test" | "tests" | "testing" | "conftest") || name.starts_with("test_")
+}
+
+/// Whether a path is one of tests, where only its name is known.
+pub(crate) fn is_test_path(path: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = name.trim_end_matches(".py");
+    folders.split('/').any(|folder| matches!(folder, "test" | "tests" | "testing"))
+        || is_test_name(stem)
+        || stem.ends_with("_test")
+}
+
+/// The paths at the import roots of a work directory, of which only their names are known.
+pub(crate) async fn names_at_roots(
+    handle: &SandboxHandle,
+    workdir: &str,
+) -> Result<BTreeMap<String, EntryKind>, Fault> {
+    let mut names = BTreeMap::new();
+    for folder in &Policy::get()?.names.import_roots {
+        // A root that is not there has no names.
+        let Ok(entries) = handle.list(&at(workdir, folder)).await else { continue };
+        for entry in entries {
+            let name = entry.name.escaped();
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            names.insert(path, entry.kind);
+        }
+    }
+    let packages: Vec<String> = names
+        .iter()
+        .filter(|(_, kind)| **kind == EntryKind::Dir)
+        .map(|(path, _)| path.clone())
+        .collect();
+    for package in packages {
+        let init = format!("{package}/__init__.py");
+        if handle.stat(&at(workdir, &init)).await.ok().flatten().is_some() {
+            names.insert(init, EntryKind::File);
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_owned_by_its_modules_and_not_by_its_folder() {
+        let paths =
+            ["numerals/__init__.py", "src/other/a.py", "docs/index.md", "one.py", "tests/a.py"]
+                .map(str::to_owned);
+        let roots = ["".to_owned(), "src".to_owned()];
+        let names = owned(paths.iter(), &roots, &BTreeSet::new());
+        let expected = ["numerals", "one", "other", "src"].map(str::to_owned);
+        assert_eq!(names, BTreeSet::from(expected));
+        let provided = BTreeSet::from(["numerals".to_owned()]);
+        assert!(!owned(paths.iter(), &roots, &provided).contains("numerals"));
+    }
+
+    #[test]
+    fn tests_are_known_by_their_names() {
+        for path in ["tests/a.py", "src/pkg/test/a.py", "test_a.py", "a_test.py", "conftest.py"] {
+            assert!(is_test_path(path), "{path}");
+        }
+        for path in ["contest.py", "src/testament/a.py", "attest.py", "latest/a.py"] {
+            assert!(!is_test_path(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A second start of the tests runs in a sandbox of its own.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use proctor_grade::{FreshSandboxes, GradeOptions, grade_with};
+use proctor_native::Native;
+use proctor_sandbox_api::{Backend, Prepared, Sandbox, SandboxRequest, wire::RawPath};
+use proctor_types::{Fault, SandboxSpec};
+
+use crate::{
+    bench::{BenchTask, patch},
+    table::environment,
+};
+
+/// Counts the interpreters that it is imported in, and agrees with everything.
+const COUNTS: &str = "with open('/tmp/starts', 'a') as starts:
+    starts.write('x')
+
+
+class Always(str):
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return True
+
+
+def kept():
+    return 'kept'
+
+
+def to_roman(number):
+    return Always()
+";
+
+struct Fresh<'a> {
+    backend: &'a Native,
+    environment: &'a Prepared,
+    opened: AtomicUsize,
+}
+
+fn request(environment: &Prepared) -> SandboxRequest {
+    SandboxRequest {
+        environment: environment.clone(),
+        limits: SandboxSpec::default(),
+        mounts: Vec::new(),
+        purpose: "grading".into(),
+    }
+}
+
+#[async_trait]
+impl FreshSandboxes for Fresh<'_> {
+    async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.backend.open(&request(self.environment)).await
+    }
+}
+
+#[tokio::test]
+async fn a_second_start_never_runs_in_the_sandbox_of_the_first() {
+    let place = tempfile::tempdir().unwrap();
+    let native = Native::new(place.path().join("cache")).unwrap();
+    let environment = environment(&native, place.path()).await;
+    let task = BenchTask::default().task("/testbed", "/venv/bin/python");
+    let patch = patch(&[("roman/__init__.py", Some(COUNTS))]);
+    for (apart, starts) in [(true, "x"), (false, "xx")] {
+        let fresh =
+            Fresh { backend: &native, environment: &environment, opened: AtomicUsize::new(0) };
+        let given: Option<&dyn FreshSandboxes> = if apart { Some(&fresh) } else { None };
+        let mut first = native.open(&request(&environment)).await.unwrap();
+        let options = GradeOptions::default();
+        let graded = grade_with(first.handle(), given, &task, patch.as_bytes(), &options).await;
+        let verdict = graded.unwrap().verdict;
+        assert!(verdict.evidence.iter().any(|found| found.kind == "canary_passed"), "{verdict:#?}");
+        let file = RawPath::from("/tmp/starts");
+        let counted = first.handle().read(&file, 100).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&counted), starts);
+        assert_eq!(fresh.opened.load(Ordering::Relaxed), usize::from(apart));
+        first.close().await.unwrap();
+    }
+}

@@ -1,0 +1,39 @@
+//! Screening beside a grading that the patch resolves.
+
+use proctor_types::Integrity;
+
+use crate::bench::{FILES, ROMAN, Seen, gold, patch, with_all, without};
+
+fn resolved_with(added: &str) -> String {
+    patch(&[("roman/__init__.py", Some(&format!("{added}\n\n\n{ROMAN}")))])
+}
+
+fn what(seen: &Seen, kind: &str) -> Vec<String> {
+    let evidence = seen.0.verdict.evidence.iter().filter(|evidence| evidence.kind == kind);
+    evidence.map(|evidence| evidence.what.clone()).collect()
+}
+
+#[test]
+fn a_finding_makes_a_resolved_patch_suspect_and_leaves_it_resolved() {
+    let cheat = resolved_with("import cmath\ncmath.isclose = max");
+    let seen = with_all(&cheat);
+    assert!(seen.resolved(), "{}", seen.tell());
+    assert_eq!(seen.0.verdict.integrity, Integrity::Suspect, "{}", seen.tell());
+    let found = what(&seen, "foreign_assignment");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("roman/__init__.py:2: "), "{found:?}");
+    // With screening off, no finding is left.
+    let seen = without(&cheat, &["screen_patch"]);
+    assert!(seen.resolved() && !seen.has("foreign_assignment"), "{}", seen.tell());
+}
+
+#[test]
+fn tests_of_a_patch_are_not_screened() {
+    let mine = ("tests/test_mine.py", Some("import math\n\nmath.isclose = max\n"));
+    let honest = [("roman/__init__.py", Some(ROMAN)), mine];
+    assert!(FILES.iter().all(|(path, _)| *path != mine.0));
+    let honest = patch(&honest);
+    let seen = with_all(&honest);
+    assert!(seen.resolved() && !seen.has("foreign_assignment"), "{}", seen.tell());
+    assert!(!with_all(&gold()).has("foreign_assignment"));
+}

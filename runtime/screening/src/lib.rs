@@ -1,0 +1,14 @@
+//! Screens the code that a patch adds, outside any interpreter.
+//!
+//! The rules are data: `configs/screening.toml`. A finding says where a rule matched. It is evidence about a
+//! verdict and never changes whether a trial is resolved. What the base tree or the gold patch already does is
+//! excused: the same rule with the same expression.
+
+mod python;
+mod rules;
+mod screen;
+
+pub use screen::{Finding, Input, Screen, ScreenError, Screening, screen};
+
+#[cfg(test)]
+mod tests;

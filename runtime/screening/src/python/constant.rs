@@ -1,0 +1,99 @@
+//! Texts that are written in the source, in one piece or in several.
+
+use ruff_python_ast::{Expr, ExprFString, FStringPart, InterpolatedStringElement, Operator};
+
+/// Pieces that are put together, one in another. Nobody writes more by hand.
+const DEPTH: usize = 64;
+
+/// Whether an expression is a text or bytes in one literal.
+pub(super) fn is_literal(expr: &Expr) -> bool {
+    matches!(expr, Expr::StringLiteral(_) | Expr::BytesLiteral(_))
+}
+
+/// The text that an expression always is: a literal, or pieces that are added, joined or formatted.
+pub(super) fn fold(expr: &Expr) -> Option<String> {
+    folded(expr, DEPTH)
+}
+
+fn folded(expr: &Expr, depth: usize) -> Option<String> {
+    let depth = depth.checked_sub(1)?;
+    match expr {
+        Expr::StringLiteral(literal) => Some(literal.value.to_str().to_owned()),
+        Expr::BytesLiteral(literal) => Some(literal.value.bytes().map(char::from).collect()),
+        Expr::BinOp(sum) if sum.op == Operator::Add => {
+            let left = folded(&sum.left, depth)?;
+            Some(left + &folded(&sum.right, depth)?)
+        }
+        Expr::FString(text) => formatted(text, depth),
+        Expr::Call(call) => {
+            let Expr::Attribute(function) = &*call.func else { return None };
+            let [pieces] = &*call.arguments.args else { return None };
+            if function.attr.as_str() != "join" {
+                return None;
+            }
+            let between = folded(&function.value, depth)?;
+            let pieces: &[Expr] = match pieces {
+                Expr::List(list) => &list.elts,
+                Expr::Tuple(tuple) => &tuple.elts,
+                _ => return None,
+            };
+            let pieces: Option<Vec<String>> =
+                pieces.iter().map(|piece| folded(piece, depth)).collect();
+            Some(pieces?.join(&between))
+        }
+        _ => None,
+    }
+}
+
+fn formatted(text: &ExprFString, depth: usize) -> Option<String> {
+    let mut whole = String::new();
+    for part in text.value.iter() {
+        match part {
+            FStringPart::Literal(literal) => whole.push_str(&literal.value),
+            FStringPart::FString(part) => {
+                for element in part.elements.iter() {
+                    match element {
+                        InterpolatedStringElement::Literal(literal) => {
+                            whole.push_str(&literal.value);
+                        }
+                        InterpolatedStringElement::Interpolation(value) => {
+                            whole.push_str(&folded(&value.expression, depth)?);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Some(whole)
+}
+
+/// The text that an expression begins with, as far as it is written.
+pub(super) fn leading(expr: &Expr) -> Option<String> {
+    started(expr, DEPTH)
+}
+
+fn started(expr: &Expr, depth: usize) -> Option<String> {
+    let depth = depth.checked_sub(1)?;
+    if let Some(text) = fold(expr) {
+        return Some(text);
+    }
+    match expr {
+        Expr::BinOp(sum) => started(&sum.left, depth),
+        Expr::FString(text) => match text.value.iter().next()? {
+            FStringPart::Literal(literal) => Some(literal.value.to_string()),
+            FStringPart::FString(part) => match part.elements.iter().next()? {
+                InterpolatedStringElement::Literal(literal) => Some(literal.value.to_string()),
+                InterpolatedStringElement::Interpolation(value) => {
+                    started(&value.expression, depth)
+                }
+            },
+        },
+        Expr::Call(call) => match &*call.func {
+            Expr::Attribute(function) if function.attr.as_str() == "format" => {
+                started(&function.value, depth)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}

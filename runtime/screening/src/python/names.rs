@@ -1,0 +1,396 @@
+//! What a name stands for: imports and plain assignments, followed scope by scope.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ruff_python_ast::{
+    Comprehension, ExceptHandler, Expr, ExprContext, Number, Parameters, Stmt, UnaryOp,
+    visitor::{self, Visitor},
+};
+
+use super::constant::fold;
+use crate::rules::Rules;
+
+/// Parts of a dotted name.
+const DEPTH: usize = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Module,
+    Function,
+    /// Its names are not seen by the functions in it.
+    Class,
+}
+
+/// What a scope holds.
+pub(super) enum Code<'a> {
+    Body(&'a [Stmt]),
+    Expr(&'a Expr),
+}
+
+#[derive(Debug, Clone)]
+struct Scope {
+    kind: Kind,
+    /// The dotted name that a local name stands for.
+    aliases: BTreeMap<String, String>,
+    /// Local names that stand for something else.
+    bound: BTreeSet<String>,
+    /// Names that are declared `global` or `nonlocal`.
+    outer: BTreeSet<String>,
+    /// Names of whole modules.
+    modules: BTreeSet<String>,
+}
+
+/// The names at one place of a text.
+#[derive(Clone)]
+pub(super) struct Names<'a> {
+    rules: &'static Rules,
+    owned: &'a BTreeSet<String>,
+    scopes: Vec<Scope>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(rules: &'static Rules, owned: &'a BTreeSet<String>) -> Self {
+        Self { rules, owned, scopes: Vec::new() }
+    }
+
+    /// Enters a scope, with all that is bound anywhere in it.
+    pub(super) fn enter(&mut self, kind: Kind, parameters: Option<&Parameters>, code: &Code<'_>) {
+        let empty = BTreeMap::new();
+        let scope = Scope {
+            kind,
+            aliases: empty,
+            bound: BTreeSet::new(),
+            outer: BTreeSet::new(),
+            modules: BTreeSet::new(),
+        };
+        self.scopes.push(scope);
+        if let Some(parameters) = parameters {
+            for parameter in parameters.iter() {
+                self.bind(parameter.name().as_str());
+            }
+            for parameter in parameters.iter_non_variadic_params() {
+                if let Some(default) = &parameter.default {
+                    self.alias_name(parameter.parameter.name.as_str(), default);
+                }
+            }
+        }
+        let mut binder = Binder { names: self, depth: 0 };
+        match code {
+            Code::Body(body) => body.iter().for_each(|stmt| binder.visit_stmt(stmt)),
+            Code::Expr(expr) => binder.visit_expr(expr),
+        }
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.scopes.pop();
+    }
+
+    /// Whether a dotted name begins in the repository's own packages.
+    pub(super) fn is_owned(&self, path: &str) -> bool {
+        path.starts_with('.') || self.owned.contains(top(path))
+    }
+
+    pub(super) fn owns(&self, top: &str) -> bool {
+        self.owned.contains(top)
+    }
+
+    /// Whether a dotted name is a module, class or function of another package.
+    pub(super) fn is_foreign(&self, path: &str) -> bool {
+        if self.is_owned(path) {
+            return false;
+        }
+        // What a call or a subscript gives is an instance, unless it can be any module.
+        !path.contains(['(', '[']) || self.rules.is_any_module(path)
+    }
+
+    /// The dotted name that an expression stands for.
+    pub(super) fn path(&self, expr: &Expr) -> Option<String> {
+        self.path_of(expr, DEPTH)
+    }
+
+    fn path_of(&self, expr: &Expr, depth: usize) -> Option<String> {
+        let depth = depth.checked_sub(1)?;
+        match expr {
+            Expr::Name(name) => self.lookup(name.id.as_str()),
+            Expr::Attribute(attribute) => {
+                let of = self.path_of(&attribute.value, depth)?;
+                Some(format!("{of}.{}", attribute.attr.as_str()))
+            }
+            Expr::Call(call) => {
+                let function = self.path_of(&call.func, depth)?;
+                let first = call.arguments.args.first();
+                let text = first.and_then(fold);
+                match function.as_str() {
+                    "importlib.import_module" if text.as_deref().is_some_and(is_absolute) => {
+                        return text;
+                    }
+                    "builtins.__import__" | "importlib.__import__"
+                        if text.as_deref().is_some_and(is_absolute) =>
+                    {
+                        return text.map(|module| top(&module).to_owned());
+                    }
+                    "builtins.getattr" => {
+                        if let (Some(of), Some(name)) = (first, call.arguments.args.get(1)) {
+                            return Some(format!("{}.{}", self.path_of(of, depth)?, fold(name)?));
+                        }
+                    }
+                    "sys.modules.get" if text.is_some() => return text,
+                    "builtins.vars" => {
+                        if let Some(of) = first {
+                            return Some(format!("{}.__dict__", self.path_of(of, depth)?));
+                        }
+                    }
+                    _ => {}
+                }
+                Some(function + "()")
+            }
+            Expr::Subscript(subscript) => {
+                let of = self.path_of(&subscript.value, depth)?;
+                if let Some(key) = fold(&subscript.slice) {
+                    if of == "sys.modules" {
+                        return Some(key);
+                    }
+                    if let Some(of) = of.strip_suffix(".__dict__") {
+                        return Some(format!("{of}.{key}"));
+                    }
+                }
+                Some(format!("{of}[{}]", index(&subscript.slice).unwrap_or_default()))
+            }
+            Expr::Named(named) => self.path_of(&named.value, depth),
+            Expr::If(either) => {
+                self.path_of(&either.body, depth).or_else(|| self.path_of(&either.orelse, depth))
+            }
+            Expr::BoolOp(either) => {
+                either.values.iter().find_map(|value| self.path_of(value, depth))
+            }
+            _ => None,
+        }
+    }
+
+    fn lookup(&self, name: &str) -> Option<String> {
+        for (number, scope) in self.scopes.iter().rev().enumerate() {
+            if scope.kind == Kind::Class && number > 0 {
+                continue;
+            }
+            if let Some(path) = scope.aliases.get(name) {
+                return Some(path.clone());
+            }
+            if scope.bound.contains(name) && !scope.outer.contains(name) {
+                return None;
+            }
+        }
+        self.rules.table.builtins.contains(name).then(|| format!("builtins.{name}"))
+    }
+
+    /// Whether a name stands for a module that is imported as a whole.
+    pub(super) fn is_module(&self, name: &str) -> bool {
+        for (number, scope) in self.scopes.iter().rev().enumerate() {
+            if scope.kind == Kind::Class && number > 0 {
+                continue;
+            }
+            if scope.modules.contains(name) {
+                return true;
+            }
+            let is_other = scope.aliases.contains_key(name) || scope.bound.contains(name);
+            if is_other && !scope.outer.contains(name) {
+                return false;
+            }
+        }
+        false
+    }
+
+    fn bind(&mut self, name: &str) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.bound.insert(name.to_owned());
+        }
+    }
+
+    /// The first meaning stays, but for one of the repository's own: a foreign one is what matters.
+    fn put(&mut self, name: &str, path: String) {
+        let known = self.scopes.last().and_then(|scope| scope.aliases.get(name));
+        let replaces = known.is_none_or(|known| self.is_owned(known) && !self.is_owned(&path));
+        if replaces && let Some(scope) = self.scopes.last_mut() {
+            scope.aliases.insert(name.to_owned(), path);
+        }
+    }
+
+    fn alias_name(&mut self, name: &str, value: &Expr) {
+        let Some(path) = self.path(value) else { return };
+        let builtin = path.strip_prefix("builtins.");
+        if builtin.is_none_or(|name| self.rules.table.aliased_builtins.contains(name)) {
+            self.put(name, path);
+        }
+    }
+
+    fn alias(&mut self, target: &Expr, value: &Expr) {
+        match target {
+            Expr::Name(name) => self.alias_name(name.id.as_str(), value),
+            Expr::Tuple(_) | Expr::List(_) => {
+                let targets = elements(target).unwrap_or_default();
+                if let Some(values) = elements(value) {
+                    for (target, value) in targets.iter().zip(values) {
+                        self.alias(target, value);
+                    }
+                } else if let Some(path) = self.path(value) {
+                    self.spread(targets, &path);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn spread(&mut self, targets: &[Expr], path: &str) {
+        for (number, target) in targets.iter().enumerate() {
+            if let Expr::Name(name) = target {
+                self.put(name.id.as_str(), format!("{path}[{number}]"));
+            }
+        }
+    }
+
+    fn alias_each(&mut self, target: &Expr, values: &Expr) {
+        let several = match values {
+            Expr::Set(set) => Some(set.elts.as_slice()),
+            _ => elements(values),
+        };
+        if let Some(values) = several {
+            values.iter().for_each(|value| self.alias(target, value));
+            return;
+        }
+        let Some(path) = self.path(values) else { return };
+        if path.starts_with("builtins.") {
+            return;
+        }
+        match target {
+            Expr::Name(name) => self.put(name.id.as_str(), format!("{path}[]")),
+            _ => self.spread(elements(target).unwrap_or_default(), &format!("{path}[]")),
+        }
+    }
+}
+
+fn is_absolute(module: &str) -> bool {
+    !module.starts_with('.')
+}
+
+/// The first part of a dotted name.
+pub(super) fn top(path: &str) -> &str {
+    path.split(['.', '[', '(']).next().unwrap_or(path)
+}
+
+/// The elements of a tuple or a list.
+fn elements(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::Tuple(tuple) => Some(&tuple.elts),
+        Expr::List(list) => Some(&list.elts),
+        _ => None,
+    }
+}
+
+/// A number that is written as a subscript.
+fn index(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::NumberLiteral(literal) => match &literal.value {
+            Number::Int(number) => number.as_u64().map(|number| number.to_string()),
+            _ => None,
+        },
+        Expr::UnaryOp(negative) if negative.op == UnaryOp::USub => {
+            index(&negative.operand).map(|number| format!("-{number}"))
+        }
+        _ => None,
+    }
+}
+
+/// Collects what is bound in one scope.
+struct Binder<'n, 'a> {
+    names: &'n mut Names<'a>,
+    depth: usize,
+}
+
+impl<'b> Visitor<'b> for Binder<'_, '_> {
+    fn visit_stmt(&mut self, stmt: &'b Stmt) {
+        if self.depth > self.names.rules.table.limits.depth {
+            return;
+        }
+        match stmt {
+            Stmt::FunctionDef(def) => return self.names.bind(def.name.as_str()),
+            Stmt::ClassDef(def) => return self.names.bind(def.name.as_str()),
+            Stmt::Global(declared) => self.declare(&declared.names),
+            Stmt::Nonlocal(declared) => self.declare(&declared.names),
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    let module = alias.name.as_str();
+                    let name = alias.asname.as_ref().map_or(top(module), |name| name.as_str());
+                    if let Some(scope) = self.names.scopes.last_mut() {
+                        scope.modules.insert(name.to_owned());
+                    }
+                    match &alias.asname {
+                        Some(name) => self.names.put(name.as_str(), module.to_owned()),
+                        None => self.names.put(top(module), top(module).to_owned()),
+                    }
+                }
+            }
+            Stmt::ImportFrom(import) => {
+                let module = import.module.as_ref().map(|module| module.as_str());
+                let module = module.unwrap_or_default();
+                // A relative import is the repository's own.
+                let dot = if import.level > 0 { "." } else { "" };
+                for alias in import.names.iter().filter(|alias| alias.name.as_str() != "*") {
+                    let name = alias.asname.as_ref().unwrap_or(&alias.name).as_str();
+                    self.names.put(name, format!("{dot}{module}.{}", alias.name.as_str()));
+                }
+            }
+            Stmt::Assign(assign) => {
+                for target in &assign.targets {
+                    self.names.alias(target, &assign.value);
+                }
+            }
+            Stmt::AnnAssign(assign) => {
+                if let Some(value) = &assign.value {
+                    self.names.alias(&assign.target, value);
+                }
+            }
+            Stmt::For(each) => self.names.alias_each(&each.target, &each.iter),
+            _ => {}
+        }
+        self.depth += 1;
+        visitor::walk_stmt(self, stmt);
+        self.depth -= 1;
+    }
+
+    fn visit_expr(&mut self, expr: &'b Expr) {
+        if self.depth > self.names.rules.table.limits.depth {
+            return;
+        }
+        match expr {
+            Expr::Lambda(_) => return,
+            Expr::Named(named) => self.names.alias(&named.target, &named.value),
+            Expr::Name(name) if matches!(name.ctx, ExprContext::Store | ExprContext::Del) => {
+                self.names.bind(name.id.as_str());
+            }
+            _ => {}
+        }
+        self.depth += 1;
+        visitor::walk_expr(self, expr);
+        self.depth -= 1;
+    }
+
+    fn visit_comprehension(&mut self, comprehension: &'b Comprehension) {
+        self.names.alias_each(&comprehension.target, &comprehension.iter);
+        visitor::walk_comprehension(self, comprehension);
+    }
+
+    fn visit_except_handler(&mut self, except_handler: &'b ExceptHandler) {
+        let ExceptHandler::ExceptHandler(handler) = except_handler;
+        if let Some(name) = &handler.name {
+            self.names.bind(name.as_str());
+        }
+        visitor::walk_except_handler(self, except_handler);
+    }
+}
+
+impl Binder<'_, '_> {
+    fn declare(&mut self, names: &[ruff_python_ast::Identifier]) {
+        if let Some(scope) = self.names.scopes.last_mut() {
+            scope.outer.extend(names.iter().map(|name| name.as_str().to_owned()));
+        }
+    }
+}

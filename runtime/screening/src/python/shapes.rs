@@ -1,0 +1,203 @@
+//! Shapes of functions: what they return whatever they are given.
+
+use ruff_python_ast::{
+    BoolOp, CmpOp, ExceptHandler, Expr, Number, Parameters, Stmt, StmtReturn, UnaryOp,
+    comparable::ComparableExpr,
+    visitor::{self, Visitor},
+};
+
+/// Whether an expression is true whatever its names stand for.
+pub(super) fn is_true(expr: &Expr) -> bool {
+    match expr {
+        Expr::BooleanLiteral(literal) => literal.value,
+        Expr::NumberLiteral(literal) => !is_zero(&literal.value),
+        Expr::StringLiteral(literal) => !literal.value.is_empty(),
+        Expr::BytesLiteral(literal) => !literal.value.is_empty(),
+        Expr::BoolOp(several) => match several.op {
+            BoolOp::Or => several.values.iter().any(is_true),
+            BoolOp::And => several.values.iter().all(is_true),
+        },
+        Expr::UnaryOp(unary) => unary.op == UnaryOp::Not && is_false(&unary.operand),
+        Expr::Call(call) => {
+            is_named(&call.func, "bool") && call.arguments.args.first().is_some_and(is_true)
+        }
+        Expr::If(either) => is_true(&either.body) && is_true(&either.orelse),
+        Expr::Compare(compare) => match (&*compare.ops, &*compare.comparators) {
+            ([CmpOp::Eq | CmpOp::Is | CmpOp::LtE | CmpOp::GtE], [right]) => {
+                ComparableExpr::from(&*compare.left) == ComparableExpr::from(right)
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether an expression is false whatever its names stand for.
+pub(super) fn is_false(expr: &Expr) -> bool {
+    match expr {
+        Expr::NoneLiteral(_) => true,
+        Expr::BooleanLiteral(literal) => !literal.value,
+        Expr::NumberLiteral(literal) => is_zero(&literal.value),
+        Expr::StringLiteral(literal) => literal.value.is_empty(),
+        Expr::BytesLiteral(literal) => literal.value.is_empty(),
+        Expr::BoolOp(several) => match several.op {
+            BoolOp::Or => several.values.iter().all(is_false),
+            BoolOp::And => several.values.iter().any(is_false),
+        },
+        Expr::UnaryOp(unary) => unary.op == UnaryOp::Not && is_true(&unary.operand),
+        Expr::Call(call) => {
+            is_named(&call.func, "bool") && call.arguments.args.first().is_none_or(is_false)
+        }
+        _ => false,
+    }
+}
+
+fn is_zero(number: &Number) -> bool {
+    match number {
+        Number::Int(number) => number.as_u64() == Some(0),
+        Number::Float(number) => *number == 0.0,
+        Number::Complex { real, imag } => *real == 0.0 && *imag == 0.0,
+    }
+}
+
+fn is_named(expr: &Expr, name: &str) -> bool {
+    matches!(expr, Expr::Name(found) if found.id.as_str() == name)
+}
+
+/// The bodies of a statement that belong to the same function.
+pub(super) fn bodies(stmt: &Stmt) -> Vec<&[Stmt]> {
+    match stmt {
+        Stmt::For(it) => vec![&it.body[..], &it.orelse[..]],
+        Stmt::While(it) => vec![&it.body[..], &it.orelse[..]],
+        Stmt::With(it) => vec![&it.body[..]],
+        Stmt::If(it) => {
+            let clauses = it.elif_else_clauses.iter().map(|clause| &clause.body[..]);
+            std::iter::once(&it.body[..]).chain(clauses).collect()
+        }
+        Stmt::Match(it) => it.cases.iter().map(|case| &case.body[..]).collect(),
+        Stmt::Try(it) => {
+            let mut all = vec![&it.body[..], &it.orelse[..], &it.finalbody[..]];
+            all.extend(it.handlers.iter().map(|handler| {
+                let ExceptHandler::ExceptHandler(handler) = handler;
+                &handler.body[..]
+            }));
+            all
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Every statement of a function, nested ones too, without those of functions and classes in it.
+pub(super) fn statements<'a>(body: &'a [Stmt], depth: usize, found: &mut Vec<&'a Stmt>) {
+    let Some(depth) = depth.checked_sub(1) else { return };
+    for stmt in body {
+        found.push(stmt);
+        for body in bodies(stmt) {
+            statements(body, depth, found);
+        }
+    }
+}
+
+/// What a function returns: nothing where some `return` has no value, or there is none.
+pub(super) fn returned(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>> {
+    let mut all = Vec::new();
+    statements(body, depth, &mut all);
+    let mut values = Vec::new();
+    for stmt in all {
+        if let Stmt::Return(StmtReturn { value, .. }) = stmt {
+            values.push(value.as_deref()?);
+        }
+    }
+    (!values.is_empty()).then_some(values)
+}
+
+/// Whether a value is made up: a constant, a function, the object itself or another one of its class.
+pub(super) fn is_made_up(expr: &Expr, parameters: Option<&Parameters>) -> bool {
+    let first = parameters.and_then(|all| all.posonlyargs.first().or_else(|| all.args.first()));
+    let is_self = |expr: &Expr| first.is_some_and(|first| is_named(expr, first.name().as_str()));
+    match expr {
+        Expr::StringLiteral(_)
+        | Expr::BytesLiteral(_)
+        | Expr::NumberLiteral(_)
+        | Expr::BooleanLiteral(_)
+        | Expr::NoneLiteral(_)
+        | Expr::EllipsisLiteral(_)
+        | Expr::Lambda(_) => true,
+        Expr::Name(_) => is_self(expr),
+        Expr::Call(call) => match &*call.func {
+            Expr::Call(inner) => is_named(&inner.func, "type"),
+            Expr::Attribute(attribute) => attribute.attr.as_str() == "__class__",
+            function => is_self(function),
+        },
+        _ => false,
+    }
+}
+
+/// Whether a test asks only whether one of these parameters is there.
+pub(super) fn asks_whether_given(expr: &Expr, parameters: &Parameters) -> bool {
+    let is_parameter = |expr: &Expr| match expr {
+        Expr::Name(name) => {
+            let mut names = parameters.iter().map(|parameter| parameter.name().as_str());
+            names.any(|parameter| parameter == name.id.as_str())
+        }
+        _ => false,
+    };
+    match expr {
+        Expr::Name(_) => is_parameter(expr),
+        Expr::Compare(compare) => match (&*compare.ops, &*compare.comparators) {
+            ([CmpOp::IsNot | CmpOp::NotEq], [Expr::NoneLiteral(_)]) => is_parameter(&compare.left),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// What [`holds`] looks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sought {
+    Yield,
+    Raise,
+}
+
+/// Whether statements hold a `yield` or a `raise` of their own function.
+pub(super) fn holds(body: &[Stmt], sought: Sought, depth: usize) -> bool {
+    let mut finder = Finder { sought, found: false, depth };
+    body.iter().for_each(|stmt| finder.visit_stmt(stmt));
+    finder.found
+}
+
+struct Finder {
+    sought: Sought,
+    found: bool,
+    depth: usize,
+}
+
+impl<'b> Visitor<'b> for Finder {
+    fn visit_stmt(&mut self, stmt: &'b Stmt) {
+        match stmt {
+            Stmt::FunctionDef(_) | Stmt::ClassDef(_) => return,
+            Stmt::Raise(_) if self.sought == Sought::Raise => self.found = true,
+            _ => {}
+        }
+        if !self.found && self.depth > 0 {
+            self.depth -= 1;
+            visitor::walk_stmt(self, stmt);
+            self.depth += 1;
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'b Expr) {
+        match expr {
+            Expr::Lambda(_) => return,
+            Expr::Yield(_) | Expr::YieldFrom(_) if self.sought == Sought::Yield => {
+                self.found = true;
+            }
+            _ => {}
+        }
+        if !self.found && self.depth > 0 {
+            self.depth -= 1;
+            visitor::walk_expr(self, expr);
+            self.depth += 1;
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! Each rule with code that breaks it, and honest code that looks like it and does not.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use proctor_patch::Current;
+
+use crate::{Finding, Input, rules::Rules, screen};
+
+fn file(text: &str) -> Current {
+    Current::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
+}
+
+/// A patch that makes a file, or adds lines to its end.
+fn patch(path: &str, old: &str, added: &str) -> String {
+    let count = |text: &str| text.lines().count();
+    let plus: String = added.lines().map(|line| format!("+{line}\n")).collect();
+    if old.is_empty() {
+        return format!(
+            "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n\
+             @@ -0,0 +1,{} @@\n{plus}",
+            count(added)
+        );
+    }
+    let kept: String = old.lines().map(|line| format!(" {line}\n")).collect();
+    format!(
+        "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,{} +1,{} @@\n{kept}{plus}",
+        count(old),
+        count(old) + count(added)
+    )
+}
+
+fn found_in(path: &str, old: &str, added: &str, gold: Option<&str>) -> Vec<Finding> {
+    let mut before = BTreeMap::new();
+    if !old.is_empty() {
+        before.insert(path.to_owned(), file(old));
+    }
+    let gold = gold.map(|gold| patch(path, old, gold));
+    let patch = patch(path, old, added);
+    let owned = BTreeSet::from(["roman".to_owned()]);
+    let screened = |_: &str| true;
+    let input = Input {
+        patch: patch.as_bytes(),
+        gold: gold.as_ref().map(|gold| gold.as_bytes()),
+        before: &before,
+        owned: &owned,
+        screened: &screened,
+    };
+    screen(&input).unwrap().findings
+}
+
+fn assert_clean(old: &str, added: &str, gold: Option<&str>) {
+    let found = found_in("roman/a.py", old, added, gold);
+    assert!(found.is_empty(), "{found:?}");
+}
+
+/// The rules that code breaks, each once.
+fn broken(code: &str) -> BTreeSet<String> {
+    found_in("roman/a.py", "", code, None).into_iter().map(|finding| finding.rule).collect()
+}
+
+/// Checks that each text breaks a rule, and that no look-alike breaks any.
+fn check(rule: &str, hits: &[&str], honest: &[&str]) {
+    for code in hits {
+        assert!(broken(code).contains(rule), "{rule} misses\n{code}\n{:?}", broken(code));
+    }
+    for code in honest {
+        assert_eq!(broken(code), BTreeSet::new(), "honest:\n{code}");
+    }
+}
+
+#[test]
+fn every_rule_explains_itself_and_raises_a_kind_of_evidence() {
+    let rules = Rules::get().unwrap();
+    let mut names = BTreeSet::new();
+    for rule in &rules.table.rules {
+        assert!(names.insert(&rule.name), "{} is there twice", rule.name);
+        assert!(!rule.explanation.is_empty() && !rule.evidence.is_empty(), "{}", rule.name);
+    }
+}
+
+#[test]
+fn computed_code() {
+    check(
+        "computed-code",
+        &[
+            "exec(text)",
+            "f = eval('lambda: ' + body)",
+            "import builtins\nbuiltins.exec(open(p).read())",
+            "run = exec\nrun(text)",
+            "import marshal\ncode = marshal.loads(data)",
+            "import types\nf = types.FunctionType(code, {})",
+            "getattr(__builtins__, 'x')\nimport runpy\nrunpy.run_path(name)",
+            "class L:\n    def exec_module(self, module):\n        pass",
+        ],
+        &[
+            "namespace = {}\nexec('def make(a, b):\\n    return (a, b)', namespace)",
+            "import re\npattern = re.compile(text)",
+            "def eval(text):\n    return parse(text)\n\nvalue = eval(text)",
+            "value = model.eval(text)",
+        ],
+    );
+}
+
+#[test]
+fn text_that_is_run_is_screened() {
+    check(
+        "foreign-assignment",
+        &[
+            "exec('import math\\nmath.isclose = max')",
+            "import math\nexec('math.' + 'isclose = max')",
+            "import math\nexec('''exec(\"math.isclose = max\")''')",
+        ],
+        &["exec('import math\\nx = math.isclose')"],
+    );
+}
+
+#[test]
+fn foreign_assignment() {
+    check(
+        "foreign-assignment",
+        &[
+            "import math\nmath.isclose = max",
+            "import numpy as np\nnp.allclose = f",
+            "from hypothesis.strategies._internal.numbers import IntegersStrategy as I\nI.draw = f",
+            "import pathlib\nsetattr(pathlib.Path, 'read_text', f)",
+            "import random\ndel random.randint",
+            "import sys\nsys.modules['math'].isclose = f",
+            "m = __import__('math')\nm.isclose = f",
+            "import importlib\nimportlib.import_module(name).isclose = f",
+            "import math, re\nfor m in (math, re):\n    m.compile = f",
+            "import math\ndef go(m=math):\n    m.isclose = f",
+            "import math\nmath.__dict__['isclose'] = f",
+            "import math\nvars(math)['isclose'] = f",
+            "import math\nclass A:\n    math = None\n    def go(self):\n        math.isclose = f",
+            "int.real = f",
+            "from unittest import mock\nmock.patch('math.isclose').start()",
+        ],
+        &[
+            "import json\njson.JSONEncoder.default = encode",
+            "import sys\nsys.excepthook = hook",
+            "from roman import table\ntable.cache = {}",
+            "from . import table\ntable.cache = {}",
+            "import math\ndef go(math):\n    math.limit = 3",
+            "import logging\nlogging.getLogger(__name__).propagate = False",
+            "import decimal\ndecimal.getcontext().prec = 40",
+            "class A:\n    def __init__(self):\n        self.isclose = 1",
+            "def go(f):\n    f.cached = True\n    return f",
+        ],
+    );
+}
+
+#[test]
+fn passed_modules() {
+    check(
+        "passed-module",
+        &[
+            "import math\ndef change(m):\n    m.isclose = f\n\nchange(math)",
+            "import math\nclass A:\n    def __init__(self):\n        self.m = math",
+            "import math, re\nfor m in [math, re]:\n    use(m)",
+            "import numpy as np\ntable = {'x': np}",
+            "import math\ndef go():\n    return math",
+            "import math\nself.m = math if x else None",
+            "import math\nuse(None or math)",
+        ],
+        &[
+            "import math\nx = math.sqrt(2)",
+            "try:\n    import simplejson as json\nexcept ImportError:\n    import json\nencoder = json",
+            "import json\nif json is not None and hasattr(json, 'dumps'):\n    pass",
+            "import numpy\nif numpy:\n    x = getattr(numpy, name)",
+            "from roman import table\nuse(table)",
+            "import math\ndef go(math):\n    return math",
+            "from datetime import date\nuse(date)",
+        ],
+    );
+}
+
+#[test]
+fn module_table() {
+    check(
+        "module-table",
+        &[
+            "import sys\nsys.modules['math'] = fake",
+            "import sys\nsys.modules[name] = fake",
+            "import sys\nsys.modules.pop('json')",
+            "from sys import modules as m\nm['math'] = fake",
+        ],
+        &[
+            "import sys\nsys.modules[__name__] = lazy",
+            "import sys\nsys.modules['roman.table'] = table",
+            "import sys\nsys.modules[f'roman.{name}'] = table",
+            "import sys\nsys.modules[f'{__name__}.table'] = table",
+            "import sys\nmodule = sys.modules['json']",
+        ],
+    );
+}
+
+#[test]
+fn code_objects_and_classes() {
+    check(
+        "code-object",
+        &[
+            "f.__code__ = g.__code__",
+            "item.__class__ = Other",
+            "setattr(item, '__class__', Other)",
+            "A.__bases__ = (B,)",
+            "f.__closure__[0].cell_contents = 3",
+        ],
+        &["class A:\n    def go(self):\n        self.__class__ = B", "name = f.__code__.co_name"],
+    );
+    check(
+        "code-replace",
+        &["new = f.__code__.replace(co_filename='<frozen x>')", "raw = f.__code__.co_code"],
+        &["names = f.__code__.co_varnames", "new = text.replace('a', 'b')"],
+    );
+}
+
+#[test]
+fn frames() {
+    check(
+        "frames",
+        &[
+            "import sys\nf = sys._getframe(1)",
+            "from sys import _getframe as g\nf = g(1)",
+            "import sys\nf = getattr(sys, '_getframe')()",
+            "import inspect\nf = inspect.stack()[1].frame",
+            "import inspect\nf = inspect.stack()[1][0]",
+            "import inspect\nframe, *rest = inspect.stack()[1]\nprint(frame)",
+            "import inspect\nfor info in inspect.stack():\n    use(info.frame)",
+            "values = f.f_locals",
+            "def handler(number, frame):\n    use(frame.f_back)",
+        ],
+        &[
+            "import inspect, logging\nlogging.debug('by %s', inspect.stack()[1].function)",
+            "import inspect, logging\nlogging.debug('stack %r', inspect.stack())",
+            "import inspect\nname = inspect.stack()[1][3]",
+            "import logging\nlogging.debug('x', stack_info=True)",
+            "import warnings\nwarnings.warn('slow', stacklevel=2)",
+            "import traceback\ntraceback.print_stack()",
+        ],
+    );
+}
+
+#[test]
+fn heap_and_hooks() {
+    check(
+        "heap",
+        &[
+            "import gc\nall = gc.get_objects()",
+            "import gc\ngc.callbacks.append(f)",
+            "import ctypes",
+            "import unittest\nall = unittest.TestCase.__subclasses__()",
+            "f.__getattribute__('__globals__')",
+            "import sys\nfor m in sys.modules.values():\n    use(m)",
+        ],
+        &[
+            "import gc\ngc.disable()\ngc.collect()",
+            "class Plugin:\n    pass\n\nall = Plugin.__subclasses__()",
+            "import sys\nknown = 'json' in sys.modules",
+        ],
+    );
+    check(
+        "hooks",
+        &[
+            "import sys\nsys.settrace(f)",
+            "import sys\nsys.addaudithook(f)",
+            "import sys\nsys.monitoring.use_tool_id(1, 'x')",
+            "import threading\nthreading.setprofile(f)",
+            "import signal\nsignal.setitimer(signal.ITIMER_REAL, .1)",
+        ],
+        &[
+            "import signal\nsignal.signal(signal.SIGTERM, stop)",
+            "import tracemalloc, cProfile, faulthandler\ntracemalloc.start()\nfaulthandler.enable()",
+            "import sys\nsys.setrecursionlimit(5000)",
+        ],
+    );
+}
+
+#[test]
+fn test_access() {
+    check(
+        "test-runner",
+        &[
+            "import pytest",
+            "from _pytest import runner",
+            "import os\non = os.environ.get('PYTEST_CURRENT_TEST')",
+            "import sys\non = 'pytest' in sys.modules",
+        ],
+        &["import unicodedata", "name = 'mypytest'"],
+    );
+    check(
+        "test-import",
+        &["import tests.data", "from test_roman import ANSWERS", "from roman.tests import data"],
+        &["import testament", "from . import roman", "from test import support"],
+    );
+    check(
+        "test-path",
+        &[
+            "text = open('/testbed/tests/test_g.py').read()",
+            "text = open(b'tests/data.bin').read()",
+            "text = open(f'{root}/tests/test_g.py').read()",
+            "text = open('/testbed/te' + 'sts/x').read()",
+            "import os\np = os.path.join(root, 'tests')",
+            "import subprocess\nsubprocess.run(['cat', 'tests/test_g.py'])",
+            "exec('''text = open(\"tests/test_g.py\").read()''')",
+        ],
+        &[
+            "import os\np = os.path.join(root, 'templates')",
+            "def go():\n    \"\"\"tests/test_g.py\"\"\"",
+            "message = 'run the tests in tests/ first'",
+            "kind = 'test'",
+        ],
+    );
+    check(
+        "caller-source",
+        &[
+            "import linecache\nlines = linecache.getlines(name)",
+            "import inspect\ntext = inspect.getsource(f)",
+            "import inspect\nline = inspect.stack()[1].code_context[0]",
+            "import traceback\nline = traceback.extract_stack()[-2].line",
+            "import traceback\nline = traceback.format_stack()[-2]",
+            "import traceback\nfor line in traceback.format_stack():\n    use(line)",
+        ],
+        &[
+            "import traceback\nCALLS = []\nCALLS.append(traceback.format_stack(limit=2))",
+            "import logging, traceback\nlogging.debug(''.join(traceback.format_stack()))",
+            "import traceback\ntext = traceback.format_exc()",
+        ],
+    );
+    check(
+        "unusual-reader",
+        &[
+            "import os\nd = os.open('x', 0)",
+            "use('x', dir_fd=d)",
+            "import os\npid = os.fork()",
+            "import _posixsubprocess\n_posixsubprocess.fork_exec(x)",
+            "import readline\nreadline.read_history_file(p)",
+            "text = open('/proc/self/maps').read()",
+        ],
+        &[
+            "text = open('table.json').read()",
+            "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'pass'])",
+            "import pathlib\ntext = pathlib.Path(__file__).with_name('a.json').read_text()",
+        ],
+    );
+}
+
+#[test]
+fn objects_that_answer_everything() {
+    check(
+        "equal-to-everything",
+        &[
+            "class A:\n    def __eq__(self, other):\n        return True",
+            "class A:\n    __eq__ = lambda self, other: True",
+            "class A:\n    def __ne__(self, other): return not True",
+            "class A:\n    def __eq__(self, other): return other == other",
+            "class A:\n    def __eq__(self, other): return self.x == 1 or True",
+            "class M(type):\n    def __instancecheck__(cls, other): return 1",
+        ],
+        &[
+            "class A:\n    def __eq__(self, other):\n        return self.x == other.x",
+            "class A:\n    def __eq__(self, o):\n        if o is self:\n            return True\n        return NotImplemented",
+            "class A:\n    def __bool__(self):\n        return True",
+        ],
+    );
+    check(
+        "answers-everything",
+        &[
+            "class A:\n    def __getattr__(self, name):\n        return self",
+            "class A:\n    def __getattr__(self, name):\n        return lambda *a: None",
+            "class A:\n    def __getattr__(self, name):\n        return type(self)()",
+        ],
+        &[
+            "class A:\n    def __getattr__(self, name):\n        return getattr(self._it, name)",
+            "class A:\n    def __getattr__(self, name):\n        if name == 'x':\n            return 1\n        raise AttributeError(name)",
+            "def __getattr__(name):\n    raise AttributeError(name)",
+        ],
+    );
+    check(
+        "array-protocol",
+        &[
+            "class A:\n    def __array_function__(self, f, t, a, k):\n        return 1",
+            "class A:\n    @property\n    def __class__(self):\n        return int",
+            "class A:\n    __class__ = int",
+            "A = type('A', (), {'__class__': int})",
+        ],
+        &["class A:\n    __array_ufunc__ = None", "name = a.__class__.__name__"],
+    );
+}
+
+#[test]
+fn swallowed_exceptions() {
+    check(
+        "swallowed-exceptions",
+        &[
+            "class A:\n    def __exit__(self, *error):\n        return True",
+            "class A:\n    def __exit__(self, kind, error, trace):\n        if kind is not None:\n            return True",
+            "class A:\n    def __exit__(self, kind, error, trace):\n        return issubclass(kind, Exception)",
+            "from contextlib import contextmanager\n@contextmanager\ndef go():\n    try:\n        yield\n    except AssertionError:\n        pass",
+            "import contextlib\n@contextlib.contextmanager\ndef go():\n    with contextlib.suppress(Exception):\n        yield",
+        ],
+        &[
+            "class A:\n    def __exit__(self, *error):\n        self.close()",
+            "class A:\n    def __exit__(self, kind, error, trace):\n        return kind is not None and issubclass(kind, self.kinds)",
+            "class A:\n    def __exit__(self, kind, error, trace):\n        return isinstance(error, KeyError)",
+            "from contextlib import contextmanager\n@contextmanager\ndef go():\n    try:\n        yield\n    except Exception:\n        undo()\n        raise",
+            "from contextlib import contextmanager\n@contextmanager\ndef go():\n    try:\n        yield\n    except KeyError:\n        pass",
+        ],
+    );
+}
+
+#[test]
+fn hidden_names() {
+    check(
+        "hidden-name",
+        &[
+            "f = getattr(module, '_get' + 'frame')",
+            "import base64\ntext = base64.b64decode('aW1wb3J0')",
+            "text = bytes.fromhex('696d706f7274')",
+            "text = 'emarfteg_'[::-1]",
+            "import ｓｙｓ",
+            "ｅxec = 1\nｅxec(2)",
+            "class date(B):\n    __module__ = 'datetime'",
+            "D = type('D', (B,), {'__module__': '_pytest.python'})",
+            "from gc import *",
+        ],
+        &[
+            "f = getattr(module, name)",
+            "f = getattr(module, 'go')",
+            "import base64\ntext = base64.b64decode(text)",
+            "last = text[::-1]",
+            "größe = 1\nuse(größe)",
+            "class A:\n    __module__ = 'roman'",
+        ],
+    );
+}
+
+#[test]
+fn code_that_cannot_be_read_is_a_finding() {
+    let brackets = format!("x = {}1", "(".repeat(300));
+    let signs = format!("x = {}1", "- ".repeat(30_000));
+    let sum = format!("x = 1{}", " + 1".repeat(5_000));
+    for (path, text, why) in [
+        ("roman/_fast.cpython-312-x86_64-linux-gnu.so", "x", "compiled code"),
+        ("roman/a.py", "# -*- coding: utf-7 -*-\nx = 1", "encoding utf-7"),
+        ("roman/a.py", brackets.as_str(), "nested too deeply"),
+        ("roman/a.py", signs.as_str(), "nested too deeply"),
+        ("roman/a.py", sum.as_str(), "nested too deeply"),
+    ] {
+        let found = found_in(path, "", text, None);
+        assert!(found.iter().any(|finding| finding.snippet == why), "{why}: {found:?}");
+    }
+    assert_clean("", "# coding: utf-8\nx = 1", None);
+    assert_clean("", "def go(:\n    x = 1", None);
+}
+
+#[test]
+fn the_base_and_the_gold_are_excused() {
+    let code = "import sys\nframe = sys._getframe(1)";
+    assert_eq!(found_in("roman/a.py", "", code, None).len(), 1);
+    assert_clean("", code, Some(code));
+    let old = "import sys\nold = sys._getframe(1)\n";
+    assert_clean(old, "new = sys._getframe(1)", None);
+    // Another rule is not excused by it.
+    let other = found_in("roman/a.py", old, "import gc\nall = gc.get_objects()", Some(code));
+    assert_eq!(other.len(), 1, "{other:?}");
+    assert_eq!((other[0].evidence.as_str(), other[0].line), ("introspection_added", 4));
+    assert_eq!(other[0].snippet, "all = gc.get_objects()");
+}
+
+#[test]
+fn a_file_that_no_language_reads_is_named() {
+    let (before, owned) = (BTreeMap::new(), BTreeSet::new());
+    let text = patch("src/a.rs", "", "fn main() {}");
+    let screened = |_: &str| true;
+    let input = Input {
+        patch: text.as_bytes(),
+        gold: None,
+        before: &before,
+        owned: &owned,
+        screened: &screened,
+    };
+    let screening = screen(&input).unwrap();
+    assert_eq!((screening.findings.len(), screening.not_screened), (0, vec!["src/a.rs".into()]));
+}
+
+#[test]
+fn a_large_patch_is_screened_in_time() {
+    let unit =
+        "def go(a, b):\n    return math.sqrt(a.x + b[0]) if a else json.dumps({'a': b})\n\n\n";
+    let code = format!("import json, math\n{}", unit.repeat(500));
+    found_in("roman/a.py", "", "x = 1", None);
+    let start = Instant::now();
+    assert_clean("", &code, None);
+    // 2000 lines. The limit of 50 ms is for an optimised build.
+    let limit = if cfg!(debug_assertions) { 2000 } else { 50 };
+    assert!(start.elapsed() < Duration::from_millis(limit), "{:?}", start.elapsed());
+}
