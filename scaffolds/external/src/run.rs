@@ -195,6 +195,12 @@ impl AgentAccount<'_> {
         }
         let path = command.env.get("PATH").map(ToString::to_string).unwrap_or_default();
         command = command.env("PATH", format!("{path}:{SHELL}").as_str()).env("HOME", self.home);
+        // Some agents load a repository's `.env`. A proxy that it names must not come between them and the gateway.
+        for key in ["NO_PROXY", "no_proxy"] {
+            if !command.env.contains_key(key) {
+                command = command.env(key, "127.0.0.1,localhost");
+            }
+        }
         for (key, value) in &filled.env {
             command = command.env(key, value.as_str());
         }

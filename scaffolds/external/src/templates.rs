@@ -280,7 +280,7 @@ mod tests {
         for (name, window, output) in [
             (
                 "claude-code",
-                "CLAUDE_CODE_MAX_CONTEXT_TOKENS=32768",
+                "CLAUDE_CODE_MAX_CONTEXT_TOKENS=45768",
                 "CLAUDE_CODE_MAX_OUTPUT_TOKENS=8192",
             ),
             ("codex", "model_context_window = 32768", "model_auto_compact_token_limit = 24576"),
@@ -306,7 +306,10 @@ mod tests {
             let text = told(Some(32_768));
             assert!(text.contains(window) && text.contains(output), "{name}: {text}");
             let text = told(None);
-            assert!(!text.contains("32768") && !text.contains("8192"), "{name}: {text}");
+            assert!(
+                !text.contains("32768") && !text.contains("45768") && !text.contains("8192"),
+                "{name}: {text}"
+            );
         }
     }
 
