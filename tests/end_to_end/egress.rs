@@ -120,10 +120,11 @@ fn keys(kind: &str) {
     let commands = vec![
         "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'"
             .to_owned(),
-        "printf 'sk-plan%s' ted-5f0c7d1e93 > /tmp/control".to_owned(),
+        "true".to_owned(),
+        // The control goes before the step ends: snapshots keep what an agent leaves outside its work directory.
         format!(
-            "grep -rlsa --devices=skip '{pattern}' /etc /run /tmp /var /root /home /srv /mnt /testbed \
-             /venv /dev/shm /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/mountinfo"
+            "printf 'sk-plan%s' ted-5f0c7d1e93 > /tmp/control; grep -rlsa --devices=skip '{pattern}' /etc /run /tmp /var /root /home /srv /mnt /testbed \
+             /venv /dev/shm /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/mountinfo; rm /tmp/control"
         ),
         "curl -sS -v https://a.test/ 2>&1".to_owned(),
     ];
