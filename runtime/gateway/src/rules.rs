@@ -148,8 +148,8 @@ tools = false
         let of =
             |rules: &RequestRules, headers: &[(&'static str, &'static str)], tools: &[&str]| {
                 let pairs = headers.iter().map(|(name, value)| {
-                    let name = http::HeaderName::from_static(*name);
-                    (name, http::HeaderValue::from_static(*value))
+                    let name = http::HeaderName::from_static(name);
+                    (name, http::HeaderValue::from_static(value))
                 });
                 sub_agent(rules, &pairs.collect(), tools, || "look around".to_owned())
             };

@@ -167,7 +167,7 @@ impl Turns {
                 continue;
             }
             let mut group = vec![item];
-            while let Some(next) = rest.next_if(&own) {
+            while let Some(next) = rest.next_if(own) {
                 group.push(next);
             }
             let ids: Vec<_> = group

@@ -82,7 +82,7 @@ fn of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
     let setups = phases.iter().filter(|phase| phase.when == "setup").count();
     // The plug-in `flaky` reports no call of a failed try, and the set-up and tear-down of each.
     let runs = phases.iter().map(|phase| phase.runs).max().unwrap_or(0);
-    if !repeated && !(setups > 1 && setups <= runs) {
+    if !(repeated || setups > 1 && setups <= runs) {
         return None;
     }
     let last = |when: &str| phases.iter().rev().find(|phase| phase.when == when).copied();

@@ -136,9 +136,8 @@ impl Repair {
             Action::TextOrReasoning => on_assistants(body, |message| {
                 let text = message.get("content").is_some_and(|content| !is_blank(content));
                 let names = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
-                text && names
-                    .iter()
-                    .fold(false, |dropped, name| message.shift_remove(*name).is_some() || dropped)
+                text && names.iter().filter(|name| message.shift_remove(**name).is_some()).count()
+                    > 0
             }),
             Action::ShortIds => short_ids(body),
             Action::PlainNames => each_call(body, &mut |call| {

@@ -2,15 +2,25 @@
 
 use serde_json::{Map, Value};
 
+/// Applies a change to each value. `true`: some value changed. Unlike `any`, it does not stop at the first.
+fn each<'a>(
+    values: impl Iterator<Item = &'a mut Value>,
+    mut change: impl FnMut(&mut Value) -> bool,
+) -> bool {
+    let mut changed = false;
+    for value in values {
+        changed |= change(value);
+    }
+    changed
+}
+
 /// Removes a key wherever it stands in a value. `true`: it was there.
 pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {
     match value {
-        Value::Array(items) => {
-            items.iter_mut().fold(false, |dropped, item| drop_key(item, name) || dropped)
-        }
+        Value::Array(items) => each(items.iter_mut(), |item| drop_key(item, name)),
         Value::Object(fields) => {
             let dropped = fields.shift_remove(name).is_some();
-            fields.values_mut().fold(dropped, |dropped, value| drop_key(value, name) || dropped)
+            each(fields.values_mut(), |value| drop_key(value, name)) || dropped
         }
         _ => false,
     }
@@ -24,9 +34,7 @@ fn each_schema(
     change: &mut dyn FnMut(&mut Map<String, Value>) -> bool,
 ) -> bool {
     match value {
-        Value::Array(items) => items
-            .iter_mut()
-            .fold(false, |changed, item| each_schema(item, within, change) || changed),
+        Value::Array(items) => each(items.iter_mut(), |item| each_schema(item, within, change)),
         Value::Object(fields) => {
             let mut changed = within && change(fields);
             for (name, value) in fields.iter_mut() {
@@ -34,9 +42,7 @@ fn each_schema(
                     .contains(&name.as_str());
                 changed |= match (within, name.as_str(), &mut *value) {
                     (true, "properties" | "$defs" | "definitions", Value::Object(properties)) => {
-                        properties
-                            .values_mut()
-                            .fold(false, |changed, one| each_schema(one, true, change) || changed)
+                        each(properties.values_mut(), |one| each_schema(one, true, change))
                     }
                     (true, "enum" | "const" | "default" | "examples" | "required", _) => false,
                     _ => each_schema(value, within || opens, change),

@@ -229,11 +229,11 @@ fn a_file_without_a_header_is_written_without_one() {
     }
 }
 
+/// The files of a patch with their new text, and the parts that were left out.
+type Parts = (Vec<(String, String)>, Vec<String>);
+
 /// What `resolve_parts` makes of a patch, and what it names.
-fn parts(
-    base: &[(&str, &str)],
-    patch: &str,
-) -> Result<(Vec<(String, String)>, Vec<String>), String> {
+fn parts(base: &[(&str, &str)], patch: &str) -> Result<Parts, String> {
     let current = |path: &RawPath| {
         let found = base.iter().find(|(name, _)| name.as_bytes() == path.as_bytes());
         found.map(|(_, text)| Current::File { bytes: text.as_bytes().to_vec(), mode: 0o644 })

@@ -455,7 +455,7 @@ fn no_sentence_contradicts_its_interval_or_its_p_value() {
             let mut trials = Vec::new();
             for task in 0..60 {
                 for attempt in 1..=attempts {
-                    let chance = (task * 7 + attempt as usize * 3) % 5 == 0;
+                    let chance = (task * 7 + attempt as usize * 3).is_multiple_of(5);
                     for (arm, most) in
                         [("a", 0), ("b", better), ("c", better / 2), ("d", better / 3)]
                     {

@@ -307,7 +307,10 @@ fn a_mixture_of_responders_is_noted() {
         one
     };
     let (own, other) = (responder("m", Some("A")), responder("m-mini", Some("B")));
-    let report = build(vec![answered("t0", &[own.clone()]), answered("t1", &[own.clone()])]);
+    let report = build(vec![
+        answered("t0", std::slice::from_ref(&own)),
+        answered("t1", std::slice::from_ref(&own)),
+    ]);
     assert!(!text(&report).contains("mixture"), "one responder is none");
     let report = build(vec![answered("t0", &[own.clone(), own]), answered("t1", &[other])]);
     let line = "tools: a mixture of 2 models, providers or servers answered: `m` from A: 2 responses, \

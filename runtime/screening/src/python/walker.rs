@@ -303,7 +303,7 @@ impl<'a> Walker<'a> {
         let Some(function) = self.names.path(&call.func) else { return };
         self.reference(range, &format!("{function}()"), Some(&function));
         let (first, second) = (args.first(), args.get(1));
-        let is = |names: &[String]| names.iter().any(|name| *name == function);
+        let is = |names: &[String]| names.contains(&function);
         for rule in self.rules.which(|rule| is(&rule.dynamic)) {
             self.dynamic(rule, range, (function.as_str(), first, second));
         }
