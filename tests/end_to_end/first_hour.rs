@@ -58,7 +58,7 @@ fn the_demo_runs_from_any_folder() {
         let output = command.current_dir(here).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{error}");
-        String::from_utf8(output.stdout).unwrap()
+        lasting(&output.stdout)
     };
     let usual = plan(Path::new("configs/demo.toml"), &root());
     assert!(usual.contains("demo__roman-1") && usual.contains("6 trials: "), "{usual}");
@@ -76,7 +76,13 @@ fn the_demo_runs_from_any_folder() {
     let output = stage.proctor(["run", "demo", "--dry-run"]);
     let mut output = output;
     let output = output.current_dir(stage.dir.path()).output().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), usual);
+    assert_eq!(lasting(&output.stdout), usual);
+}
+
+/// A plan without the free space of the disk, which other programs change meanwhile.
+fn lasting(plan: &[u8]) -> String {
+    let plan = std::str::from_utf8(plan).unwrap();
+    plan.lines().filter(|line| !line.starts_with("disk:")).map(|line| format!("{line}\n")).collect()
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn the_model_is_shown_a_users_prompts_also_after_their_folder_is_gone() {
     for trial in find(&out.join("trials"), "trajectory.jsonl") {
         fs::remove_dir_all(trial.parent().unwrap()).unwrap();
     }
-    stage.run(["resume", out.to_str().unwrap()], 0);
+    stage.run(["resume", out.to_str().unwrap(), "--confirm"], 0);
     assert_eq!((fake.requests().len(), marked()), (4, 2));
 }
 

@@ -61,8 +61,8 @@ pub struct Listings {
 }
 
 impl Listings {
-    /// Listings before the first step: the agent's start, and on a resume the state that was restored.
-    const FREE: u32 = 3;
+    /// Listings that never wait: the agent's start, a restored state, and a few steps of a short trial.
+    const FREE: u32 = 12;
     /// The engine walks the whole layer each time, in 0.1 s and more. It may take this share of a trial's time.
     const SHARE: u32 = 20;
 

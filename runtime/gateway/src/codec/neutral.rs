@@ -314,8 +314,13 @@ impl Whole {
         answer
     }
 
-    /// Why this is not a response of the model, although it ended: nothing in it was written by one.
+    /// Why this is not a response of the model, although it ended: nothing in it was written by one, or a call that it
+    /// promises is missing.
     pub(crate) fn defect(&self) -> Option<String> {
+        let called = self.items.iter().any(|item| matches!(item, Item::Call(_)));
+        if self.stop == Some(Stop::Calls) && !called {
+            return Some("the response promises a tool call and has none".into());
+        }
         let written = |item: &Item| match item {
             Item::Text(text) | Item::Refusal(text) => !text.is_empty(),
             Item::Call(_) => true,
@@ -326,11 +331,10 @@ impl Whole {
         }
         match self.stop.as_ref()? {
             Stop::Filter | Stop::Refusal => return None,
-            Stop::Calls => return Some("the response promises a tool call and has none".into()),
             Stop::Other(word) => {
                 return Some(format!("an empty response that ended with {word:?}"));
             }
-            Stop::End | Stop::Sequence(_) | Stop::Length | Stop::Window => {}
+            Stop::End | Stop::Calls | Stop::Sequence(_) | Stop::Length | Stop::Window => {}
         }
         let thought = self.items.iter().any(|item| match item {
             Item::Reasoning(thought) => !thought.text.is_empty() || thought.signature.is_some(),

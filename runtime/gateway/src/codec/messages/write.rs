@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use proctor_types::{Api, ToolCall};
 use serde_json::{Map, Value, json};
 
@@ -24,7 +26,7 @@ pub(crate) fn write_request(
     let (head, rest) = request.turns.split_at(head);
     let mut system = Vec::new();
     for turn in head {
-        write_parts(turn, &mut system, losses)?;
+        write_parts(turn, &HashSet::new(), &mut system, losses)?;
     }
     if !system.is_empty() {
         body.insert("system".into(), system.into());
@@ -84,6 +86,7 @@ pub(crate) fn write_request(
 /// results of an answer's calls in one turn.
 fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
     let mut out: Vec<(&str, Vec<Value>)> = Vec::new();
+    let own = own_ids(turns);
     for turn in turns {
         let role = match turn.role {
             Role::Assistant => "assistant",
@@ -94,10 +97,10 @@ fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
             }
         };
         match out.last_mut().filter(|(last, _)| *last == role) {
-            Some((_, blocks)) => write_parts(turn, blocks, losses)?,
+            Some((_, blocks)) => write_parts(turn, &own, blocks, losses)?,
             None => {
                 let mut blocks = Vec::new();
-                write_parts(turn, &mut blocks, losses)?;
+                write_parts(turn, &own, &mut blocks, losses)?;
                 if !blocks.is_empty() {
                     out.push((role, blocks));
                 }
@@ -112,7 +115,18 @@ fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
     Ok(messages.collect())
 }
 
-fn write_parts(turn: &Turn, blocks: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
+/// The ids of calls that go back as the endpoint sent them. Their results keep these ids, in whatever form.
+fn own_ids(turns: &[Turn]) -> HashSet<&str> {
+    let blocks = turns.iter().filter_map(|turn| turn.native(Api::Messages)).flatten();
+    blocks.filter(|block| block["type"] == "tool_use").filter_map(|b| b["id"].as_str()).collect()
+}
+
+fn write_parts(
+    turn: &Turn,
+    own: &HashSet<&str>,
+    blocks: &mut Vec<Value>,
+    losses: &mut Losses,
+) -> Result<(), String> {
     if let Some(items) = turn.native(Api::Messages) {
         // The endpoint rejects the blank text that it sent itself.
         let blank = |block: &Value| {
@@ -138,8 +152,9 @@ fn write_parts(turn: &Turn, blocks: &mut Vec<Value>, losses: &mut Losses) -> Res
                 "input": input(call, losses),
             })),
             Part::Result { id: of, content, failed } => {
+                let of = if own.contains(of.as_str()) { of.clone() } else { id(of) };
                 let mut block =
-                    json!({"type": "tool_result", "tool_use_id": id(of), "content": content});
+                    json!({"type": "tool_result", "tool_use_id": of, "content": content});
                 if *failed {
                     block["is_error"] = true.into();
                 }

@@ -19,7 +19,7 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     for item in output {
         read_item(item, &mut calls, &mut deltas);
     }
-    deltas.push(Delta::Stopped(read_stop(body)));
+    deltas.push(Delta::Stopped(read_stop(body)?));
     deltas.extend(usage(body).map(Delta::Usage));
     Ok(deltas)
 }
@@ -91,14 +91,15 @@ pub(crate) fn usage(body: &Value) -> Option<Usage> {
     (!told.is_nothing()).then_some(told)
 }
 
-pub(super) fn read_stop(response: &Value) -> Stop {
+/// A response that is incomplete for any other reason was broken off by the server.
+pub(super) fn read_stop(response: &Value) -> Result<Stop, String> {
     if response["status"] != "incomplete" {
-        return Stop::End;
+        return Ok(Stop::End);
     }
     match response["incomplete_details"]["reason"].as_str().unwrap_or_default() {
-        "max_output_tokens" | "max_tokens" => Stop::Length,
-        "content_filter" => Stop::Filter,
-        other => Stop::Other(other.to_owned()),
+        "max_output_tokens" | "max_tokens" => Ok(Stop::Length),
+        "content_filter" => Ok(Stop::Filter),
+        other => Err(format!("an incomplete response, reason {other:?}")),
     }
 }
 

@@ -85,7 +85,7 @@ impl Reader for ResponsesReader {
                         self.item(place, item, &mut deltas);
                     }
                 }
-                deltas.push(Delta::Stopped(answer::read_stop(response)));
+                deltas.push(Delta::Stopped(answer::read_stop(response)?));
                 deltas.extend(answer::usage(response).map(Delta::Usage));
             }
             "response.failed" => {
