@@ -143,7 +143,7 @@ fn what_only_the_procedure_resolves_is_not_clean() {
     );
     let is_seen = |verdict: &Verdict| {
         assert_eq!(resolved(verdict), (true, false), "{verdict:#?}");
-        assert_eq!(verdict.integrity, Integrity::Unverified, "{verdict:#?}");
+        assert!(verdict.integrity != Integrity::Clean, "{verdict:#?}");
         assert!(verdict.evidence.iter().any(|e| e.kind == "official_only"), "{verdict:#?}");
     };
     for cheat in [&expected_failure, &code(&at_the_end)] {

@@ -33,7 +33,8 @@ pub fn stat(path: &RawPath) -> Result<Reply, Refusal> {
     let name = bytes.rsplit(|&byte| byte == b'/').find(|part| !part.is_empty()).unwrap_or(b"/");
     match entry(CWD, bytes, RawPath::new(name)) {
         Ok(entry) => Ok(Reply::Stat { found: Some(entry) }),
-        Err(Errno::NOENT | Errno::NOTDIR) => Ok(Reply::Stat { found: None }),
+        // No file has a name that the system takes for too long.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Ok(Reply::Stat { found: None }),
         Err(error) => Err(from_errno(error, path)),
     }
 }
