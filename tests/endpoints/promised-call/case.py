@@ -1,0 +1,13 @@
+"""messages/tools: the server ends a turn of text with `tool_use` and lost the call. Twice, then fine."""
+from mock import *
+class C(Case):
+    api = 'messages'
+    n = 0
+    def script(self, conv): return []
+    def answer(self, conv, k, body):
+        if k == 1 and self.n < 2:
+            self.n += 1
+            broken = msg({'type': 'text', 'text': 'I run the tests.'})
+            broken.counts = False
+            return broken
+        return [lambda: msg(tuse('ls')), lambda: solve('messages'), lambda: submit('messages')][min(k, 2)]()
