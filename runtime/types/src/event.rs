@@ -116,7 +116,7 @@ pub enum Event {
         /// US dollars. Absent where the model has no price.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
-        /// Who gave the response. Absent where it names nobody.
+        /// The model, provider and server that answered. Absent if the response names none of them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         responder: Option<Responder>,
         /// What was changed in the form of the request so that the endpoint accepts it, by the names of
