@@ -30,6 +30,7 @@ mod judge;
 mod limiter;
 mod lost;
 mod meter;
+mod patterns;
 mod prices;
 mod rates;
 mod recheck;

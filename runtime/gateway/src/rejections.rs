@@ -1,13 +1,10 @@
 //! What an endpoint's error means: `configs/rejections.toml`.
 
-use std::sync::LazyLock;
-
-use proctor_types::{Fault, Layer, from_toml};
-use regex::Regex;
+use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::words::said;
+use crate::{patterns::Patterns, words::said};
 
 /// What an error speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -33,33 +30,22 @@ pub(crate) enum Subject {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    rejection: Vec<RowText>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RowText {
-    subject: Subject,
-    #[serde(default)]
-    statuses: Vec<u16>,
-    #[serde(default)]
-    codes: Vec<String>,
-    #[serde(default)]
-    words: Vec<String>,
-}
-
-#[derive(Debug)]
 struct Row {
     subject: Subject,
+    #[serde(default)]
     statuses: Vec<u16>,
+    #[serde(default)]
     codes: Vec<String>,
-    words: Vec<Regex>,
+    #[serde(default)]
+    words: Patterns,
 }
 
 /// The table of errors.
-#[derive(Debug)]
-pub(crate) struct Rejections(Vec<Row>);
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rejections {
+    rejection: Vec<Row>,
+}
 
 impl Rejections {
     /// Returns the table that Proctor ships. It is compiled in, and a test reads it.
@@ -67,26 +53,9 @@ impl Rejections {
     /// # Errors
     /// The table cannot be read.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
-        static SHIPPED: LazyLock<Result<Rejections, String>> =
-            LazyLock::new(|| Rejections::parse(include_str!("../../../configs/rejections.toml")));
-        SHIPPED
-            .as_ref()
-            .map_err(|what| Fault::new(Layer::Model, format!("configs/rejections.toml: {what}")))
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let file: File = from_toml(text)?;
-        let rows = file.rejection.into_iter().map(|row| {
-            let words =
-                row.words.iter().map(|word| Regex::new(word).map_err(|error| error.to_string()));
-            Ok(Row {
-                subject: row.subject,
-                statuses: row.statuses,
-                codes: row.codes,
-                words: words.collect::<Result<_, String>>()?,
-            })
-        });
-        Ok(Self(rows.collect::<Result<_, String>>()?))
+        static SHIPPED: ShippedTable<Rejections> =
+            ShippedTable::new("rejections.toml", include_str!("../../../configs/rejections.toml"));
+        SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
     /// Returns what an error is about. `status` is that of HTTP.
@@ -95,9 +64,9 @@ impl Rejections {
         let fits = |row: &&Row| {
             (row.statuses.is_empty() || row.statuses.contains(&status))
                 && (error.codes.iter().any(|code| row.codes.contains(code))
-                    || row.words.iter().any(|words| words.is_match(&error.message)))
+                    || row.words.matches(&error.message))
         };
-        match self.0.iter().find(fits) {
+        match self.rejection.iter().find(fits) {
             Some(row) => row.subject,
             None if error.is_page => Subject::Proxy,
             None => Subject::Unknown,

@@ -1,19 +1,14 @@
 //! What a repair does to the body of a request.
 
-use std::collections::HashMap;
-
 use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
-use super::schema;
+use super::{
+    body::{drop_field, each, each_call, is_blank, items, on_assistants},
+    ids, reasoning, schema, turns,
+};
 use crate::turns::Turns;
 
-/// Stands where an endpoint wants a text and the model wrote none.
-const PLACEHOLDER: &str = "(no text)";
-/// Accepted by Gemini in place of the signature of a call that another model made.
-const NO_SIGNATURE: &str = "skip_thought_signature_validator";
-/// Mistral's ids have exactly this length, in letters and digits. All other endpoints accept it.
-const ID_LENGTH: usize = 9;
 /// The longest name of a function that all endpoints accept.
 const NAME_LENGTH: usize = 64;
 
@@ -88,7 +83,7 @@ impl Repair {
     }
 
     /// Changes a body. `true`: something changed.
-    pub(crate) fn apply(&self, api: Api, body: &mut Map<String, Value>, turns: &Turns) -> bool {
+    pub(crate) fn apply(&self, api: Api, body: &mut Map<String, Value>, own: &Turns) -> bool {
         match &self.action {
             Action::RenameLimit { from, to } => match body.shift_remove(*from) {
                 Some(limit) => {
@@ -108,7 +103,7 @@ impl Repair {
             Action::DropStrict => {
                 body.get_mut("tools").is_some_and(|tools| schema::drop_key(tools, "strict"))
             }
-            Action::RestoreTurns => turns.restore_in(api, body),
+            Action::RestoreTurns => own.restore_in(api, body),
             Action::EmptyReasoningContent => on_assistants(body, |message| {
                 let missing = !message.contains_key("reasoning_content");
                 if missing {
@@ -116,31 +111,26 @@ impl Repair {
                 }
                 missing
             }),
-            Action::UnsignedCalls => unsigned_calls(api, body),
+            Action::UnsignedCalls => reasoning::unsigned_calls(api, body),
             Action::DropTurnField(name) => on_assistants(body, |message| {
                 let dropped = message.shift_remove(name).is_some();
-                let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
-                calls
-                    .into_iter()
-                    .flatten()
-                    .filter_map(Value::as_object_mut)
-                    .fold(dropped, |dropped, call| call.shift_remove(name).is_some() || dropped)
+                each(items(message.get_mut("tool_calls")), |call| drop_field(call, name)) || dropped
             }),
-            Action::PlaceholderTurn => placeholder_turns(api, body),
-            Action::MergeRoles => merge_roles(body),
-            Action::TurnAfterTool => turn_after_tool(body),
-            Action::SystemIntoUser => system_into_user(body),
-            Action::OwnItemIds => own_item_ids(body),
-            Action::NoEncryptedReasoning => no_encrypted_reasoning(body),
-            Action::UniqueIds => unique_ids(body),
+            Action::PlaceholderTurn => turns::placeholder_turns(api, body),
+            Action::MergeRoles => turns::merge_roles(body),
+            Action::TurnAfterTool => turns::turn_after_tool(body),
+            Action::SystemIntoUser => turns::system_into_user(body),
+            Action::OwnItemIds => ids::own_item_ids(body),
+            Action::NoEncryptedReasoning => reasoning::no_encrypted_reasoning(body),
+            Action::UniqueIds => ids::unique_ids(body),
             Action::TextOrReasoning => on_assistants(body, |message| {
                 let text = message.get("content").is_some_and(|content| !is_blank(content));
                 let names = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
                 text && names.iter().filter(|name| message.shift_remove(**name).is_some()).count()
                     > 0
             }),
-            Action::ShortIds => short_ids(body),
-            Action::PlainNames => each_call(body, &mut |call| {
+            Action::ShortIds => ids::short_ids(body),
+            Action::PlainNames => each_call(body, |call| {
                 let Some(Value::String(name)) = call.get_mut("name") else { return false };
                 let plain: String = name
                     .chars()
@@ -154,7 +144,7 @@ impl Repair {
                 *name = plain;
                 changed
             }),
-            Action::JsonArguments => each_call(body, &mut |call| {
+            Action::JsonArguments => each_call(body, |call| {
                 let Some(Value::String(text)) = call.get_mut("arguments") else { return false };
                 if serde_json::from_str::<Map<String, Value>>(text).is_ok() {
                     return false;
@@ -172,26 +162,6 @@ impl Repair {
     }
 }
 
-/// Where messages stand in a body. Absent for Gemini and Responses.
-fn messages(body: &mut Map<String, Value>) -> Option<&mut Vec<Value>> {
-    body.get_mut("messages")?.as_array_mut()
-}
-
-fn on_assistants(
-    body: &mut Map<String, Value>,
-    mut change: impl FnMut(&mut Map<String, Value>) -> bool,
-) -> bool {
-    let mut changed = false;
-    for message in messages(body).into_iter().flatten() {
-        if message["role"] == "assistant"
-            && let Some(message) = message.as_object_mut()
-        {
-            changed |= change(message);
-        }
-    }
-    changed
-}
-
 fn lower_limit(api: Api, body: &mut Map<String, Value>, most: u64) -> bool {
     let names: &[&str] = match api {
         Api::Chat => &["max_completion_tokens", "max_tokens"],
@@ -204,348 +174,22 @@ fn lower_limit(api: Api, body: &mut Map<String, Value>, most: u64) -> bool {
         _ => Some(body),
     };
     let Some(holder) = holder else { return false };
-    let mut changed = false;
-    for name in names {
-        if let Some(limit) = holder.get_mut(*name)
-            && limit.as_u64().is_some_and(|limit| limit > most)
-        {
+    let wanted = holder.iter_mut().filter(|(name, _)| names.contains(&name.as_str()));
+    each(wanted.map(|(_, limit)| limit), |limit| {
+        let lower = limit.as_u64().is_some_and(|limit| limit > most);
+        if lower {
             *limit = most.into();
-            changed = true;
         }
-    }
-    changed
+        lower
+    })
 }
 
 fn drop_everywhere(body: &mut Map<String, Value>, name: &str) -> bool {
-    let mut dropped = body.shift_remove(name).is_some();
-    for field in ["system", "messages", "tools"] {
-        if let Some(value) = body.get_mut(field) {
-            dropped |= schema::drop_key(value, name);
-        }
-    }
-    dropped
-}
-
-fn unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {
-    match api {
-        Api::Chat => on_assistants(body, |message| {
-            let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
-            let Some(first) = calls.and_then(|calls| calls.first_mut()) else { return false };
-            if first["extra_content"]["google"]["thought_signature"].is_string() {
-                return false;
-            }
-            first["extra_content"] = json!({"google": {"thought_signature": NO_SIGNATURE}});
-            true
-        }),
-        Api::Gemini => {
-            let mut changed = false;
-            let contents = body.get_mut("contents").and_then(Value::as_array_mut);
-            for content in
-                contents.into_iter().flatten().filter(|content| content["role"] == "model")
-            {
-                let parts = content.get_mut("parts").and_then(Value::as_array_mut);
-                let call =
-                    parts.into_iter().flatten().find(|part| part.get("functionCall").is_some());
-                if let Some(part) = call.filter(|part| part.get("thoughtSignature").is_none()) {
-                    part["thoughtSignature"] = NO_SIGNATURE.into();
-                    changed = true;
-                }
-            }
-            changed
-        }
-        Api::Messages | Api::Responses => false,
-    }
-}
-
-/// Whether a content holds no text. Parts of other kinds are content.
-fn is_blank(content: &Value) -> bool {
-    match content {
-        Value::Null => true,
-        Value::String(text) => text.trim().is_empty(),
-        Value::Array(parts) => parts.iter().all(|part| {
-            part["type"] == "text"
-                && part["text"].as_str().is_none_or(|text| text.trim().is_empty())
-        }),
-        _ => false,
-    }
-}
-
-fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool {
-    if api == Api::Gemini {
-        let mut changed = false;
-        for content in body.get_mut("contents").and_then(Value::as_array_mut).into_iter().flatten()
-        {
-            if content["parts"].as_array().is_none_or(Vec::is_empty) {
-                content["parts"] = json!([{"text": PLACEHOLDER}]);
-                changed = true;
-            }
-        }
-        return changed;
-    }
-    let mut changed = false;
-    for message in messages(body).into_iter().flatten() {
-        for block in message.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten()
-        {
-            if block["type"] == "tool_result" && is_blank(&block["content"]) {
-                block["content"] = PLACEHOLDER.into();
-                changed = true;
-            }
-        }
-        if !is_blank(&message["content"]) {
-            continue;
-        }
-        let silent_call = message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
-        // With calls an absent text is allowed nearly everywhere, and an empty one is not.
-        let text: Value = if silent_call && message["content"] == json!("") {
-            Value::Null
-        } else {
-            PLACEHOLDER.into()
-        };
-        if message["content"] != text {
-            message["content"] = text;
-            changed = true;
-        }
-    }
-    changed
-}
-
-/// Joins two contents: texts by a blank line, parts one after the other.
-fn join(before: &mut Value, after: Value) {
-    let parts = |content: Value| match content {
-        Value::Array(parts) => parts,
-        Value::String(text) if text.is_empty() => Vec::new(),
-        Value::Null => Vec::new(),
-        text => vec![json!({"type": "text", "text": text})],
-    };
-    *before = match (before.take(), after) {
-        (Value::String(one), Value::String(other)) if one.is_empty() || other.is_empty() => {
-            (one + &other).into()
-        }
-        (Value::String(one), Value::String(other)) => format!("{one}\n\n{other}").into(),
-        (one, Value::Null) => one,
-        (Value::Null, other) => other,
-        (one, other) => {
-            let mut all = parts(one);
-            all.extend(parts(other));
-            all.into()
-        }
-    };
-}
-
-fn merge_roles(body: &mut Map<String, Value>) -> bool {
-    let Some(all) = messages(body) else { return false };
-    let count = all.len();
-    let mut out: Vec<Value> = Vec::with_capacity(count);
-    for mut message in std::mem::take(all) {
-        let plain = message["role"] == "user"
-            || message["role"] == "system"
-            || (message["role"] == "assistant" && message.get("tool_calls").is_none());
-        match out.last_mut() {
-            Some(last)
-                if plain && last["role"] == message["role"] && last.get("tool_calls").is_none() =>
-            {
-                let content = message["content"].take();
-                join(&mut last["content"], content);
-            }
-            _ => out.push(message),
-        }
-    }
-    *all = out;
-    all.len() != count
-}
-
-fn turn_after_tool(body: &mut Map<String, Value>) -> bool {
-    let Some(all) = messages(body) else { return false };
-    let mut out: Vec<Value> = Vec::with_capacity(all.len() + 1);
-    let mut changed = false;
-    for message in std::mem::take(all) {
-        if message["role"] == "user" && out.last().is_some_and(|last| last["role"] == "tool") {
-            out.push(json!({"role": "assistant", "content": PLACEHOLDER}));
-            changed = true;
-        }
-        out.push(message);
-    }
-    *all = out;
-    changed
-}
-
-fn system_into_user(body: &mut Map<String, Value>) -> bool {
-    let Some(all) = messages(body) else { return false };
-    let is_system = |message: &Value| message["role"] == "system" || message["role"] == "developer";
-    if !all.iter().any(is_system) {
-        return false;
-    }
-    let mut system = Value::Null;
-    let mut rest = Vec::with_capacity(all.len());
-    for mut message in std::mem::take(all) {
-        if is_system(&message) {
-            let content = message["content"].take();
-            join(&mut system, content);
-        } else {
-            rest.push(message);
-        }
-    }
-    match rest.iter_mut().find(|message| message["role"] == "user") {
-        Some(first) => {
-            let content = first["content"].take();
-            join(&mut system, content);
-            first["content"] = system;
-        }
-        None => rest.insert(0, json!({"role": "user", "content": system})),
-    }
-    *all = rest;
-    true
-}
-
-fn own_item_ids(body: &mut Map<String, Value>) -> bool {
-    let mut changed = false;
-    for item in body.get_mut("input").and_then(Value::as_array_mut).into_iter().flatten() {
-        let prefix = match item["type"].as_str() {
-            Some("function_call") => "fc",
-            Some("reasoning") => "rs",
-            Some("message") | None => "msg",
-            Some(_) => continue,
-        };
-        let foreign = item["id"].as_str().is_some_and(|id| !id.starts_with(prefix));
-        if foreign && let Some(item) = item.as_object_mut() {
-            item.shift_remove("id");
-            changed = true;
-        }
-    }
-    changed
-}
-
-fn no_encrypted_reasoning(body: &mut Map<String, Value>) -> bool {
-    let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
-    let mut changed = false;
-    for item in items.iter_mut().filter(|item| item["type"] == "reasoning") {
-        changed |= item
-            .as_object_mut()
-            .is_some_and(|item| item.shift_remove("encrypted_content").is_some());
-    }
-    if changed {
-        let says = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
-        items.retain(|item| {
-            item["type"] != "reasoning" || says(&item["summary"]) || says(&item["content"])
-        });
-    }
-    changed
-}
-
-/// Renames the second and later calls of one id, and the results that answer them in turn.
-fn unique_ids(body: &mut Map<String, Value>) -> bool {
-    let mut calls: HashMap<String, usize> = HashMap::new();
-    let mut results: HashMap<String, usize> = HashMap::new();
-    let mut changed = false;
-    let mut rename = |id: &mut Value, seen: &mut HashMap<String, usize>| {
-        let Value::String(text) = id else { return };
-        let count = seen.entry(text.clone()).or_default();
-        *count += 1;
-        if *count > 1 {
-            *text = format!("{text}_{count}");
-            changed = true;
-        }
-    };
-    for list in ["messages", "input"] {
-        for message in body.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            match message["type"].as_str() {
-                Some("function_call") => rename(&mut message["call_id"], &mut calls),
-                Some("function_call_output") => rename(&mut message["call_id"], &mut results),
-                _ => {}
-            }
-            if message["role"] == "tool" {
-                rename(&mut message["tool_call_id"], &mut results);
-            }
-            for call in
-                message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten()
-            {
-                rename(&mut call["id"], &mut calls);
-            }
-            for block in
-                message.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten()
-            {
-                match block["type"].as_str() {
-                    Some("tool_use") => rename(&mut block["id"], &mut calls),
-                    Some("tool_result") => rename(&mut block["tool_use_id"], &mut results),
-                    _ => {}
-                }
-            }
-        }
-    }
-    changed
-}
-
-/// Gives each call an id of its own that depends on the old one alone, so that a conversation keeps its bytes.
-fn short_ids(body: &mut Map<String, Value>) -> bool {
-    let mut known: HashMap<String, String> = HashMap::new();
-    let mut changed = false;
-    let mut shorten = |id: &mut Value| {
-        let Value::String(text) = id else { return };
-        let fits = text.len() == ID_LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if fits {
-            return;
-        }
-        let short = known.entry(text.clone()).or_insert_with(|| {
-            let digest = proctor_types::sha256_hex(text.as_bytes());
-            digest.chars().take(ID_LENGTH).collect()
-        });
-        changed = true;
-        text.clone_from(short);
-    };
-    for list in ["messages", "input"] {
-        for message in body.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            for name in ["tool_call_id", "call_id"] {
-                message.get_mut(name).into_iter().for_each(&mut shorten);
-            }
-            for call in
-                message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten()
-            {
-                call.get_mut("id").into_iter().for_each(&mut shorten);
-            }
-            for block in
-                message.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten()
-            {
-                if block["type"] == "tool_use" {
-                    block.get_mut("id").into_iter().for_each(&mut shorten);
-                }
-                block.get_mut("tool_use_id").into_iter().for_each(&mut shorten);
-            }
-        }
-    }
-    changed
-}
-
-/// Changes the object of each call that holds `name` and `arguments`, in chat messages and Responses items.
-fn each_call(
-    body: &mut Map<String, Value>,
-    change: &mut dyn FnMut(&mut Map<String, Value>) -> bool,
-) -> bool {
-    let mut changed = false;
-    for message in messages(body).into_iter().flatten() {
-        for call in
-            message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten()
-        {
-            if let Some(function) = call.get_mut("function").and_then(Value::as_object_mut) {
-                changed |= change(function);
-            }
-        }
-        for block in message.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten()
-        {
-            if block["type"] == "tool_use"
-                && let Some(block) = block.as_object_mut()
-            {
-                changed |= change(block);
-            }
-        }
-    }
-    for item in body.get_mut("input").and_then(Value::as_array_mut).into_iter().flatten() {
-        if item["type"] == "function_call"
-            && let Some(item) = item.as_object_mut()
-        {
-            changed |= change(item);
-        }
-    }
-    changed
+    let dropped = body.shift_remove(name).is_some();
+    let holders = body
+        .iter_mut()
+        .filter(|(field, _)| ["system", "messages", "tools"].contains(&field.as_str()));
+    each(holders.map(|(_, value)| value), |value| schema::drop_key(value, name)) || dropped
 }
 
 #[cfg(test)]

@@ -2,17 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Applies a change to each value. `true`: some value changed. Unlike `any`, it does not stop at the first.
-fn each<'a>(
-    values: impl Iterator<Item = &'a mut Value>,
-    mut change: impl FnMut(&mut Value) -> bool,
-) -> bool {
-    let mut changed = false;
-    for value in values {
-        changed |= change(value);
-    }
-    changed
-}
+use super::body::each;
 
 /// Removes a key wherever it stands in a value. `true`: it was there.
 pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {

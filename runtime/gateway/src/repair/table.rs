@@ -1,44 +1,30 @@
 //! Which repair an endpoint's words ask for.
 
-use std::sync::LazyLock;
-
-use proctor_types::{Api, Fault, Layer, from_toml};
-use regex::{Captures, Regex};
+use proctor_types::{Api, Fault, Layer, ShippedTable};
+use regex::Captures;
 use serde::Deserialize;
 
 use super::{Action, Repair};
-use crate::rejections::ApiError;
+use crate::{patterns::Patterns, rejections::ApiError};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    repair: Vec<RowText>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RowText {
-    name: String,
-    action: String,
-    #[serde(default)]
-    argument: Option<String>,
-    #[serde(default)]
-    apis: Vec<Api>,
-    words: Vec<String>,
-}
-
-#[derive(Debug)]
 struct Row {
     name: String,
     action: String,
+    #[serde(default)]
     argument: Option<String>,
+    #[serde(default)]
     apis: Vec<Api>,
-    words: Vec<Regex>,
+    words: Patterns,
 }
 
 /// The table of repairs.
-#[derive(Debug)]
-pub(crate) struct Repairs(Vec<Row>);
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Repairs {
+    repair: Vec<Row>,
+}
 
 impl Repairs {
     /// Returns the table that Proctor ships. It is compiled in, and a test reads it.
@@ -46,37 +32,18 @@ impl Repairs {
     /// # Errors
     /// The table cannot be read.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
-        static SHIPPED: LazyLock<Result<Repairs, String>> =
-            LazyLock::new(|| Repairs::parse(include_str!("../../../../configs/repairs.toml")));
-        SHIPPED
-            .as_ref()
-            .map_err(|what| Fault::new(Layer::Model, format!("configs/repairs.toml: {what}")))
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let file: File = from_toml(text)?;
-        let rows = file.repair.into_iter().map(|row| {
-            let words = row
-                .words
-                .iter()
-                .map(|word| Regex::new(word).map_err(|error| format!("{}: {error}", row.name)));
-            Ok(Row {
-                words: words.collect::<Result<_, String>>()?,
-                name: row.name,
-                action: row.action,
-                argument: row.argument,
-                apis: row.apis,
-            })
-        });
-        Ok(Self(rows.collect::<Result<_, String>>()?))
+        static SHIPPED: ShippedTable<Repairs> =
+            ShippedTable::new("repairs.toml", include_str!("../../../../configs/repairs.toml"));
+        SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
     /// Returns the repairs that an error asks for, the likeliest first.
     pub(crate) fn of(&self, api: Api, body: &str) -> impl Iterator<Item = Repair> {
         let error = ApiError::read(body);
-        let rows = self.0.iter().filter(move |row| row.apis.is_empty() || row.apis.contains(&api));
+        let rows =
+            self.repair.iter().filter(move |row| row.apis.is_empty() || row.apis.contains(&api));
         rows.filter_map(move |row| {
-            let found = row.words.iter().find_map(|words| words.captures(&error.message))?;
+            let found = row.words.captures(&error.message)?;
             let action = row.action(&found)?;
             Some(Repair { name: row.name.clone(), action })
         })
@@ -145,7 +112,7 @@ mod tests {
         let anything =
             regex::Regex::new("(?<window>9)(?<input>1)(?<most>1)(?<field>a)(?<keyword>b)")
                 .expect("a regex");
-        for row in &table.0 {
+        for row in &table.repair {
             let found = anything.captures("911ab").expect("a match");
             assert!(row.action(&found).is_some(), "{}", row.name);
         }

@@ -1,0 +1,108 @@
+//! Where turns, calls and texts stand in the bodies of all formats.
+
+use serde_json::{Map, Value};
+
+/// Applies a change to each value. `true`: some value changed. Unlike `any`, it does not stop at the first.
+pub(super) fn each<'a>(
+    values: impl Iterator<Item = &'a mut Value>,
+    mut change: impl FnMut(&mut Value) -> bool,
+) -> bool {
+    let mut changed = false;
+    for value in values {
+        changed |= change(value);
+    }
+    changed
+}
+
+/// The items of a list, or none where there is no list.
+pub(super) fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
+    list.and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// Removes a field of an object. `true`: it was there.
+pub(super) fn drop_field(value: &mut Value, name: &str) -> bool {
+    value.as_object_mut().is_some_and(|fields| fields.shift_remove(name).is_some())
+}
+
+/// Where messages stand in a body. Absent for Gemini and Responses.
+pub(super) fn messages(body: &mut Map<String, Value>) -> Option<&mut Vec<Value>> {
+    body.get_mut("messages")?.as_array_mut()
+}
+
+/// Changes each message of the assistant. `true`: some message changed.
+pub(super) fn on_assistants(
+    body: &mut Map<String, Value>,
+    mut change: impl FnMut(&mut Map<String, Value>) -> bool,
+) -> bool {
+    let assistants =
+        items(body.get_mut("messages")).filter(|message| message["role"] == "assistant");
+    each(assistants, |message| message.as_object_mut().is_some_and(&mut change))
+}
+
+/// Changes the object of each call that holds `name` and its arguments: of chat and Messages turns, and Responses items.
+pub(super) fn each_call(
+    body: &mut Map<String, Value>,
+    mut change: impl FnMut(&mut Map<String, Value>) -> bool,
+) -> bool {
+    let mut change = |call: &mut Value| call.as_object_mut().is_some_and(&mut change);
+    let mut changed = false;
+    for message in items(body.get_mut("messages")) {
+        let functions = items(message.get_mut("tool_calls"));
+        changed |= each(functions.filter_map(|call| call.get_mut("function")), &mut change);
+        let blocks = items(message.get_mut("content"));
+        changed |= each(blocks.filter(|block| block["type"] == "tool_use"), &mut change);
+    }
+    let calls = items(body.get_mut("input")).filter(|item| item["type"] == "function_call");
+    each(calls, change) || changed
+}
+
+/// What an id of a call stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdOf {
+    Call,
+    Result,
+    /// A kind of item that this runtime does not tell apart.
+    Other,
+}
+
+/// Shows the id of each call and each result, in their order.
+pub(super) fn each_id(body: &mut Map<String, Value>, mut show: impl FnMut(IdOf, &mut Value)) {
+    for list in ["messages", "input"] {
+        for message in items(body.get_mut(list)) {
+            let of_item = match message["type"].as_str() {
+                Some("function_call") => IdOf::Call,
+                Some("function_call_output") => IdOf::Result,
+                _ => IdOf::Other,
+            };
+            let of_message = if message["role"] == "tool" { IdOf::Result } else { IdOf::Other };
+            for (name, of) in [("call_id", of_item), ("tool_call_id", of_message)] {
+                message.get_mut(name).into_iter().for_each(|id| show(of, id));
+            }
+            for call in items(message.get_mut("tool_calls")) {
+                call.get_mut("id").into_iter().for_each(|id| show(IdOf::Call, id));
+            }
+            for block in items(message.get_mut("content")) {
+                let (is_use, is_result) =
+                    (block["type"] == "tool_use", block["type"] == "tool_result");
+                if is_use {
+                    block.get_mut("id").into_iter().for_each(|id| show(IdOf::Call, id));
+                }
+                let of = if is_result { IdOf::Result } else { IdOf::Other };
+                block.get_mut("tool_use_id").into_iter().for_each(|id| show(of, id));
+            }
+        }
+    }
+}
+
+/// Whether a content holds no text. Parts of other kinds are content.
+pub(super) fn is_blank(content: &Value) -> bool {
+    match content {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(parts) => parts.iter().all(|part| {
+            part["type"] == "text"
+                && part["text"].as_str().is_none_or(|text| text.trim().is_empty())
+        }),
+        _ => false,
+    }
+}

@@ -1,0 +1,65 @@
+//! Ids of calls and items in forms that strict endpoints accept.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::body::{IdOf, drop_field, each, each_id, items};
+
+/// Mistral's ids have exactly this length, in letters and digits. All other endpoints accept it.
+const ID_LENGTH: usize = 9;
+
+pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
+    each(items(body.get_mut("input")), |item| {
+        let prefix = match item["type"].as_str() {
+            Some("function_call") => "fc",
+            Some("reasoning") => "rs",
+            Some("message") | None => "msg",
+            Some(_) => return false,
+        };
+        let foreign = item["id"].as_str().is_some_and(|id| !id.starts_with(prefix));
+        foreign && drop_field(item, "id")
+    })
+}
+
+/// Renames the second and later calls of one id, and the results that answer them in turn.
+pub(super) fn unique_ids(body: &mut Map<String, Value>) -> bool {
+    let mut calls: HashMap<String, usize> = HashMap::new();
+    let mut results: HashMap<String, usize> = HashMap::new();
+    let mut changed = false;
+    let mut rename = |id: &mut Value, seen: &mut HashMap<String, usize>| {
+        let Value::String(text) = id else { return };
+        let count = seen.entry(text.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            *text = format!("{text}_{count}");
+            changed = true;
+        }
+    };
+    each_id(body, |of, id| match of {
+        IdOf::Call => rename(id, &mut calls),
+        IdOf::Result => rename(id, &mut results),
+        IdOf::Other => {}
+    });
+    changed
+}
+
+/// Gives each call an id of its own that depends on the old one alone, so that a conversation keeps its bytes.
+pub(super) fn short_ids(body: &mut Map<String, Value>) -> bool {
+    let mut known: HashMap<String, String> = HashMap::new();
+    let mut changed = false;
+    each_id(body, |_, id| {
+        let Value::String(text) = id else { return };
+        let fits = text.len() == ID_LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if fits {
+            return;
+        }
+        let short = known.entry(text.clone()).or_insert_with(|| {
+            let digest = proctor_types::sha256_hex(text.as_bytes());
+            digest.chars().take(ID_LENGTH).collect()
+        });
+        changed = true;
+        text.clone_from(short);
+    });
+    changed
+}

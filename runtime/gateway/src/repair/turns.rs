@@ -1,0 +1,133 @@
+//! Texts and roles of turns in the forms that strict endpoints accept.
+
+use proctor_types::Api;
+use serde_json::{Map, Value, json};
+
+use super::body::{each, is_blank, items, messages};
+
+/// Stands where an endpoint wants a text and the model wrote none.
+const PLACEHOLDER: &str = "(no text)";
+
+pub(super) fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool {
+    if api == Api::Gemini {
+        return each(items(body.get_mut("contents")), |content| {
+            let empty = content["parts"].as_array().is_none_or(Vec::is_empty);
+            if empty {
+                content["parts"] = json!([{"text": PLACEHOLDER}]);
+            }
+            empty
+        });
+    }
+    each(items(body.get_mut("messages")), |message| {
+        let results =
+            items(message.get_mut("content")).filter(|block| block["type"] == "tool_result");
+        let changed = each(results, |block| {
+            let blank = is_blank(&block["content"]);
+            if blank {
+                block["content"] = PLACEHOLDER.into();
+            }
+            blank
+        });
+        if !is_blank(&message["content"]) {
+            return changed;
+        }
+        let silent_call = message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
+        // With calls an absent text is allowed nearly everywhere, and an empty one is not.
+        let text: Value = if silent_call && message["content"] == json!("") {
+            Value::Null
+        } else {
+            PLACEHOLDER.into()
+        };
+        let differs = message["content"] != text;
+        message["content"] = text;
+        differs || changed
+    })
+}
+
+/// Joins two contents: texts by a blank line, parts one after the other.
+fn join(before: &mut Value, after: Value) {
+    let parts = |content: Value| match content {
+        Value::Array(parts) => parts,
+        Value::String(text) if text.is_empty() => Vec::new(),
+        Value::Null => Vec::new(),
+        text => vec![json!({"type": "text", "text": text})],
+    };
+    *before = match (before.take(), after) {
+        (Value::String(one), Value::String(other)) if one.is_empty() || other.is_empty() => {
+            (one + &other).into()
+        }
+        (Value::String(one), Value::String(other)) => format!("{one}\n\n{other}").into(),
+        (one, Value::Null) => one,
+        (Value::Null, other) => other,
+        (one, other) => {
+            let mut all = parts(one);
+            all.extend(parts(other));
+            all.into()
+        }
+    };
+}
+
+pub(super) fn merge_roles(body: &mut Map<String, Value>) -> bool {
+    let Some(all) = messages(body) else { return false };
+    let count = all.len();
+    let mut out: Vec<Value> = Vec::with_capacity(count);
+    for mut message in std::mem::take(all) {
+        let plain = message["role"] == "user"
+            || message["role"] == "system"
+            || (message["role"] == "assistant" && message.get("tool_calls").is_none());
+        match out.last_mut() {
+            Some(last)
+                if plain && last["role"] == message["role"] && last.get("tool_calls").is_none() =>
+            {
+                let content = message["content"].take();
+                join(&mut last["content"], content);
+            }
+            _ => out.push(message),
+        }
+    }
+    *all = out;
+    all.len() != count
+}
+
+pub(super) fn turn_after_tool(body: &mut Map<String, Value>) -> bool {
+    let Some(all) = messages(body) else { return false };
+    let mut out: Vec<Value> = Vec::with_capacity(all.len() + 1);
+    let mut changed = false;
+    for message in std::mem::take(all) {
+        if message["role"] == "user" && out.last().is_some_and(|last| last["role"] == "tool") {
+            out.push(json!({"role": "assistant", "content": PLACEHOLDER}));
+            changed = true;
+        }
+        out.push(message);
+    }
+    *all = out;
+    changed
+}
+
+pub(super) fn system_into_user(body: &mut Map<String, Value>) -> bool {
+    let Some(all) = messages(body) else { return false };
+    let is_system = |message: &Value| message["role"] == "system" || message["role"] == "developer";
+    if !all.iter().any(is_system) {
+        return false;
+    }
+    let mut system = Value::Null;
+    let mut rest = Vec::with_capacity(all.len());
+    for mut message in std::mem::take(all) {
+        if is_system(&message) {
+            let content = message["content"].take();
+            join(&mut system, content);
+        } else {
+            rest.push(message);
+        }
+    }
+    match rest.iter_mut().find(|message| message["role"] == "user") {
+        Some(first) => {
+            let content = first["content"].take();
+            join(&mut system, content);
+            first["content"] = system;
+        }
+        None => rest.insert(0, json!({"role": "user", "content": system})),
+    }
+    *all = rest;
+    true
+}
