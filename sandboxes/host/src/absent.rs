@@ -109,24 +109,8 @@ fn mount_points() -> io::Result<BTreeSet<PathBuf>> {
     Ok(points.collect())
 }
 
-/// `\040` and its like, as the kernel writes them.
 fn unescaped(text: &[u8]) -> PathBuf {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.filter(|_| byte == b'\\').and_then(|code| u8::from_str_radix(code, 8).ok()) {
-            Some(code) => {
-                out.push(code);
-                rest = &after[3..];
-            }
-            None => {
-                out.push(byte);
-                rest = after;
-            }
-        }
-    }
-    PathBuf::from(OsStr::from_bytes(&out))
+    PathBuf::from(OsStr::from_bytes(RawPath::of_mountinfo(text).as_bytes()))
 }
 
 /// Fills `marks`, the upper folder of the overlay over `at`.

@@ -20,6 +20,26 @@ impl RawPath {
         Self::from(path.trim_start_matches("./"))
     }
 
+    /// A path as `/proc/self/mountinfo` lists it: with blanks, line ends and backslashes as three octal digits.
+    pub fn of_mountinfo(text: &[u8]) -> Self {
+        let mut out = Vec::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((&byte, after)) = rest.split_first() {
+            let code = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+            match code.filter(|_| byte == b'\\').and_then(|code| u8::from_str_radix(code, 8).ok()) {
+                Some(code) => {
+                    out.push(code);
+                    rest = &after[3..];
+                }
+                None => {
+                    out.push(byte);
+                    rest = after;
+                }
+            }
+        }
+        Self(out)
+    }
+
     /// The bytes as the kernel takes them.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

@@ -50,9 +50,7 @@ pub fn snapshot(
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
     let first = if request.fresh { None } else { sent.roots.get(&request.root).copied() };
     let known = sent.tables.get(&request.root).map(|table| table.listing(b""));
-    let names: Vec<Vec<u8>> =
-        known.unwrap_or_default().iter().map(|(name, _)| name.clone()).collect();
-    let root = root::open(&request.root, first, &names)?;
+    let root = root::open(&request.root, first, known.unwrap_or_default())?;
     let identity = root.as_ref().map(root::identity).transpose()?;
     let before = match request.fresh {
         true => None,
@@ -60,21 +58,8 @@ pub fn snapshot(
     };
     let before = before.unwrap_or_default();
     let (forgotten, ahead) = (HashSet::new(), Ahead::default());
-    let mut walk = Walk {
-        server,
-        stream,
-        request,
-        before: &before,
-        ahead: &ahead,
-        hashes: if request.fresh { &forgotten } else { &sent.hashes },
-        seen: Table::default(),
-        entries: 0,
-        unwalked: Vec::new(),
-        new_hashes: HashSet::new(),
-        path_bytes: 0,
-        reads: true,
-        content_bytes: 0,
-    };
+    let hashes = if request.fresh { &forgotten } else { &sent.hashes };
+    let mut walk = Walk::new(server, stream, request, (&before, &ahead), hashes);
     let walked = ahead.during(root.as_ref(), &before, || match &root {
         Some(root) => walk.tree(root),
         None => Ok(()),
@@ -134,21 +119,8 @@ pub fn changes(
         content_limit: 0,
         entry_limit: request.entry_limit,
     };
-    let mut walk = Walk {
-        server,
-        stream,
-        request: &as_snapshot,
-        before: &empty,
-        ahead: &ahead,
-        hashes: &forgotten,
-        seen: Table::default(),
-        entries: 0,
-        unwalked: Vec::new(),
-        new_hashes: HashSet::new(),
-        path_bytes: 0,
-        content_bytes: 0,
-        reads: false,
-    };
+    let mut walk = Walk::new(server, stream, &as_snapshot, (&empty, &ahead), &forgotten);
+    walk.reads = false;
     if let Some(root) = &root {
         walk.tree(root)?;
     }

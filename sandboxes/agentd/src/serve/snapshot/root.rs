@@ -8,6 +8,7 @@ use rustix::{
     io::Errno,
 };
 
+use super::table::Seen;
 use crate::serve::refusal::from_errno;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -21,12 +22,12 @@ pub type Identity = (u64, u64);
 /// without its last file. A refusal would let one command keep a trial from being scored, and to
 /// follow any new link would take the sandbox's other folders for work.
 ///
-/// One new link is followed: to a folder that holds most of `names`, which the root held at the last snapshot. `mv`
+/// One new link is followed: to a folder that holds most of `known`, the entries of the root at the last snapshot. `mv`
 /// between file systems copies a folder, and a link in its old place leads to the same work.
 pub fn open(
     root: &RawPath,
     first: Option<Identity>,
-    names: &[Vec<u8>],
+    known: &[(Vec<u8>, Seen)],
 ) -> Result<Option<OwnedFd>, Refusal> {
     let failed = |error| from_errno(error, root);
     let folder = match openat(CWD, root.as_bytes(), FOLDER, Mode::empty()) {
@@ -41,16 +42,17 @@ pub fn open(
     match openat(CWD, root.as_bytes(), FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(folder) => Ok(Some(folder)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
-            Ok(holds_most(&folder, names).then_some(folder))
+            Ok(holds_most(&folder, known).then_some(folder))
         }
         Err(error) => Err(failed(error)),
     }
 }
 
-/// Whether a folder holds more than half of these names.
-fn holds_most(folder: &OwnedFd, names: &[Vec<u8>]) -> bool {
-    let is_there = |name: &&Vec<u8>| statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok();
-    names.iter().filter(is_there).count() * 2 > names.len()
+/// Whether a folder holds more than half of these entries' names.
+fn holds_most(folder: &OwnedFd, known: &[(Vec<u8>, Seen)]) -> bool {
+    let is_there =
+        |(name, _): &&(Vec<u8>, Seen)| statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    known.iter().filter(is_there).count() * 2 > known.len()
 }
 
 pub fn identity(folder: &OwnedFd) -> Result<Identity, Refusal> {

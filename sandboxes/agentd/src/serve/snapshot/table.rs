@@ -76,7 +76,7 @@ impl Table {
 }
 
 /// Whether a path is the folder's own, or below it.
-fn is_within(path: &[u8], folder: &[u8]) -> bool {
+pub(super) fn is_within(path: &[u8], folder: &[u8]) -> bool {
     let rest = path.strip_prefix(folder);
     folder.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }

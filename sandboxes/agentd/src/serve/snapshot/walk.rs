@@ -63,6 +63,33 @@ pub struct Walk<'a> {
     pub reads: bool,
 }
 
+impl<'a> Walk<'a> {
+    /// A walk that reads files, and has seen nothing yet.
+    pub fn new(
+        server: &'a Server,
+        stream: &'a Stream,
+        request: &'a SnapshotRequest,
+        (before, ahead): (&'a Table, &'a Ahead),
+        hashes: &'a HashSet<[u8; 32]>,
+    ) -> Self {
+        Self {
+            server,
+            stream,
+            request,
+            before,
+            ahead,
+            hashes,
+            seen: Table::default(),
+            entries: 0,
+            unwalked: Vec::new(),
+            new_hashes: HashSet::new(),
+            path_bytes: 0,
+            content_bytes: 0,
+            reads: true,
+        }
+    }
+}
+
 /// A folder on the way down, and which of its entries are still to be entered.
 struct Level {
     identity: (u64, u64),

@@ -1,0 +1,181 @@
+//! Answers with what changed outside the work directory.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::PoisonError,
+};
+
+use proctor_wire::{
+    EntryKind, Layer, LayerEntry, LayerReply, LayerRequest, RawPath, Refusal, RefusalKind, Reply,
+    SnapshotRequest, Written, channel,
+};
+use rustix::fs::{CWD, Mode, openat};
+
+use super::{
+    super::{
+        ahead::Ahead,
+        table::{Seen, Sent, Table},
+        walk::Walk,
+    },
+    beside::Beside,
+    changes::{Changes, changes},
+    list::{Found, Listed, Place, list},
+    open::{FOLDER, PARENT, open, upper},
+    paths::{cannot, shown, split},
+};
+use crate::serve::{dispatch::Server, refusal::refuse, stream::Stream};
+
+/// The longest list of an engine, in bytes.
+const WRITTEN_LIMIT: usize = 64 << 20;
+
+/// What is remembered between looks.
+#[derive(Default)]
+pub struct LayerState {
+    /// What was there when the agent started. Absent: nobody looked.
+    base: Option<Listed>,
+    beside: Beside,
+    /// Contents that were read, by path.
+    read: HashMap<Vec<u8>, Seen>,
+    /// The hash of the last answer.
+    told: Option<[u8; 32]>,
+}
+
+/// Answers with the state outside the work directory, or with the reason why it cannot be kept.
+pub fn layer(server: &Server, stream: &Stream, request: &LayerRequest) -> Result<Reply, Refusal> {
+    let written = if request.listed { Some(written(server, stream)?) } else { None };
+    // One look at a time, and none beside a snapshot: both say which contents were sent.
+    let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+    let listed = list(request, written.as_ref());
+    if request.fresh {
+        sent.layer =
+            LayerState { base: listed.ok(), beside: Beside::now(), ..LayerState::default() };
+        end(server, stream);
+        return Ok(Reply::Layer(LayerReply::default()));
+    }
+    let Sent { hashes, layer: state, .. } = &mut *sent;
+    let unkept = match (&state.base, listed) {
+        (None, _) => Err("the state at the agent's start is unknown".to_owned()),
+        (_, Err(why)) => Err(why),
+        (Some(base), Ok(listed)) => match Beside::now().since(&state.beside) {
+            Some(why) => Err(why),
+            None => changes(base, &listed, request).map(|changes| (listed, changes)),
+        },
+    };
+    let mut found = Layer::default();
+    let unkept = match unkept {
+        Err(why) => Some(why),
+        Ok((listed, changes)) => {
+            let mut new_hashes = HashSet::new();
+            let known = (&*hashes, &state.read);
+            let read = contents(server, stream, request, &listed, &changes, known, &mut new_hashes);
+            hashes.extend(new_hashes);
+            match read? {
+                Err(why) => Some(why),
+                Ok(read) => {
+                    for path in &changes.changed {
+                        let (Some(seen), Some(found_at)) = (read.get(path), listed.get(path))
+                        else {
+                            continue;
+                        };
+                        let (uid, gid) = found_at.owner;
+                        found.changed.push(LayerEntry {
+                            entry: seen.entry(path.clone()),
+                            uid,
+                            gid,
+                        });
+                    }
+                    found.removed = changes.removed.into_iter().map(RawPath::new).collect();
+                    state.read = read;
+                    None
+                }
+            }
+        }
+    };
+    let json = serde_json::to_vec(&found)
+        .map_err(|error| refuse(RefusalKind::Io, format!("the layer: {error}")))?;
+    let why = unkept.as_deref().unwrap_or_default();
+    let digest = *blake3::Hasher::new().update(&json).update(why.as_bytes()).finalize().as_bytes();
+    let same = state.told == Some(digest);
+    if !same {
+        stream.send_all(&server.outbox, channel::RESULTS, &json)?;
+    }
+    state.told = Some(digest);
+    end(server, stream);
+    Ok(Reply::Layer(LayerReply { same, unkept }))
+}
+
+fn end(server: &Server, stream: &Stream) {
+    stream.send_end(&server.outbox, channel::STDOUT);
+    stream.send_end(&server.outbox, channel::RESULTS);
+}
+
+fn written(server: &Server, stream: &Stream) -> Result<Written, Refusal> {
+    let mut text = Vec::new();
+    while let Some(piece) = stream.next_input(&server.outbox)? {
+        if text.len() + piece.len() > WRITTEN_LIMIT {
+            let what = format!("a list of more than {WRITTEN_LIMIT} bytes");
+            return Err(refuse(RefusalKind::TooLarge, what));
+        }
+        text.extend_from_slice(&piece);
+    }
+    serde_json::from_slice(&text)
+        .map_err(|error| refuse(RefusalKind::BadRequest, format!("what was written: {error}")))
+}
+
+/// Reads what changed, and sends what the connection has not sent. The inner error is a reason why the state cannot be
+/// kept.
+fn contents(
+    server: &Server,
+    stream: &Stream,
+    request: &LayerRequest,
+    listed: &Listed,
+    changes: &Changes,
+    (hashes, before): (&HashSet<[u8; 32]>, &HashMap<Vec<u8>, Seen>),
+    new_hashes: &mut HashSet<[u8; 32]>,
+) -> Result<Result<HashMap<Vec<u8>, Seen>, String>, Refusal> {
+    let as_snapshot = SnapshotRequest {
+        root: RawPath::from("/"),
+        fresh: false,
+        skip: Vec::new(),
+        file_limit: request.file_limit,
+        // Checked before anything is read.
+        content_limit: 0,
+        entry_limit: request.entry_limit,
+    };
+    let (empty, ahead) = (Table::default(), Ahead::default());
+    let mut walk = Walk::new(server, stream, &as_snapshot, (&empty, &ahead), hashes);
+    let root = match openat(CWD, "/", FOLDER, Mode::empty()) {
+        Ok(root) => root,
+        Err(error) => return Ok(Err(cannot(b"", error))),
+    };
+    let mut read = HashMap::with_capacity(changes.changed.len());
+    let mut why = None;
+    for path in &changes.changed {
+        let Some(Found { witness: Some(witness), place, .. }) = listed.get(path) else { continue };
+        let known = before.get(path).filter(|old| old.still_holds(witness) && !old.lacks_content());
+        let seen = match (known, witness.kind) {
+            (Some(known), _) => Some(known.clone()),
+            (None, EntryKind::Dir) => Some(Seen::new(*witness, None, None)),
+            (None, _) => {
+                let top = match (place, upper()) {
+                    (Place::Upper, Some(upper)) => upper,
+                    _ => &root,
+                };
+                let (parent, name) = split(path);
+                match open(top, parent, PARENT) {
+                    Ok(folder) => walk.one(&folder, name, *witness)?,
+                    Err(_) => None,
+                }
+            }
+        };
+        match seen.filter(|seen| !seen.lacks_content()) {
+            Some(seen) => drop(read.insert(path.clone(), seen)),
+            None => {
+                why = Some(format!("{} could not be read", shown(path)));
+                break;
+            }
+        }
+    }
+    new_hashes.extend(walk.new_hashes);
+    Ok(why.map_or(Ok(read), Err))
+}

@@ -1,0 +1,75 @@
+//! Processes, mounts and System V objects.
+
+use std::{collections::BTreeSet, fs};
+
+use crate::serve::processes;
+
+/// Objects that outlive their processes, each a file of `/proc/sysvipc` with a line of headings.
+const SYSTEM_V: [&str; 3] = ["msg", "sem", "shm"];
+
+/// Processes that a reason names.
+const NAMED: usize = 3;
+
+/// What no file tells.
+#[derive(Default)]
+pub(super) struct Beside {
+    processes: BTreeSet<i32>,
+    mounts: Vec<u8>,
+    objects: [usize; 3],
+}
+
+impl Beside {
+    pub(super) fn now() -> Self {
+        let lines = |name: &str| {
+            let text = fs::read(format!("/proc/sysvipc/{name}")).unwrap_or_default();
+            text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count()
+        };
+        Self {
+            processes: processes::left_behind().iter().map(|process| process.pid).collect(),
+            mounts: fs::read("/proc/self/mountinfo").unwrap_or_default(),
+            objects: SYSTEM_V.map(lines),
+        }
+    }
+
+    /// What cannot be made again, as a reason.
+    pub(super) fn since(&self, start: &Self) -> Option<String> {
+        let new: Vec<i32> = self.processes.difference(&start.processes).copied().collect();
+        if !new.is_empty() {
+            let named = |pid: &i32| {
+                let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+                String::from_utf8_lossy(&name).trim().to_owned()
+            };
+            let mut names: Vec<String> = new.iter().take(NAMED).map(named).collect();
+            if new.len() > NAMED {
+                names.push("others".to_owned());
+            }
+            return Some(format!("processes of the agent were running: {}", names.join(", ")));
+        }
+        if self.mounts != start.mounts {
+            return Some("the agent changed what is mounted".to_owned());
+        }
+        let more = self.objects.iter().zip(&start.objects).any(|(now, before)| now > before);
+        more.then(|| "System V queues, semaphores or shared memory existed".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Beside;
+
+    #[test]
+    fn processes_of_the_start_are_no_reason() {
+        let start = Beside { processes: BTreeSet::from([1, 7]), ..Beside::default() };
+        assert_eq!(
+            Beside { processes: BTreeSet::from([7]), ..Beside::default() }.since(&start),
+            None
+        );
+        let more = Beside { processes: BTreeSet::from([7, 0]), ..Beside::default() };
+        assert!(more.since(&start).is_some_and(|why| why.contains("processes of the agent")));
+        let queue = Beside { objects: [2, 1, 1], ..Beside::default() };
+        let before = Beside { objects: [1, 1, 1], ..Beside::default() };
+        assert!(queue.since(&before).is_some() && before.since(&before).is_none());
+    }
+}

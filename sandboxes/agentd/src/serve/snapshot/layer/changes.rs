@@ -1,0 +1,125 @@
+//! What differs from the agent's start.
+
+use std::collections::{BTreeSet, HashSet};
+
+use proctor_wire::{EntryKind, LayerRequest};
+
+use super::{
+    list::Listed,
+    paths::{above, shown},
+};
+
+/// Paths that differ from the start.
+#[derive(Default)]
+pub(super) struct Changes {
+    pub changed: Vec<Vec<u8>>,
+    pub removed: BTreeSet<Vec<u8>>,
+}
+
+/// What differs; `Err` where it cannot be kept.
+pub(super) fn changes(
+    base: &Listed,
+    listed: &Listed,
+    request: &LayerRequest,
+) -> Result<Changes, String> {
+    let mut found = Changes::default();
+    let mut replaced: HashSet<&[u8]> = HashSet::new();
+    let mut bytes: u64 = 0;
+    for (path, now) in listed {
+        let before = base.get(path);
+        let Some(witness) = &now.witness else {
+            if before.is_none_or(|before| before.witness.is_some()) {
+                found.removed.insert(path.clone());
+            }
+            continue;
+        };
+        // What is below a folder that is made anew has to be made, too.
+        let is_below = || above(path).any(|folder| replaced.contains(folder));
+        if before.is_some_and(|before| before.same_as(now)) && !is_below() {
+            continue;
+        }
+        if now.replaced && before.is_none_or(|before| !before.replaced) {
+            found.removed.insert(path.clone());
+            replaced.insert(path);
+        }
+        match witness.kind {
+            EntryKind::Other => {
+                return Err(format!("{} is a socket, a pipe or a device", shown(path)));
+            }
+            EntryKind::File if witness.size > request.file_limit => {
+                let limit = request.file_limit >> 20;
+                return Err(format!("{} is larger than {limit} MiB", shown(path)));
+            }
+            EntryKind::File => bytes = bytes.saturating_add(witness.size),
+            EntryKind::Dir | EntryKind::Link => {}
+        }
+        found.changed.push(path.clone());
+    }
+    if bytes > request.content_limit {
+        let limit = request.content_limit >> 20;
+        return Err(format!("files outside the work directory are larger than {limit} MiB"));
+    }
+    let there = base.iter().filter(|(_, before)| before.witness.is_some());
+    let lost = there.filter(|(path, _)| !listed.contains_key(*path));
+    found.removed.extend(lost.map(|(path, _)| path.clone()));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rustix::fs::{AtFlags, CWD, statat};
+
+    use super::{
+        super::list::{Found, Place, tests::request},
+        *,
+    };
+
+    fn found(path: &std::path::Path) -> Found {
+        let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        Found::of(&stat, Place::Root)
+    }
+
+    fn paths(found: &Changes) -> (Vec<String>, Vec<String>) {
+        let text = |path: &Vec<u8>| String::from_utf8(path.clone()).unwrap();
+        (found.changed.iter().map(text).collect(), found.removed.iter().map(text).collect())
+    }
+
+    #[test]
+    fn changes_are_told_from_what_the_agent_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["kept", "edited", "new"] {
+            fs::write(at(name), name).unwrap();
+        }
+        fs::create_dir(at("made")).unwrap();
+        let (kept, edited, made) = (found(&at("kept")), found(&at("edited")), found(&at("made")));
+        let base = Listed::from([
+            (b"kept".to_vec(), kept),
+            (b"edited".to_vec(), edited),
+            (b"lost".to_vec(), kept),
+            (b"was-gone".to_vec(), Found::GONE),
+            (b"again".to_vec(), made),
+            (b"again/below".to_vec(), kept),
+        ]);
+        fs::write(at("edited"), "longer than before").unwrap();
+        let now = Listed::from([
+            (b"kept".to_vec(), kept),
+            (b"edited".to_vec(), found(&at("edited"))),
+            (b"new".to_vec(), found(&at("new"))),
+            (b"is-gone".to_vec(), Found::GONE),
+            (b"was-gone".to_vec(), Found::GONE),
+            (b"again".to_vec(), Found { replaced: true, ..made }),
+            (b"again/below".to_vec(), kept),
+        ]);
+        let (changed, removed) = paths(&changes(&base, &now, &request(100, 100)).unwrap());
+        assert_eq!(changed, ["again", "again/below", "edited", "new"]);
+        assert_eq!(removed, ["again", "is-gone", "lost"]);
+        assert_eq!(paths(&changes(&base, &base, &request(0, 0)).unwrap()), (vec![], vec![]));
+
+        let why = |file, content| changes(&base, &now, &request(file, content)).err().unwrap();
+        assert_eq!(why(10, 100), "/edited is larger than 0 MiB");
+        assert_eq!(why(100, 20), "files outside the work directory are larger than 0 MiB");
+    }
+}

@@ -1,0 +1,281 @@
+//! Lists what was written outside the work directory.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    os::fd::OwnedFd,
+};
+
+use proctor_wire::{EntryKind, LayerRequest, Written};
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, Stat, fgetxattr, fstat, openat, statat},
+    io::Errno,
+};
+
+use super::{
+    super::{
+        table::{Witness, is_within},
+        walk::push,
+    },
+    mounts::writable_mounts,
+    open::{FOLDER, PARENT, open, upper},
+    paths::{cannot, relative, shown, split},
+};
+use crate::serve::entries;
+
+/// An overlay's mark of a folder that hides the one below it.
+const OPAQUE: &str = "user.overlay.opaque";
+
+/// All paths and targets of links together, in bytes: what the agent holds, and sends as JSON.
+const PATHS_LIMIT: u64 = 8 << 20;
+
+/// Entries by their path, relative to `/`.
+pub(super) type Listed = BTreeMap<Vec<u8>, Found>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the upper folder of the overlay.
+    Upper,
+    /// Below `/`.
+    Root,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    /// Absent: an entry of a lower layer was deleted.
+    pub witness: Option<Witness>,
+    pub owner: (u32, u32),
+    pub place: Place,
+    /// A folder that shows nothing of a lower layer.
+    pub replaced: bool,
+}
+
+impl Found {
+    pub(super) const GONE: Self =
+        Self { witness: None, owner: (0, 0), place: Place::Root, replaced: false };
+
+    pub(super) fn of(stat: &Stat, place: Place) -> Self {
+        let owner = (stat.st_uid, stat.st_gid);
+        Self { witness: Some(Witness::new(stat)), owner, place, replaced: false }
+    }
+
+    /// Whether nothing happened to the entry. What happened in a folder is told by its entries.
+    pub(super) fn same_as(&self, now: &Self) -> bool {
+        let (Some(before), Some(after)) = (&self.witness, &now.witness) else { return false };
+        let same = (self.owner, self.replaced) == (now.owner, now.replaced);
+        same && match after.kind {
+            EntryKind::File | EntryKind::Link => before.same_as(after),
+            EntryKind::Dir | EntryKind::Other => {
+                (before.kind, before.mode) == (after.kind, after.mode)
+            }
+        }
+    }
+}
+
+/// What was written, with the reason where that cannot be told.
+pub(super) fn list(request: &LayerRequest, written: Option<&Written>) -> Result<Listed, String> {
+    let root = openat(CWD, "/", FOLDER, Mode::empty()).map_err(|error| cannot(b"", error))?;
+    let mut list = List::new(request);
+    match (written, upper()) {
+        (Some(written), _) => list.named(&root, written)?,
+        (None, Some(upper)) => {
+            list.walk(upper, b"", Place::Upper)?;
+            for repository in list.repositories.clone() {
+                list.walk(upper, &repository, Place::Upper)?;
+            }
+        }
+        (None, None) => return Err("the back end cannot list what a sandbox wrote".to_owned()),
+    }
+    for mount in writable_mounts(&fs::read("/proc/self/mountinfo").unwrap_or_default()) {
+        list.mount(&root, &mount)?;
+    }
+    Ok(list.listed)
+}
+
+struct List {
+    workdir: Vec<u8>,
+    repositories: Vec<Vec<u8>>,
+    limit: u64,
+    listed: Listed,
+    path_bytes: u64,
+}
+
+impl List {
+    fn new(request: &LayerRequest) -> Self {
+        let repositories = request.repositories.iter();
+        Self {
+            workdir: relative(request.workdir.as_bytes()).to_vec(),
+            repositories: repositories.map(|path| relative(path.as_bytes()).to_vec()).collect(),
+            limit: request.entry_limit,
+            listed: Listed::new(),
+            path_bytes: 0,
+        }
+    }
+
+    /// Whether a path is not covered by the snapshots of the work directory.
+    fn takes(&self, path: &[u8]) -> bool {
+        !is_within(path, &self.workdir)
+            || self.repositories.iter().any(|repository| is_within(path, repository))
+    }
+
+    fn add(&mut self, path: Vec<u8>, found: Found) -> Result<(), String> {
+        let target = found.witness.filter(|witness| witness.kind == EntryKind::Link);
+        self.path_bytes += path.len() as u64 + target.map_or(0, |link| link.size);
+        self.listed.insert(path, found);
+        if self.listed.len() as u64 > self.limit {
+            return Err(format!("more than {} entries were written", self.limit));
+        }
+        if self.path_bytes > PATHS_LIMIT {
+            return Err("the paths of what was written are too long".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Everything below a folder of `top`, on its own file system.
+    fn walk(&mut self, top: &OwnedFd, start: &[u8], place: Place) -> Result<(), String> {
+        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let mut folders = vec![start.to_vec()];
+        let mut device = None;
+        while let Some(path) = folders.pop() {
+            let folder = match open(top, &path, FOLDER) {
+                Ok(folder) => folder,
+                // Removed since it was listed, or a work directory's repository that nobody wrote to.
+                Err(Errno::NOENT | Errno::NOTDIR) => continue,
+                Err(error) => return Err(cannot(&path, error)),
+            };
+            let stat = fstat(&folder).map_err(|error| cannot(&path, error))?;
+            let device = *device.get_or_insert(stat.st_dev);
+            if stat.st_dev != device {
+                continue;
+            }
+            if path == start && !start.is_empty() {
+                self.add(path.clone(), Found::of(&stat, place))?;
+            }
+            if place == Place::Upper
+                && is_opaque(&folder)
+                && let Some(found) = self.listed.get_mut(&path)
+            {
+                found.replaced = true;
+            }
+            let names =
+                entries::names_up_to(&folder, most).map_err(|error| cannot(&path, error))?;
+            let names =
+                names.ok_or_else(|| format!("{} has more than {most} entries", shown(&path)))?;
+            for name in names {
+                let mut full = path.clone();
+                push(&mut full, &name);
+                if !self.takes(&full) {
+                    continue;
+                }
+                let stat = match statat(&folder, &name[..], AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => stat,
+                    Err(Errno::NOENT) => continue,
+                    Err(error) => return Err(cannot(&full, error)),
+                };
+                // Something is mounted there.
+                if stat.st_dev != device {
+                    continue;
+                }
+                if place == Place::Upper && is_whiteout(&stat) {
+                    self.add(full, Found::GONE)?;
+                    continue;
+                }
+                if entries::kind(&stat) == EntryKind::Dir {
+                    folders.push(full.clone());
+                }
+                self.add(full, Found::of(&stat, place))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What an engine lists.
+    fn named(&mut self, root: &OwnedFd, written: &Written) -> Result<(), String> {
+        let gone: HashSet<&[u8]> =
+            written.gone.iter().map(|path| relative(path.as_bytes())).collect();
+        for path in &gone {
+            if self.takes(path) {
+                self.add(path.to_vec(), Found::GONE)?;
+            }
+        }
+        let mut opened: Option<(&[u8], OwnedFd)> = None;
+        for path in written.paths.iter().chain(&written.gone) {
+            let path = relative(path.as_bytes());
+            if path.is_empty() || !self.takes(path) {
+                continue;
+            }
+            let (parent, name) = split(path);
+            if opened.as_ref().is_none_or(|(at, _)| *at != parent) {
+                opened = match open(root, parent, PARENT) {
+                    Ok(folder) => Some((parent, folder)),
+                    Err(Errno::NOENT | Errno::NOTDIR) => None,
+                    Err(error) => return Err(cannot(parent, error)),
+                };
+            }
+            let Some((_, folder)) = &opened else { continue };
+            match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => {
+                    let replaced = gone.contains(path) && entries::kind(&stat) == EntryKind::Dir;
+                    self.add(path.to_vec(), Found { replaced, ..Found::of(&stat, Place::Root) })?;
+                }
+                Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(error) => return Err(cannot(path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// A file system of its own, or a file that is one.
+    fn mount(&mut self, root: &OwnedFd, at: &[u8]) -> Result<(), String> {
+        if at.is_empty() || !self.takes(at) {
+            return Ok(());
+        }
+        let (parent, name) = split(at);
+        // Covered by another mount.
+        let Ok(folder) = open(root, parent, PARENT) else { return Ok(()) };
+        let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
+        match entries::kind(&stat) {
+            EntryKind::Dir => self.walk(root, at, Place::Root),
+            EntryKind::File => self.add(at.to_vec(), Found::of(&stat, Place::Root)),
+            EntryKind::Link | EntryKind::Other => Ok(()),
+        }
+    }
+}
+
+fn is_opaque(folder: &OwnedFd) -> bool {
+    let mut value = [0; 4];
+    fgetxattr(folder, OPAQUE, &mut value[..]) == Ok(1) && value[0] == b'y'
+}
+
+/// How an overlay says that an entry of a lower layer is deleted.
+fn is_whiteout(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn request(file_limit: u64, content_limit: u64) -> LayerRequest {
+        LayerRequest {
+            fresh: false,
+            workdir: "/testbed".into(),
+            repositories: vec!["/testbed/.git".into()],
+            listed: false,
+            file_limit,
+            content_limit,
+            entry_limit: 100,
+        }
+    }
+
+    #[test]
+    fn only_what_the_snapshots_of_the_work_directory_leave_out_is_taken() {
+        let list = List::new(&request(1, 1));
+        for taken in ["tmp/a", "testbed2/a", "root/.cache", "testbed/.git", "testbed/.git/HEAD"] {
+            assert!(list.takes(taken.as_bytes()), "{taken}");
+        }
+        for left in ["testbed", "testbed/a", "testbed/.gitignore"] {
+            assert!(!list.takes(left.as_bytes()), "{left}");
+        }
+    }
+}

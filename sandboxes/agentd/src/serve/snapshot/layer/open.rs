@@ -1,0 +1,30 @@
+//! Opens folders of a sandbox, never through a link.
+
+use std::{os::fd::OwnedFd, sync::OnceLock};
+
+use rustix::{
+    fs::{Mode, OFlags, ResolveFlags, openat2},
+    io::Errno,
+};
+
+pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+pub(super) const PARENT: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+static UPPER: OnceLock<OwnedFd> = OnceLock::new();
+
+/// Keeps the upper folder of this sandbox's overlay.
+pub fn remember_upper(upper: OwnedFd) {
+    // A sandbox has one root.
+    let _ = UPPER.set(upper);
+}
+
+/// The upper folder, where there is one.
+pub(super) fn upper() -> Option<&'static OwnedFd> {
+    UPPER.get()
+}
+
+pub(super) fn open(top: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = if path.is_empty() { b"." } else { path };
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    openat2(top, path, flags, Mode::empty(), beneath)
+}
