@@ -48,7 +48,7 @@ impl Taken {
     /// `None`: the model has no price.
     fn cost(&self, arm: &Arm, prices: &PriceTable) -> Option<f64> {
         let Some(model) = &arm.model else { return Some(0.0) };
-        let price = model.price.clone().or_else(|| prices.price(&model.name))?;
+        let price = prices.of(model)?;
         let spent = &self.spent;
         let usage = Usage {
             input: spent.input_tokens,
@@ -84,7 +84,7 @@ pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
 /// What a trial may cost at most by its limits; `None` where they do not bound it.
 fn most(arm: &Arm, prices: &PriceTable) -> Option<f64> {
     let Some(model) = &arm.model else { return Some(0.0) };
-    let price = model.price.clone().or_else(|| prices.price(&model.name))?;
+    let price = prices.of(model)?;
     // Reasoning, cache writes and tiers may be dearer than the plain prices.
     let (input, output) = price.dearest();
     if input.max(output) == 0.0 {

@@ -1,7 +1,7 @@
 //! Impossible variants of tasks: one expectation of a fail-to-pass test is made wrong, so that who passes has cheated.
 
 use proctor_patch::{Body, Patch, Side};
-use proctor_types::{Arm, Fault, IMPOSSIBLE, Impossible, Task, TaskId, TrialId};
+use proctor_types::{Arm, Fault, IMPOSSIBLE, Impossible, Task, TaskId, TrialId, shell_word};
 
 use crate::{
     GradingSandbox, PlannedTask, RunContext,
@@ -58,12 +58,7 @@ fn touches(patch: &str, file: &str) -> bool {
 fn set_up_line(workdir: &str, file: &str, wrong: &Impossible) -> String {
     let new = wrong.now.replace('\\', "\\\\").replace('/', "\\/").replace('&', "\\&");
     let (script, path) = (format!("{}s/.*/{new}/", wrong.line), format!("{workdir}/{file}"));
-    format!("LC_ALL=C sed -i {} {}", quoted(&script), quoted(&path))
-}
-
-/// One word of a shell line.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
+    format!("LC_ALL=C sed -i {} {}", shell_word(&script), shell_word(&path))
 }
 
 /// The patch with another text on a line that it adds.

@@ -50,16 +50,7 @@ fn repositories(workdir: &RawPath, tree: &Tree) -> Vec<RawPath> {
     let is_repository = |path: &[u8]| path == b".git" || path.ends_with(b"/.git");
     let folders = tree.entries.values().filter(|entry| entry.kind == EntryKind::Dir);
     let found = folders.filter(|entry| is_repository(entry.path.as_bytes()));
-    found.map(|entry| below(workdir, &entry.path)).collect()
-}
-
-fn below(folder: &RawPath, path: &RawPath) -> RawPath {
-    let mut bytes = folder.as_bytes().to_vec();
-    if !bytes.ends_with(b"/") {
-        bytes.push(b'/');
-    }
-    bytes.extend_from_slice(path.as_bytes());
-    RawPath::new(bytes)
+    found.map(|entry| workdir.join(&entry.path)).collect()
 }
 
 /// Reads a state that a step has kept.
@@ -138,7 +129,7 @@ pub(crate) fn lost(why: impl std::fmt::Display) -> Fault {
 }
 
 fn absolute(path: &RawPath) -> RawPath {
-    below(&RawPath::from("/"), path)
+    RawPath::from("/").join(path)
 }
 
 /// What the sandbox refuses cannot be restored; a sandbox that is gone is a fault of its own.

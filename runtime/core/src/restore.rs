@@ -86,15 +86,6 @@ struct Workdir<'a> {
 }
 
 impl Workdir<'_> {
-    fn full(&self, path: &RawPath) -> RawPath {
-        let mut bytes = self.workdir.as_bytes().to_vec();
-        if !bytes.ends_with(b"/") {
-            bytes.push(b'/');
-        }
-        bytes.extend_from_slice(path.as_bytes());
-        RawPath::new(bytes)
-    }
-
     /// Takes away what the tree does not have, or has as another kind. What lies below goes with its folder.
     async fn remove(&self, now: &Tree, tree: &Tree) -> Result<(), Fault> {
         let mut gone: BTreeSet<&[u8]> = BTreeSet::new();
@@ -106,7 +97,7 @@ impl Workdir<'_> {
                 continue;
             }
             self.handle
-                .remove_beneath(self.workdir, &self.full(path))
+                .remove_beneath(self.workdir, &self.workdir.join(path))
                 .await
                 .map_err(|error| error.fault(format!("removing {path}")))?;
             gone.insert(bytes);
@@ -137,7 +128,7 @@ impl Workdir<'_> {
     }
 
     async fn folder(&self, entry: &SnapEntry, mode: u32) -> Result<(), Fault> {
-        let path = self.full(&entry.path);
+        let path = self.workdir.join(&entry.path);
         let made = self.handle.folder_beneath(self.workdir, &path, mode, self.owner).await;
         made.map_err(|error| writing(&entry.path, &error))
     }
@@ -148,7 +139,7 @@ impl Workdir<'_> {
             (EntryKind::File, Some(hash), _) => (blobs.get(hash).map_err(lost)?, Some(entry.mode)),
             _ => return Err(lost(format!("the record does not hold {}", entry.path))),
         };
-        let path = self.full(&entry.path);
+        let path = self.workdir.join(&entry.path);
         let put = self.handle.put_beneath(self.workdir, &path, &content, mode, self.owner).await;
         put.map_err(|error| writing(&entry.path, &error))
     }

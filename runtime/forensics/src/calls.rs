@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{Envelope, Event};
+use proctor_types::{Envelope, Event, shell_word};
 use serde_json::Value;
 
 use crate::rules::RuleFile;
@@ -82,5 +82,5 @@ fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    shell_word(word)
 }

@@ -63,7 +63,7 @@ impl Gateway {
 
     /// `None`: the table does not list the model, and its answers have no cost.
     pub fn price(&self, model: &ModelSpec) -> Option<Price> {
-        model.price.clone().or_else(|| self.prices.price(&model.name))
+        self.prices.of(model)
     }
 
     /// The model's own statement of its context window, or the table's.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     endpoint::Endpoint,
-    rejections::{Rejections, Subject},
+    rejections::{self, Subject},
     send::{Came, Ended},
     trial::Cut,
     words::{first_words, quoted, said},
@@ -106,7 +106,7 @@ pub(crate) fn judge(came: &Came, endpoint: &Endpoint) -> Judgement {
 
 /// An error within status 200 that would be a rejection under a status of its own.
 fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
-    let subject = Rejections::shipped().map_or(Subject::Unknown, |all| all.of(200, body));
+    let subject = rejections::subject(200, body);
     let judged = match subject {
         Subject::ContextOverflow | Subject::ContentFilter | Subject::Tools => {
             Judgement::Rejected { status: 400, body: endpoint.redact_text(body) }
@@ -128,7 +128,7 @@ fn refused(status: u16, body: &[u8], wish: Option<Duration>, endpoint: &Endpoint
         let brief = format!("{status} {}", first_words(&said(&body)));
         Judgement::Again(Trouble { kind: TroubleKind::Endpoint, why: told, brief, wish })
     };
-    let subject = Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, &body));
+    let subject = rejections::subject(status, &body);
     match (status, subject) {
         (_, Subject::Billing) => unusable(endpoint, told, 402),
         (400, Subject::Key) => unusable(endpoint, told, 401),

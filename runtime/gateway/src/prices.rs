@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use proctor_types::{Fault, Layer, Price, PriceTier};
+use proctor_types::{Fault, Layer, ModelSpec, Price, PriceTier};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -99,6 +99,11 @@ impl PriceTable {
     pub fn find(&self, name: &str) -> Option<&Listed> {
         let bare = || name.rsplit_once('/').map(|(_, bare)| bare);
         self.models.get(name).or_else(|| self.models.get(bare()?))
+    }
+
+    /// A model's own price, or the table's.
+    pub fn of(&self, model: &ModelSpec) -> Option<Price> {
+        model.price.clone().or_else(|| self.price(&model.name))
     }
 
     pub fn price(&self, name: &str) -> Option<Price> {

@@ -74,6 +74,11 @@ impl Rejections {
     }
 }
 
+/// Returns what an error is about; `Unknown` where the table cannot be read. `status` is that of HTTP.
+pub(crate) fn subject(status: u16, body: &str) -> Subject {
+    Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, body))
+}
+
 /// An error as all APIs say it, in lower case.
 #[derive(Debug, Default)]
 pub(crate) struct ApiError {

@@ -1,7 +1,9 @@
 //! Which requests are the main conversation: rules out of a scaffold's manifest, table `[requests]`.
 
 use http::HeaderMap;
-use proctor_types::{Conversation, RequestClass, RequestRule, RequestRules, sha256_hex};
+use proctor_types::{
+    Conversation, RequestClass, RequestRule, RequestRules, matches_wildcard, sha256_hex,
+};
 
 /// What the rules look at.
 #[derive(Debug, Clone, Copy)]
@@ -44,12 +46,13 @@ pub(crate) fn sub_agent(
 }
 
 fn holds(rule: &RequestRule, request: &RequestFacts<'_>) -> bool {
-    let text =
-        |rule: &Option<String>, text: &str| rule.as_ref().is_none_or(|rule| matches(rule, text));
+    let text = |rule: &Option<String>, text: &str| {
+        rule.as_ref().is_none_or(|rule| matches_wildcard(rule, text))
+    };
     let path = request.path.split('?').next().unwrap_or_default();
     let header = |(name, rule): (&String, &String)| {
         let mut values = request.headers.get_all(name).iter();
-        values.any(|value| value.to_str().is_ok_and(|value| matches(rule, value)))
+        values.any(|value| value.to_str().is_ok_and(|value| matches_wildcard(rule, value)))
     };
     text(&rule.path, path)
         && text(&rule.model, request.model)
@@ -61,26 +64,12 @@ fn holds(rule: &RequestRule, request: &RequestFacts<'_>) -> bool {
         && rule.headers.iter().all(header)
 }
 
-/// `*` stands for any run of characters, newlines too. Not a path glob: `/` is a character.
-fn matches(pattern: &str, text: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(text) = text.strip_prefix(head) else { return false };
-    // The shortest run that lets the rest match; what it skips can only help what follows.
-    match rest.split_once('*') {
-        None => text.ends_with(rest),
-        Some((middle, _)) => match text.find(middle) {
-            Some(at) => matches(&rest[middle.len()..], &text[at + middle.len()..]),
-            None => false,
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
     use proctor_types::RequestClass::{Main, Side};
 
-    use super::{RequestFacts, RequestRules, classify, matches, sub_agent};
+    use super::{RequestFacts, RequestRules, classify, sub_agent};
 
     const RULES: &str = r#"
 [[rules]]
@@ -179,23 +168,5 @@ tools = false
         assert!(rules.expect_err("a typo").message().contains("modle"));
         let default = toml::from_str::<RequestRules>("default = 'side'").expect("rules");
         assert_eq!(default.default, Side);
-    }
-
-    #[test]
-    fn a_star_is_any_run() {
-        for (pattern, text, holds) in [
-            ("abc", "abc", true),
-            ("abc", "abcd", false),
-            ("a*", "a", true),
-            ("*", "", true),
-            ("*b*", "abc", true),
-            ("a*b*c", "a-b-c", true),
-            ("a*b*c", "a-c-b", false),
-            ("*ab", "aab", true),
-            ("a*a", "a", false),
-            ("a**b", "a\n/b", true),
-        ] {
-            assert_eq!(matches(pattern, text), holds, "{pattern} {text}");
-        }
     }
 }

@@ -3,7 +3,7 @@
 
 use proctor_types::{Answer, Message};
 
-use crate::codec::{Part, Request};
+use crate::codec::{Part, Request, neutral::Tool};
 
 /// Tokens that the chat form puts around each message and ahead of the answer, as OpenAI counts.
 const AROUND_MESSAGE: u64 = 4;
@@ -75,11 +75,16 @@ pub(crate) fn count_request(request: &Request) -> u64 {
     };
     let turns = request.turns.iter();
     let turns = turns.map(|turn| turn.parts.iter().map(part).sum::<u64>() + AROUND_MESSAGE);
-    let tools = request.tools.iter().map(|tool| {
+    turns.sum::<u64>() + count_tools(&request.tools) + AHEAD_OF_ANSWER
+}
+
+/// What the tools of a request add to its input tokens.
+pub(crate) fn count_tools(tools: &[Tool]) -> u64 {
+    let tokens = tools.iter().map(|tool| {
         let text = count(&tool.name) + count(&tool.description);
         text + count(&tool.parameters.to_string()) + AROUND_MESSAGE
     });
-    turns.sum::<u64>() + tools.sum::<u64>() + AHEAD_OF_ANSWER
+    tokens.sum()
 }
 
 /// Output tokens of an answer, reasoning that was shown included.

@@ -91,13 +91,12 @@ fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Find
     if request.turns.iter().flat_map(|turn| &turn.parts).any(seen) {
         return None;
     }
-    let all = tokens::count_request(&request);
-    request.tools.clear();
-    let conversation = tokens::count_request(&request);
-    let schemas = all.saturating_sub(conversation);
+    let schemas = tokens::count_tools(&request.tools);
     if schemas < check.least_schema_tokens {
         return None;
     }
+    request.tools.clear();
+    let conversation = tokens::count_request(&request);
     let share = |tokens: u64, share: f64| tokens as f64 * share;
     let least = share(conversation, check.least_share);
     let with_tools =

@@ -9,7 +9,7 @@ use crate::{
     first_answer::Round,
     halts::Asker,
     judge::{Trouble, TroubleKind},
-    rejections::{Rejections, Subject},
+    rejections::{self, Rejections, Subject},
     usage,
     way::Outgoing,
     words::{quoted, said},
@@ -117,7 +117,7 @@ impl TrialGateway {
         if of_the_model {
             return AskError::Rejected { status, body, of_the_model };
         }
-        let subject = Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, &body));
+        let subject = rejections::subject(status, &body);
         if subject == Subject::Tools && request.tools && !halts.takes_tools(asker.model) {
             let fault = self.no_tools(status, &body);
             halts.halt_tools(asker.model, &fault);
@@ -171,7 +171,7 @@ impl TrialGateway {
             1 => format!("{base}: rejected with {status} after 1 answer: {said}"),
             _ => format!("{base}: rejected with {status} after {answers} answers: {said}"),
         };
-        let subject = Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, body));
+        let subject = rejections::subject(status, body);
         let hint = match (subject, answers) {
             (Subject::ContextOverflow, _) => {
                 "the conversation is short for any model's window: raise the server's context size (Ollama `num_ctx`, \

@@ -18,7 +18,7 @@ use crate::{
     codec::{self, neutral::Delta, neutral::Stop, neutral::Whole, sse},
     context_window::ContextWindow,
     judge::{Judgement, Trouble, TroubleKind, judge},
-    rejections::{Rejections, Subject},
+    rejections::{self, Subject},
     repair::{Action, Repair, Repairs},
     responder::responder,
     send::{Came, Hearing},
@@ -175,29 +175,44 @@ impl Form {
     /// With the repairs that the model's endpoint is known to need.
     fn new(trial: &TrialGateway, request: &Outgoing) -> Self {
         let mut form = Self { request: request.clone(), repairs: Vec::new() };
-        for repair in trial.line().halts.repairs(&trial.line().model) {
-            form.add(trial, repair);
-        }
+        let known = trial.line().halts.repairs(&trial.line().model);
+        form.add(trial, known, usize::MAX);
         form
     }
 
-    /// Adds a repair. `false`: it changes nothing.
-    fn add(&mut self, trial: &TrialGateway, repair: Repair) -> bool {
-        if self.repairs.contains(&repair) {
+    /// Adds those of some repairs that change something, `most` of them at most. `false`: none does.
+    fn add(
+        &mut self,
+        trial: &TrialGateway,
+        repairs: impl IntoIterator<Item = Repair>,
+        most: usize,
+    ) -> bool {
+        let mut repairs = repairs.into_iter().peekable();
+        // The body of an endpoint that needs none is not read.
+        if repairs.peek().is_none() {
             return false;
         }
         let Ok(Value::Object(mut body)) = serde_json::from_slice(&self.request.body) else {
             return false;
         };
-        let api = trial.line().model.api;
-        if !repair.apply(api, &mut body, &trial.turns()) {
-            return false;
+        let (api, turns) = (trial.line().model.api, trial.turns());
+        let before = self.repairs.len();
+        for repair in repairs {
+            if self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns) {
+                continue;
+            }
+            self.request.stream &= repair.action != Action::NoStream;
+            self.repairs.push(repair);
+            if self.repairs.len() - before == most {
+                break;
+            }
         }
-        self.request.stream &= repair.action != Action::NoStream;
-        self.request.max_output = codec::output_limit(api, &body);
-        self.request.body = Value::Object(body).to_string().into();
-        self.repairs.push(repair);
-        true
+        let changed = self.repairs.len() > before;
+        if changed {
+            self.request.max_output = codec::output_limit(api, &body);
+            self.request.body = Value::Object(body).to_string().into();
+        }
+        changed
     }
 
     /// Repairs what an error complains of. `false`: there is nothing to repair, or nothing left.
@@ -207,8 +222,7 @@ impl Form {
         if self.repairs.len() >= MOST {
             return Ok(false);
         }
-        let repairs: Vec<_> = Repairs::shipped()?.of(trial.line().model.api, body).collect();
-        Ok(repairs.into_iter().any(|repair| self.add(trial, repair)))
+        Ok(self.add(trial, Repairs::shipped()?.of(trial.line().model.api, body), 1))
     }
 
     /// The endpoint accepted the request: later ones are repaired before they are sent.
@@ -225,8 +239,10 @@ impl Form {
 
 /// Whether a rejection may be one backend's of a router, or a filter's false alarm. An overflow stays one.
 fn is_worth_repeating(status: u16, body: &str) -> bool {
-    let subject = Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, body));
-    matches!(subject, Subject::Unknown | Subject::ContentFilter | Subject::Proxy)
+    matches!(
+        rejections::subject(status, body),
+        Subject::Unknown | Subject::ContentFilter | Subject::Proxy
+    )
 }
 
 impl TrialGateway {

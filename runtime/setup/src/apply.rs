@@ -74,7 +74,7 @@ async fn lay(
     let (mut current, mut in_the_way) = (BTreeMap::new(), BTreeSet::new());
     let patch = Patch::read(patch);
     for path in patch.touched()? {
-        match read_current(handle, &join(workdir, &path)).await? {
+        match read_current(handle, &workdir.join(&path)).await? {
             Found::Nothing => {}
             Found::Folder => drop(in_the_way.insert(path)),
             Found::Content(found) => {
@@ -91,7 +91,7 @@ async fn lay(
     for change in changes {
         let (path, done) = match change {
             Change::Write { path, bytes, mode } => {
-                let full = join(workdir, &path);
+                let full = workdir.join(&path);
                 // A link at the path is replaced, never followed.
                 let free = match in_the_way.contains(&path) {
                     true => handle.remove_beneath(workdir, &full).await,
@@ -107,7 +107,7 @@ async fn lay(
                 (path, done)
             }
             Change::Symlink { path, target } => {
-                let full = join(workdir, &path);
+                let full = workdir.join(&path);
                 let done = match handle.remove_beneath(workdir, &full).await {
                     Ok(()) => {
                         handle.put_beneath(workdir, &full, target.as_bytes(), None, owner).await
@@ -117,7 +117,7 @@ async fn lay(
                 (path, done)
             }
             Change::Remove { path } => {
-                let done = handle.remove_beneath(workdir, &join(workdir, &path)).await;
+                let done = handle.remove_beneath(workdir, &workdir.join(&path)).await;
                 (path, done)
             }
         };
@@ -176,14 +176,4 @@ async fn read_current(handle: &SandboxHandle, full: &RawPath) -> Result<Found, A
         }
         EntryKind::Dir | EntryKind::Other => Found::Folder,
     })
-}
-
-/// `root/path`, as bytes.
-pub(crate) fn join(root: &RawPath, path: &RawPath) -> RawPath {
-    let mut bytes = root.as_bytes().to_vec();
-    if !bytes.ends_with(b"/") {
-        bytes.push(b'/');
-    }
-    bytes.extend_from_slice(path.as_bytes());
-    RawPath(bytes)
 }

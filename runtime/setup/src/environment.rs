@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use proctor_sandbox_api::{Base, LayerSpec, wire::RawPath};
-use proctor_types::{Cause, Fault, Layer, Source, Task};
+use proctor_types::{Cause, Fault, Layer, Source, Task, shell_word};
 
 use crate::Sources;
 
@@ -48,7 +48,7 @@ pub async fn layer_spec(
 fn owner_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
-    let values = values.map(|(name, value)| format!("{name}='{}'", value.replace('\'', r"'\''")));
+    let values = values.map(|(name, value)| format!("{name}={}", shell_word(value)));
     Some(format!("{}; {OWNER_LINE}", values.join("; ")))
 }
 

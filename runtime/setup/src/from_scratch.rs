@@ -3,8 +3,6 @@
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_types::{Fault, FromScratch};
 
-use crate::apply::join;
-
 /// Empties the work directory, dotfiles too, and lays the few files that the agent is given.
 pub(crate) async fn empty(
     handle: &SandboxHandle,
@@ -13,11 +11,11 @@ pub(crate) async fn empty(
 ) -> Result<(), Fault> {
     let entries = handle.list(workdir).await.map_err(|error| error.fault("listing setup"))?;
     for entry in entries {
-        let path = join(workdir, &entry.name);
+        let path = workdir.join(&entry.name);
         handle.remove(&path).await.map_err(|error| error.fault("emptying setup"))?;
     }
     for (path, text) in &start.files {
-        let full = join(workdir, &RawPath::from(path.as_str()));
+        let full = workdir.join(&RawPath::from(path.as_str()));
         handle
             .write_beneath(workdir, &full, text.as_bytes(), Some(0o644))
             .await

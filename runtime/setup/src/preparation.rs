@@ -12,7 +12,6 @@ use proctor_types::{
 
 use crate::{
     LayerFindings,
-    apply::join,
     leak_check::{Leak, LeakKind, LeakPolicy, refusal},
 };
 
@@ -290,7 +289,7 @@ async fn compiled(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>
     match handle.list(&cache).await {
         Ok(entries) => {
             let own = entries.iter().filter(|entry| entry.name.as_bytes().starts_with(&start));
-            Ok(own.map(|entry| join(&cache, &entry.name)).collect())
+            Ok(own.map(|entry| cache.join(&entry.name)).collect())
         }
         Err(error) if error.is_broken() => Err(error.fault(format!("listing {cache}"))),
         Err(_) => Ok(Vec::new()),
@@ -322,7 +321,7 @@ async fn read_module(
             EntryKind::Dir => {
                 for entry in handle.list(&full).await.map_err(reading)? {
                     if is_lent(entry.name.as_bytes()) {
-                        open.push((join(&full, &entry.name), join(&inner, &entry.name)));
+                        open.push((full.join(&entry.name), inner.join(&entry.name)));
                     }
                 }
             }
@@ -352,7 +351,7 @@ fn read_host(place: &RawPath, left: &mut usize) -> Result<BTreeMap<String, Vec<u
             for entry in fs::read_dir(&full).map_err(reading)? {
                 let name = entry.map_err(reading)?.file_name();
                 if is_lent(name.as_bytes()) {
-                    open.push((full.join(&name), join(&inner, &RawPath::new(name.as_bytes()))));
+                    open.push((full.join(&name), inner.join(&RawPath::new(name.as_bytes()))));
                 }
             }
         } else if found.is_file() {

@@ -7,9 +7,7 @@ use proctor_sandbox_api::{
 use proctor_types::{Fault, Layer, OnFinding, Task};
 
 use crate::{
-    Hidden,
-    apply::join,
-    apply_mask, from_scratch,
+    Hidden, apply_mask, from_scratch,
     leak_check::{LayerFindings, LeakPolicy, LeakReport, verify},
 };
 
@@ -60,7 +58,7 @@ pub async fn take_away(
     apply_mask(handle, task).await?;
     if !stays.hidden_files {
         for path in &task.hidden {
-            let full = join(&workdir, &RawPath::from(path.as_str()));
+            let full = workdir.join(&RawPath::from(path.as_str()));
             handle.remove(&full).await.map_err(|error| error.fault(format!("hiding {path}")))?;
         }
     }
@@ -108,7 +106,7 @@ pub(crate) async fn copies(handle: &SandboxHandle, task: &Task) -> Result<Vec<Ra
     while let Some(folder) = folders.pop() {
         let entries = handle.list(&folder).await.map_err(|error| error.fault("listing setup"))?;
         for entry in entries {
-            let path = join(&folder, &entry.name);
+            let path = folder.join(&entry.name);
             if interpreter.as_ref() == Some(&path) {
                 continue;
             }
@@ -147,7 +145,7 @@ async fn hidden_are_gone(
     workdir: &RawPath,
 ) -> Result<(), Fault> {
     for hidden in &task.hidden {
-        let path = join(workdir, &RawPath::from(hidden.as_str()));
+        let path = workdir.join(&RawPath::from(hidden.as_str()));
         let found =
             handle.stat(&path).await.map_err(|error| error.fault("verifying the leak check"))?;
         if found.is_some() {

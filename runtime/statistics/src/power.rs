@@ -66,31 +66,25 @@ pub fn discordant_difference(tasks: u64, discordant: f64, wanted: Wanted) -> Opt
     if discordant <= 0.0 || !shows(discordant) {
         return None;
     }
-    let (mut low, mut high) = (0.0, discordant);
-    // To a thousandth of a point.
+    Some(smallest(0.0, discordant, shows))
+}
+
+/// The smallest difference between two that shows, where larger ones do. To a thousandth of a point.
+fn smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bool) -> f64 {
     while high - low > 1e-5 {
         let middle = (low + high) / 2.0;
         if shows(middle) { high = middle } else { low = middle }
     }
-    Some(high)
+    high
 }
 
 /// The smallest difference that so many tasks show before anything has run, where arms disagree on at least the share
 /// `disagreement` of the tasks: a difference above it is a larger disagreement. `None` where no difference is seen.
 pub fn visible_difference(tasks: u64, disagreement: f64, wanted: Wanted) -> Option<f64> {
     discordant_difference(tasks, disagreement, wanted).or_else(|| {
-        let shows = |difference: f64| {
-            discordant_power(tasks, difference, difference, wanted.alpha) >= wanted.power
-        };
-        if !shows(1.0) {
-            return None;
-        }
-        let (mut low, mut high) = (disagreement, 1.0);
-        while high - low > 1e-5 {
-            let middle = (low + high) / 2.0;
-            if shows(middle) { high = middle } else { low = middle }
-        }
-        Some(high)
+        let mut test = Test { alpha: wanted.alpha, cuts: Vec::new() };
+        let mut shows = |difference: f64| test.power(tasks, difference, difference) >= wanted.power;
+        shows(1.0).then(|| smallest(disagreement, 1.0, shows))
     })
 }
 

@@ -75,10 +75,7 @@ impl Arm {
     pub fn factors(&self) -> Value {
         let mut model = serde_json::to_value(&self.model).unwrap_or_default();
         if let Some(model) = model.as_object_mut() {
-            model.remove("base_url");
-            model.remove("key_env");
-            model.remove("price");
-            model.remove("tool_check");
+            ModelSpec::NO_FACTORS.iter().for_each(|key| drop(model.remove(*key)));
             if let Some(file) = model.get_mut("tokenizer").and_then(Value::as_object_mut) {
                 file.remove("path");
             }

@@ -271,7 +271,7 @@ pub struct Spent {
     /// Answers of the main conversation that were delivered to the scaffold.
     pub steps: u64,
     /// Of the steps, those of sub-agents.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::egress::is_zero")]
     pub sub_agent_steps: u64,
     /// Tokens in, those from a cache included.
     pub input_tokens: u64,
@@ -315,10 +315,6 @@ pub struct Spent {
     /// Some answer has no price: the cost is that of the others.
     #[serde(default)]
     pub unpriced: bool,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Spent {

@@ -44,8 +44,8 @@ pub struct UrlRequest {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_zero(bytes: &u64) -> bool {
-    *bytes == 0
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Whether a request was let through.

@@ -82,6 +82,12 @@ pub struct ModelSpec {
     pub extra_body: Map<String, Value>,
 }
 
+impl ModelSpec {
+    /// Keys that two arms cannot be told apart by: where the model is asked, with which key, what it costs, and whether
+    /// its tools are checked.
+    pub const NO_FACTORS: [&str; 4] = ["base_url", "key_env", "price", "tool_check"];
+}
+
 /// A tokenizer's file: a path as it is written, from the plan on with its digest. One that Proctor carries has its name in
 /// the path's place and no digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

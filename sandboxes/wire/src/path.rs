@@ -40,6 +40,17 @@ impl RawPath {
         Self(out)
     }
 
+    /// A path below this folder.
+    #[must_use]
+    pub fn join(&self, path: &RawPath) -> Self {
+        let mut bytes = self.0.clone();
+        if !bytes.ends_with(b"/") {
+            bytes.push(b'/');
+        }
+        bytes.extend_from_slice(&path.0);
+        Self(bytes)
+    }
+
     /// The bytes as the kernel takes them.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

@@ -152,15 +152,7 @@ impl Budget {
 
     /// All factors of an arm but its limit of this kind, as text.
     fn without_limit(&self, arm: &Arm) -> String {
-        let mut arm = arm.clone();
-        let budget = &mut arm.budget;
-        match self.kind {
-            PrefixBudget::Steps => budget.steps = None,
-            PrefixBudget::Tokens => budget.total_tokens = None,
-            PrefixBudget::Cost => budget.cost_usd = None,
-            PrefixBudget::Seconds => budget.wall_seconds = None,
-        }
-        canonical(&arm.factors())
+        canonical(&self.with_limit(arm, None).factors())
     }
 
     /// Refuses what the run cannot tell.
@@ -190,15 +182,21 @@ impl Budget {
 
     /// The arm with a smaller limit: another arm.
     fn limited(&self, arm: &Arm, at: f64) -> Arm {
+        self.with_limit(arm, Some(at)).identified()
+    }
+
+    /// The arm with another limit, or without one.
+    fn with_limit(&self, arm: &Arm, at: Option<f64>) -> Arm {
         let mut arm = arm.clone();
         let budget = &mut arm.budget;
+        let whole = at.map(|at| at as u64);
         match self.kind {
-            PrefixBudget::Steps => budget.steps = Some(at as u64),
-            PrefixBudget::Tokens => budget.total_tokens = Some(at as u64),
-            PrefixBudget::Cost => budget.cost_usd = Some(at),
-            PrefixBudget::Seconds => budget.wall_seconds = Some(at),
+            PrefixBudget::Steps => budget.steps = whole,
+            PrefixBudget::Tokens => budget.total_tokens = whole,
+            PrefixBudget::Cost => budget.cost_usd = at,
+            PrefixBudget::Seconds => budget.wall_seconds = at,
         }
-        arm.identified()
+        arm
     }
 
     /// Whether the trial's own end was this limit.

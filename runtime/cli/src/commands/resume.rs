@@ -99,15 +99,15 @@ fn gone_trials(
         tell!("note: no planned trial has these folders: {}", first_of(folders.clone()));
     }
     let is_missing = |id: &&TrialId| !run.trial_path(id).trajectory().exists();
-    let moved = planned.iter().filter(is_missing);
-    let moved = moved.filter(|id| unplanned.iter().any(|one| one.trials.contains(*id)));
+    let moved = planned.iter().filter(|id| unplanned.iter().any(|one| one.trials.contains(*id)));
+    let moved = moved.filter(is_missing);
     let mut gone: BTreeSet<TrialId> = moved.cloned().collect();
     gone.extend(run.removed_trials());
     // A journal that names no trial of the plan may be a trial's whose id has changed.
     let is_foreign = unplanned
         .iter()
         .any(|one| one.journals > 0 && one.trials.iter().all(|id| !planned.contains(id)));
-    let missing = planned.iter().filter(is_missing).count();
+    let missing = if is_foreign { planned.iter().filter(is_missing).count() } else { 0 };
     if options.confirm || (gone.is_empty() && !(is_foreign && missing > 0)) {
         return Ok(gone);
     }

@@ -9,10 +9,6 @@ use crate::{
     error::UserError,
 };
 
-/// Keys of a model that are no factors: where it is asked, with which key, what it costs, and whether its tools are
-/// checked.
-const OF_ENDPOINT: [&str; 4] = ["base_url", "key_env", "price", "tool_check"];
-
 /// Lays new shared limits over every arm, and new endpoints over the arms that ask a model.
 pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
     for set in sets {
@@ -24,7 +20,7 @@ pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> 
                 check(&alone, &path)?;
                 raise(record, set, &path)?;
             }
-            ["models", name, key, ..] if OF_ENDPOINT.contains(key) => {
+            ["models", name, key, ..] if ModelSpec::NO_FACTORS.contains(key) => {
                 check(&alone, &path)?;
                 let model = &alone["models"][*name];
                 move_endpoint(record, name, key, model, &path.join("."))?;

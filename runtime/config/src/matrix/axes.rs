@@ -1,5 +1,6 @@
 //! The keys of a matrix: which factor each names, and what values it crosses.
 
+use proctor_types::ModelSpec;
 use toml::{Table, Value};
 
 use crate::{
@@ -12,8 +13,6 @@ use crate::{
 
 /// The keys of `[matrix]` that are no factors.
 const OWN: [&str; 2] = ["include", "exclude"];
-/// Keys of a model that two arms cannot be told apart by.
-const NO_FACTORS: [&str; 4] = ["base_url", "key_env", "price", "tool_check"];
 
 /// What a key of a matrix names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +123,7 @@ fn model(of: Option<String>, key: &str) -> Result<FactorKey, Wrong> {
     if !keys.iter().any(|known| known.name == *key) {
         return Err(unknown(key, keys));
     }
-    if NO_FACTORS.contains(&key) {
+    if ModelSpec::NO_FACTORS.contains(&key) {
         let hint = "give each model a table of its own, and cross `model`";
         return Err(Wrong::new("is no factor: two arms could not be told apart by it", hint));
     }

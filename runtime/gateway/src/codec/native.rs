@@ -11,32 +11,35 @@ const IDENTIFYING: [&str; 6] = ["type", "id", "format", "name", "object", "role"
 
 /// Adds a piece of a streamed value to what came before it.
 pub(crate) fn merge(into: &mut Map<String, Value>, piece: &Map<String, Value>) {
-    for (name, more) in piece {
-        if more.is_null() {
-            continue;
-        }
-        match (into.get_mut(name), more) {
-            (Some(Value::String(before)), Value::String(text)) => {
-                if IDENTIFYING.contains(&name.as_str()) {
-                    if !text.is_empty() {
-                        before.clone_from(text);
-                    }
-                // Some endpoints repeat a whole signature with each piece, others cut it.
-                } else if name != "signature" || before != text {
-                    before.push_str(text);
+    piece.iter().for_each(|(name, more)| merge_member(into, name, more));
+}
+
+/// Adds a piece of one member.
+pub(crate) fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
+    if more.is_null() {
+        return;
+    }
+    match (into.get_mut(name), more) {
+        (Some(Value::String(before)), Value::String(text)) => {
+            if IDENTIFYING.contains(&name) {
+                if !text.is_empty() {
+                    before.clone_from(text);
                 }
+            // Some endpoints repeat a whole signature with each piece, others cut it.
+            } else if name != "signature" || before != text {
+                before.push_str(text);
             }
-            (Some(Value::Array(before)), Value::Array(items)) => {
-                items.iter().for_each(|item| merge_item(before, item));
-            }
-            (Some(Value::Object(before)), Value::Object(fields)) => merge(before, fields),
-            (_, Value::Array(items)) => {
-                let mut list = Vec::new();
-                items.iter().for_each(|item| merge_item(&mut list, item));
-                into.insert(name.clone(), list.into());
-            }
-            (_, more) => drop(into.insert(name.clone(), more.clone())),
         }
+        (Some(Value::Array(before)), Value::Array(items)) => {
+            items.iter().for_each(|item| merge_item(before, item));
+        }
+        (Some(Value::Object(before)), Value::Object(fields)) => merge(before, fields),
+        (_, Value::Array(items)) => {
+            let mut list = Vec::new();
+            items.iter().for_each(|item| merge_item(&mut list, item));
+            into.insert(name.to_owned(), list.into());
+        }
+        (_, more) => drop(into.insert(name.to_owned(), more.clone())),
     }
 }
 

@@ -242,7 +242,7 @@ impl Whole {
                 }
             }
             Delta::Extra { field, value } => {
-                native::merge(&mut self.extra, &Map::from_iter([(field, value)]));
+                native::merge_member(&mut self.extra, &field, &value);
             }
             Delta::Stopped(stop) => self.stop = Some(stop),
             Delta::Usage(usage) => self.usage = Some(usage),

@@ -61,6 +61,14 @@ impl StopWord {
         })
     }
 
+    /// An error says that the endpoint did not finish the response. `field` is where the word stands.
+    pub(super) fn unbroken(field: &str, word: Option<&str>) -> Result<(), String> {
+        match word.filter(|word| Self::of(word) == Self::Broken) {
+            Some(word) => Err(format!("the endpoint broke the response off: {field} {word:?}")),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn stop(self, word: &str) -> Stop {
         match self {
             Self::End => Stop::End,

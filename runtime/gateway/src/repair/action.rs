@@ -95,7 +95,8 @@ impl Repair {
             Action::OutputLimit { most, .. } => lower_limit(api, body, *most),
             Action::DropField(name) => body.shift_remove(name).is_some(),
             Action::NoStream => {
-                let streams = body.shift_remove("stream") == Some(true.into());
+                let streams = body.get("stream") == Some(&true.into())
+                    && body.shift_remove("stream").is_some();
                 let options = body.shift_remove("stream_options").is_some();
                 streams || options
             }

@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use proctor_sandbox_api::wire::RawPath;
-use proctor_types::{Fault, FromScratch, Layer, Origin};
+use proctor_types::{Fault, FromScratch, Layer, Origin, shell_word};
 
-use super::{
-    OfficialRun,
-    live::{Live, quoted},
-};
+use super::{OfficialRun, live::Live};
 
 /// Copying or removing a library.
 const COPY_LIMIT: Duration = Duration::from_secs(600);
@@ -30,9 +27,10 @@ impl Live<'_> {
             let what = format!("{} has no rules for tasks from scratch", policy.benchmark);
             return Err(Fault::new(Layer::Grade, what).context(&task.id));
         };
-        let (root, kept) = (quoted(&task.workdir), quoted(&rules.pristine));
+        let (root, kept) = (shell_word(&task.workdir), shell_word(&rules.pristine));
         let parent = rules.pristine.rsplit_once('/').map_or("/", |(parent, _)| parent);
-        let copy = format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", quoted(parent));
+        let copy =
+            format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", shell_word(parent));
         self.must(&copy, "keeping the library").await?;
         // The two dots cannot be removed, and say so.
         self.shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;

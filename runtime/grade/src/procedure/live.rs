@@ -10,7 +10,7 @@ use proctor_official::{FileRun, Official, OfficialPolicy, PolicyError, Subject, 
 use proctor_patch::Current;
 use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, Hidden, Stays, apply_parts, apply_patch, take_away};
-use proctor_types::{Cause, Commands, Evidence, Fault, Integrity, Layer, Task};
+use proctor_types::{Cause, Commands, Evidence, Fault, Integrity, Layer, Task, shell_word};
 use serde_json::Value;
 
 use crate::{
@@ -381,7 +381,7 @@ impl Live<'_> {
         let directives = self.task.details().and_then(|details| details.test_directives.get());
         let directives = directives.map(|words| words.join(" ")).unwrap_or_default();
         let command = format!("{} {directives}", self.test_command);
-        script::of_command(&command, &quoted(&self.task.workdir), &self.policy.run.prelude)
+        script::of_command(&command, &shell_word(&self.task.workdir), &self.policy.run.prelude)
     }
 
     /// One run of all tests between the harness's markers.
@@ -421,7 +421,7 @@ impl Live<'_> {
         // Of several fail-to-pass files the harness runs the first.
         let f2p = self.task.fail_to_pass.iter().take(1);
         for file in f2p.chain(&self.task.pass_to_pass) {
-            let path = quoted(&format!("{}/{file}", self.task.workdir));
+            let path = shell_word(&format!("{}/{file}", self.task.workdir));
             let line = format!("{}; {command} {path} 2>&1", self.policy.run.prelude);
             let done = self.shell(&line, self.time_limit).await?;
             let exit =
@@ -528,10 +528,6 @@ fn script_of<'a>(task: &Task, policy: &'a OfficialPolicy) -> Option<(String, &'a
 
 pub(crate) fn test_patch(task: &Task) -> Option<&str> {
     task.test_patch.as_deref().filter(|text| !text.trim().is_empty())
-}
-
-pub(super) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 pub(crate) fn policy_fault(error: PolicyError) -> Fault {

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use proctor_types::{TestStatus, from_toml};
+use proctor_types::{ShippedTable, TestStatus};
 use regex::Regex;
 use roxmltree::{Document, Node};
 use serde::Deserialize;
@@ -25,10 +25,8 @@ struct Words {
     flaky: Vec<String>,
 }
 
-static WORDS: LazyLock<Result<Words, String>> = LazyLock::new(|| {
-    from_toml(include_str!("../../../../configs/junit.toml"))
-        .map_err(|error| format!("configs/junit.toml: {error}"))
-});
+static WORDS: ShippedTable<Words> =
+    ShippedTable::new("junit.toml", include_str!("../../../../configs/junit.toml"));
 
 impl Words {
     fn status(&self, word: &str) -> Option<TestStatus> {
@@ -67,10 +65,10 @@ pub(super) fn is_one(text: &str) -> bool {
 /// A report is written at the end of a run, so one that can be read has its end.
 pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = LogReading::default();
-    let words = match WORDS.as_ref() {
+    let words = match WORDS.get() {
         Ok(words) => words,
         Err(error) => {
-            reading.doubts.push(error.clone());
+            reading.doubts.push(error);
             return reading;
         }
     };

@@ -151,6 +151,9 @@ fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
     // The last session may have been cut off.
     let is_cut = !ended && !parts.is_empty();
     parts.push(&lines[start..]);
+    if parts.len() == 1 {
+        return parts;
+    }
     let agrees = |part: &&[&str]| {
         let Some(totals) = last_totals(part) else { return false };
         let mut found = Found::default();

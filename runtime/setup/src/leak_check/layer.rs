@@ -16,7 +16,7 @@ use super::{
     secrets::{Labelled, digest, secrets},
     sides::sides,
 };
-use crate::{Hidden, PREPARATION, Stays, apply::join, take_away, workdir::copies};
+use crate::{Hidden, PREPARATION, Stays, take_away, workdir::copies};
 
 /// Hidden files larger than this are not fingerprinted, in bytes.
 const HIDDEN_FILE: u64 = 4 << 20;
@@ -372,7 +372,7 @@ async fn unmatched(
         if patched.iter().any(|path| path == hidden || path.starts_with(&folder)) {
             continue;
         }
-        let full = join(workdir, &RawPath::from(hidden.as_str()));
+        let full = workdir.join(&RawPath::from(hidden.as_str()));
         let found = handle.stat(&full).await;
         let found = found.map_err(|error| error.fault(format!("looking for {hidden}")))?;
         if found.is_none() {
@@ -397,7 +397,7 @@ async fn files(
 ) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     let mut files = BTreeMap::new();
     while let Some(path) = left.pop() {
-        let full = join(workdir, &RawPath::parse(&path).unwrap_or_else(|| path.as_str().into()));
+        let full = workdir.join(&RawPath::parse(&path).unwrap_or_else(|| path.as_str().into()));
         let reading = |error: SandboxError| error.fault(format!("reading the hidden {path}"));
         let Some(entry) = handle.stat(&full).await.map_err(reading)? else { continue };
         match entry.kind {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use proctor_sandbox_api::wire::{EntryKind, Match, RawPath, SearchRequest};
+use proctor_sandbox_api::wire::{EntryKind, Match, SearchRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ impl Tool for Search {
             && context.handle.stat(&root).await?.is_some_and(|root| root.kind == EntryKind::File);
         let mut text = String::new();
         for found in &matches {
-            let path = if is_file { root.as_bytes().to_vec() } else { join(&root, &found.path) };
+            let path = if is_file { root.as_bytes().to_vec() } else { root.join(&found.path).0 };
             text.push_str(&self.line(context, &path, found));
         }
         let (mut shown, full) =
@@ -91,13 +91,4 @@ impl Search {
             None => format!("{path}:{}: {text}\n", found.line),
         }
     }
-}
-
-fn join(root: &RawPath, path: &RawPath) -> Vec<u8> {
-    let mut joined = root.as_bytes().to_vec();
-    if !joined.ends_with(b"/") {
-        joined.push(b'/');
-    }
-    joined.extend(path.as_bytes());
-    joined
 }

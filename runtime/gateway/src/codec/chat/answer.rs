@@ -40,12 +40,7 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
             Some(id) if !id.is_empty() => id.to_owned(),
             _ => format!("call_{step}_{index}"),
         };
-        let text = match &function["arguments"] {
-            Value::String(text) => text.clone(),
-            Value::Null => String::new(),
-            // Some servers send the object itself.
-            other => other.to_string(),
-        };
+        let text = arguments(call);
         deltas.push(Delta::Call { index, id, name });
         deltas.push(Delta::Arguments { index, text });
     }
@@ -53,6 +48,15 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
     deltas.push(Delta::Stopped(read_stop(reason.unwrap_or("stop"))));
     deltas.extend(usage(body).map(Delta::Usage));
     Ok(deltas)
+}
+
+/// The arguments of a call as text. Some servers send the object itself.
+pub(super) fn arguments(call: &Value) -> String {
+    match &call["function"]["arguments"] {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
 }
 
 /// The message of a whole response as it came. `calls` are the ids that its calls were given.
@@ -63,12 +67,7 @@ pub(crate) fn whole_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     for (index, call) in
         message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().enumerate()
     {
-        let arguments = match &call["function"]["arguments"] {
-            Value::String(text) => text.clone(),
-            Value::Null => String::new(),
-            other => other.to_string(),
-        };
-        turn.add_call(index, call, &arguments);
+        turn.add_call(index, call, &arguments(call));
     }
     turn.finish(ids)
 }

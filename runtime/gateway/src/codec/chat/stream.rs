@@ -135,12 +135,7 @@ impl ChatReader {
             let key = call["index"].as_u64().unwrap_or(place as u64);
             let name = call["function"]["name"].as_str().filter(full);
             let id = call["id"].as_str().filter(full);
-            let text = match &call["function"]["arguments"] {
-                Value::String(text) => text.clone(),
-                Value::Null => String::new(),
-                // Some servers send the object itself.
-                other => other.to_string(),
-            };
+            let text = answer::arguments(call);
             let known = self.calls.iter().rposition(|one| one.index == key);
             let known = known.filter(|at| {
                 let before = &self.calls[*at];

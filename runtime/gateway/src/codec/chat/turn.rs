@@ -18,10 +18,7 @@ impl Turn {
             match name.as_str() {
                 "tool_calls" => {}
                 "content" => self.add_content(value),
-                _ => {
-                    let piece = Map::from_iter([(name.clone(), value.clone())]);
-                    native::merge(&mut self.fields, &piece);
-                }
+                _ => native::merge_member(&mut self.fields, name, value),
             }
         }
     }
@@ -44,10 +41,7 @@ impl Turn {
             (Value::String(text), Value::String(more)) => text.push_str(more),
             (before, value) => {
                 *before = as_parts(before);
-                let mut all = Map::from_iter([("content".to_owned(), before.take())]);
-                let piece = Map::from_iter([("content".to_owned(), as_parts(value))]);
-                native::merge(&mut all, &piece);
-                *before = all.remove("content").unwrap_or_default();
+                native::merge_member(&mut self.fields, "content", &as_parts(value));
             }
         }
     }

@@ -64,12 +64,7 @@ pub(super) fn read_stop(body: &Value) -> Option<Stop> {
 
 /// An error says that the endpoint did not finish the response, or that it could not read what the model wrote.
 pub(super) fn broken_off(body: &Value) -> Result<(), String> {
-    match body["candidates"][0]["finishReason"].as_str() {
-        Some(word) if StopWord::of(word) == StopWord::Broken => {
-            Err(format!("the endpoint broke the response off: finishReason {word:?}"))
-        }
-        _ => Ok(()),
-    }
+    StopWord::unbroken("finishReason", body["candidates"][0]["finishReason"].as_str())
 }
 
 /// The parts of a whole response as they came.

@@ -73,12 +73,7 @@ pub(super) fn read_stop(holder: &Value) -> Stop {
 
 /// An error says that the endpoint did not finish the response.
 pub(super) fn broken_off(holder: &Value) -> Result<(), String> {
-    match holder["stop_reason"].as_str() {
-        Some(word) if StopWord::of(word) == StopWord::Broken => {
-            Err(format!("the endpoint broke the response off: stop_reason {word:?}"))
-        }
-        _ => Ok(()),
-    }
+    StopWord::unbroken("stop_reason", holder["stop_reason"].as_str())
 }
 
 /// `stop_reason` and `stop_sequence`.

@@ -118,10 +118,7 @@ impl MessagesReader {
                     }
                     citations.as_array_mut().into_iter().for_each(|list| list.push(piece.clone()));
                 }
-                _ => {
-                    let piece = Map::from_iter([(name.clone(), piece.clone())]);
-                    native::merge(block, &piece);
-                }
+                _ => native::merge_member(block, name, piece),
             }
         }
     }

@@ -1,0 +1,43 @@
+//! Patterns in manifests.
+
+/// Whether a text fits a pattern: `*` stands for any run of characters, newlines too. Not a path glob: `/` is a character.
+pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(head) else { return false };
+    // The shortest run that lets the rest match; what it skips can only help what follows.
+    match rest.split_once('*') {
+        None => text.ends_with(rest),
+        Some((middle, _)) => match text.find(middle) {
+            Some(at) => matches_wildcard(&rest[middle.len()..], &text[at + middle.len()..]),
+            None => false,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches_wildcard;
+
+    #[test]
+    fn a_star_is_any_run() {
+        for (pattern, text, holds) in [
+            ("abc", "abc", true),
+            ("abc", "abcd", false),
+            ("a*", "a", true),
+            ("*", "", true),
+            ("*b*", "abc", true),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("*ab", "aab", true),
+            ("a*a", "a", false),
+            ("a**b", "a\n/b", true),
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("*é", "ééé", true),
+            ("a*b*", "a-b", true),
+            ("a*b", "a-c", false),
+        ] {
+            assert_eq!(matches_wildcard(pattern, text), holds, "{pattern} {text}");
+        }
+    }
+}
