@@ -108,9 +108,10 @@ pub(crate) fn judge(came: &Came, endpoint: &Endpoint) -> Judgement {
 fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
     let subject = rejections::subject(200, body);
     let judged = match subject {
-        Subject::ContextOverflow | Subject::ContentFilter | Subject::Tools => {
-            Judgement::Rejected { status: 400, body: endpoint.redact_text(body) }
-        }
+        Subject::ContextOverflow
+        | Subject::ContentFilter
+        | Subject::UnkeptItem
+        | Subject::Tools => Judgement::Rejected { status: 400, body: endpoint.redact_text(body) },
         Subject::Billing => unusable(endpoint, quoted(&endpoint.redact_text(body)), 402),
         Subject::Key => unusable(endpoint, quoted(&endpoint.redact_text(body)), 401),
         Subject::RateLimit | Subject::Proxy | Subject::Unknown => return None,
@@ -133,7 +134,7 @@ fn refused(status: u16, body: &[u8], wish: Option<Duration>, endpoint: &Endpoint
         (_, Subject::Billing) => unusable(endpoint, told, 402),
         (400, Subject::Key) => unusable(endpoint, told, 401),
         (_, Subject::RateLimit) | (408 | 409 | 425 | 429 | 500..=599, _) => again(told),
-        (_, Subject::ContextOverflow | Subject::ContentFilter) => {
+        (_, Subject::ContextOverflow | Subject::ContentFilter | Subject::UnkeptItem) => {
             Judgement::Rejected { status, body }
         }
         // A router says so of a model without tools.

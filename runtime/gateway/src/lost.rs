@@ -1,5 +1,5 @@
-//! Time that a trial lost to its endpoint: attempts that failed, silence until a limit cut it, and the
-//! waits after them.
+//! Time that a trial lost to its endpoint: attempts that failed, silence until a limit cut it, the waits after them,
+//! and the endpoint's queue as far as it shows (comments before the first event).
 //!
 //! A slow answer is not lost time: what counts is known when an attempt ends. Attempts of one trial may
 //! overlap; time that two of them lost counts once.
@@ -50,9 +50,15 @@ impl Lost {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).since
     }
 
-    /// An attempt leaves. `heard`: whether a byte of an answer has come.
+    /// An attempt leaves. `heard`: whether an event of an answer has come.
     pub(crate) fn flight<'a>(&'a self, heard: impl Fn() -> bool + Send + Sync + 'a) -> Flight<'a> {
         Flight { lost: self, begun: Instant::now(), heard: Box::new(heard), landed: false }
+    }
+
+    /// Since then the endpoint kept a request in its queue, and now its response begins.
+    pub(crate) fn queued(&self, from: Instant) {
+        self.add(from, Some("the endpoint kept the request in its queue"));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
     }
 
     /// From now to the drop of the guard the trial waits for another attempt.
@@ -138,11 +144,20 @@ mod tests {
         tokio::time::advance(second).await;
         drop(wait);
         assert_eq!(lost.total(), Some((2 * second, "503 overloaded".into())));
+        let flight = lost.flight(|| true);
+        tokio::time::advance(second).await;
+        let queued = tokio::time::Instant::now();
+        tokio::time::advance(second).await;
+        lost.queued(queued);
+        assert!(lost.since().is_none(), "its response has begun");
+        tokio::time::advance(second).await;
+        flight.landed();
+        assert_eq!(lost.total().map(|(total, _)| total), Some(3 * second));
         // Two that overlap are cut in the middle, one of them after its first byte.
         let silent = || lost.flight(|| false);
         let (one, two, three) = (lost.flight(|| true), silent(), silent());
         tokio::time::advance(second).await;
         drop((one, two, three));
-        assert_eq!(lost.total().map(|(total, _)| total), Some(3 * second));
+        assert_eq!(lost.total().map(|(total, _)| total), Some(4 * second));
     }
 }

@@ -35,7 +35,9 @@ pub fn recheck_rejection(
         Subject::Billing | Subject::Key => Some("the endpoint's error is about the account or key"),
         Subject::Tools => Some("the endpoint's error is about tools"),
         Subject::Proxy => Some("the error is a proxy's page"),
-        Subject::Unknown => Some("the endpoint's error reports neither an overflow nor a filter"),
+        Subject::Unknown | Subject::UnkeptItem => {
+            Some("the endpoint's error reports neither an overflow nor a filter")
+        }
     })
 }
 

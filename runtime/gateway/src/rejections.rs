@@ -20,6 +20,8 @@ pub(crate) enum Subject {
     ContextOverflow,
     /// A filter declined the prompt or the response. The model's own end.
     ContentFilter,
+    /// An item of the conversation that the endpoint did not keep.
+    UnkeptItem,
     /// The model takes no tools.
     Tools,
     /// A page or a text of a proxy, and no API's error.

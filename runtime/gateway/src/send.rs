@@ -64,8 +64,8 @@ pub(crate) struct Came {
 /// What is heard of an answer while it comes.
 #[derive(Debug, Default)]
 pub(crate) struct Hearing {
-    /// A byte of a success has come.
-    pub byte: AtomicBool,
+    /// A success says something: an event that is no comment, or a byte of a body that is no stream.
+    pub event: AtomicBool,
     /// Held while the model has not answered in this run: others wait for its first words.
     pub turn: Option<Turn>,
 }
@@ -177,6 +177,8 @@ impl TrialGateway {
         }
         let idle = seconds(line.policy.idle_seconds);
         let mut progress = Instant::now();
+        // Since when comments alone have come.
+        let mut queued = None;
         loop {
             let is_said = matches!(body, Body::Stream(_)) && came.whole.stop.is_some();
             let limit = if is_said { idle.min(AFTER_THE_ANSWER) } else { idle };
@@ -222,11 +224,20 @@ impl TrialGateway {
             let ended = match &mut body {
                 Body::Stream(stream) => {
                     let ended = stream.read(line, last, request.stream, client, came).await;
-                    if std::mem::take(&mut stream.progressed) {
+                    let progressed = std::mem::take(&mut stream.progressed);
+                    if progressed {
                         progress = Instant::now();
                     }
+                    // The comments that keep a connection open say nothing.
+                    match (progressed, heard.event.load(Ordering::Relaxed)) {
+                        (false, false) => _ = queued.get_or_insert_with(Instant::now),
+                        (true, false) => {
+                            queued.take().inspect(|from| self.lost().queued(*from));
+                        }
+                        (_, true) => {}
+                    }
+                    speaks = progressed;
                     if let Some(turn) = &heard.turn {
-                        // Of a model that has never answered, the comments that keep a connection open say nothing.
                         speaks = came.has_begun();
                         if speaks {
                             turn.answers();
@@ -241,7 +252,7 @@ impl TrialGateway {
                     Ok(false)
                 }
             };
-            heard.byte.fetch_or(speaks && came.is_success(), Ordering::Relaxed);
+            heard.event.fetch_or(speaks && came.is_success(), Ordering::Relaxed);
             if ended.map_err(Ended::Broken)? || last {
                 break;
             }

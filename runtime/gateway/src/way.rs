@@ -273,8 +273,8 @@ impl TrialGateway {
             let queued = admission.queued() + std::mem::take(&mut waited);
             let queued = (queued, admission.queued_for_shared());
             let asker = self.asker(request.tools);
-            heard.byte = AtomicBool::new(false);
-            let flight = self.lost().flight(|| heard.byte.load(Ordering::Relaxed));
+            heard.event = AtomicBool::new(false);
+            let flight = self.lost().flight(|| heard.event.load(Ordering::Relaxed));
             let came = self.send(request, client, &heard).await;
             let mut judged = judge(&came, &self.line().endpoint);
             let unsupported = match judged {

@@ -49,10 +49,16 @@ pub(crate) enum Action {
     MergeRoles,
     /// Puts an assistant message between the results of tools and a user message.
     TurnAfterTool,
+    /// Gives each call of a turn a turn of its own.
+    SingleCalls,
+    /// Joins system messages at the head of the conversation.
+    SystemFirst,
     /// Puts the system message at the head of the first user message.
     SystemIntoUser,
-    /// Leaves out ids of Responses items that do not have the prefix of their type.
+    /// Leaves out ids of Responses items that do not have the prefix of their type, or are too long.
     OwnItemIds,
+    /// Leaves out ids of Responses items, and reasoning of which nothing is left.
+    NoItemIds,
     /// Leaves out encrypted reasoning, and reasoning of which nothing is left.
     NoEncryptedReasoning,
     /// Gives each call an id of its own where the endpoint repeated one.
@@ -120,8 +126,11 @@ impl Repair {
             Action::PlaceholderTurn => turns::placeholder_turns(api, body),
             Action::MergeRoles => turns::merge_roles(body),
             Action::TurnAfterTool => turns::turn_after_tool(body),
+            Action::SingleCalls => turns::single_calls(body),
+            Action::SystemFirst => turns::system_first(body),
             Action::SystemIntoUser => turns::system_into_user(body),
             Action::OwnItemIds => ids::own_item_ids(body),
+            Action::NoItemIds => ids::no_item_ids(body),
             Action::NoEncryptedReasoning => reasoning::no_encrypted_reasoning(body),
             Action::UniqueIds => ids::unique_ids(body),
             Action::TextOrReasoning => on_assistants(body, |message| {
@@ -270,6 +279,22 @@ mod tests {
         let moved =
             repaired(Api::Chat, Action::SystemIntoUser, json!({"messages": [system, user("a")]}));
         assert_eq!(moved, json!({"messages": [user("s\n\na")]}));
+        let system = |text: &str| json!({"role": "system", "content": text});
+        let scattered = json!({"messages": [system("s"), user("a"), system("t"), user("b")]});
+        let first = repaired(Api::Chat, Action::SystemFirst, scattered);
+        assert_eq!(first, json!({"messages": [system("s\n\nt"), user("a"), user("b")]}));
+    }
+
+    #[test]
+    fn calls_get_turns_of_their_own() {
+        let call = |id: &str| json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": id});
+        let turn = |text: &str, calls: Value| json!({"role": "assistant", "content": text, "tool_calls": calls});
+        let body = json!({"messages": [turn("x", json!([call("a"), call("b")])), result("b"), result("a"), turn("y", json!([call("c")]))]});
+        let single = repaired(Api::Chat, Action::SingleCalls, body);
+        let wanted = json!({"messages": [turn("x", json!([call("a")])), result("a"), turn("", json!([call("b")])),
+            result("b"), turn("y", json!([call("c")]))]});
+        assert_eq!(single, wanted);
     }
 
     #[test]
@@ -312,6 +337,14 @@ mod tests {
             {"type": "function_call", "id": "fc_1", "call_id": "c"}]});
         let own = repaired(Api::Responses, Action::OwnItemIds, items.clone());
         assert_eq!((own["input"][0].get("id"), &own["input"][1]["id"]), (None, &json!("fc_1")));
+        let long = json!({"input": [{"type": "function_call", "id": format!("fc_{}", "1".repeat(70)), "call_id": "c"}]});
+        let own = repaired(Api::Responses, Action::OwnItemIds, long);
+        assert_eq!(own["input"][0].get("id"), None);
+        let mut unkept = items.clone();
+        unkept["input"][1] = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+        let nameless = repaired(Api::Responses, Action::NoItemIds, unkept);
+        let kept = json!([{"type": "reasoning", "summary": [], "encrypted_content": "E"}]);
+        assert_eq!(nameless["input"], kept);
         let plain = repaired(Api::Responses, Action::NoEncryptedReasoning, items);
         assert_eq!(plain["input"].as_array().map(Vec::len), Some(1));
         let both = json!({"messages": [{"role": "assistant", "content": "x", "reasoning_content": "hm"},

@@ -9,6 +9,10 @@ use super::body::{IdOf, drop_field, each, each_id, items};
 /// Mistral's ids have exactly this length, in letters and digits. All other endpoints accept it.
 const ID_LENGTH: usize = 9;
 
+/// The longest id of an item that the Responses API accepts.
+const ITEM_ID_LENGTH: usize = 64;
+
+/// Leaves out ids that another server gave, or that are too long.
 pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
     each(items(body.get_mut("input")), |item| {
         let prefix = match item["type"].as_str() {
@@ -17,9 +21,19 @@ pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
             Some("message") | None => "msg",
             Some(_) => return false,
         };
-        let foreign = item["id"].as_str().is_some_and(|id| !id.starts_with(prefix));
+        let foreign = item["id"]
+            .as_str()
+            .is_some_and(|id| !id.starts_with(prefix) || id.len() > ITEM_ID_LENGTH);
         foreign && drop_field(item, "id")
     })
+}
+
+/// Leaves out the ids of all items, which name what the endpoint did not keep. Reasoning of which nothing is left goes.
+pub(super) fn no_item_ids(body: &mut Map<String, Value>) -> bool {
+    let Some(input) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
+    let dropped = each(input.iter_mut(), |item| drop_field(item, "id"));
+    input.retain(|item| item["type"] != "reasoning" || item["encrypted_content"].is_string());
+    dropped
 }
 
 /// Renames the second and later calls of one id, and the results that answer them in turn.

@@ -79,8 +79,11 @@ impl Row {
             "placeholder_turn" => Action::PlaceholderTurn,
             "merge_roles" => Action::MergeRoles,
             "turn_after_tool" => Action::TurnAfterTool,
+            "single_calls" => Action::SingleCalls,
+            "system_first" => Action::SystemFirst,
             "system_into_user" => Action::SystemIntoUser,
             "own_item_ids" => Action::OwnItemIds,
+            "no_item_ids" => Action::NoItemIds,
             "no_encrypted_reasoning" => Action::NoEncryptedReasoning,
             "unique_ids" => Action::UniqueIds,
             "text_or_reasoning" => Action::TextOrReasoning,
@@ -192,11 +195,47 @@ mod tests {
                 Action::DropSchemaKeyword("additionalproperties".into()),
             ),
             (Api::Chat, "Proto field is not repeating, cannot start list.", Action::NoTypeLists),
+            (
+                Api::Responses,
+                "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
+                Action::NoItemIds,
+            ),
+            (
+                Api::Responses,
+                "Invalid 'input[3].name': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]+$'.",
+                Action::PlainNames,
+            ),
+            (
+                Api::Responses,
+                "Invalid 'input[2].id': string too long. Expected a string with maximum length 64, but got 90.",
+                Action::OwnItemIds,
+            ),
+            (
+                Api::Responses,
+                "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64, but got 90.",
+                Action::ShortIds,
+            ),
+            (Api::Responses, "Unknown parameter: 'store'.", Action::DropField("store".into())),
+            (Api::Chat, "This model only supports single tool-calls at once!", Action::SingleCalls),
+            (Api::Chat, "System message must be at the beginning.", Action::SystemFirst),
+            (
+                Api::Chat,
+                "messages.2.content: Input should be a valid string [type=string_type, input_value=None]",
+                Action::PlaceholderTurn,
+            ),
         ] {
             assert_eq!(first(api, message).as_ref(), Some(&action), "{message}");
         }
-        for message in ["Invalid value: temperature", "model not found", "upstream error"] {
-            assert_eq!(first(Api::Chat, message), None, "{message}");
+        for message in [
+            "Invalid value: temperature",
+            "model not found",
+            "upstream error",
+            "no such model in the store",
+            "message type must be a string",
+        ] {
+            for api in [Api::Chat, Api::Responses] {
+                assert_eq!(first(api, message), None, "{message}");
+            }
         }
     }
 }

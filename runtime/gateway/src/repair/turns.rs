@@ -104,6 +104,58 @@ pub(super) fn turn_after_tool(body: &mut Map<String, Value>) -> bool {
     changed
 }
 
+/// Gives each call a turn of its own, followed by its result.
+pub(super) fn single_calls(body: &mut Map<String, Value>) -> bool {
+    let Some(all) = messages(body) else { return false };
+    let mut out: Vec<Value> = Vec::with_capacity(all.len());
+    let mut changed = false;
+    let mut rest = std::mem::take(all).into_iter().peekable();
+    while let Some(mut message) = rest.next() {
+        let calls = match message["tool_calls"].as_array() {
+            Some(calls) if calls.len() > 1 => calls.clone(),
+            _ => {
+                out.push(message);
+                continue;
+            }
+        };
+        changed = true;
+        let mut results = Vec::new();
+        while let Some(result) = rest.next_if(|next| next["role"] == "tool") {
+            results.push(result);
+        }
+        for call in calls {
+            let mut turn = message.clone();
+            let id = call["id"].clone();
+            turn["tool_calls"] = json!([call]);
+            out.push(turn);
+            out.extend(results.extract_if(.., |result| result["tool_call_id"] == id));
+            // What the model said goes with its first call alone.
+            message = json!({"role": "assistant", "content": ""});
+        }
+        out.append(&mut results);
+    }
+    *all = out;
+    changed
+}
+
+/// Joins all system messages at the head.
+pub(super) fn system_first(body: &mut Map<String, Value>) -> bool {
+    let Some(all) = messages(body) else { return false };
+    let is_system = |message: &Value| message["role"] == "system" || message["role"] == "developer";
+    if all.iter().skip(1).all(|message| !is_system(message)) {
+        return false;
+    }
+    let (systems, mut rest): (Vec<_>, Vec<_>) =
+        std::mem::take(all).into_iter().partition(is_system);
+    let mut content = Value::Null;
+    for mut system in systems {
+        join(&mut content, system["content"].take());
+    }
+    rest.insert(0, json!({"role": "system", "content": content}));
+    *all = rest;
+    true
+}
+
 pub(super) fn system_into_user(body: &mut Map<String, Value>) -> bool {
     let Some(all) = messages(body) else { return false };
     let is_system = |message: &Value| message["role"] == "system" || message["role"] == "developer";

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use proctor_types::Usage;
 use serde_json::{Value, json};
 
@@ -15,7 +17,7 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
         return Err(format!("an error within status 200: {error}"));
     }
-    let choice = body["choices"].get(0).ok_or("no choices")?;
+    let choice = &one_choice(body).ok_or("no choices")?;
     broken_off(choice)?;
     let message = choice["message"].as_object().ok_or("choices[0].message is not an object")?;
     let owned = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -24,7 +26,7 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
     let thought = full("reasoning_content").or_else(|| full("reasoning"));
     deltas.extend(thought.map(|text| Delta::Reasoning(text.to_owned())));
     check_content(message.get("content"))?;
-    content(&body["choices"][0]["message"]["content"], &mut deltas);
+    content(&choice["message"]["content"], &mut deltas);
     deltas.extend(full("refusal").map(|text| Delta::Refusal(text.to_owned())));
     for (field, value) in message {
         // Empty fields are left out: some endpoints refuse what they themselves sent.
@@ -50,6 +52,44 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
     Ok(deltas)
 }
 
+/// The first choice. Some servers split one response over several choices, one for the text and one for each call; nobody
+/// asked for alternatives, so the text and the calls that the first one lacks are those of the others.
+fn one_choice(body: &Value) -> Option<Cow<'_, Value>> {
+    let choices = body["choices"].as_array()?;
+    let (first, others) = choices.split_first()?;
+    let lacks = |choice: &Value, field: &str| match &choice["message"][field] {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    };
+    let mut whole = Cow::Borrowed(first);
+    for other in others.iter().filter(|other| other["message"].is_object()) {
+        if !first["message"].is_object() {
+            continue;
+        }
+        for field in ["content", "reasoning_content", "reasoning"] {
+            if lacks(&whole, field) && !lacks(other, field) {
+                whole.to_mut()["message"][field] = other["message"][field].clone();
+            }
+        }
+        if lacks(first, "tool_calls") && !lacks(other, "tool_calls") {
+            let whole = whole.to_mut();
+            let calls = &mut whole["message"]["tool_calls"];
+            if !calls.is_array() {
+                *calls = Value::Array(Vec::new());
+            }
+            if let (Some(calls), Some(more)) =
+                (calls.as_array_mut(), other["message"]["tool_calls"].as_array())
+            {
+                calls.extend(more.iter().cloned());
+            }
+            whole["finish_reason"] = other["finish_reason"].clone();
+        }
+    }
+    Some(whole)
+}
+
 /// The arguments of a call as text. Some servers send the object itself.
 pub(super) fn arguments(call: &Value) -> String {
     match &call["function"]["arguments"] {
@@ -62,7 +102,8 @@ pub(super) fn arguments(call: &Value) -> String {
 /// The message of a whole response as it came. `calls` are the ids that its calls were given.
 pub(crate) fn whole_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     let mut turn = Turn::default();
-    let Some(message) = body["choices"][0]["message"].as_object() else { return Vec::new() };
+    let choice = one_choice(body).unwrap_or_default();
+    let Some(message) = choice["message"].as_object() else { return Vec::new() };
     turn.add(message);
     for (index, call) in
         message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().enumerate()
@@ -286,6 +327,27 @@ mod tests {
         );
         assert_eq!(Value::Object(answer.extra), json!({"reasoning_content": "hm"}));
         assert!(!answer.refused);
+    }
+
+    #[test]
+    fn one_response_may_be_split_over_choices() {
+        let call = |id: &str| json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
+        let split = json!({"choices": [
+            {"message": {"role": "assistant", "content": "I look."}, "finish_reason": "stop"},
+            {"message": {"tool_calls": [call("a")]}, "finish_reason": "tool_calls"},
+            {"message": {"tool_calls": [call("b")]}, "finish_reason": "tool_calls"},
+        ]});
+        let answer = parse(&split, 0).expect("an answer");
+        let ids: Vec<_> = answer.tool_calls.iter().map(|call| &*call.id).collect();
+        assert_eq!((&*answer.content, ids), ("I look.", vec!["a", "b"]));
+        let turn = super::whole_turn(&split, &["a".into(), "b".into()]);
+        assert_eq!(turn[0]["tool_calls"].as_array().map(Vec::len), Some(2));
+        // Alternatives, each of them whole: the first one counts.
+        let both = json!({"choices": [
+            {"message": {"content": "x", "tool_calls": [call("a")]}, "finish_reason": "tool_calls"},
+            {"message": {"content": "y", "tool_calls": [call("b")]}, "finish_reason": "tool_calls"},
+        ]});
+        assert_eq!(parse(&both, 0).expect("an answer").tool_calls.len(), 1);
     }
 
     #[test]

@@ -13,6 +13,10 @@ use crate::codec::{
 #[derive(Debug, Default)]
 pub(crate) struct ChatReader {
     started: bool,
+    /// A text has come.
+    wrote: bool,
+    /// A reason for the end has come.
+    stopped: bool,
     done: bool,
     calls: Vec<CallInStream>,
     turn: Turn,
@@ -40,7 +44,7 @@ impl Reader for ChatReader {
         }
         if event.data.trim() == "[DONE]" {
             self.done = true;
-            return Ok(Vec::new());
+            return Ok(self.unsaid_end().into_iter().collect());
         }
         let wrong = |error: serde_json::Error| format!("a chunk is not JSON: {error}");
         let repaired;
@@ -73,6 +77,7 @@ impl Reader for ChatReader {
         self.delta(delta, &mut deltas)?;
         // Some send an empty one with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
+            self.stopped = true;
             deltas.push(Delta::Stopped(answer::read_stop(reason)));
         }
         let usage = answer::read_usage(&chunk.usage);
@@ -113,12 +118,21 @@ impl Chunk {
 }
 
 impl ChatReader {
+    /// The end of a stream that has none of its own but `[DONE]`, as some servers send it. A stream without a text, or
+    /// with half a call, was cut.
+    fn unsaid_end(&self) -> Option<Delta> {
+        let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_whole());
+        let says = self.wrote || !self.calls.is_empty();
+        (!self.stopped && says && whole).then_some(Delta::Stopped(Stop::End))
+    }
+
     fn delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), String> {
         let thought = ["reasoning_content", "reasoning"];
         let thought = thought.iter().find_map(|name| delta[*name].as_str());
         let full = |text: &&str| !text.is_empty();
         deltas.extend(thought.filter(full).map(|text| Delta::Reasoning(text.to_owned())));
         answer::content(&delta["content"], deltas);
+        self.wrote |= deltas.iter().any(|delta| matches!(delta, Delta::Text(_)));
         let refusal = delta["refusal"].as_str().filter(full);
         deltas.extend(refusal.map(|text| Delta::Refusal(text.to_owned())));
         if let Some(fields) = delta.as_object() {
@@ -261,7 +275,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::ChatReader;
-    use crate::codec::{Reader as _, neutral::Whole, sse};
+    use crate::codec::{
+        Reader as _,
+        neutral::{Stop, Whole},
+        sse,
+    };
 
     /// What a stream of pieces of calls says.
     fn calls(chunks: &[Value]) -> Vec<ToolCall> {
@@ -274,6 +292,27 @@ mod tests {
             deltas.into_iter().for_each(|delta| whole.push(delta));
         }
         whole.answer().tool_calls
+    }
+
+    #[test]
+    fn a_stream_may_end_without_a_reason_if_it_is_whole() {
+        let stop = |deltas: &[Value]| {
+            let mut reader = ChatReader::default();
+            let mut whole = Whole::default();
+            let chunks =
+                deltas.iter().map(|delta| json!({"choices": [{"delta": delta}]}).to_string());
+            for data in chunks.chain(["[DONE]".to_owned()]) {
+                let event = sse::event(format!("data: {data}\n\n").into());
+                let deltas = reader.read(&event).expect("a chunk");
+                deltas.into_iter().for_each(|delta| whole.push(delta));
+            }
+            whole.stop
+        };
+        let call = |text: &str| json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": text}}]});
+        assert_eq!(stop(&[json!({"content": "x"})]), Some(Stop::End));
+        assert_eq!(stop(&[call("{}")]), Some(Stop::End));
+        assert_eq!(stop(&[call("{\"x\": ")]), None, "half a call was cut");
+        assert_eq!(stop(&[json!({"role": "assistant"})]), None, "nothing was written");
     }
 
     #[test]
