@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_patch::{Current, gold_of};
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
-use proctor_screening::{Input, screen};
+use proctor_screening::{Input, own_packages, screen};
 use proctor_types::{Evidence, Fault, Layer, Task};
 
 use crate::{
@@ -67,54 +67,14 @@ fn judge(
     base: &Base<'_>,
 ) -> Result<Vec<Evidence>, Fault> {
     let roots = &Policy::get()?.names.import_roots;
-    let mut owned = owned(base.names.keys(), roots, &BTreeSet::new());
+    let mut owned = own_packages(base.names.keys(), roots, &BTreeSet::new());
     if let Some(provided) = base.provided {
-        owned.extend(self::owned(touched.iter(), roots, provided));
+        owned.extend(own_packages(touched.iter(), roots, provided));
     }
     let input = Input { patch, gold, before, owned: &owned, screened: base.screened };
     let screening = screen(&input).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
     let found = screening.findings.iter();
     Ok(found.map(|finding| note(&finding.evidence, finding.to_string())).collect())
-}
-
-/// The top-level names of Python code at the import roots. A folder counts by a module right in it.
-fn owned<'a>(
-    paths: impl Iterator<Item = &'a String>,
-    roots: &[String],
-    provided: &BTreeSet<String>,
-) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for path in paths.filter(|path| path.ends_with(".py")) {
-        for root in roots {
-            let below = match root.as_str() {
-                "" => Some(path.as_str()),
-                root => path.strip_prefix(root).and_then(|rest| rest.strip_prefix('/')),
-            };
-            let name = match below.map(|below| below.split_once('/')) {
-                Some(Some((folder, _))) => folder.to_owned(),
-                Some(None) => below.unwrap_or_default().trim_end_matches(".py").to_owned(),
-                None => continue,
-            };
-            if !provided.contains(&name) && !is_test_name(&name) {
-                names.insert(name);
-            }
-        }
-    }
-    names
-}
-
-/// Whether a top-level name is one of tests.
-fn is_test_name(name: &str) -> bool {
-    matches!(name, "test" | "tests" | "testing" | "conftest") || name.starts_with("test_")
-}
-
-/// Whether a path is one of tests, where only its name is known.
-pub(crate) fn is_test_path(path: &str) -> bool {
-    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let stem = name.trim_end_matches(".py");
-    folders.split('/').any(|folder| matches!(folder, "test" | "tests" | "testing"))
-        || is_test_name(stem)
-        || stem.ends_with("_test")
 }
 
 /// The paths at the import roots of a work directory, of which only their names are known.
@@ -144,32 +104,4 @@ pub(crate) async fn names_at_roots(
         }
     }
     Ok(names)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_package_is_owned_by_its_modules_and_not_by_its_folder() {
-        let paths =
-            ["numerals/__init__.py", "src/other/a.py", "docs/index.md", "one.py", "tests/a.py"]
-                .map(str::to_owned);
-        let roots = ["".to_owned(), "src".to_owned()];
-        let names = owned(paths.iter(), &roots, &BTreeSet::new());
-        let expected = ["numerals", "one", "other", "src"].map(str::to_owned);
-        assert_eq!(names, BTreeSet::from(expected));
-        let provided = BTreeSet::from(["numerals".to_owned()]);
-        assert!(!owned(paths.iter(), &roots, &provided).contains("numerals"));
-    }
-
-    #[test]
-    fn tests_are_known_by_their_names() {
-        for path in ["tests/a.py", "src/pkg/test/a.py", "test_a.py", "a_test.py", "conftest.py"] {
-            assert!(is_test_path(path), "{path}");
-        }
-        for path in ["contest.py", "src/testament/a.py", "attest.py", "latest/a.py"] {
-            assert!(!is_test_path(path), "{path}");
-        }
-    }
 }

@@ -6,8 +6,10 @@
 
 mod python;
 mod rules;
+mod scope;
 mod screen;
 
+pub use scope::{is_test_path, own_packages};
 pub use screen::{Finding, Input, Screen, ScreenError, Screening, screen};
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
+use proctor_screening::is_test_path;
 use proctor_setup::ApplyError;
 use proctor_types::{Fault, FromScratch, Task};
 
@@ -13,7 +14,7 @@ use crate::{
     probe::secret_folder,
     restore::restore,
     scratch::{Original, Submission},
-    screening::{Base, is_test_path, screen_submission},
+    screening::{Base, screen_submission},
     session::Submitted,
 };
 

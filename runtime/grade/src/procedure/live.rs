@@ -9,6 +9,7 @@ use std::{
 use proctor_official::{FileRun, Official, OfficialPolicy, PolicyError, Subject, with_official};
 use proctor_patch::Current;
 use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
+use proctor_screening::is_test_path;
 use proctor_setup::{ApplyError, Hidden, Stays, apply_parts, apply_patch, take_away};
 use proctor_types::{Cause, Commands, Evidence, Fault, Integrity, Layer, Task, shell_word};
 use serde_json::Value;
@@ -24,7 +25,7 @@ use crate::{
     pristine::{paths_of, read},
     procedure::{only_official, script},
     restore::put,
-    screening::{Base, is_test_path, names_at_roots, screen_patch},
+    screening::{Base, names_at_roots, screen_patch},
     session::append,
 };
 

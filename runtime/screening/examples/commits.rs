@@ -1,0 +1,98 @@
+//! Screens the latest commits of a clone as if each were the patch of an agent, and lists what is marked.
+//!
+//! Real commits are honest work, so each line is a false accusation until somebody has looked at it:
+//! `cargo run -p proctor-screening --example commits -- CLONE [COUNT]`.
+
+#![expect(clippy::print_stdout, reason = "the list is what the program is for")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use proctor_patch::{Current, MODE_FILE};
+use proctor_screening::{Input, is_test_path, own_packages, screen};
+
+/// Commits that are screened where nobody says how many.
+const COMMITS: usize = 100;
+
+/// Where packages lie in a repository, as in `configs/grading.toml`.
+const ROOTS: [&str; 3] = ["", "src", "lib"];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let clone = arguments.next().ok_or("name a clone")?;
+    let clone = Path::new(&clone);
+    let count = arguments.next().map_or(Ok(COMMITS), |count| count.parse())?;
+    let log = git(clone, &["log", "--no-merges", "--format=%H", "--", "*.py"])?;
+    let (mut times, mut screened, mut marked) = (Vec::new(), 0, 0);
+    for commit in String::from_utf8(log)?.lines() {
+        if screened == count {
+            break;
+        }
+        let Some((found, time)) = of_commit(clone, commit)? else { continue };
+        screened += 1;
+        marked += usize::from(!found.is_empty());
+        times.push(time);
+        for line in found {
+            println!("{commit:.12} {line}");
+        }
+    }
+    times.sort();
+    let longest = times.last().copied().unwrap_or_default();
+    let median = times.get(times.len() / 2).copied().unwrap_or_default();
+    println!(
+        "{screened} commits screened, {marked} marked; median {median:.1?}, longest {longest:.1?}"
+    );
+    Ok(())
+}
+
+/// What is marked in a commit, and how long that took. `None`: it changes no code but that of tests.
+fn of_commit(
+    clone: &Path,
+    commit: &str,
+) -> Result<Option<(Vec<String>, Duration)>, Box<dyn Error>> {
+    let parent = format!("{commit}^");
+    let Ok(names) = git(clone, &["diff", "--name-only", "--no-renames", &parent, commit]) else {
+        // The first commit has no parent.
+        return Ok(None);
+    };
+    let names = String::from_utf8_lossy(&names).into_owned();
+    if !names.lines().any(|path| path.ends_with(".py") && !is_test_path(path)) {
+        return Ok(None);
+    }
+    let patch = git(clone, &["diff", "--binary", "--full-index", "--no-renames", &parent, commit])?;
+    let mut before = BTreeMap::new();
+    for path in names.lines() {
+        if let Ok(bytes) = git(clone, &["show", &format!("{parent}:{path}")]) {
+            before.insert(path.to_owned(), Current::File { bytes, mode: MODE_FILE });
+        }
+    }
+    let tree = git(clone, &["ls-tree", "-r", "--name-only", &parent])?;
+    let tree: Vec<String> = String::from_utf8_lossy(&tree).lines().map(ToOwned::to_owned).collect();
+    let roots = ROOTS.map(ToOwned::to_owned);
+    let mut owned = own_packages(tree.iter(), &roots, &BTreeSet::new());
+    owned.extend(own_packages(before.keys(), &roots, &BTreeSet::new()));
+    let input = Input {
+        patch: &patch,
+        gold: None,
+        before: &before,
+        owned: &owned,
+        screened: &|path: &str| !is_test_path(path),
+    };
+    let begun = Instant::now();
+    let found = screen(&input)?;
+    let time = begun.elapsed();
+    Ok(Some((found.findings.iter().map(ToString::to_string).collect(), time)))
+}
+
+fn git(clone: &Path, arguments: &[&str]) -> Result<Vec<u8>, Box<dyn Error>> {
+    let done = Command::new("git").arg("-C").arg(clone).args(arguments).output()?;
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
+    }
+    Ok(done.stdout)
+}
