@@ -74,6 +74,7 @@ struct Reader {
     responders: Responders,
     changes: RequestChanges,
     waited: f64,
+    lost: f64,
     waits: RequestWaits,
     limit_told: bool,
     last_words: bool,
@@ -103,6 +104,7 @@ struct Reader {
 struct Clock {
     seconds: f64,
     waited: f64,
+    lost: f64,
     waits: RequestWaits,
 }
 
@@ -169,8 +171,9 @@ impl Reader {
         match event {
             Event::TryFailed { fault, .. } => {
                 // What led to the fault is nobody's time: an hour of asking an endpoint that is down.
-                let Clock { seconds, waited, waits } = self.well;
+                let Clock { seconds, waited, lost, waits } = self.well;
                 (self.last, self.waited, self.waits) = (seconds.max(self.begun), waited, waits);
+                self.lost = lost;
                 if fault.layer == Layer::Sandbox {
                     self.stuck = self.went_on_at == Some(self.steps.len());
                 }
@@ -209,6 +212,7 @@ impl Reader {
                 wait_seconds,
                 queued_seconds,
                 shared_seconds,
+                lost_seconds,
                 responder,
                 repairs,
                 error,
@@ -219,6 +223,7 @@ impl Reader {
                     self.changes.add_repairs(&repairs);
                 }
                 self.waited += wait_seconds + queued_seconds;
+                self.lost += lost_seconds;
                 self.waits.retries += wait_seconds;
                 self.waits.shared_limits += shared_seconds;
                 self.waits.rate_limits += (queued_seconds - shared_seconds).max(0.0);
@@ -290,7 +295,8 @@ impl Reader {
         }
         self.last = t_mono;
         if is_well {
-            self.well = Clock { seconds: t_mono, waited: self.waited, waits: self.waits };
+            self.well =
+                Clock { seconds: t_mono, waited: self.waited, lost: self.lost, waits: self.waits };
         }
         Ok(())
     }
@@ -356,6 +362,7 @@ impl Reader {
             waited: seconds(self.waited),
             in_tools,
             waits: self.waits,
+            lost: seconds(self.lost),
         };
         Ok(Ok(Past {
             try_number,

@@ -16,6 +16,8 @@ pub(crate) struct Clock {
     started: Instant,
     /// Before that.
     earlier: Duration,
+    /// Of `earlier`, what the endpoint lost in sends, and in the waits after them.
+    given_back: (Duration, Duration),
     state: Mutex<State>,
     tools_changed: Notify,
     /// Each wait on its own, by what it was for.
@@ -67,7 +69,8 @@ impl Clock {
     pub(crate) fn after(earlier: Duration, waited: Duration, in_tools: Duration) -> Self {
         let state = Mutex::new(State { waited, in_tools, ..State::default() });
         let (started, tools_changed) = (Instant::now(), Notify::new());
-        Self { started, earlier, state, tools_changed, waits: Mutex::default() }
+        let given_back = Default::default();
+        Self { started, earlier, given_back, state, tools_changed, waits: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -78,6 +81,12 @@ impl Clock {
         self.earlier + self.started.elapsed()
     }
 
+    /// What the wall limit counts.
+    pub(crate) fn counted(&self) -> Duration {
+        let (sends, waits) = self.given_back;
+        self.elapsed().saturating_sub(sends + waits)
+    }
+
     /// Time that was no work, a wait that goes on included.
     pub(crate) fn waited(&self) -> Duration {
         let state = self.lock();
@@ -85,7 +94,7 @@ impl Clock {
     }
 
     pub(crate) fn worked(&self) -> Duration {
-        self.elapsed().saturating_sub(self.waited())
+        self.elapsed().saturating_sub(self.waited() + self.given_back.0)
     }
 
     pub(crate) fn took_off(&self) {
@@ -135,6 +144,13 @@ impl Clock {
     /// The clock of a trial that was interrupted after such waits.
     pub(crate) fn with_waits(mut self, waits: RequestWaits) -> Self {
         self.waits = Mutex::new(waits);
+        self
+    }
+
+    /// The limits do not count what the endpoint lost of the earlier time: `sends`, and the waits after them.
+    pub(crate) fn giving_back(mut self, sends: Duration, waits: RequestWaits) -> Self {
+        let waits = Duration::try_from_secs_f64(waits.retries).unwrap_or_default();
+        self.given_back = (sends, waits);
         self
     }
 

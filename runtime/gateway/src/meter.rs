@@ -71,6 +71,8 @@ pub struct Used {
     pub in_tools: Duration,
     /// Requests' waits, each on its own.
     pub waits: RequestWaits,
+    /// Of `elapsed`, in sends that the endpoint lost.
+    pub lost: Duration,
 }
 
 /// What a request asks of the meter.
@@ -89,11 +91,14 @@ impl Meter {
         Self { budget, clock: Clock::start(), own, shared: Vec::new() }
     }
 
-    /// The trial goes on: what it had used counts as if it had not been interrupted.
+    /// The trial goes on: what it had used counts as if it had not been interrupted, but for the time that its endpoint
+    /// lost. That ended the earlier try, so it is given back.
     #[must_use]
     pub fn after(mut self, used: &Used) -> Self {
         self.own.restart(used.spent);
-        self.clock = Clock::after(used.elapsed, used.waited, used.in_tools).with_waits(used.waits);
+        self.clock = Clock::after(used.elapsed, used.waited, used.in_tools)
+            .with_waits(used.waits)
+            .giving_back(used.lost, used.waits);
         self
     }
 
@@ -234,7 +239,7 @@ impl Meter {
     /// Time to the wall limit.
     pub fn wall_left(&self) -> Option<Duration> {
         let limit = self.budget.wall_seconds.map(seconds)?;
-        Some(limit.saturating_sub(self.clock.elapsed()))
+        Some(limit.saturating_sub(self.clock.counted()))
     }
 
     /// Working time to the limit of it.
@@ -274,7 +279,7 @@ mod tests {
 
     use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
-    use super::{Meter, Wanted};
+    use super::{Meter, RequestWaits, Used, Wanted};
     use crate::scope::Need;
 
     async fn charge(meter: &Arc<Meter>) {
@@ -309,6 +314,27 @@ mod tests {
             charge(&meter).await;
             assert_eq!(meter.reached(), Some(kind));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_that_the_endpoint_lost_before_is_given_back() {
+        let second = Duration::from_secs(1);
+        let budget =
+            Budget { wall_seconds: Some(20.0), working_seconds: Some(9.0), ..Budget::default() };
+        let used = Used {
+            elapsed: 12 * second,
+            waited: 3 * second,
+            waits: RequestWaits { retries: 3.0, ..RequestWaits::default() },
+            lost: 5 * second,
+            ..Used::default()
+        };
+        let meter = Meter::new(budget).after(&used);
+        assert_eq!(
+            meter.wall_left(),
+            Some(16 * second),
+            "12 s, without 5 s of sends and 3 s of waits"
+        );
+        assert_eq!(meter.working_left(), Some(5 * second));
     }
 
     #[tokio::test(start_paused = true)]

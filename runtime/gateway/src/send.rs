@@ -23,7 +23,7 @@ use crate::{
         sse,
     },
     first_answer::Turn,
-    judge::{Trouble, TroubleKind},
+    judge::{Judgement, Trouble, TroubleKind},
     retry::{self, seconds},
     sink::Waiting,
     trial::{Cut, Line, TrialGateway},
@@ -58,6 +58,8 @@ pub(crate) struct Came {
     /// The answer holds the key, which no single event held: its bytes are not for the record.
     pub spread: bool,
     pub took: Duration,
+    /// Of that, with comments alone, before the first event.
+    pub queued: Duration,
     pub first_byte: Option<Duration>,
 }
 
@@ -123,6 +125,16 @@ impl Came {
     /// Something of an answer came, so tokens were made.
     pub(crate) fn has_begun(&self) -> bool {
         !self.whole.items.is_empty() || self.whole.usage.is_some()
+    }
+
+    /// The time that the endpoint lost, by what became of the attempt.
+    pub(crate) fn lost(&self, judged: &Judgement, heard: &Hearing) -> Duration {
+        let is_lost = match judged {
+            Judgement::Again(_) => true,
+            Judgement::Cut(_) => !heard.event.load(Ordering::Relaxed),
+            Judgement::Answered | Judgement::Rejected { .. } | Judgement::Unusable(_) => false,
+        };
+        if is_lost { self.took } else { self.queued }
     }
 
     fn is_success(&self) -> bool {
@@ -232,7 +244,10 @@ impl TrialGateway {
                     match (progressed, heard.event.load(Ordering::Relaxed)) {
                         (false, false) => _ = queued.get_or_insert_with(Instant::now),
                         (true, false) => {
-                            queued.take().inspect(|from| self.lost().queued(*from));
+                            if let Some(from) = queued.take() {
+                                came.queued = from.elapsed();
+                                self.lost().queued(from);
+                            }
                         }
                         (_, true) => {}
                     }

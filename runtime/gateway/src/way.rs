@@ -163,6 +163,22 @@ pub(crate) struct Charged {
     pub spread: bool,
 }
 
+/// One attempt with all that the record says of it.
+struct Attempted<'a> {
+    form: &'a Form,
+    number: u32,
+    /// Back-off before it.
+    pause: Duration,
+    /// Then in the queue for limits.
+    queued: Duration,
+    /// Of these, for limits that trials share.
+    shared: Duration,
+    came: &'a Came,
+    heard: &'a Hearing,
+    judged: &'a Judgement,
+    charged: &'a Charged,
+}
+
 /// A request in the form that its endpoint accepts.
 struct Form {
     /// As it is sent.
@@ -271,7 +287,7 @@ impl TrialGateway {
             self.check_halts(request.tools)?;
             // With the wait for the first answer, which comes before the first attempt.
             let queued = admission.queued() + std::mem::take(&mut waited);
-            let queued = (queued, admission.queued_for_shared());
+            let shared = admission.queued_for_shared();
             let asker = self.asker(request.tools);
             heard.event = AtomicBool::new(false);
             let flight = self.lost().flight(|| heard.event.load(Ordering::Relaxed));
@@ -308,16 +324,18 @@ impl TrialGateway {
                 _ => {}
             }
             let charged = self.settle(request, admission, &came, &judged, client).await;
-            let times = (attempts.pause, queued);
-            self.record_attempt(
-                &form,
-                (attempts.number(), times),
-                &came,
-                &judged,
-                &charged,
-                asker.answers,
-            )
-            .await?;
+            let attempted = Attempted {
+                form: &form,
+                number: attempts.number(),
+                pause: attempts.pause,
+                queued,
+                shared,
+                came: &came,
+                heard: &heard,
+                judged: &judged,
+                charged: &charged,
+            };
+            self.record(attempted, asker.answers).await?;
             let (trouble, cut) = match judged {
                 Judgement::Answered => {
                     return self.deliver(request, came.whole, charged, client).await;
@@ -469,15 +487,9 @@ impl TrialGateway {
         }
     }
 
-    async fn record_attempt(
-        &self,
-        form: &Form,
-        (number, (pause, (queued, shared))): (u32, (Duration, (Duration, Duration))),
-        came: &Came,
-        judged: &Judgement,
-        charged: &Charged,
-        step: u64,
-    ) -> Result<(), Fault> {
+    async fn record(&self, attempted: Attempted<'_>, step: u64) -> Result<(), Fault> {
+        let Attempted { form, number, pause, queued, shared, came, heard, judged, charged } =
+            attempted;
         let endpoint = &self.line().endpoint;
         let error = match judged {
             Judgement::Answered => None,
@@ -504,6 +516,7 @@ impl TrialGateway {
             // What takes no time is no wait.
             shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
             seconds: Some(came.took.as_secs_f64()),
+            lost_seconds: came.lost(judged, heard).as_secs_f64(),
             first_byte_seconds: came.first_byte.map(|time| time.as_secs_f64()),
             usage: charged.usage,
             cost_usd: charged.cost_usd,

@@ -107,6 +107,10 @@ pub enum Event {
         /// From the request to the last byte of the response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
+        /// Of these, what the endpoint lost: all of a send that failed, and the time in which a response's stream held
+        /// comments alone.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        lost_seconds: f64,
         /// From the request to the first byte of the response's body. Absent: none came.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         first_byte_seconds: Option<f64>,

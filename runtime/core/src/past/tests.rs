@@ -72,6 +72,7 @@ impl Record {
             queued_seconds: 3.0,
             shared_seconds: 1.0,
             seconds: None,
+            lost_seconds: 0.5,
             first_byte_seconds: None,
             usage: Some(Usage { input: 10, output: 1, ..Usage::default() }),
             cost_usd: Some(0.5),
@@ -208,6 +209,7 @@ fn a_fault_from_outside_costs_no_answer() {
         queued_seconds: 0.0,
         shared_seconds: 0.0,
         seconds: None,
+        lost_seconds: 30.0,
         first_byte_seconds: None,
         usage: None,
         cost_usd: None,
@@ -224,6 +226,7 @@ fn a_fault_from_outside_costs_no_answer() {
     let past = record.read().unwrap();
     assert_eq!((past.try_number, past.steps.len(), past.tree.as_str()), (3, 2, tree.as_str()));
     assert_eq!(past.used.waited, before.used.waited, "as at the last answer");
+    assert_eq!((past.used.lost, before.used.lost.as_millis()), (before.used.lost, 1000));
     assert!(past.seconds <= before.seconds && past.used.elapsed <= before.used.elapsed);
 }
 

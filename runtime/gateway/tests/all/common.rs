@@ -88,6 +88,7 @@ impl Kept {
                 queued_seconds,
                 shared_seconds: _,
                 seconds,
+                lost_seconds: _,
                 first_byte_seconds,
                 usage,
                 cost_usd,
