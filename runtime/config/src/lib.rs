@@ -29,7 +29,7 @@ pub use documentation::documentation;
 pub use error::UserError;
 pub use file::{ArmFile, ConfigFile, GradingFile, ResumeFile, of_table, plain_arm, read};
 pub use kind::near;
-pub use model::{model_of, put_model};
+pub use model::{VendorModel, model_of, put_model, vendor_model, vendors};
 pub use paths::SCRIPT;
 pub use resolve::{Known, REPLAY, RunConfig, resolve};
 pub use schema::{
