@@ -38,6 +38,7 @@ mod honest;
 mod host;
 mod import;
 mod impossible;
+mod init;
 mod lasting;
 mod limits;
 mod local_model;

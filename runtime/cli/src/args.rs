@@ -3,6 +3,7 @@
 mod collect;
 mod exchange;
 mod grade;
+mod init;
 mod results;
 mod run;
 mod tasks;
@@ -16,6 +17,7 @@ pub use self::{
     collect::{CollectArgs, CollectPullsArgs},
     exchange::{ExportFormat, ImportArgs, ImportFormat},
     grade::GradeArgs,
+    init::InitArgs,
     results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs},
     run::{ForkArgs, RunArgs, Select, ShellArgs},
     tasks::{Dataset, TasksAction, WHOLE_PACK},
@@ -38,6 +40,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a first run configuration, from options or from three questions.
+    Init(InitArgs),
     /// Runs a configuration: plans, drives, grades and reports.
     Run(RunArgs),
     /// Runs what is not finished of a run.

@@ -73,6 +73,7 @@ fn main() -> ExitCode {
 
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
+        Command::Init(args) => commands::init(args),
         Command::Run(args) => commands::run(args).await,
         Command::Resume { run, set, join, jobs, confirm } => {
             let jobs = jobs.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
