@@ -98,11 +98,11 @@ fn init_names_what_is_wrong_and_writes_nothing() {
     let stage = Stage::new();
     for (args, what) in [
         (&[][..], "no model is named"),
-        (&["--model", "opena/gpt-5.1"], "did you mean `openai/gpt-5.1`?"),
-        (&["--model", "gpt-5.1"], "did you mean `openai/gpt-5.1`?"),
-        (&["--model", "openai/gpt-5.1", "--scaffold", "tolos"], "did you mean `tools`?"),
-        (&["--model", "openai/gpt-5.1", "--scaffold", "noop"], "--model has no effect"),
-        (&["no/such/folder.toml", "--model", "openai/gpt-5.1"], "cannot write"),
+        (&["--model", "opena/gpt-5.1"][..], "did you mean `openai/gpt-5.1`?"),
+        (&["--model", "gpt-5.1"][..], "did you mean `openai/gpt-5.1`?"),
+        (&["--model", "openai/gpt-5.1", "--scaffold", "tolos"][..], "did you mean `tools`?"),
+        (&["--model", "openai/gpt-5.1", "--scaffold", "noop"][..], "--model has no effect"),
+        (&["no/such/folder.toml", "--model", "openai/gpt-5.1"][..], "cannot write"),
     ] {
         let done = init(&stage, args);
         assert_eq!(done.status.code(), Some(2), "{args:?}: {}", said(&done));

@@ -425,10 +425,10 @@ mod tests {
         let (_, written) = folder.read("run.toml", &[]).unwrap();
         for (path, file, line) in [
             (&["arms", "1", "scaffold"][..], "lib/common.toml", 11),
-            (&["arms", "1", "settings", "b"], "run.toml", 4),
-            (&["arms", "1", "settings", "a"], "lib/common.toml", 13),
-            (&["budget", "steps"], "lib/common.toml", 4),
-            (&["tasks"], "lib/common.toml", 1),
+            (&["arms", "1", "settings", "b"][..], "run.toml", 4),
+            (&["arms", "1", "settings", "a"][..], "lib/common.toml", 13),
+            (&["budget", "steps"][..], "lib/common.toml", 4),
+            (&["tasks"][..], "lib/common.toml", 1),
         ] {
             let error = written.error(path, "wrong").what;
             let place = format!("{}:{line}: ", folder.path(file).display());
