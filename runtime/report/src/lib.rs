@@ -16,6 +16,7 @@ mod markdown;
 mod noise;
 mod notes;
 mod paid;
+mod repeats;
 mod single;
 mod spread;
 mod table;
@@ -43,6 +44,7 @@ pub use markdown::markdown;
 pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};
 pub use notes::findings;
 pub use paid::{EarlierReport, Paid};
+pub use repeats::{error_key, once_each};
 pub use single::{
     EditStatus, ProbeScore, Quality, ShownFiles, SingleAnswer, SingleShot, SingleShotReport,
 };
