@@ -31,7 +31,7 @@ pub use arm::{
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
 pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
-    GateResult, Pair, PairWhy, compare, comparison_text,
+    GateResult, Pair, PairWhy, Texts, compare, compare_with, comparison_text, comparison_text_with,
 };
 pub use csv::{csv, groups_csv};
 pub use curve::{

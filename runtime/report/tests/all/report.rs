@@ -201,7 +201,7 @@ fn a_trial_that_has_not_ended_is_in_the_denominator_and_in_no_mean() {
 #[test]
 fn a_fault_that_repeats_is_printed_once_with_its_trials() {
     let faulted = ["t1", "t2", "t3"].map(|task| trial("tools", task, fault(), None));
-    let report = build(faulted.to_vec());
+    let report = build(Vec::from(faulted));
     let text = text(&report);
     assert_eq!(text.matches("503 from the endpoint").count(), 1, "{text}");
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
