@@ -44,6 +44,7 @@ mod limits;
 mod local_model;
 mod lying_tasks;
 mod many_gradings;
+mod mask;
 mod matrix;
 mod mistakes;
 mod noise;

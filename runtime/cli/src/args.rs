@@ -4,6 +4,7 @@ mod collect;
 mod exchange;
 mod grade;
 mod init;
+mod mask;
 mod results;
 mod run;
 mod tasks;
@@ -18,6 +19,7 @@ pub use self::{
     exchange::{ExportFormat, ImportArgs, ImportFormat},
     grade::GradeArgs,
     init::InitArgs,
+    mask::MaskArgs,
     results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs},
     run::{ForkArgs, RunArgs, Select, ShellArgs},
     tasks::{Dataset, TasksAction, WHOLE_PACK},
@@ -115,8 +117,10 @@ pub enum Command {
         quality: Option<PathBuf>,
         /// List the finished trials that the attribution and grading rules of this version treat differently; change
         /// nothing. `--format json` has the list for programs.
-        #[arg(long, conflicts_with_all = ["verify", "quality", "groups", "noise", "out"])]
+        #[arg(long, conflicts_with_all = ["verify", "quality", "groups", "noise", "out", "mask", "mask_words"])]
         recheck: bool,
+        #[command(flatten)]
+        mask: MaskArgs,
     },
     /// Prints the trials of a run, one trial, or one step of it, by the names of task and arm.
     Show(ShowArgs),
@@ -138,6 +142,8 @@ pub enum Command {
         /// Writes the same pages as files instead, to be opened, sent or hosted. The folder is new or empty.
         #[arg(long = "static", value_name = "DIR", conflicts_with = "port")]
         files: Option<PathBuf>,
+        #[command(flatten)]
+        mask: MaskArgs,
     },
     /// Writes the trials of a run in a form that other tools read, and says what the form cannot hold.
     Export {
@@ -149,6 +155,8 @@ pub enum Command {
         /// The folder, new or empty.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
+        #[command(flatten)]
+        mask: MaskArgs,
     },
     /// Makes a run of trajectories or predictions of others: to look at, and with a dataset to grade.
     Import(ImportArgs),
