@@ -3,6 +3,7 @@
 mod collect;
 mod exchange;
 mod grade;
+mod groups;
 mod init;
 mod mask;
 mod results;
@@ -18,6 +19,7 @@ pub use self::{
     collect::{CollectArgs, CollectPullsArgs},
     exchange::{ExportFormat, ImportArgs, ImportFormat},
     grade::GradeArgs,
+    groups::command,
     init::InitArgs,
     mask::MaskArgs,
     results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs},
@@ -26,9 +28,9 @@ pub use self::{
 };
 use crate::progress::How;
 
-/// Benchmarks coding agents end to end.
+/// Benchmark coding agents end to end
 #[derive(Debug, Parser)]
-#[command(name = "proctor", version, about, max_term_width = 100)]
+#[command(name = "proctor", version, max_term_width = 100)]
 pub struct Cli {
     /// How progress is told, on stderr: `auto`, `lines`, `json` or `none`.
     #[arg(long, value_enum, default_value_t = How::Auto, global = true, hide_default_value = true, hide_possible_values = true)]

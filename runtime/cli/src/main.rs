@@ -32,7 +32,7 @@ mod watchdog;
 
 use std::{process::ExitCode, time::Duration};
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 use proctor_config as config;
 use proctor_report::Groups;
 use tracing_subscriber::EnvFilter;
@@ -48,7 +48,10 @@ use crate::{
 const LAST_WORK: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::from_arg_matches(&args::command().get_matches()) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     // The default filter silences async-openai, which logs whole bodies when one cannot be read.
     let filter = EnvFilter::try_from_env("PROCTOR_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
