@@ -349,8 +349,6 @@ fn around(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
     use crate::{ConfigFile, Written, read};
 
