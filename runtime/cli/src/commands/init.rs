@@ -160,8 +160,10 @@ impl Answers {
         }
         let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
         let models: Vec<_> = self.models.iter().map(|one| Table::new(one, &prices)).collect();
-        let demo = [shipped::demo_tasks(&home::cache()?)?.to_string_lossy().into_owned()];
-        let tasks = if self.tasks.is_empty() { demo.as_slice() } else { self.tasks.as_slice() };
+        let tasks = match self.tasks.is_empty() {
+            true => vec![shipped::demo_tasks(&home::cache()?)?.to_string_lossy().into_owned()],
+            false => self.tasks.clone(),
+        };
         let filling = Filling {
             file: one_line(file),
             tasks: tasks.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", "),
