@@ -49,6 +49,8 @@ fn init_crosses_models_and_scaffolds_and_knows_each_api() {
             "google/gemini-2.5-pro",
             "--model",
             "llama.cpp/qwen",
+            "--model",
+            "llama.cpp/qwen",
             "--scaffold",
             "tools",
             "--scaffold",

@@ -1,6 +1,7 @@
 //! `proctor init`: writes a first run configuration, from options or from three questions on a terminal.
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{self, BufRead, ErrorKind, IsTerminal as _, Write},
     process::ExitCode,
@@ -40,6 +41,9 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
         answers.ask(&mut io::stdin().lock(), &mut io::stderr())?;
     }
+    distinct(&mut answers.tasks, String::as_str);
+    distinct(&mut answers.models, |one| &one.name);
+    distinct(&mut answers.scaffolds, |one| &one.name);
     let text = answers.text(&shown, args.sandbox)?;
     let mut file = match File::create_new(&args.file) {
         Ok(file) => file,
@@ -63,6 +67,12 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
         Err(error) => tell!("note: complete the configuration before you run it: {error}"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Keeps the first of those that have the same name.
+fn distinct<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
+    let mut seen = BTreeSet::new();
+    all.retain(|one| seen.insert(name(one).to_owned()));
 }
 
 fn exists(shown: &str) -> UserError {
