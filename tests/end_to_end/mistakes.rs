@@ -67,6 +67,19 @@ fn a_bad_row_is_named_by_file_and_line() {
 }
 
 #[test]
+fn an_error_of_several_rows_is_printed_once_with_their_places() {
+    let stage = Stage::new();
+    let row = |id: &str| format!("{{\"schema_version\": 1, \"id\": \"{id}\"}}\n");
+    let rows = stage.file("rows.jsonl", &["x1", "x2", "x3"].map(row).concat());
+    let output = stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 2);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.matches("field `statement`: is missing").count(), 1, "{said}");
+    for part in ["rows.jsonl:1: x1", "rows.jsonl:2: x2", "rows.jsonl:3: x3", "(3 times)"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
 fn a_value_that_cannot_be_meant_is_told_by_its_key() {
     for (set, key) in [
         ("budget.wall_seconds=-1", "budget.wall_seconds"),

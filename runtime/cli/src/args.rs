@@ -3,6 +3,9 @@
 mod collect;
 mod exchange;
 mod grade;
+mod groups;
+mod init;
+mod mask;
 mod results;
 mod run;
 mod tasks;
@@ -16,15 +19,18 @@ pub use self::{
     collect::{CollectArgs, CollectPullsArgs},
     exchange::{ExportFormat, ImportArgs, ImportFormat},
     grade::GradeArgs,
+    groups::command,
+    init::InitArgs,
+    mask::MaskArgs,
     results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs},
     run::{ForkArgs, RunArgs, Select, ShellArgs},
     tasks::{Dataset, TasksAction, WHOLE_PACK},
 };
 use crate::progress::How;
 
-/// Benchmarks coding agents end to end.
+/// Benchmark coding agents end to end
 #[derive(Debug, Parser)]
-#[command(name = "proctor", version, about, max_term_width = 100)]
+#[command(name = "proctor", version, max_term_width = 100)]
 pub struct Cli {
     /// How progress is told, on stderr: `auto`, `lines`, `json` or `none`.
     #[arg(long, value_enum, default_value_t = How::Auto, global = true, hide_default_value = true, hide_possible_values = true)]
@@ -38,6 +44,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a first run configuration, from options or from three questions.
+    Init(InitArgs),
     /// Runs a configuration: plans, drives, grades and reports.
     Run(RunArgs),
     /// Runs what is not finished of a run.
@@ -111,8 +119,10 @@ pub enum Command {
         quality: Option<PathBuf>,
         /// List the finished trials that the attribution and grading rules of this version treat differently; change
         /// nothing. `--format json` has the list for programs.
-        #[arg(long, conflicts_with_all = ["verify", "quality", "groups", "noise", "out"])]
+        #[arg(long, conflicts_with_all = ["verify", "quality", "groups", "noise", "out", "mask", "mask_words"])]
         recheck: bool,
+        #[command(flatten)]
+        mask: MaskArgs,
     },
     /// Prints the trials of a run, one trial, or one step of it, by the names of task and arm.
     Show(ShowArgs),
@@ -134,6 +144,8 @@ pub enum Command {
         /// Writes the same pages as files instead, to be opened, sent or hosted. The folder is new or empty.
         #[arg(long = "static", value_name = "DIR", conflicts_with = "port")]
         files: Option<PathBuf>,
+        #[command(flatten)]
+        mask: MaskArgs,
     },
     /// Writes the trials of a run in a form that other tools read, and says what the form cannot hold.
     Export {
@@ -145,6 +157,8 @@ pub enum Command {
         /// The folder, new or empty.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
+        #[command(flatten)]
+        mask: MaskArgs,
     },
     /// Makes a run of trajectories or predictions of others: to look at, and with a dataset to grade.
     Import(ImportArgs),

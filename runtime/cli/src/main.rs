@@ -16,6 +16,7 @@ mod host;
 mod images;
 mod kept;
 mod lent;
+mod mask;
 mod open_files;
 mod planning;
 mod preflight;
@@ -31,14 +32,15 @@ mod watchdog;
 
 use std::{process::ExitCode, time::Duration};
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 use proctor_config as config;
 use proctor_report::Groups;
 use tracing_subscriber::EnvFilter;
 
 use crate::{
     args::{Cli, Command},
-    error::CommandError,
+    error::{CommandError, UserError},
+    mask::Mask,
     progress::How,
 };
 
@@ -46,7 +48,10 @@ use crate::{
 const LAST_WORK: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::from_arg_matches(&args::command().get_matches()) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     // The default filter silences async-openai, which logs whole bodies when one cannot be read.
     let filter = EnvFilter::try_from_env("PROCTOR_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
@@ -73,6 +78,7 @@ fn main() -> ExitCode {
 
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
+        Command::Init(args) => commands::init(args),
         Command::Run(args) => commands::run(args).await,
         Command::Resume { run, set, join, jobs, confirm } => {
             let jobs = jobs.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
@@ -87,10 +93,11 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
         Command::Report { runs, format, recheck: true, .. } => commands::recheck(&runs, format),
-        Command::Report { runs, format, out, groups, noise, verify, quality, .. } => {
+        Command::Report { runs, format, out, groups, noise, verify, quality, mask, .. } => {
             let groups = if groups { Groups::All } else { Groups::Telling };
             let (out, quality) = (out.as_deref(), quality.as_deref());
-            commands::report(&runs, format, out, (groups, noise), verify, quality)
+            let mask = Mask::of(&mask)?;
+            commands::report(&runs, format, out, (groups, noise), verify, quality, &mask)
         }
         Command::Compare(args) => commands::compare(&args),
         Command::Collect(args) => commands::collect(args).await,
@@ -99,9 +106,18 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Show(args) => commands::show_trial(&args),
         Command::Label(args) => commands::label(&args),
         Command::Watch { run } => commands::watch(&run).await,
-        Command::View { runs, files: Some(out), .. } => commands::view_as_files(&runs, &out),
+        Command::View { runs, files: Some(out), mask, .. } => {
+            commands::view_as_files(&runs, &out, &Mask::of(&mask)?)
+        }
+        Command::View { mask, .. } if mask.is_asked() => {
+            Err(UserError::new("only pages that are written as files can be masked")
+                .hint("add --static DIR, or remove --mask and --mask-words")
+                .into())
+        }
         Command::View { runs, port, .. } => commands::view(&runs, port).await,
-        Command::Export { run, format, out } => commands::export(&run, format, &out),
+        Command::Export { run, format, out, mask } => {
+            commands::export(&run, format, &out, &Mask::of(&mask)?)
+        }
         Command::Import(args) => commands::import(&args).await,
         Command::Curve(args) => commands::curve(args).await,
         Command::Scaffold { action } => commands::scaffold(action).await,

@@ -16,11 +16,13 @@ use futures_util::future::join_all;
 use proctor_core::{Plan, RunContext};
 use proctor_gateway::AskError;
 use proctor_report::wrapped;
-use proctor_types::{Ask, Budget, Message, ModelSpec, ShippedTable, Spent, ToolSpec, plural};
+use proctor_types::{
+    Ask, Budget, Fault, Message, ModelSpec, ShippedTable, Spent, ToolSpec, plural,
+};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{error::UserError, images, kept::Kept};
+use crate::{error::UserError, images, kept::Kept, progress};
 
 static TABLE: ShippedTable<Table> =
     ShippedTable::new("preflight.toml", include_str!("../../../configs/preflight.toml"));
@@ -100,7 +102,7 @@ async fn ask(
     let name = &model.name;
     let line = match context.gateway.open(model, &Budget::default(), Arc::new(sink)) {
         Ok(line) => line,
-        Err(fault) => return Some(format!("`{name}`: {fault}")),
+        Err(fault) => return Some(format!("`{name}`: {}", failed(name, &fault))),
     };
     let tool = ToolSpec {
         name: "ready".to_owned(),
@@ -115,13 +117,17 @@ async fn ask(
     let limit = Duration::try_from_secs_f64(table.seconds).unwrap_or_default();
     match tokio::time::timeout(limit, line.ask(&question)).await {
         Ok(Ok(_)) => Some(format!("`{name}` answers; {}", billed(&line.meter().spent()))),
-        Ok(Err(AskError::Fault(fault))) => Some(format!("`{name}`: {fault}")),
+        Ok(Err(AskError::Fault(fault))) => Some(format!("`{name}`: {}", failed(name, &fault))),
         // This request's own, as far as one can know.
         Ok(Err(_)) => None,
         Err(_) => {
             Some(format!("`{name}` has not answered within {} s; the run goes on", table.seconds))
         }
     }
+}
+
+fn failed(name: &str, fault: &Fault) -> String {
+    progress::brief(&format!("the preflight of `{name}`"), &fault.to_string())
 }
 
 fn billed(spent: &Spent) -> String {

@@ -79,6 +79,11 @@ pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, CommandError> {
     Ok(unpack(cache)?.join(format!("{name}.toml")))
 }
 
+/// The dataset of the demo, unpacked into the cache.
+pub fn demo_tasks(cache: &Path) -> std::io::Result<PathBuf> {
+    Ok(unpack(cache)?.join("tasks/demo.jsonl"))
+}
+
 /// Writes the files where they are not there yet, and returns their folder. Its name holds their
 /// content, so that a later version has its own.
 fn unpack(cache: &Path) -> std::io::Result<PathBuf> {

@@ -7,6 +7,7 @@ use std::{
 
 use proctor_core::PlannedTask;
 use proctor_datasets::{DatasetError, Hub, Loaded};
+use proctor_report::once_each;
 use proctor_sandbox_api::Backend;
 use proctor_setup::Sources;
 use proctor_types::Task;
@@ -119,7 +120,7 @@ pub async fn whole(patterns: &[String], cache: &Path) -> Result<Loaded, UserErro
     }
     let loaded = read(patterns, cache).await?;
     if !loaded.bad.is_empty() {
-        let rows: Vec<_> = loaded.bad.iter().map(ToString::to_string).collect();
+        let rows = once_each(loaded.bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
         let rows = listed(rows);
         return Err(UserError::new(rows).hint("correct or remove these rows"));
     }
@@ -131,7 +132,7 @@ pub async fn whole(patterns: &[String], cache: &Path) -> Result<Loaded, UserErro
 }
 
 /// Rows of a list that are told in full; a file of another format would fill the terminal.
-const TOLD: usize = 20;
+pub const TOLD: usize = 20;
 
 /// One a line, the first of many.
 pub fn listed(mut rows: Vec<String>) -> String {

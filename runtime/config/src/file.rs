@@ -22,6 +22,11 @@ use crate::{
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
+    /// Another configuration to start from (`docs/configuration.md`). Tables merge, arms merge by name, and all other
+    /// values replace those of the base.
+    #[serde(default, skip_serializing)]
+    #[schemars(length(min = 1), example = &"common.toml")]
+    pub base: Option<PathBuf>,
     /// Files or globs of tasks and recipes, or datasets of the hub (`docs/datasets.md`).
     #[schemars(example = vec!["tasks.jsonl"])]
     pub tasks: Vec<String>,

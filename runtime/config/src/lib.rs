@@ -1,9 +1,11 @@
-//! A run configuration: as written, with `--set` laid over, checked key by key, and resolved into arms.
+//! A run configuration: as written, merged with its bases, with `--set` laid over, checked key by key, and resolved
+//! into arms.
 //!
 //! The types that it is read into are the one statement of its keys: their doc comments, bounds and
 //! examples make the JSON Schema (`configs/schema.json`), the table of keys by which a file is checked,
 //! and the list of keys in `docs/configuration.md`.
 
+mod base;
 mod documentation;
 mod effect;
 mod endpoints;
@@ -27,7 +29,7 @@ pub use documentation::documentation;
 pub use error::UserError;
 pub use file::{ArmFile, ConfigFile, GradingFile, ResumeFile, of_table, plain_arm, read};
 pub use kind::near;
-pub use model::{model_of, put_model};
+pub use model::{VendorModel, model_of, put_model, vendor_model, vendors};
 pub use paths::SCRIPT;
 pub use resolve::{Known, REPLAY, RunConfig, resolve};
 pub use schema::{

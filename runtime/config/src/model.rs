@@ -4,11 +4,11 @@
 use std::{collections::BTreeMap, path::Path};
 
 use proctor_gateway::PriceTable;
-use proctor_types::{ModelSpec, ShippedTable};
+use proctor_types::{Api, ModelSpec, Price, ShippedTable};
 use serde::Deserialize;
 use serde_json::Map;
 
-use crate::{ConfigFile, Extent, UserError, Written, walk};
+use crate::{ConfigFile, Extent, UserError, Written, kind::nearest, walk};
 
 static ENDPOINTS: ShippedTable<BTreeMap<String, Endpoint>> =
     ShippedTable::new("endpoints.toml", include_str!("../../../configs/endpoints.toml"));
@@ -18,7 +18,42 @@ static ENDPOINTS: ShippedTable<BTreeMap<String, Endpoint>> =
 struct Endpoint {
     base_url: String,
     #[serde(default)]
+    api: Api,
+    #[serde(default)]
     key_env: Option<String>,
+    #[serde(default)]
+    aliases: Vec<String>,
+    #[serde(default)]
+    models: Vec<String>,
+    #[serde(default)]
+    agents: Vec<String>,
+    #[serde(default)]
+    local: bool,
+}
+
+impl Endpoint {
+    /// Whether the vendor's own models have names like this one.
+    fn has(&self, model: &str) -> bool {
+        self.models.iter().any(|prefix| model.starts_with(prefix.as_str()))
+    }
+}
+
+/// A model of a vendor in `configs/endpoints.toml`.
+#[derive(Debug, Clone)]
+pub struct VendorModel {
+    pub spec: ModelSpec,
+    /// The vendor's own command-line agents.
+    pub agents: &'static [String],
+    /// Whether it is a server on this machine.
+    pub is_local: bool,
+}
+
+/// The names of all vendors, sorted.
+///
+/// # Errors
+/// If the table of the program cannot be read.
+pub fn vendors() -> Result<Vec<&'static str>, UserError> {
+    Ok(ENDPOINTS.get().map_err(UserError::new)?.keys().map(String::as_str).collect())
 }
 
 /// Puts a model of the configuration, or `NAME` at a known vendor, in the place of every arm's.
@@ -50,25 +85,33 @@ pub fn model_of(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserError>
 }
 
 pub(crate) fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
+    vendor_model(name).map(|found| found.spec)
+}
+
+/// Looks up `VENDOR/NAME`.
+///
+/// # Errors
+/// If no vendor has this name, or no model is named. The hint lists the vendors.
+pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
     let endpoints = ENDPOINTS.get().map_err(UserError::new)?;
-    let found = name.split_once('/').and_then(|(vendor, model)| {
-        endpoints.get(vendor).map(|endpoint| (endpoint.clone(), model))
+    let split = name.split_once('/').filter(|(_, model)| !model.trim().is_empty());
+    let found = split.and_then(|(vendor, model)| {
+        let is_named = |(key, one): &(&String, &Endpoint)| {
+            *key == vendor || one.aliases.iter().any(|alias| alias == vendor)
+        };
+        Some((endpoints.iter().find(is_named)?.1, model.trim()))
     });
-    let Some((endpoint, model)) = found else {
-        let known: Vec<_> = endpoints.keys().map(String::as_str).collect();
-        return Err(UserError::new(format!("{name}: no such model or vendor")).hint(format!(
-            "write VENDOR/NAME with one of {}, or add a table [models.\"{name}\"]",
-            known.join(", ")
-        )));
-    };
+    let Some((endpoint, model)) = found else { return Err(unknown(name, endpoints)) };
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
-    Ok(ModelSpec {
-        base_url: endpoint.base_url,
+    // The same weights have another price and another window on a server of one's own.
+    let listed = prices.find(model).filter(|_| !endpoint.local);
+    let spec = ModelSpec {
+        base_url: endpoint.base_url.clone(),
         name: model.to_owned(),
-        api: Default::default(),
-        key_env: endpoint.key_env,
-        context_window: prices.find(model).and_then(|listed| listed.context_window),
-        price: None,
+        api: endpoint.api,
+        key_env: endpoint.key_env.clone(),
+        context_window: listed.and_then(|listed| listed.context_window),
+        price: endpoint.local.then(|| Price::flat(0.0, 0.0, None)),
         tool_check: None,
         cache: None,
         tokenizer: None,
@@ -78,5 +121,104 @@ pub(crate) fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
         reasoning_effort: None,
         seed: None,
         extra_body: Map::new(),
-    })
+    };
+    Ok(VendorModel { spec, agents: &endpoint.agents, is_local: endpoint.local })
+}
+
+fn unknown(name: &str, endpoints: &BTreeMap<String, Endpoint>) -> UserError {
+    let known: Vec<_> = endpoints.keys().map(String::as_str).collect();
+    let near = match name.split_once('/') {
+        Some((vendor, model)) => nearest(vendor, known.iter().copied()).map(|near| (near, model)),
+        None => endpoints
+            .iter()
+            .find(|(_, one)| one.has(name))
+            .map(|(vendor, _)| (vendor.as_str(), name)),
+    };
+    let near = near.filter(|(_, model)| !model.trim().is_empty());
+    let near =
+        near.map_or(String::new(), |(near, model)| format!("did you mean `{near}/{model}`? "));
+    UserError::new(format!("{name}: no such model or vendor")).hint(format!(
+        "{near}write VENDOR/NAME with one of {}, or add a table [models.\"{name}\"]",
+        known.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vendor_is_asked_through_its_own_api() {
+        for (name, api, host, key) in [
+            (
+                "anthropic/claude-sonnet-4-5",
+                Api::Messages,
+                "api.anthropic.com",
+                "ANTHROPIC_API_KEY",
+            ),
+            ("claude/claude-sonnet-4-5", Api::Messages, "api.anthropic.com", "ANTHROPIC_API_KEY"),
+            ("gemini/g", Api::Gemini, "generativelanguage", "GEMINI_API_KEY"),
+            ("google/g", Api::Gemini, "generativelanguage", "GOOGLE_API_KEY"),
+            ("openai/gpt-5.1", Api::Chat, "api.openai.com", "OPENAI_API_KEY"),
+            ("openrouter/a/b", Api::Chat, "openrouter.ai", "OPENROUTER_API_KEY"),
+        ] {
+            let spec = at_vendor(name).unwrap();
+            assert_eq!(spec.api, api, "{name}");
+            assert!(spec.base_url.contains(host), "{name}: {}", spec.base_url);
+            assert_eq!(spec.key_env.as_deref(), Some(key), "{name}");
+        }
+        assert_eq!(at_vendor("openrouter/a/b").unwrap().name, "a/b");
+        assert_eq!(at_vendor("anthropic/claude-sonnet-4-5").unwrap().context_window, Some(200_000));
+    }
+
+    #[test]
+    fn local_servers_have_their_default_ports_and_no_key_or_price() {
+        for (name, port) in [
+            ("local/m", 8000),
+            ("vllm/org/m", 8000),
+            ("llama.cpp/m", 8080),
+            ("llamacpp/m", 8080),
+            ("ollama/m:7b", 11434),
+            // Not what the vendor of the weights asks for.
+            ("ollama/deepseek-chat", 11434),
+        ] {
+            let found = vendor_model(name).unwrap();
+            assert!(found.is_local, "{name}");
+            assert!(found.spec.base_url.contains(&format!("127.0.0.1:{port}/")), "{name}");
+            assert_eq!((found.spec.key_env, found.spec.context_window), (None, None), "{name}");
+            assert_eq!(found.spec.price, Some(Price::flat(0.0, 0.0, None)), "{name}");
+        }
+    }
+
+    /// Everything that ships with a price or an agent can be asked by name.
+    #[test]
+    fn every_priced_model_and_every_agent_of_a_vendor_has_an_entry() {
+        let endpoints = ENDPOINTS.get().unwrap();
+        let text = include_str!("../../../configs/models.toml");
+        let prices: toml::Table = toml::from_str(text).unwrap();
+        for name in prices["models"].as_table().unwrap().keys() {
+            let vendors = endpoints.values().filter(|one| one.has(name)).count();
+            assert_eq!(vendors, 1, "{name}");
+            let error = at_vendor(name).unwrap_err();
+            let hint = error.hint.unwrap();
+            assert!(
+                hint.starts_with("did you mean `") && hint.contains(&format!("/{name}`?")),
+                "{hint}"
+            );
+        }
+        let agents: Vec<_> = endpoints.values().flat_map(|one| &one.agents).collect();
+        for agent in ["claude-code", "codex", "gemini-cli", "qwen-code"] {
+            assert!(agents.iter().any(|one| *one == agent), "{agent}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_vendor_is_named_with_the_nearest() {
+        let hint = at_vendor("opena/gpt-5.1").unwrap_err().hint.unwrap();
+        assert!(hint.starts_with("did you mean `openai/gpt-5.1`?"), "{hint}");
+        for name in ["openai/", "openai/ ", "gpt", ""] {
+            let hint = at_vendor(name).unwrap_err().hint.unwrap();
+            assert!(!hint.contains("did you mean") && hint.contains("openrouter"), "{hint}");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Where the paths of a configuration start.
 //!
 //! What a file names lies beside the file, so that the same file means the same from any folder; only
-//! where nothing is there, the current folder counts. What `--set` names was typed at a prompt: there
-//! the current folder comes first. What is found becomes absolute, since a run is resumed from anywhere.
+//! where nothing is there, the current folder counts. A path in a base starts from the base's folder. What `--set`
+//! names was typed at a prompt: there the current folder comes first. What is found becomes absolute, since a run is
+//! resumed from anywhere.
 
 use std::path::{Path, PathBuf};
 
@@ -24,8 +25,8 @@ const FILES: [&str; 4] = ["ids", "repos", "setup", "shape"];
 
 /// The folders in which a path of a configuration is looked for.
 struct Places<'a> {
-    /// The configuration's folder; where its name is a link, the folder of the file itself too.
-    beside: Vec<PathBuf>,
+    /// The file that was asked for.
+    config: &'a Path,
     here: PathBuf,
     written: &'a Written,
 }
@@ -33,15 +34,8 @@ struct Places<'a> {
 /// Makes every path of a configuration absolute, where what it names is there. The others stay as they
 /// were written, for the message of whoever misses them.
 pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
-    let folder = |path: &Path| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        std::path::absolute(folder.unwrap_or(Path::new("."))).ok()
-    };
-    let mut beside: Vec<_> = folder(config).into_iter().collect();
-    beside.extend(config.canonicalize().ok().and_then(|real| folder(&real)));
-    beside.dedup();
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let places = Places { beside, here, written };
+    let places = Places { config, here, written };
 
     for pattern in &mut file.tasks {
         *pattern = places.dataset(&["tasks"], pattern);
@@ -85,18 +79,17 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
 }
 
 impl Places<'_> {
-    /// In the order in which they are asked.
-    fn folders(&self, key: &[&str]) -> impl Iterator<Item = &PathBuf> {
-        let here = std::iter::once(&self.here);
-        let (first, last) = match self.written.is_set(key) {
-            true => (Some(here.clone()), None),
-            false => (None, Some(here)),
-        };
-        first.into_iter().flatten().chain(&self.beside).chain(last.into_iter().flatten())
+    /// The folders to look in, in order.
+    fn folders(&self, key: &[&str]) -> Vec<PathBuf> {
+        let file = self.written.file_of(key);
+        let is_set = file.is_none();
+        let mut folders = beside(file.unwrap_or(self.config));
+        folders.insert(if is_set { 0 } else { folders.len() }, self.here.clone());
+        folders
     }
 
     fn find(&self, key: &[&str], path: &Path) -> PathBuf {
-        let mut places = self.folders(key).map(|folder| folder.join(path));
+        let mut places = self.folders(key).into_iter().map(|folder| folder.join(path));
         places.find(|place| place.exists()).unwrap_or_else(|| path.to_owned())
     }
 
@@ -113,12 +106,13 @@ impl Places<'_> {
             return self.with_options(key, pattern);
         }
         // A file may have any name.
-        if self.folders(key).any(|folder| folder.join(pattern).is_file()) {
+        let folders = self.folders(key);
+        if folders.iter().any(|folder| folder.join(pattern).is_file()) {
             return self.find(key, Path::new(pattern)).to_string_lossy().into_owned();
         }
         let (place, options) = pattern.split_once('#').unwrap_or((pattern, ""));
         let fixed = before_wildcard(Path::new(place));
-        let there = self.folders(key).find(|folder| folder.join(&fixed).exists());
+        let there = folders.iter().find(|folder| folder.join(&fixed).exists());
         let place = match there {
             // The folder is a path, not a pattern: its own brackets and stars are taken literally.
             Some(folder) if place.contains(['*', '?', '[']) => {
@@ -144,6 +138,18 @@ impl Places<'_> {
         });
         format!("{place}#{}", placed.collect::<Vec<_>>().join("&"))
     }
+}
+
+/// The folder of a file. If its name is a link, also the folder that the link leads to.
+fn beside(file: &Path) -> Vec<PathBuf> {
+    let folder = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        std::path::absolute(folder.unwrap_or(Path::new("."))).ok()
+    };
+    let mut beside: Vec<_> = folder(file).into_iter().collect();
+    beside.extend(file.canonicalize().ok().and_then(|real| folder(&real)));
+    beside.dedup();
+    beside
 }
 
 /// The part of a pattern before its first wildcard.

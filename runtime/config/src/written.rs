@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use proctor_types::one_line;
-use toml::{
-    Table, Value,
-    de::{DeTable, DeValue},
-};
+use toml::{Table, Value};
 
 use crate::{
     UserError,
+    base::Files,
     matrix::{ArmOrigin, Crossed, shown},
     {set, walk::Problem},
 };
@@ -17,25 +15,19 @@ use crate::{
 /// What was read, before any arm inherits. The default is a configuration that no file has.
 #[derive(Debug, Clone, Default)]
 pub struct Written {
-    shown: String,
-    text: String,
+    /// The file and its bases, merged, with every `--set` laid over.
     table: Table,
+    files: Files,
     sets: Vec<Vec<String>>,
     /// What a matrix made of it. Every path that is asked for is one of the arms and models that came of it.
     crossed: Crossed,
 }
 
 impl Written {
-    /// Reads a file and lays the `--set` values over it.
+    /// Reads a file with its bases and lays the `--set` values over it.
     pub fn read(path: &Path, sets: &[String]) -> Result<Self, UserError> {
-        let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            UserError::new(format!("cannot read {shown}: {error}"))
-                .hint("name a TOML file; configs/demo.toml is one")
-        })?;
-        let table = toml::from_str(&text).map_err(|error| not_toml(&shown, &text, &error))?;
-        let mut written =
-            Self { shown, text, table, sets: Vec::new(), crossed: Crossed::default() };
+        let (files, table) = Files::read(path, sets)?;
+        let mut written = Self { table, files, sets: Vec::new(), crossed: Crossed::default() };
         for one in sets {
             written.sets.push(set::lay(&mut written.table, one)?);
         }
@@ -63,10 +55,19 @@ impl Written {
         Self { crossed: Crossed { arms: arms.collect(), models }, ..self.clone() }
     }
 
-    /// Where in the file the longest part of a path that is there begins.
-    pub(crate) fn position(&self, path: &[String]) -> Option<usize> {
+    /// Orders the keys of a configuration as they are written; those of a base come first.
+    pub(crate) fn position(&self, path: &[String]) -> Option<(usize, usize)> {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        DeTable::parse(&self.text).ok().and_then(|tree| offset(tree.get_ref(), &path))
+        self.files.place(&path).map(|place| (usize::MAX - place.file, place.at))
+    }
+
+    /// The file that a key's value was written in, or `None` if `--set` has it.
+    pub(crate) fn file_of(&self, path: &[&str]) -> Option<&Path> {
+        match self.source(path) {
+            Source::Set => None,
+            Source::Line(file, _) => self.files.path(file),
+            Source::File => self.files.path(0),
+        }
     }
 
     /// Where a key of an arm or model that a matrix made was written; any other key as it is.
@@ -149,9 +150,9 @@ impl Written {
     fn at(&self, path: &[&str]) -> String {
         let mut place = match self.source(path) {
             Source::Set => "--set: ".to_owned(),
-            Source::Line(line) => format!("{}:{line}: ", self.shown),
-            Source::File if self.shown.is_empty() => String::new(),
-            Source::File => format!("{}: ", self.shown),
+            Source::Line(file, line) => format!("{}:{line}: ", self.files.shown(file)),
+            Source::File if self.files.shown(0).is_empty() => String::new(),
+            Source::File => format!("{}: ", self.files.shown(0)),
         };
         let real = self.real(path);
         let real: Vec<&str> = real.iter().map(String::as_str).collect();
@@ -191,8 +192,8 @@ impl Written {
         if self.sets.iter().any(|set| within(&set)) {
             return Source::Set;
         }
-        match DeTable::parse(&self.text).ok().and_then(|tree| offset(tree.get_ref(), path)) {
-            Some(at) => Source::Line(line(&self.text, at)),
+        match self.files.place(path) {
+            Some(place) => Source::Line(place.file, place.line),
             // A table that only a `--set` below it made.
             None if self
                 .sets
@@ -208,92 +209,18 @@ impl Written {
 
 enum Source {
     Set,
-    Line(usize),
-    /// The file, which lacks the key.
+    /// The number of the file, and the line.
+    Line(usize, usize),
+    /// The file that was asked for, which lacks the key.
     File,
 }
 
-/// Where the longest part of a path that is there begins.
-fn offset(table: &DeTable<'_>, path: &[&str]) -> Option<usize> {
-    let (first, rest) = path.split_first()?;
-    let (name, value) = table.get_key_value(*first)?;
-    let mut at = name.span().start;
-    let mut value = value.get_ref();
-    for part in rest {
-        value = match value {
-            DeValue::Table(table) => {
-                let Some((name, value)) = table.get_key_value(*part) else { break };
-                at = name.span().start;
-                value.get_ref()
-            }
-            DeValue::Array(items) => {
-                let Some(item) = part.parse::<usize>().ok().and_then(|at| items.get(at)) else {
-                    break;
-                };
-                at = item.span().start;
-                item.get_ref()
-            }
-            _ => break,
-        };
-    }
-    Some(at)
-}
-
-fn line(text: &str, at: usize) -> usize {
-    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
-}
-
 /// As it would be written after `--set`: a part with characters of its own in quotes.
-fn joined(path: &[&str]) -> String {
+pub(crate) fn joined(path: &[&str]) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let part = |part: &&str| match part.chars().all(bare) && !part.is_empty() {
         true => (*part).to_owned(),
         false => format!("{part:?}"),
     };
     path.iter().map(part).collect::<Vec<_>>().join(".")
-}
-
-/// The parser's own text shows the line, which may hold a secret: only its place and reason are told.
-fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
-    let line = error.span().map_or(1, |span| line(text, span.start));
-    let why = error.message().lines().next().unwrap_or_default();
-    let why = why.replace(", expected ", "; here belongs ");
-    // The parser is done with the form of the text; a number that no type holds comes later.
-    let key = error.span().and_then(|span| {
-        let tree = DeTable::parse(text).ok()?;
-        around(tree.get_ref(), span.start)
-    });
-    match key {
-        Some(path) => {
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let what = format!("{shown}:{line}: key `{}`: a number out of range", joined(&path));
-            UserError::new(one_line(&what)).hint("write a number of at most 18 digits")
-        }
-        None => UserError::new(one_line(&format!("{shown}:{line}: is not TOML: {why}")))
-            .hint("correct this line; https://toml.io shows the form"),
-    }
-}
-
-/// The key whose value stands at a place.
-fn around(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
-    fn within(value: &DeValue<'_>, at: usize) -> Option<Vec<String>> {
-        match value {
-            DeValue::Table(table) => around(table, at),
-            DeValue::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
-                let below = within(item.get_ref(), at)?;
-                Some([vec![index.to_string()], below].concat())
-            }),
-            _ => None,
-        }
-    }
-    table.iter().find_map(|(name, value)| {
-        let name = name.get_ref().to_string();
-        match within(value.get_ref(), at) {
-            Some(below) => Some([vec![name], below].concat()),
-            None => {
-                let plain = !value.get_ref().is_table() && value.span().contains(&at);
-                plain.then(|| vec![name])
-            }
-        }
-    })
 }

@@ -42,8 +42,9 @@ impl BadRow {
     }
 }
 
-impl fmt::Display for BadRow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl BadRow {
+    /// The file, the line or row, and the id where it could be read.
+    pub fn place(&self) -> String {
         let mut text = self.file.display().to_string();
         if let Some(line) = self.line {
             text += &format!(":{line}");
@@ -54,11 +55,21 @@ impl fmt::Display for BadRow {
         if let Some(id) = &self.id {
             text += &format!(": {id}");
         }
-        if let Some(field) = &self.field {
-            text += &format!(": field `{field}`");
+        one_line(&text)
+    }
+
+    /// What is wrong, without the place.
+    pub fn error(&self) -> String {
+        match &self.field {
+            Some(field) => one_line(&format!("field `{field}`: {}", self.what)),
+            None => one_line(&self.what),
         }
-        text += &format!(": {}", self.what);
-        f.write_str(&one_line(&text))
+    }
+}
+
+impl fmt::Display for BadRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&one_line(&format!("{}: {}", self.place(), self.error())))
     }
 }
 

@@ -16,6 +16,7 @@ mod markdown;
 mod noise;
 mod notes;
 mod paid;
+mod repeats;
 mod single;
 mod spread;
 mod table;
@@ -30,7 +31,7 @@ pub use arm::{
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
 pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
-    GateResult, Pair, PairWhy, compare, comparison_text,
+    GateResult, Pair, PairWhy, Texts, compare, compare_with, comparison_text, comparison_text_with,
 };
 pub use csv::{csv, groups_csv};
 pub use curve::{
@@ -43,6 +44,7 @@ pub use markdown::markdown;
 pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};
 pub use notes::findings;
 pub use paid::{EarlierReport, Paid};
+pub use repeats::{error_key, once_each};
 pub use single::{
     EditStatus, ProbeScore, Quality, ShownFiles, SingleAnswer, SingleShot, SingleShotReport,
 };

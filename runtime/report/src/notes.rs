@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use proctor_types::{ArmId, Integrity, Reason, Responders, noun_of, plural};
 
-use crate::{ArmReport, Report, TaskReport, limits, noise, text::percent};
+use crate::{ArmReport, Report, TaskReport, limits, noise, repeats::once_each, text::percent};
 
-/// Responders that a mixture names.
+/// Responders that a mixture names, and trials that met the same error.
 const NAMED: usize = 5;
 
 /// What the numbers do not say: a sentence each. What belongs to the one before begins with two blanks.
@@ -162,9 +162,12 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
             trial.policies_differ.iter().map(|(name, why)| format!("{name}: {why}")).collect();
         note(&format!("{}: the policies differ. {}.", place(report, trial), said.join("; ")));
     }
-    for (trial, why) in report.tasks.iter().filter_map(|trial| Some((trial, trial.why.as_ref()?))) {
+    let ends = report.tasks.iter().filter_map(|trial| {
         let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
-        note(&format!("{}: {outcome}: {why}", place(report, trial)));
+        Some((place(report, trial), format!("{outcome}: {}", trial.why.as_ref()?)))
+    });
+    for line in once_each(ends, NAMED) {
+        note(&line);
     }
     for trial in report.tasks.iter().filter(|trial| !trial.interruptions.is_none()) {
         note(&format!("{}: interrupted: {}.", place(report, trial), trial.interruptions));
@@ -181,8 +184,9 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         let word = noun_of(faults.len(), "fault");
         note(&format!("Infrastructure {word} (not counted against an arm):"));
     }
-    for (trial, fault) in faults {
-        note(&format!("  {}: {fault}", place(report, trial)));
+    let faults = faults.into_iter().map(|(trial, fault)| (place(report, trial), fault.to_string()));
+    for line in once_each(faults, NAMED) {
+        note(&format!("  {line}"));
     }
 }
 

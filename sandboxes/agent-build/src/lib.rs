@@ -133,15 +133,55 @@ fn publish(built: &Path, kept: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// Returns the outer target folder: `<target>[/<triple>]/<profile>/build/<package>/out` leads there. In a folder of
-/// another shape the agent is built below `OUT_DIR`, and profiles do not share it.
+/// another shape, such as the temporary one of `cargo install`, the agent is built below `OUT_DIR`, and profiles do not
+/// share it.
 fn target_folder(out: &Path) -> PathBuf {
-    let marked = out.ancestors().filter(|folder| folder.join("CACHEDIR.TAG").is_file()).last();
+    let is_build = |folder: &&Path| folder.file_name().is_some_and(|name| name == "build");
+    let profile = out.ancestors().find(is_build).and_then(Path::parent);
+    let Some(inner) = profile.and_then(Path::parent) else { return out.to_owned() };
+    let is_triple =
+        inner.file_name().is_some_and(|name| name.to_string_lossy().contains("-linux-"));
+    let outer = inner.parent().filter(|_| is_triple);
+    // Folders further up may have a tag, too: `~/.cache` often does, and is no place to build in.
+    let mut folders = outer.into_iter().chain([inner]);
+    let marked = folders.find(|folder| folder.join("CACHEDIR.TAG").is_file());
     marked.unwrap_or(out).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::generates_code;
+    use std::{env, fs, path::Path};
+
+    use super::{generates_code, target_folder};
+
+    #[test]
+    fn the_agent_is_built_in_the_target_folder_and_nowhere_above_it() {
+        let root = env::temp_dir().join(format!("agent-build-{}", std::process::id()));
+        let tag = |folder: &str| {
+            fs::create_dir_all(root.join(folder)).unwrap();
+            fs::write(root.join(folder).join("CACHEDIR.TAG"), "").unwrap();
+        };
+        let found = |out: &str| {
+            let found = target_folder(&root.join(out));
+            found.strip_prefix(&root).unwrap_or(Path::new("elsewhere")).to_owned()
+        };
+        // A user's cache, in which a checkout or a temporary folder may be.
+        tag("cache");
+        tag("cache/checkout/target");
+        tag("cache/checkout/target/x86_64-unknown-linux-gnu");
+        for out in [
+            "cache/checkout/target/debug/build/proctor-embedded-agent-1/out",
+            "cache/checkout/target/debug/build/proctor-embedded-agent/1/out",
+            "cache/checkout/target/x86_64-unknown-linux-gnu/dist/build/proctor-embedded-agent-1/out",
+        ] {
+            assert_eq!(found(out), Path::new("cache/checkout/target"), "{out}");
+        }
+        // `cargo install` builds in a temporary folder that it does not mark.
+        for out in ["cache/cargo-install1/release/build/a-1/out", "cache/out"] {
+            assert_eq!(found(out), Path::new(out));
+        }
+        fs::remove_dir_all(root).unwrap();
+    }
 
     #[test]
     fn check_generates_no_code_and_build_does() {

@@ -53,6 +53,9 @@ pub struct CompareArgs {
     /// Show what differs between the arms: factors, limits hit, faults, task revisions, environments.
     #[arg(long)]
     pub why: bool,
+    /// Show the texts of the factors that differ, such as prompts, instead of their digests.
+    #[arg(long, requires = "why")]
+    pub full: bool,
     /// Require an arm to be at most POINTS of `resolved` behind another: `--gate 'new >= old - 2'`.
     ///
     /// The exit status is 0 if the lower end of the 95 % interval of the difference is at least -POINTS, 4 if the upper

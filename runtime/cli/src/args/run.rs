@@ -16,8 +16,8 @@ pub struct RunArgs {
     /// Overrides one key: `budget.steps=100`, `arms.0.model=...`. The value is TOML, or else text.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Puts one model in the place of every arm's: one of the configuration, or VENDOR/NAME at a
-    /// vendor of configs/endpoints.toml (`--model openai/gpt-5.1`).
+    /// Use this model for every arm: a name from `[models]`, or VENDOR/NAME for a known vendor or a local server
+    /// (`openai/gpt-5.1`, `anthropic/claude-sonnet-4-5`, `ollama/qwen3:8b`).
     #[arg(long, value_name = "VENDOR/NAME")]
     pub model: Option<String>,
     /// Adds the configuration's arms, tasks and attempts to the run in --out, and runs only what is missing there.

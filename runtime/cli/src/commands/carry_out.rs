@@ -164,7 +164,7 @@ pub async fn carry(
     let is_driven =
         trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.finished);
     let before: Vec<_> = checked.iter().map(Before::of).collect();
-    let board = board_of(&trials, &checked);
+    let board = board_of(&trials, &checked).with_jobs(jobs);
     let read = trials.into_iter().map(|(id, ..)| id).zip(checked).zip(&before);
     let finished = read.filter(|(_, before)| **before == Before::Finished).map(|(read, _)| read);
     let finished = finished.collect();
@@ -215,6 +215,7 @@ pub async fn carry(
     let unrecorded: Vec<_> =
         ends.iter().filter_map(|end| Some((&end.trial, end.end.as_ref().err()?))).collect();
     for (trial, fault) in unrecorded.iter().take(SHOWN) {
+        let fault = progress::brief(&trial.to_string(), &fault.to_string());
         tell!("{}", wrapped(&format!("{trial}: {fault}")));
     }
     if let Some(more) = unrecorded.len().checked_sub(SHOWN).filter(|more| *more > 0) {
@@ -245,7 +246,9 @@ pub fn board(run: &RunDir, plan: &Plan) -> Board {
 }
 
 fn board_of(trials: &[(TrialId, PlannedTask, Arc<Arm>)], checked: &[Checked]) -> Board {
-    let mut board = Board::new(trials.iter().map(|(id, _, arm)| (id, arm.name.as_str())));
+    let rows = trials.iter();
+    let rows = rows.map(|(id, _, arm)| (id, arm.name.as_str(), arm.budget.wall_seconds));
+    let mut board = Board::new(rows);
     for ((id, _, arm), checked) in trials.iter().zip(checked) {
         if let Some(verdict) = &checked.verdict {
             board.was_done(id, &arm.name, verdict.resolved);
@@ -273,6 +276,7 @@ fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<String>
 }
 
 fn not_started(fault: &Fault, trials: usize) -> String {
+    let fault = progress::refer(&fault.to_string());
     format!("halted: {fault}; {} not started", plural(trials, "trial"))
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use proctor_record::RunDir;
 use proctor_report::{
-    Comparison, Gate, GateError, GateResult, TrialResult, compare as compared, comparison_text,
+    Comparison, Gate, GateError, GateResult, Texts, TrialResult, compare_with, comparison_text_with,
 };
 use proctor_types::{Arm, ArmId};
 
@@ -50,10 +50,11 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     tell_apart(&mut trials, &arms);
     // An unknown arm is told before anything is computed.
     let gates = gates(&args.gates, &trials)?;
-    let mut comparison = compared(&trials, args.why.then_some(&arms));
+    let texts = if args.full { Texts::Full } else { Texts::Digests };
+    let mut comparison = compare_with(&trials, args.why.then_some(&arms), texts);
     comparison.gates = gates.iter().map(|gate| gate.decide(&comparison, &trials)).collect();
     match args.format {
-        Format::Text => shown(&comparison_text(&comparison))?,
+        Format::Text => shown(&comparison_text_with(&comparison, texts))?,
         Format::Json => result(&format!("{}\n", serde_json::to_string_pretty(&comparison)?))?,
     }
     Ok(status(&comparison))

@@ -31,6 +31,7 @@ use crate::{
     error::{CommandError, UserError},
     home,
     print::{result, shown},
+    progress::brief,
     scaffolds, selection,
 };
 
@@ -444,6 +445,7 @@ impl<'a> Drawing<'a> {
                     }
                 }
                 Err(fault) => {
+                    let fault = brief(&trial.id.to_string(), &fault.to_string());
                     tell!("{}: {fault}", trial.id);
                     trial.verdicts.insert(tree, None);
                 }
@@ -477,6 +479,7 @@ impl<'a> Drawing<'a> {
                     Some(verdict)
                 }
                 Err(fault) => {
+                    let fault = brief(&id.to_string(), &fault.to_string());
                     tell!("{id}: a tree could not be graded: {fault}");
                     None
                 }

@@ -20,6 +20,7 @@ use crate::{
     args::ExportFormat,
     commands::submission::{Folders, files_of_trial, submission_folder},
     error::{CommandError, UserError},
+    mask::Mask,
     print::shown,
     trials::{Found, planned},
 };
@@ -30,7 +31,12 @@ pub const FIDELITY: &str = "fidelity.json";
 /// Letters of a name in a file's name. What goes before and behind it has room, too, below 255 bytes.
 const LONGEST: usize = 180;
 
-pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, CommandError> {
+pub fn export(
+    run: &Path,
+    format: ExportFormat,
+    out: &Path,
+    mask: &Mask,
+) -> Result<ExitCode, CommandError> {
     let dir = RunDir::view(run).map_err(CommandError::of_run)?;
     let record = dir.read_run()?;
     new_or_empty(out)?;
@@ -48,6 +54,7 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
         run: &dir,
         record: &record,
         out,
+        mask,
         format,
         fidelity: Fidelity::new(format),
         files: BTreeSet::new(),
@@ -62,9 +69,14 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
         }
     }
     export.close_archives()?;
-    export.folders.close(&record, out, &mut export.files)?;
+    export.folders.close(&record, out, mask, &mut export.files)?;
     let Export { fidelity, files, .. } = export;
-    let text = serde_json::to_string_pretty(&fidelity)?;
+    let text = serde_json::to_string(&fidelity)?;
+    let mut document: Value = serde_json::from_str(&mask.text(Path::new(FIDELITY), &text))?;
+    if mask.is_on() {
+        document["masked"] = mask.masked();
+    }
+    let text = serde_json::to_string_pretty(&document)?;
     fs::create_dir_all(out)?;
     fs::write(out.join(FIDELITY), format!("{text}\n"))?;
     shown(&format!(
@@ -73,6 +85,7 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
         plural(files.len(), "file"),
         out.display()
     ))?;
+    mask.tell();
     for left in &fidelity.left_out {
         tell!("left out: {} ({})", left.what, left.count);
     }
@@ -95,6 +108,7 @@ struct Export<'a> {
     run: &'a RunDir,
     record: &'a RunRecord,
     out: &'a Path,
+    mask: &'a Mask,
     format: Format,
     fidelity: Fidelity,
     files: BTreeSet<PathBuf>,
@@ -210,17 +224,19 @@ impl<'a> Export<'a> {
             self.files.insert(path);
             self.archives.insert(name.clone(), (archive, log));
         }
+        let shown = PathBuf::from(format!("{name}.{}", self.format.ending()));
         if let Some((archive, log)) = self.archives.get_mut(&name) {
             let file = log.add(sample);
-            add(archive, &file, sample)?;
+            add(archive, &file, sample, (&shown, self.mask))?;
         }
         Ok(())
     }
 
     fn close_archives(&mut self) -> Result<(), CommandError> {
-        for (mut archive, log) in std::mem::take(&mut self.archives).into_values() {
+        for (name, (mut archive, log)) in std::mem::take(&mut self.archives) {
+            let shown = PathBuf::from(format!("{name}.{}", self.format.ending()));
             for (file, content) in log.files() {
-                add(&mut archive, file, &content)?;
+                add(&mut archive, file, &content, (&shown, self.mask))?;
             }
             archive.finish().map_err(std::io::Error::other)?;
         }
@@ -242,7 +258,7 @@ impl<'a> Export<'a> {
             }
             Err(error) => return Err(error.into()),
         };
-        open.write_all(content)?;
+        open.write_all(&self.mask.bytes(file, content))?;
         self.files.insert(path);
         Ok(Ok(()))
     }
@@ -254,15 +270,21 @@ impl<'a> Export<'a> {
             fs::create_dir_all(folder)?;
         }
         let mut open = fs::File::options().create(true).append(true).open(&path)?;
-        writeln!(open, "{line}")?;
+        writeln!(open, "{}", self.mask.text(file, line))?;
         self.files.insert(path);
         Ok(())
     }
 }
 
-fn add(archive: &mut ZipWriter<fs::File>, file: &str, content: &Value) -> Result<(), CommandError> {
+/// Adds a file to an archive. `shown`: what the archive is called where something is masked.
+fn add(
+    archive: &mut ZipWriter<fs::File>,
+    file: &str,
+    content: &Value,
+    (shown, mask): (&Path, &Mask),
+) -> Result<(), CommandError> {
     archive.start_file(file, SimpleFileOptions::default()).map_err(std::io::Error::other)?;
-    serde_json::to_writer(archive, content)?;
+    archive.write_all(&mask.bytes(shown, &serde_json::to_vec(content)?))?;
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use proctor_core::{PlannedTask, Taken, record_prediction};
 use proctor_datasets::read_predictions;
 use proctor_interchange::{Fidelity, Format, Imported, read_trajectory, trajectory_format};
 use proctor_record::{Journal, RecordError, RunDir};
+use proctor_report::once_each;
 use proctor_types::{
     Arm, Envelope, Environment, Event, SandboxSpec, TASK_SCHEMA, Task, TaskId, Timeouts, TrialId,
     plural, sha256_hex,
@@ -164,7 +165,7 @@ fn patches(file: &Path, sha256: &str, fidelity: &mut Fidelity) -> Result<Vec<Giv
             "name a trajectory of Harbor (ATIF), mini-swe-agent or SWE-agent, or predictions; docs/import.md has the forms",
         )
     })?;
-    let rows: Vec<_> = found.bad.iter().map(ToString::to_string).collect();
+    let rows = once_each(found.bad.iter().map(|bad| (bad.place(), bad.error())), tasks::TOLD);
     if !found.makers.is_empty() {
         for row in rows {
             tell!("warning: {row}; the entry is skipped");

@@ -5,13 +5,17 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 use proctor_core::{PREDICTIONS, PlannedTask, Taken, record_prediction};
 use proctor_datasets::{Attempts, Predictions, read_predictions};
 use proctor_record::RunDir;
+use proctor_report::once_each;
 use proctor_types::{
     Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, SandboxSpec, StatementSpec, TrialId,
     sha256_hex,
 };
 use serde_json::{Value, json};
 
-use crate::error::{CommandError, UserError};
+use crate::{
+    error::{CommandError, UserError},
+    tasks::TOLD,
+};
 
 /// What a file of predictions holds, and how it is to be counted.
 pub struct Given {
@@ -23,7 +27,7 @@ pub struct Given {
 /// prediction is an error.
 pub fn read(file: &Path, include_failed: bool) -> Result<Given, UserError> {
     let predictions = read_predictions(file).map_err(|error| UserError::new(error.to_string()))?;
-    let entries: Vec<_> = predictions.bad.iter().map(ToString::to_string).collect();
+    let entries = once_each(predictions.bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
     if !predictions.makers.is_empty() {
         for entry in entries {
             tell!(

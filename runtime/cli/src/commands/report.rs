@@ -20,6 +20,7 @@ use crate::{
     commands::{carry_out::INCOMPLETE, compare::tell_apart, quality},
     config::SCRIPT,
     error::{CommandError, UserError},
+    mask::Mask,
     print::{self, result},
     trials::{Found, planned, refuse_copies},
 };
@@ -38,6 +39,7 @@ pub fn report(
     (groups, noise): (Groups, bool),
     verify: bool,
     quality: Option<&Path>,
+    mask: &Mask,
 ) -> Result<ExitCode, CommandError> {
     let quality = quality.map(quality::read).transpose()?;
     let mut results = Vec::new();
@@ -86,6 +88,7 @@ pub fn report(
         ReportFormat::Markdown => proctor_report::markdown(&report, comparison.as_ref(), groups),
         ReportFormat::Html => page(&report, comparison.as_ref(), &results, &pages)?,
     };
+    let shown = mask.text(out.unwrap_or(Path::new("standard output")), &shown);
     match out {
         Some(file) => fs::write(file, shown).map_err(|error| {
             UserError::new(format!("cannot write {}: {error}", file.display()))
@@ -94,6 +97,7 @@ pub fn report(
         None if matches!(format, ReportFormat::Text) => print::shown(&shown)?,
         None => result(&shown)?,
     }
+    mask.tell();
     if !matches!(format, ReportFormat::Text | ReportFormat::Markdown | ReportFormat::Html) {
         tell_damage(&report);
     }

@@ -5,6 +5,7 @@ use std::{fmt::Write as _, process::ExitCode};
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use proctor_datasets::BadRow;
 use proctor_patch::Patch;
+use proctor_report::{once_each, wrapped};
 use proctor_types::{SandboxKind, Task, plural};
 
 use crate::{
@@ -47,8 +48,8 @@ pub async fn list(patterns: &[String]) -> Result<ExitCode, CommandError> {
         ]);
     }
     print::shown(&format!("{table}\n{}\n", plural(tasks.len(), "task")))?;
-    for bad in &bad {
-        tell!("bad row: {bad}");
+    for line in once_each(bad.iter().map(|bad| (bad.place(), bad.error())), tasks::TOLD) {
+        tell!("{}", wrapped(&format!("bad row: {line}")));
     }
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_ROWS) })
 }

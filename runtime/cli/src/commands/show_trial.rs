@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path, process::ExitCode};
 
-use proctor_html::{Said, Step, StepRow, Trial};
+use proctor_html::{Said, Step, StepRow, TestLine, Trial};
 use proctor_record::RunDir;
 use proctor_report::{TrialResult, short};
 use proctor_types::{plural, visible, visible_line};
@@ -15,7 +15,7 @@ use crate::{
     trials::{Found, Index, labels_of, matching, step, trial},
 };
 
-/// Tests that passed are counted, and so many that did not are shown with their log.
+/// Tests that passed are counted. So many tracebacks of those that did not are shown, and so many tests of each.
 const SHOWN_TESTS: usize = 10;
 
 pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
@@ -141,14 +141,8 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
     if !trial.tests.is_empty() {
         line(format!("\n{} of {} passed", passed, plural(trial.tests.len(), "test")));
     }
-    for test in failed.iter().take(SHOWN_TESTS) {
-        line(format!("\n{} {}: {}", test.kind, test.id, test.status));
-        for text in test.log.lines() {
-            line(format!("    {text}"));
-        }
-    }
-    if failed.len() > SHOWN_TESTS {
-        line(format!("\nand {} more; verdict.json names them", failed.len() - SHOWN_TESTS));
+    for text in failures(&failed) {
+        line(text);
     }
     line("\nfiles:".into());
     for file in &trial.files {
@@ -158,6 +152,50 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
         line(format!("\n`proctor show {} ... --step K` prints one step", run.display()));
     }
     out
+}
+
+/// Tests that failed with one traceback.
+struct Failure<'a> {
+    key: String,
+    tests: Vec<&'a TestLine>,
+}
+
+/// The tests that failed, each traceback once.
+fn failures(failed: &[&TestLine]) -> Vec<String> {
+    let mut found: Vec<Failure<'_>> = Vec::new();
+    for test in failed.iter().copied() {
+        // A line of the log that names the test says the same of each.
+        let key = test.log.replace(&test.id, "");
+        match found.iter_mut().find(|known| known.key == key) {
+            Some(known) => known.tests.push(test),
+            None => found.push(Failure { key, tests: vec![test] }),
+        }
+    }
+    let title = |test: &TestLine| format!("{} {}: {}", test.kind, test.id, test.status);
+    let mut lines = Vec::new();
+    for Failure { tests, .. } in found.iter().take(SHOWN_TESTS) {
+        let Some((first, others)) = tests.split_first() else { continue };
+        lines.push(format!("\n{}", title(first)));
+        lines.extend(first.log.lines().map(|text| format!("    {text}")));
+        let (indent, named) = match (first.log.is_empty(), others.len()) {
+            (_, 0) => continue,
+            // Nothing is folded that is not there.
+            (true, _) => ("", SHOWN_TESTS - 1),
+            (false, count) => {
+                lines.push(format!("  the same for {}:", plural(count, "other test")));
+                ("    ", SHOWN_TESTS)
+            }
+        };
+        lines.extend(others.iter().take(named).map(|test| format!("{indent}{}", title(test))));
+        if others.len() > named {
+            lines.push(format!("{indent}and {} more", others.len() - named));
+        }
+    }
+    let left: usize = found.iter().skip(SHOWN_TESTS).map(|failure| failure.tests.len()).sum();
+    if left > 0 {
+        lines.push(format!("\nand {left} more; verdict.json names them"));
+    }
+    lines
 }
 
 /// What a person said.
@@ -220,4 +258,63 @@ fn step_text(step: &Step, name: &str) -> String {
     }
     part("what it changed", if step.diff.is_empty() { "nothing" } else { &step.diff });
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(id: &str, log: &str) -> TestLine {
+        TestLine {
+            kind: "F2P",
+            id: id.to_owned(),
+            status: "failed".to_owned(),
+            passed: false,
+            log: log.to_owned(),
+            speaks: String::new(),
+        }
+    }
+
+    fn text(tests: &[TestLine]) -> String {
+        failures(&tests.iter().collect::<Vec<_>>()).join("\n")
+    }
+
+    #[test]
+    fn an_identical_traceback_is_shown_once_with_its_tests() {
+        let broken = "E   ImportError: no f\na.py:1: ImportError";
+        let tests = [
+            test("a.py::one", broken),
+            test("b.py::other", "E   assert 1 == 2"),
+            test("a.py::two", broken),
+            test("a.py::three", broken),
+        ];
+        let text = text(&tests);
+        assert_eq!(text.matches("ImportError: no f").count(), 1, "{text}");
+        assert!(
+            text.contains("  the same for 2 other tests:\n    F2P a.py::two: failed"),
+            "{text}"
+        );
+        assert!(text.contains("\nF2P b.py::other: failed\n    E   assert 1 == 2"), "{text}");
+    }
+
+    #[test]
+    fn a_line_that_names_its_test_is_folded_too() {
+        let tests = ["a.py::one", "a.py::two"].map(|id| test(id, &format!("ERROR {id} - no f")));
+        let text = text(&tests);
+        assert_eq!(text.matches("no f").count(), 1, "{text}");
+        assert!(text.contains("the same for 1 other test:"), "{text}");
+    }
+
+    #[test]
+    fn many_tests_and_many_tracebacks_are_counted() {
+        let same: Vec<_> = (0..40).map(|at| test(&format!("a.py::t{at}"), "E  boom")).collect();
+        assert!(text(&same).ends_with("    and 29 more"), "{}", text(&same));
+        let apart: Vec<_> =
+            (0..40).map(|at| test(&format!("a.py::t{at}"), &format!("E  boom {at}"))).collect();
+        assert!(text(&apart).ends_with("and 30 more; verdict.json names them"));
+        // Without a log there is no traceback to fold.
+        let silent: Vec<_> = (0..3).map(|at| test(&format!("a.py::t{at}"), "")).collect();
+        assert!(!text(&silent).contains("the same"), "{}", text(&silent));
+        assert!(text(&silent).contains("F2P a.py::t2: failed"));
+    }
 }

@@ -12,7 +12,7 @@ use proctor_interchange::{
 use proctor_types::{RunRecord, Verdict};
 use serde_json::Value;
 
-use crate::{error::CommandError, trials::Found};
+use crate::{error::CommandError, mask::Mask, trials::Found};
 
 /// Of tasks whose dataset does not say which set they are.
 const SPLIT: &str = "test";
@@ -82,6 +82,7 @@ impl<'a> Folders<'a> {
         &self,
         record: &RunRecord,
         out: &Path,
+        mask: &Mask,
         files: &mut BTreeSet<PathBuf>,
     ) -> Result<(), CommandError> {
         for (folder, Tally { found, trials, resolved }) in &self.0 {
@@ -96,8 +97,9 @@ impl<'a> Folders<'a> {
             for (name, text) in
                 [("metadata.yaml", submission.metadata()), ("README.md", submission.readme())]
             {
-                let path = out.join(folder).join(name);
-                fs::write(&path, text)?;
+                let file = folder.join(name);
+                let path = out.join(&file);
+                fs::write(&path, mask.bytes(&file, text.as_bytes()))?;
                 files.insert(path);
             }
         }

@@ -399,6 +399,7 @@ fn config_of(asked: &Validation) -> ConfigFile {
 /// A configuration of arms that are only scaffolds.
 pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile>) -> ConfigFile {
     ConfigFile {
+        base: None,
         tasks,
         attempts: 1,
         jobs: 1,

@@ -26,6 +26,7 @@ use tokio::{net::TcpListener, task};
 use crate::{
     commands::export::new_or_empty,
     error::{CommandError, UserError},
+    mask::Mask,
     print::result,
     trials::{Page, Pages},
 };
@@ -36,10 +37,11 @@ const PAUSE: Duration = Duration::from_millis(50);
 const TOKEN: usize = 16;
 
 /// Writes the pages of the runs below a folder.
-pub fn view_as_files(runs: &[PathBuf], out: &Path) -> Result<ExitCode, CommandError> {
+pub fn view_as_files(runs: &[PathBuf], out: &Path, mask: &Mask) -> Result<ExitCode, CommandError> {
     let pages = Pages::open(runs)?;
     new_or_empty(out)?;
-    let count = pages.write(out)?;
+    let count = pages.write(out, mask)?;
+    mask.tell();
     result(&format!("{} below {}\n", plural(count, "file"), out.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -32,8 +32,9 @@ const TAIL: u64 = 64 << 10;
 /// Ends when every trial has a verdict, or when somebody ends it: the run does not notice.
 pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(run).map_err(CommandError::of_run)?;
-    let plan: Plan = plan_of(&run.read_run()?);
-    let mut board = board(&run, &plan);
+    let record = run.read_run()?;
+    let plan: Plan = plan_of(&record);
+    let mut board = board(&run, &plan).with_jobs(record.jobs);
     // Once: the plan does not change under whoever watches.
     let trials = plan.chosen();
     let mut lengths = HashMap::new();

@@ -27,6 +27,8 @@ pub struct Board {
     /// Done when this process began: they say nothing of the time that is left.
     before: usize,
     trials: usize,
+    /// Trials at once.
+    jobs: usize,
     running: BTreeMap<TrialId, Running>,
     faults: usize,
     tokens: u64,
@@ -40,6 +42,8 @@ struct ArmRow {
     planned: usize,
     done: usize,
     resolved: usize,
+    /// Seconds that a trial of the arm may take. Absent: no limit.
+    limit: Option<f64>,
 }
 
 /// A trial under way.
@@ -58,25 +62,34 @@ impl Running {
 }
 
 impl Board {
-    /// Of a plan: each trial with its arm's name.
-    pub fn new<'a>(plan: impl Iterator<Item = (&'a TrialId, &'a str)>) -> Self {
+    /// Of a plan: each trial with its arm's name and its limit on the wall time, in seconds.
+    pub fn new<'a>(plan: impl Iterator<Item = (&'a TrialId, &'a str, Option<f64>)>) -> Self {
         let mut board = Self {
             begun: Instant::now(),
             arms: Vec::new(),
             done: BTreeSet::new(),
             before: 0,
             trials: 0,
+            jobs: 1,
             running: BTreeMap::new(),
             faults: 0,
             tokens: 0,
             cost_usd: 0.0,
             unpriced: false,
         };
-        for (_, arm) in plan {
+        for (_, arm, limit) in plan {
             board.trials += 1;
-            board.arm(arm).planned += 1;
+            let arm = board.arm(arm);
+            arm.planned += 1;
+            arm.limit = limit;
         }
         board
+    }
+
+    /// Sets how many trials run at once. The default is 1.
+    #[must_use]
+    pub fn with_jobs(self, jobs: usize) -> Self {
+        Self { jobs: jobs.max(1), ..self }
     }
 
     fn arm(&mut self, name: &str) -> &mut ArmRow {
@@ -207,11 +220,25 @@ impl Board {
         format!("{cost}, {} tokens/min", short(self.tokens as f64 / minutes))
     }
 
-    /// Seconds, by what the trials of this process took. Absent before the first.
+    /// Seconds, by what the trials of this process took, and no more than the limits of the open trials allow. Absent
+    /// before the first.
     fn left(&self) -> Option<f64> {
         let now = self.done.len() - self.before;
         let open = self.trials.saturating_sub(self.done.len());
-        (now > 0 && open > 0).then(|| self.begun.elapsed().as_secs_f64() / now as f64 * open as f64)
+        let pace = self.begun.elapsed().as_secs_f64() / now.max(1) as f64;
+        let left = (now > 0 && open > 0).then_some(pace * open as f64)?;
+        Some(self.most().map_or(left, |most| left.min(most)))
+    }
+
+    /// Seconds that the open trials may take by their limits. Absent if one of them has no limit.
+    fn most(&self) -> Option<f64> {
+        let (mut sum, mut longest) = (0.0, 0.0_f64);
+        for arm in self.arms.iter().filter(|arm| arm.done < arm.planned) {
+            let limit = arm.limit?;
+            sum += limit * (arm.planned - arm.done) as f64;
+            longest = longest.max(limit);
+        }
+        Some((sum / self.jobs as f64).max(longest))
     }
 
     /// The whole screen. Lines may be longer than it is wide: whoever draws cuts them.
@@ -222,7 +249,7 @@ impl Board {
         lines.extend(Some(format!("  {}", self.spending())).filter(|_| self.tokens > 0));
         if self.arms.len() > 1 {
             lines.extend(self.arms.iter().take(SHOWN).map(|arm| {
-                let ArmRow { name, planned, done, resolved } = arm;
+                let ArmRow { name, planned, done, resolved, .. } = arm;
                 format!(
                     "  {} {done}/{planned} {}  {name}",
                     bar(*done, *planned),
@@ -300,7 +327,7 @@ mod tests {
 
     fn board() -> Board {
         let plan = [trial(1), trial(2), trial(3)];
-        Board::new(plan.iter().map(|trial| (trial, "noop")))
+        Board::new(plan.iter().map(|trial| (trial, "noop", None)))
     }
 
     #[test]
@@ -324,6 +351,26 @@ mod tests {
         }
         assert!(board.summary().starts_with("2/3 done, 1 resolved 50.0 %"), "{}", board.summary());
         assert!(board.summary().ends_with("left"), "{}", board.summary());
+    }
+
+    /// The first trial took long, since an environment was built before it.
+    #[test]
+    fn the_time_that_is_left_stays_within_the_limits() {
+        let plan: Vec<_> = (1..=5).map(trial).collect();
+        let late = |limit: Option<f64>, jobs: usize| {
+            let plan = plan.iter().map(|trial| (trial, "noop", limit));
+            let mut board = Board::new(plan).with_jobs(jobs);
+            board.begun -= std::time::Duration::from_secs(600);
+            board.graded(&trial(1), "noop", true);
+            board.left().unwrap()
+        };
+        assert!(late(None, 2) >= 2400.0);
+        assert_eq!(late(Some(60.0), 2), 120.0);
+        assert_eq!(late(Some(60.0), 1), 240.0);
+        // One trial takes its time, however many run at once.
+        assert_eq!(late(Some(60.0), 100), 60.0);
+        // Faster than the limits.
+        assert!(late(Some(100_000.0), 1) < 3000.0);
     }
 
     #[test]

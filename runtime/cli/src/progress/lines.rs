@@ -5,6 +5,7 @@ use proctor_types::{Ending, PATCH_REJECTED, plural};
 
 use super::{
     board::{Board, waits},
+    repeats::brief,
     watch::name,
 };
 
@@ -45,10 +46,12 @@ pub(super) fn told(event: &Progress, board: &Board) -> String {
         }
         Progress::TryFailed { trial, arm, fault, will_retry } => {
             let next = if *will_retry { "trying again" } else { "giving up" };
-            format!("{}: {fault}; {next}", name(trial, arm))
+            let name = name(trial, arm);
+            format!("{name}: {}; {next}", brief(&name, &fault.to_string()))
         }
         Progress::NotClosed { trial, arm, fault } => {
             let name = name(trial, arm);
+            let fault = brief(&name, &fault.to_string());
             format!("{name}: its sandbox could not be closed; the next run removes it: {fault}")
         }
         Progress::Ended { trial, arm, outcome } => {
@@ -75,7 +78,8 @@ pub(super) fn told(event: &Progress, board: &Board) -> String {
             format!("{name}: {word}, {rate:.0} % passed ({done}/{trials}){why}")
         }
         Progress::GradingFailed { trial, arm, fault } => {
-            format!("{}: no verdict: {fault}", name(trial, arm))
+            let name = name(trial, arm);
+            format!("{name}: no verdict: {}", brief(&name, &fault.to_string()))
         }
     }
 }

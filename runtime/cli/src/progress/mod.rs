@@ -3,9 +3,11 @@
 mod board;
 mod lines;
 mod objects;
+mod repeats;
 mod screen;
 mod watch;
 
 pub use board::{Board, Running};
+pub use repeats::{brief, refer};
 pub use screen::Screen;
 pub use watch::{How, choose, chosen, is_screen, watch};

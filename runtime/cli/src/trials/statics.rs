@@ -1,6 +1,6 @@
 //! All pages as files. Links between them are relative, so the folder can be opened, moved and hosted.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fs, io, path::Path};
 
 use proctor_html::{FILES, Filter, Links};
 use proctor_record::RunDir;
@@ -15,15 +15,15 @@ use super::{
     place::Form,
     planned,
 };
-use crate::error::CommandError;
+use crate::{error::CommandError, mask::Mask};
 
 /// The first page as a file, and what the others end in.
 const HOME: &str = "index.html";
 const ENDING: &str = ".html";
 
 impl Pages {
-    /// Writes every page. Returns how many files there are.
-    pub fn write(&self, out: &Path) -> Result<u64, CommandError> {
+    /// Writes every page, masked. Returns how many files there are.
+    pub fn write(&self, out: &Path, mask: &Mask) -> Result<u64, CommandError> {
         let links = Links { home: HOME, ending: ENDING, ..Links::default() };
         fs::create_dir_all(out)?;
         for (name, _, texts) in &FILES {
@@ -31,7 +31,11 @@ impl Pages {
         }
         let whole =
             overview(&self.runs, Filter { page: 1, ..Filter::default() }, Form::File, true)?;
-        fs::write(out.join(HOME), proctor_html::matrix(&whole, &links)?)?;
+        let write = |file: &Path, page: &str| {
+            let name = file.strip_prefix(out).unwrap_or(file);
+            fs::write(file, mask.bytes(name, page.as_bytes()))
+        };
+        write(&out.join(HOME), &proctor_html::matrix(&whole, &links)?)?;
         let mut files = 1 + FILES.len() as u64;
         let mut tasks = BTreeSet::new();
         for shown in &self.runs {
@@ -40,7 +44,7 @@ impl Pages {
                 let task = found.task.task.id.as_str();
                 let several = self.trials_of(task) > 1;
                 if several && tasks.insert(task) {
-                    files += self.write_beside(out, task, links)?;
+                    files += self.write_beside(out, task, links, &write)?;
                 }
                 let place = Form::File.trial(shown.number, &found);
                 let (above, step_above) = ("../../../", "../../../../../");
@@ -57,13 +61,13 @@ impl Pages {
                 let steps = out.join(&place).join("step");
                 let folder = if told.steps.is_empty() { file.parent() } else { Some(&*steps) };
                 fs::create_dir_all(folder.unwrap_or(out))?;
-                fs::write(file, page)?;
+                write(&file, &page)?;
                 files += 1;
                 let here = format!("{step_above}{place}");
                 let step_links = Links { root: step_above, here: &here, ..links };
                 for number in 1..=told.steps.len() as u64 {
                     if let Some(page) = step_page(shown, found, number, None, &step_links)? {
-                        fs::write(steps.join(format!("{number}{ENDING}")), page)?;
+                        write(&steps.join(format!("{number}{ENDING}")), &page)?;
                         files += 1;
                     }
                 }
@@ -72,14 +76,20 @@ impl Pages {
         Ok(files)
     }
 
-    fn write_beside(&self, out: &Path, task: &str, links: Links<'_>) -> Result<u64, CommandError> {
+    fn write_beside(
+        &self,
+        out: &Path,
+        task: &str,
+        links: Links<'_>,
+        write: &dyn Fn(&Path, &str) -> io::Result<()>,
+    ) -> Result<u64, CommandError> {
         let Some((sides, choices)) = beside(&self.runs, task, &[], Form::File)? else {
             return Ok(0);
         };
         let file = out.join(format!("{}{ENDING}", Form::File.beside(task)));
         fs::create_dir_all(file.parent().unwrap_or(out))?;
         let page = proctor_html::beside(task, &sides, &choices, &Links { root: "../", ..links })?;
-        fs::write(file, page)?;
+        write(&file, &page)?;
         Ok(1)
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn of(matrix: &Table, written: &Written) -> Result<Vec<Axis>, Problem
     for (name, value) in matrix.iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
         collect(vec!["matrix".into(), name.clone()], value, &mut axes)?;
     }
-    axes.sort_by_key(|axis| written.position(&axis.at).unwrap_or(usize::MAX));
+    axes.sort_by_key(|axis| written.position(&axis.at).unwrap_or((usize::MAX, usize::MAX)));
     let twice = axes
         .iter()
         .enumerate()

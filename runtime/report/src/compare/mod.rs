@@ -8,6 +8,8 @@ mod shared;
 mod why;
 
 pub use gate::{Gate, GateError, GateReport, GateResult};
-pub use pairs::{ByRepository, Comparison, Pair, compare, comparison_text};
+pub use pairs::{
+    ByRepository, Comparison, Pair, compare, compare_with, comparison_text, comparison_text_with,
+};
 pub use shared::ExcludedTasks;
-pub use why::{FactorDifference, PairWhy};
+pub use why::{FactorDifference, PairWhy, Texts};

@@ -14,7 +14,7 @@ use super::{
     metric::Metric,
     sentence::sentence,
     shared::{ExcludedTasks, SharedTask, by_task, shared},
-    why::{PairWhy, why, why_text},
+    why::{PairWhy, Texts, why, why_text},
 };
 use crate::{TrialResult, lines::wrapped};
 
@@ -101,6 +101,11 @@ pub struct ByRepository {
 /// Compares all arms of the trials, in the order in which they come. `arms` says what each is, where `--why`
 /// is asked for; `None` leaves that out.
 pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
+    compare_with(trials, arms, Texts::Digests)
+}
+
+/// As [`compare`], with the texts of factors as digests or in full.
+pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) -> Comparison {
     let mut ids: Vec<(&ArmId, &str)> = Vec::new();
     let mut controls: BTreeSet<&ArmId> = BTreeSet::new();
     for trial in trials {
@@ -122,7 +127,7 @@ pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
                 pairs.extend(Compared::of(metric, *a, *b, &shared, excluded));
             }
             if let Some(arms) = arms {
-                reasons.push(why(*a, *b, arms, [&tasks[first], &tasks[second]]));
+                reasons.push(why(*a, *b, arms, [&tasks[first], &tasks[second]], texts));
             }
         }
     }
@@ -339,6 +344,11 @@ fn by_repository(
 
 /// The sentences, pair by pair; those with a control behind them, and then the gates.
 pub fn comparison_text(comparison: &Comparison) -> String {
+    comparison_text_with(comparison, Texts::Digests)
+}
+
+/// As [`comparison_text`], with the texts of factors as digests or in full.
+pub fn comparison_text_with(comparison: &Comparison, texts: Texts) -> String {
     let mut out = String::new();
     let mut last: Option<(&ArmId, &ArmId)> = None;
     let pairs = comparison.pairs.iter().map(|pair| (pair, ""));
@@ -362,7 +372,7 @@ pub fn comparison_text(comparison: &Comparison) -> String {
         let _ = writeln!(out, "{}", gate.sentence);
     }
     for why in &comparison.why {
-        out.push_str(&why_text(why));
+        out.push_str(&why_text(why, texts));
     }
     wrapped(&out)
 }

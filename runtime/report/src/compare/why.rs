@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
 };
 
-use proctor_types::{Arm, ArmId, RequestChanges, Responders, sha256_hex};
+use proctor_types::{Arm, ArmId, RequestChanges, Responders, plural, sha256_hex, visible_line};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -48,6 +48,14 @@ pub struct PairWhy {
     pub environments: Vec<String>,
 }
 
+/// How the long texts of factors are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Texts {
+    /// By their digest.
+    Digests,
+    Full,
+}
+
 /// Null where an arm has no such factor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FactorDifference {
@@ -63,6 +71,7 @@ pub(super) fn why(
     b: (&ArmId, &str),
     arms: &[Arm],
     tasks: [&ByTask<'_>; 2],
+    texts: Texts,
 ) -> PairWhy {
     let factors = |id: &ArmId| {
         let arm = arms.iter().find(|arm| arm.id == *id);
@@ -74,15 +83,17 @@ pub(super) fn why(
     };
     let (of_a, of_b) = (factors(a.0), factors(b.0));
     let keys: BTreeSet<&String> = of_a.keys().chain(of_b.keys()).collect();
-    let value =
-        |of: &BTreeMap<String, Value>, key: &String| of.get(key).cloned().unwrap_or_default();
+    let value = |of: &BTreeMap<String, Value>, key: &String| {
+        let value = of.get(key).cloned().unwrap_or_default();
+        if texts == Texts::Full { value } else { short(value) }
+    };
     let factors = keys
         .into_iter()
         .filter(|key| of_a.get(*key) != of_b.get(*key))
         .map(|key| FactorDifference {
             factor: key.clone(),
-            a: short(value(&of_a, key)),
-            b: short(value(&of_b, key)),
+            a: value(&of_a, key),
+            b: value(&of_b, key),
         })
         .collect();
     let differing = |of: &dyn Fn(&TrialResult) -> Option<String>| {
@@ -134,11 +145,56 @@ fn flatten(place: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
 fn short(value: Value) -> Value {
     match value {
         Value::String(text) if text.chars().count() > SHOWN => {
-            let digest = sha256_hex(text.as_bytes());
-            let lines = text.lines().count();
-            Value::String(format!("text of {lines} lines, sha256 {}", &digest[..12]))
+            let lines = plural(text.lines().count(), "line");
+            Value::String(format!("text of {lines}, sha256 {}", digest(&text)))
         }
         other => other,
+    }
+}
+
+fn digest(text: &str) -> String {
+    sha256_hex(text.as_bytes())[..12].to_owned()
+}
+
+/// A value in a line.
+fn on_one_line(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) => visible_line(text),
+        other => {
+            let text = other.to_string();
+            let kind = match other {
+                Value::Array(items) => format!("list of {}", plural(items.len(), "value")),
+                _ => "value".to_owned(),
+            };
+            match text.chars().count() > SHOWN {
+                true => format!("{kind}, sha256 {}", digest(&text)),
+                false => text,
+            }
+        }
+    }
+}
+
+/// A value on lines of its own, or `None` if it fits into a line.
+fn in_full(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other if other.is_array() || other.is_object() => {
+            serde_json::to_string_pretty(other).ok()?
+        }
+        _ => return None,
+    };
+    (text.contains('\n') || text.chars().count() > SHOWN).then_some(text)
+}
+
+/// One arm's value of a factor, with the lines of a long text below the arm's name.
+fn of_arm(arm: &str, value: &Value) -> String {
+    match in_full(value) {
+        Some(text) => {
+            let lines: Vec<String> = text.lines().map(|line| format!("      {line}")).collect();
+            format!("    {arm}:\n{}", lines.join("\n"))
+        }
+        None => format!("    {arm}: {}", on_one_line(value)),
     }
 }
 
@@ -171,24 +227,28 @@ fn changes_of(tasks: &ByTask<'_>) -> RequestChanges {
     all
 }
 
-pub(super) fn why_text(why: &PairWhy) -> String {
+/// One line for each factor; in full, a long text has lines of its own.
+pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
         // Writing to a text cannot fail.
         let _ = writeln!(out, "{text}");
     };
     line(format!("\nwhat differs between {} and {}", why.a, why.b));
-    let shown = |value: &Value| match value {
-        Value::Null => "none".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
     let (mut only_a, mut only_b) = (0_usize, 0_usize);
     for factor in &why.factors {
         match (factor.factor.starts_with(PACKAGES), &factor.a, &factor.b) {
             (true, _, Value::Null) => only_a += 1,
             (true, Value::Null, _) => only_b += 1,
-            (_, a, b) => line(format!("  {}: {} against {}", factor.factor, shown(a), shown(b))),
+            (_, a, b) => {
+                let is_long = in_full(a).is_some() || in_full(b).is_some();
+                let name = visible_line(&factor.factor);
+                if texts == Texts::Full && is_long {
+                    line(format!("  {name}:\n{}\n{}", of_arm(&why.a, a), of_arm(&why.b, b)));
+                } else {
+                    line(format!("  {name}: {} against {}", on_one_line(a), on_one_line(b)));
+                }
+            }
         }
     }
     if only_a + only_b > 0 {

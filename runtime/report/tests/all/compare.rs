@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use proctor_report::{
     Comparison, Cost, Curve, FactorDifference, FirstResolved, Gate, GateReport, GateResult, Pair,
-    PairWhy, Point, TaskFacts, TrialResult, build, compare, comparison_text, curve_csv, curve_html,
-    curve_text,
+    PairWhy, Point, TaskFacts, Texts, TrialResult, build, compare, comparison_text,
+    comparison_text_with, curve_csv, curve_html, curve_text,
 };
 use proctor_statistics::{mcnemar_exact, wilson};
 use proctor_types::{
@@ -216,24 +216,12 @@ fn mixture() -> Responders {
     all
 }
 
-#[test]
-fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
-    let factor = |name: &str, a: serde_json::Value, b: serde_json::Value| FactorDifference {
-        factor: name.into(),
-        a,
-        b,
-    };
-    let versions = "prompts.bundle.versions";
-    let mut factors: Vec<_> =
-        (0..9).map(|n| factor(&format!("{versions}.p{n}"), "1".into(), ().into())).collect();
-    factors.push(factor(&format!("{versions}.q"), ().into(), "2".into()));
-    factors.push(factor(&format!("{versions}.both"), "3.0".into(), "3.1".into()));
-    factors.push(factor("scaffold", "x".into(), "y".into()));
-    let mut changes = RequestChanges::default();
-    changes.add_repairs(&["merged_roles".into()]);
-    let loss = Loss { kind: LossKind::Dropped, field: "thinking".into() };
-    changes.add_losses(&[loss.clone(), loss]);
-    let why = PairWhy {
+fn factor(name: &str, a: serde_json::Value, b: serde_json::Value) -> FactorDifference {
+    FactorDifference { factor: name.into(), a, b }
+}
+
+fn why_of(factors: Vec<FactorDifference>, a_changes: RequestChanges) -> PairWhy {
+    PairWhy {
         a: "a".into(),
         a_arm: ArmId::new("a-id".to_owned()),
         b: "b".into(),
@@ -245,11 +233,48 @@ fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
         b_faults: 0,
         a_responders: mixture(),
         b_responders: Responders::default(),
-        a_changes: changes,
+        a_changes,
         b_changes: RequestChanges::default(),
         task_revisions: vec![],
         environments: vec![],
-    };
+    }
+}
+
+#[test]
+fn each_factor_is_one_line_and_texts_are_shown_in_full_on_request() {
+    let tools = serde_json::json!([{ "name": "shell", "description": "x".repeat(300) }]);
+    let why = why_of(
+        vec![
+            factor("prompts.system", "first line\nsecond line".into(), ().into()),
+            factor("prompts.tools", tools, ().into()),
+            factor("scaffold", "x".into(), "y".into()),
+        ],
+        RequestChanges::default(),
+    );
+    let comparison = Comparison { why: vec![why], ..compare(&two_arms(), None) };
+    let text = comparison_text(&comparison);
+    assert!(text.contains("  prompts.system: first line\\nsecond line against none\n"), "{text}");
+    let tools = text.lines().find(|line| line.starts_with("  prompts.tools: ")).unwrap();
+    assert!(tools.contains(": list of 1 value, sha256 ") && tools.ends_with(" against none"));
+    let full = comparison_text_with(&comparison, Texts::Full);
+    let system = "  prompts.system:\n    a:\n      first line\n      second line\n    b: none\n";
+    assert!(full.contains(system), "{full}");
+    assert!(full.contains("\"name\": \"shell\"") && full.contains("  scaffold: x against y\n"));
+}
+
+#[test]
+fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
+    let versions = "prompts.bundle.versions";
+    let mut factors: Vec<_> =
+        (0..9).map(|n| factor(&format!("{versions}.p{n}"), "1".into(), ().into())).collect();
+    factors.push(factor(&format!("{versions}.q"), ().into(), "2".into()));
+    factors.push(factor(&format!("{versions}.both"), "3.0".into(), "3.1".into()));
+    factors.push(factor("scaffold", "x".into(), "y".into()));
+    let mut changes = RequestChanges::default();
+    changes.add_repairs(&["merged_roles".into()]);
+    let loss = Loss { kind: LossKind::Dropped, field: "thinking".into() };
+    changes.add_losses(&[loss.clone(), loss]);
+    let why = why_of(factors, changes);
     let text = comparison_text(&Comparison { why: vec![why], ..compare(&two_arms(), None) });
     for line in [
         "  packages that only one of them brings along: 9 against 1\n",

@@ -197,6 +197,18 @@ fn a_trial_that_has_not_ended_is_in_the_denominator_and_in_no_mean() {
     assert!(text.starts_with("incomplete: 1 of 2 trials have a verdict\n"), "{text}");
 }
 
+/// The JSON keeps the fault of each trial.
+#[test]
+fn a_fault_that_repeats_is_printed_once_with_its_trials() {
+    let faulted = ["t1", "t2", "t3"].map(|task| trial("tools", task, fault(), None));
+    let report = build(Vec::from(faulted));
+    let text = text(&report);
+    assert_eq!(text.matches("503 from the endpoint").count(), 1, "{text}");
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("tools / t1 / 1, tools / t2 / 1, tools / t3 / 1 (3 times):"), "{text}");
+    assert!(report.tasks.iter().all(|trial| trial.fault.is_some()));
+}
+
 #[test]
 fn the_table_reads_at_a_glance() {
     assert_eq!(text(&three_arms()), include_str!("../table.txt"));

@@ -1,0 +1,88 @@
+//! `proctor --help`: the commands, grouped by what people want to do.
+
+use std::fmt::Write as _;
+
+use clap::{Command, CommandFactory as _};
+
+use super::Cli;
+
+/// The commands of each group, in the order in which they are listed.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Run agents", &["init", "run", "resume", "rerun", "fork", "grade"]),
+    ("Look at runs", &["report", "show", "view", "watch", "shell", "label"]),
+    ("Compare and exchange", &["compare", "curve", "export", "import"]),
+    ("Make and check tasks", &["tasks", "collect", "collect-pulls"]),
+    ("Set up this machine", &["doctor", "scaffold", "clean", "schema", "completions", "man"]),
+];
+
+/// What goes before and behind the groups.
+const HEAD: &str = "{about-with-newline}\n{usage-heading} {usage}\n";
+const TAIL: &str = "\nOptions:\n{options}\n\n`proctor help COMMAND` describes a command and its options.{after-help}";
+
+/// The command line, whose help lists the commands by group.
+pub fn command() -> Command {
+    let command = Cli::command();
+    let template = template(&command);
+    command.help_template(template)
+}
+
+fn template(command: &Command) -> String {
+    let styles = command.get_styles();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let width = command.get_subcommands().map(|one| one.get_name().len()).max().unwrap_or(0);
+    let mut out = HEAD.to_owned();
+    for (group, names) in GROUPS {
+        // Writing to a text cannot fail.
+        let _ = writeln!(out, "\n{}{group}:{}", header.render(), header.render_reset());
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            // One line each: the rest is in the help of the command.
+            let first = about.split(['.', ':', ';']).next().unwrap_or_default();
+            let (on, off) = (literal.render(), literal.render_reset());
+            let _ = writeln!(out, "  {on}{name:<width$}{off}  {first}");
+        }
+    }
+    out + TAIL
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory as _;
+
+    use super::{GROUPS, command};
+    use crate::args::Cli;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let cli = Cli::command();
+        let all: BTreeSet<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
+        assert_eq!(grouped.iter().copied().collect::<BTreeSet<_>>(), all);
+        assert_eq!(grouped.len(), all.len(), "a command is in two groups");
+    }
+
+    #[test]
+    fn help_lists_each_command_below_its_group() {
+        let help = command().render_help().to_string();
+        let mut rest = help.as_str();
+        for (group, names) in GROUPS {
+            rest = rest.split_once(&format!("\n{group}:\n")).expect(group).1;
+            for name in names {
+                let line = rest.lines().next().unwrap();
+                let about = line.strip_prefix(&format!("  {name} ")).expect(name).trim();
+                assert!(!about.is_empty() && line.chars().count() <= 130, "{line}");
+                rest = rest.split_once('\n').unwrap().1;
+            }
+        }
+        assert!(rest.contains("Options:") && rest.contains("--quiet"), "{help}");
+        // A brace would be taken for a tag of the template.
+        assert!(!help.contains(['{', '}']), "{help}");
+        // The help of a command stays as it was.
+        let run = command().find_subcommand_mut("run").unwrap().render_help().to_string();
+        assert!(run.contains("--dry-run") && !run.contains(GROUPS[0].0), "{run}");
+    }
+}

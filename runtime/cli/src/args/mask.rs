@@ -1,0 +1,21 @@
+//! What is masked in files that go to others.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct MaskArgs {
+    /// Mask what looks like a key, token or password, and list what was masked on standard error.
+    #[arg(long)]
+    pub mask: bool,
+    /// Also mask the words of this file, one on each line. Implies --mask.
+    #[arg(long, value_name = "FILE")]
+    pub mask_words: Option<PathBuf>,
+}
+
+impl MaskArgs {
+    pub fn is_asked(&self) -> bool {
+        self.mask || self.mask_words.is_some()
+    }
+}

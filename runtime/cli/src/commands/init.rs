@@ -1,0 +1,336 @@
+//! `proctor init`: writes a first run configuration, from options or from three questions on a terminal.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, BufRead, ErrorKind, IsTerminal as _, Write},
+    process::ExitCode,
+};
+
+use proctor_config::{VendorModel, vendor_model, vendors};
+use proctor_datasets::fill;
+use proctor_gateway::PriceTable;
+use proctor_types::one_line;
+use serde::Serialize;
+
+use crate::{
+    args::{InitArgs, Kind},
+    assemble, config,
+    error::{CommandError, UserError},
+    home, print, scaffolds, shipped,
+};
+
+const TEMPLATE: &str = include_str!("../../../../configs/init.toml.j2");
+
+/// The scaffold if none is chosen.
+const SCAFFOLD: &str = "tools";
+
+pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
+    let shown = args.file.display().to_string();
+    // Before any question: the answers would be lost.
+    if args.file.symlink_metadata().is_ok() {
+        return Err(exists(&shown).into());
+    }
+    let mut answers = Answers { tasks: args.tasks, models: Vec::new(), scaffolds: Vec::new() };
+    for name in &args.model {
+        answers.models.push(model(name)?);
+    }
+    for name in &args.scaffold {
+        answers.scaffolds.push(scaffold(name)?);
+    }
+    if io::stdin().is_terminal() && io::stderr().is_terminal() {
+        answers.ask(&mut io::stdin().lock(), &mut io::stderr())?;
+    }
+    distinct(&mut answers.tasks, String::as_str);
+    distinct(&mut answers.models, |one| &one.name);
+    distinct(&mut answers.scaffolds, |one| &one.name);
+    let text = answers.text(&shown, args.sandbox)?;
+    let mut file = match File::create_new(&args.file) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(&shown).into()),
+        Err(error) => {
+            return Err(UserError::new(format!("cannot write {shown}: {error}"))
+                .hint("name a file in a folder that exists and is writable")
+                .into());
+        }
+    };
+    file.write_all(text.as_bytes())?;
+    print::shown(&format!("wrote {shown}\n"))?;
+    let keys = answers.models.iter().filter_map(|one| one.found.spec.key_env.as_deref());
+    for key in keys.filter(|key| std::env::var_os(key).is_none()) {
+        print::shown(&format!("next: export {key}=<your key>\n"))?;
+    }
+    // A scaffold may have required settings that only the user knows.
+    let (read, written) = config::read(&args.file, &[])?;
+    match config::resolve(read, &written, &assemble::known()) {
+        Ok(_) => print::shown(&format!("next: proctor run {shown} --dry-run\n"))?,
+        Err(error) => tell!("note: complete the configuration before you run it: {error}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Keeps the first of those that have the same name.
+fn distinct<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
+    let mut seen = BTreeSet::new();
+    all.retain(|one| seen.insert(name(one).to_owned()));
+}
+
+fn exists(shown: &str) -> UserError {
+    UserError::new(format!("{shown} exists; init never overwrites a file"))
+        .hint("name another file: proctor init FILE")
+}
+
+/// A model as it was named, and what is known of it.
+struct Model {
+    name: String,
+    found: VendorModel,
+}
+
+struct Chosen {
+    name: String,
+    needs_model: bool,
+}
+
+fn model(name: &str) -> Result<Model, UserError> {
+    let name = name.trim();
+    if name.contains(char::is_control) {
+        let what = format!("{} holds a control character", one_line(name));
+        return Err(UserError::new(what).hint("write VENDOR/NAME"));
+    }
+    Ok(Model { name: name.to_owned(), found: vendor_model(name)? })
+}
+
+fn scaffold(name: &str) -> Result<Chosen, UserError> {
+    let name = name.trim();
+    match scaffolds::named(name)? {
+        Some(found) => Ok(Chosen { name: name.to_owned(), needs_model: found.needs_model() }),
+        None => {
+            let known = scaffolds::names();
+            let hint = match config::near(name, known.iter().copied()).first() {
+                Some(near) => format!("did you mean `{near}`? known: {}", known.join(", ")),
+                None => format!("known: {}", known.join(", ")),
+            };
+            Err(UserError::new(format!("no scaffold is called `{name}`")).hint(hint))
+        }
+    }
+}
+
+struct Answers {
+    tasks: Vec<String>,
+    models: Vec<Model>,
+    scaffolds: Vec<Chosen>,
+}
+
+impl Answers {
+    /// Asks for everything that no option gave. An answer that cannot be used is asked for again.
+    fn ask(&mut self, input: &mut impl BufRead, out: &mut impl Write) -> Result<(), CommandError> {
+        if self.tasks.is_empty() {
+            let text = "Tasks: files, folders, globs or hf:// datasets [the demo's task]";
+            self.tasks = words(input, out, text, |word| Ok(word.to_owned()))?;
+        }
+        if self.scaffolds.is_empty() {
+            let text = format!("Scaffolds: {} [{SCAFFOLD}]", scaffolds::names().join(", "));
+            self.scaffolds = words(input, out, &text, scaffold)?;
+        }
+        let needed = self.scaffolds.is_empty() || self.scaffolds.iter().any(|one| one.needs_model);
+        while needed && self.models.is_empty() {
+            let text = format!("Model: VENDOR/NAME with one of {}", vendors()?.join(", "));
+            self.models = words(input, out, &text, model)?;
+        }
+        Ok(())
+    }
+
+    /// The text of the configuration.
+    fn text(&self, file: &str, sandbox: Kind) -> Result<String, CommandError> {
+        let default = [Chosen { name: SCAFFOLD.to_owned(), needs_model: true }];
+        let chosen =
+            if self.scaffolds.is_empty() { default.as_slice() } else { self.scaffolds.as_slice() };
+        let needs_model = chosen.iter().any(|one| one.needs_model);
+        if needs_model && self.models.is_empty() {
+            return Err(UserError::new("no model is named")
+                .hint(format!("add --model VENDOR/NAME with one of {}", vendors()?.join(", ")))
+                .into());
+        }
+        if !needs_model && !self.models.is_empty() {
+            return Err(UserError::new("--model has no effect: no scaffold asks a model")
+                .hint(format!("remove --model, or add --scaffold {SCAFFOLD}"))
+                .into());
+        }
+        let mut arms = Vec::new();
+        let mut suggested = Vec::new();
+        for one in chosen.iter().filter(|one| !one.needs_model) {
+            arms.push(Arm::new(&one.name, None));
+        }
+        for model in &self.models {
+            let of_model = chosen.iter().filter(|one| one.needs_model);
+            arms.extend(of_model.map(|one| Arm::new(&one.name, Some(&model.name))));
+            let own = model.found.agents.iter();
+            let own = own.filter(|agent| chosen.iter().all(|one| one.name != **agent));
+            suggested.extend(own.map(|agent| Arm::new(agent, Some(&model.name))));
+        }
+        let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
+        let models: Vec<_> = self.models.iter().map(|one| Table::new(one, &prices)).collect();
+        let tasks = match self.tasks.is_empty() {
+            true => vec![shipped::demo_tasks(&home::cache()?)?.to_string_lossy().into_owned()],
+            false => self.tasks.clone(),
+        };
+        let filling = Filling {
+            file: one_line(file),
+            tasks: tasks.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", "),
+            is_demo: self.tasks.is_empty(),
+            sandbox: match sandbox {
+                Kind::Native => "native",
+                Kind::Docker => "docker",
+            },
+            is_priced: models.iter().all(|model| model.is_priced),
+            arms,
+            suggested,
+            models,
+        };
+        Ok(fill(TEMPLATE, filling)?)
+    }
+}
+
+/// Asks for words until each of them can be used. An empty answer has none.
+fn words<T>(
+    input: &mut impl BufRead,
+    out: &mut impl Write,
+    question: &str,
+    read: impl Fn(&str) -> Result<T, UserError>,
+) -> Result<Vec<T>, CommandError> {
+    loop {
+        write!(out, "{question}: ")?;
+        out.flush()?;
+        let mut line = String::new();
+        if input.read_line(&mut line)? == 0 {
+            return Err(UserError::new("the input ended before all questions were answered")
+                .hint("use options instead: proctor init --tasks DATASET --model VENDOR/NAME")
+                .into());
+        }
+        let read: Result<Vec<T>, UserError> = line.split_whitespace().map(&read).collect();
+        match read {
+            Ok(words) => return Ok(words),
+            Err(error) => writeln!(out, "{error}")?,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Filling {
+    file: String,
+    tasks: String,
+    is_demo: bool,
+    sandbox: &'static str,
+    is_priced: bool,
+    arms: Vec<Arm>,
+    suggested: Vec<Arm>,
+    models: Vec<Table>,
+}
+
+/// An arm, each value as TOML.
+#[derive(Debug, Serialize)]
+struct Arm {
+    name: String,
+    scaffold: String,
+    model: Option<String>,
+}
+
+impl Arm {
+    fn new(scaffold: &str, model: Option<&str>) -> Self {
+        let name = match model {
+            Some(model) => format!("{scaffold}/{model}"),
+            None => scaffold.to_owned(),
+        };
+        Self { name: quoted(&name), scaffold: quoted(scaffold), model: model.map(quoted) }
+    }
+}
+
+/// A table of `[models]`.
+#[derive(Debug, Serialize)]
+struct Table {
+    key: String,
+    base_url: String,
+    name: String,
+    api: &'static str,
+    key_env: Option<String>,
+    context_window: Option<u64>,
+    is_local: bool,
+    is_priced: bool,
+}
+
+impl Table {
+    fn new(model: &Model, prices: &PriceTable) -> Self {
+        let spec = &model.found.spec;
+        Self {
+            key: quoted(&model.name),
+            base_url: quoted(&spec.base_url),
+            name: quoted(&spec.name),
+            api: spec.api.name(),
+            key_env: spec.key_env.clone(),
+            context_window: spec.context_window,
+            is_local: model.found.is_local,
+            is_priced: prices.of(spec).is_some(),
+        }
+    }
+}
+
+/// A text as a TOML string.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(answers: &mut Answers, lines: &str) -> (Result<(), CommandError>, String) {
+        let mut out = Vec::new();
+        let done = answers.ask(&mut lines.as_bytes(), &mut out);
+        (done, String::from_utf8(out).unwrap())
+    }
+
+    fn nothing() -> Answers {
+        Answers { tasks: Vec::new(), models: Vec::new(), scaffolds: Vec::new() }
+    }
+
+    #[test]
+    fn three_questions_are_asked_and_a_wrong_answer_again() {
+        let mut answers = nothing();
+        let (done, out) = asked(
+            &mut answers,
+            "a.jsonl b.jsonl\ntols\ntools bash\nopena/gpt-5.1\n\nopenai/gpt-5.1\n",
+        );
+        done.unwrap();
+        assert_eq!(answers.tasks, ["a.jsonl", "b.jsonl"]);
+        let names: Vec<_> = answers.scaffolds.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["tools", "bash"]);
+        assert_eq!(answers.models[0].name, "openai/gpt-5.1");
+        assert!(out.contains("did you mean `tools`") && out.contains("`openai/gpt-5.1`"), "{out}");
+        assert_eq!(out.matches("Model: ").count(), 3, "{out}");
+    }
+
+    #[test]
+    fn an_option_replaces_its_question() {
+        let mut answers = nothing();
+        answers.models.push(model("ollama/m").unwrap());
+        let (done, out) = asked(&mut answers, "\n\n");
+        done.unwrap();
+        assert!(out.contains("Tasks: ") && !out.contains("Model: "), "{out}");
+        // A scaffold that asks no model needs none.
+        let mut answers = nothing();
+        answers.scaffolds.push(scaffold("gold").unwrap());
+        let (done, out) = asked(&mut answers, "\n");
+        done.unwrap();
+        assert!(!out.contains("Model: "), "{out}");
+        let (done, _) = asked(&mut nothing(), "a.jsonl\n");
+        assert!(done.unwrap_err().to_string().contains("the input ended"));
+    }
+
+    #[test]
+    fn quotes_and_backslashes_survive() {
+        for text in ["a\"b", "a\\b", "a'b", "a\"'b", "ä b"] {
+            let table: toml::Table = toml::from_str(&format!("k = {}", quoted(text))).unwrap();
+            assert_eq!(table["k"].as_str(), Some(text));
+        }
+    }
+}

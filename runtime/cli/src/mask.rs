@@ -1,0 +1,425 @@
+//! Masks secrets in what goes to others: exports, reports, pages. The record of a run stays as it is.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use proctor_types::{ShippedTable, one_line, plural};
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{args::MaskArgs, error::UserError};
+
+static TABLE: ShippedTable<Table> =
+    ShippedTable::new("secrets.toml", include_str!("../../../configs/secrets.toml"));
+
+/// Before a secret: the start, whatever is no part of a word, or an escape that ends in a letter or digit.
+const BEFORE: &str =
+    r"(?:^|[^A-Za-z0-9_]|\\[nrtbf0]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}|\[[0-9;]{0,12}m)";
+/// What a listed word is called.
+const LISTED: &str = "listed word";
+/// A shorter word would be masked within others.
+const SHORTEST: usize = 4;
+/// Bytes of a compiled expression: a list of words may be long.
+const SIZE: usize = 64 << 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    kind: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    pattern: String,
+    #[serde(default)]
+    digits: usize,
+    #[serde(default)]
+    letters: usize,
+}
+
+/// One kind of secret.
+#[derive(Debug)]
+struct Kind {
+    name: String,
+    regex: Regex,
+    digits: usize,
+    letters: usize,
+}
+
+/// What is masked, and what was.
+#[derive(Debug)]
+pub struct Mask {
+    kinds: Vec<Kind>,
+    /// The expressions of all kinds: most texts have none of them.
+    any: RegexSet,
+    /// By file and kind.
+    masked: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,
+    is_on: bool,
+}
+
+impl Mask {
+    /// What the arguments ask for. Without any, nothing is masked.
+    ///
+    /// # Errors
+    /// If the list of words cannot be read.
+    pub fn of(args: &MaskArgs) -> Result<Self, UserError> {
+        let mut rows: Vec<(String, String, usize, usize)> = Vec::new();
+        // First, since they are the user's own.
+        if let Some(file) = &args.mask_words {
+            rows.push((LISTED.to_owned(), listed(file)?, 0, 0));
+        }
+        if args.is_asked() {
+            for Row { name, pattern, digits, letters } in &TABLE.get().map_err(UserError::new)?.kind
+            {
+                let pattern = format!("{BEFORE}(?P<all>{pattern})");
+                rows.push((name.clone(), pattern, *digits, *letters));
+            }
+        }
+        let wrong = |error: regex::Error| {
+            UserError::new(one_line(&format!("the patterns of --mask cannot be used: {error}")))
+                .hint("list fewer words")
+        };
+        let patterns = rows.iter().map(|(_, pattern, ..)| pattern);
+        let any = RegexSetBuilder::new(patterns).unicode(false).size_limit(SIZE).build();
+        let any = any.map_err(wrong)?;
+        let mut kinds = Vec::new();
+        for (name, pattern, digits, letters) in rows {
+            let regex = RegexBuilder::new(&pattern).unicode(false).size_limit(SIZE).build();
+            kinds.push(Kind { name, regex: regex.map_err(wrong)?, digits, letters });
+        }
+        Ok(Self { kinds, any, masked: Mutex::default(), is_on: args.is_asked() })
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// The text of a file without secrets. `file` is its name for the list of what was masked.
+    pub fn bytes<'a>(&self, file: &Path, text: &'a [u8]) -> Cow<'a, [u8]> {
+        let mut out = Cow::Borrowed(text);
+        for index in self.any.matches(text) {
+            let Some(kind) = self.kinds.get(index) else { continue };
+            let Some((without, count)) = kind.mask(&out) else { continue };
+            let mut masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
+            let of_file = masked.entry(file.display().to_string()).or_default();
+            *of_file.entry(kind.name.clone()).or_default() += count;
+            out = Cow::Owned(without);
+        }
+        out
+    }
+
+    /// As [`Mask::bytes`], of text.
+    pub fn text(&self, file: &Path, text: &str) -> String {
+        String::from_utf8_lossy(&self.bytes(file, text.as_bytes())).into_owned()
+    }
+
+    /// What was masked: an object of files, each with its kinds and their counts.
+    pub fn masked(&self) -> Value {
+        let masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
+        serde_json::to_value(&*masked).unwrap_or_default()
+    }
+
+    /// Lists what was masked by file and kind, on standard error.
+    pub fn tell(&self) {
+        if !self.is_on {
+            return;
+        }
+        let masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
+        let count: usize = masked.values().flat_map(BTreeMap::values).sum();
+        match count {
+            0 => tell!("masked nothing: no text looks like a secret"),
+            _ => tell!("masked {} in {}", plural(count, "secret"), plural(masked.len(), "file")),
+        }
+        for (file, kinds) in masked.iter() {
+            let kinds: Vec<_> =
+                kinds.iter().map(|(name, count)| format!("{name} ({count})")).collect();
+            tell!("  {file}: {}", kinds.join(", "));
+        }
+    }
+}
+
+impl Kind {
+    /// The text without secrets of this kind, and how many it had. `None`: it has none.
+    fn mask(&self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
+        let (mut out, mut kept, mut count) = (Vec::new(), 0, 0);
+        for found in self.regex.captures_iter(text) {
+            let secret = found.name("secret").or_else(|| found.name("all"));
+            let Some(secret) = secret.or_else(|| found.get(0)) else { continue };
+            if !self.is_secret(secret.as_bytes()) {
+                continue;
+            }
+            out.extend_from_slice(&text[kept..secret.start()]);
+            out.extend_from_slice(&self.instead(secret.as_bytes()));
+            kept = secret.end();
+            count += 1;
+        }
+        out.extend_from_slice(&text[kept..]);
+        (count > 0).then_some((out, count))
+    }
+
+    fn is_secret(&self, text: &[u8]) -> bool {
+        let count = |is: fn(&u8) -> bool| text.iter().filter(|byte| is(byte)).count();
+        count(u8::is_ascii_digit) >= self.digits && count(u8::is_ascii_alphabetic) >= self.letters
+    }
+
+    /// What stands in the place of a secret. It keeps line ends, the signs of a diff behind them, and the elements of
+    /// a page, so that the document stays whole.
+    fn instead(&self, secret: &[u8]) -> Vec<u8> {
+        let mut out = format!("[masked: {}]", self.name).into_bytes();
+        let mut rest = secret.iter().copied().peekable();
+        while let Some(byte) = rest.next() {
+            match byte {
+                b'<' => {
+                    out.push(byte);
+                    for byte in rest.by_ref() {
+                        out.push(byte);
+                        if byte == b'>' {
+                            break;
+                        }
+                    }
+                }
+                b'\n' => out.push(byte),
+                _ => {}
+            }
+            let is_start = match byte {
+                b'\n' => true,
+                b'<' => !out.ends_with(b"/span>"),
+                _ => false,
+            };
+            if is_start && let Some(sign) = rest.next_if(|next| matches!(next, b'+' | b'-' | b' '))
+            {
+                out.push(sign);
+            }
+        }
+        out
+    }
+}
+
+/// An expression of the words of a file, as they are and as JSON and pages spell them.
+fn listed(file: &Path) -> Result<String, UserError> {
+    let shown = file.display();
+    let text = fs::read_to_string(file).map_err(|error| {
+        UserError::new(format!("cannot read {shown}: {error}"))
+            .hint("name a text file with one word on each line")
+    })?;
+    let mut spelled = BTreeSet::new();
+    for (index, line) in text.lines().enumerate() {
+        let word = line.trim();
+        if word.is_empty() {
+            continue;
+        }
+        if word.chars().count() < SHORTEST {
+            let what = format!("{shown}:{}: a word of fewer than {SHORTEST} letters", index + 1);
+            return Err(UserError::new(what).hint("list a longer part of the text to mask"));
+        }
+        spelled.extend(spellings(word));
+    }
+    if spelled.is_empty() {
+        return Err(UserError::new(format!("{shown}: lists no word"))
+            .hint("write one word to mask on each line"));
+    }
+    // The first alternative that fits is taken: a longer word goes before its own beginning.
+    let mut spelled: Vec<_> = spelled.into_iter().collect();
+    spelled.sort_by_key(|word| std::cmp::Reverse(word.len()));
+    let words: Vec<_> = spelled.iter().map(|word| bytes_of(word)).collect();
+    Ok(words.join("|"))
+}
+
+/// A word as an expression of its bytes.
+fn bytes_of(word: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b if b.is_ascii_alphanumeric() => char::from(b).to_string(),
+        b => format!(r"\x{b:02x}"),
+    };
+    word.bytes().map(byte).collect()
+}
+
+fn spellings(word: &str) -> Vec<String> {
+    let json = |text: &str| {
+        let quoted = Value::String(text.to_owned()).to_string();
+        quoted[1..quoted.len() - 1].to_owned()
+    };
+    let ascii = |text: &str| -> String {
+        let unit = |c: char| -> String {
+            let mut units = [0; 2];
+            match c.is_ascii() {
+                true => c.to_string(),
+                false => {
+                    c.encode_utf16(&mut units).iter().map(|one| format!("\\u{one:04x}")).collect()
+                }
+            }
+        };
+        text.chars().map(unit).collect()
+    };
+    let page = |text: &str| -> String {
+        let escaped = |c: char| match c {
+            '&' => "&amp;".to_owned(),
+            '<' => "&lt;".to_owned(),
+            '>' => "&gt;".to_owned(),
+            '"' => "&quot;".to_owned(),
+            '\'' => "&#x27;".to_owned(),
+            '/' => "&#x2f;".to_owned(),
+            c => c.to_string(),
+        };
+        text.chars().map(escaped).collect()
+    };
+    let (once, twice) = (json(word), json(&json(word)));
+    let plain = [word.to_owned(), once, twice, ascii(&json(word)), json(&ascii(&json(word)))];
+    plain.iter().cloned().chain(plain.iter().map(|text| page(text))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A made-up key in two parts, so that no file of this repository holds one.
+    fn key() -> String {
+        ["sk-proj-", "a1B2c3D4e5F6g7H8i9J0"].concat()
+    }
+
+    fn masked(text: &str) -> String {
+        let mask = Mask::of(&MaskArgs { mask: true, mask_words: None }).unwrap();
+        mask.text(Path::new("f"), text)
+    }
+
+    #[test]
+    fn keys_go_in_every_spelling_of_what_stands_before_them() {
+        let key = key();
+        for before in
+            ["", " ", "\"", "=", r"\n", r"\\n", r"\u001b", "%3D", "\u{1b}[32m", "é", "&quot;", ">"]
+        {
+            let out = masked(&format!("{before}{key}"));
+            assert!(out.contains("[masked: API key]") && !out.contains(&key), "{before:?}: {out}");
+        }
+        let parts = [
+            ("GitHub or GitLab token", ["ghp_", "0123456789abcdefghijABCDEFGHIJ012345"].concat()),
+            ("AWS key id", ["AKIA", "ABCDEFGHIJKLMNOP"].concat()),
+            ("Slack token", ["xoxb-", "12345678901-abcdefghij"].concat()),
+            ("Stripe key", ["sk_live_", "abcdefghij0123456789"].concat()),
+            (
+                "JSON web token",
+                ["eyJ", "hbGciOiJIUzI1NiJ9", ".eyJ", "zdWIiOiIxMjM0In0", ".c2ln"].concat(),
+            ),
+        ];
+        for (kind, key) in parts {
+            assert_eq!(masked(&format!("x {key} y")), format!("x [masked: {kind}] y"));
+        }
+    }
+
+    #[test]
+    fn values_of_secret_names_go_and_the_document_stays_whole() {
+        let secret = ["hunter", "2correct3horse4"].concat();
+        for text in [
+            format!("MY_API_KEY={secret}"),
+            format!("export DB_PASSWORD='{secret}'"),
+            format!("{{\"password\": \"{secret}\"}}"),
+            format!("{{\"arguments\": \"{{\\\"access_token\\\": \\\"{secret}\\\"}}\"}}"),
+            format!("<b>secret_key: &quot;{secret}&quot;</b>"),
+            format!("Authorization: Bearer {secret}"),
+            format!("git clone https://me:{secret}@host.test/a.git"),
+            format!(r#"{{"url": "https:\/\/me:{secret}@host.test"}}"#),
+            format!("<i>https:&#x2f;&#x2f;me:{secret}@host.test</i>"),
+        ] {
+            let out = masked(&text);
+            assert!(!out.contains(&secret) && out.contains("[masked: "), "{out}");
+            let rest = text.split(&secret).collect::<Vec<_>>();
+            assert!(out.starts_with(rest[0]) && out.ends_with(rest[1]), "{out}");
+        }
+    }
+
+    #[test]
+    fn plain_words_and_numbers_stay() {
+        for text in [
+            "a task-description-of-something-that-is-long",
+            "token = tokenizer.encode_everything_at_once",
+            "{\"max_tokens\": 12345678901234567890, \"token\": 12345678901234567890}",
+            "password = get_password_from_environment",
+            "sha256 0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+            "https://host.test:8080/path",
+            "the basic requirements1 are these",
+        ] {
+            assert_eq!(masked(text), text);
+        }
+        let none = Mask::of(&MaskArgs::default()).unwrap();
+        assert_eq!(none.text(Path::new("f"), &key()), key());
+        assert!(!none.is_on());
+    }
+
+    #[test]
+    fn a_private_key_goes_whole_and_a_diff_keeps_its_lines() {
+        let head = ["-----BEGIN RSA ", "PRIVATE KEY-----"].concat();
+        let end = ["-----END RSA ", "PRIVATE KEY-----"].concat();
+        let body = "MIIEpAIBAAKCAQEA7bq9+abc/def";
+        let diff = format!("+a\n+{head}\n+{body}\n+{body}==\n+{end}\n+b\n");
+        let out = masked(&diff);
+        assert!(!out.contains("MIIE"), "{out}");
+        assert_eq!(out.lines().count(), diff.lines().count(), "{out}");
+        assert!(out.lines().all(|line| line.starts_with('+')), "{out}");
+        assert!(out.starts_with("+a\n+[masked: private key]\n") && out.ends_with("\n+b\n"));
+        let json = serde_json::json!({ "content": format!("x\n{head}\n{body}\n{end}\ny") });
+        let out: Value = serde_json::from_str(&masked(&json.to_string())).unwrap();
+        assert_eq!(out["content"], "x\n[masked: private key]\ny");
+        // The end was cut off.
+        assert!(!masked(&format!("{head}\n{body}\n{body}")).contains("MIIE"));
+        let page = format!(
+            "<span class=\"add\">+{head}\n</span><span class=\"add\">+{body}\n</span><span class=\"add\">+{end}\n</span>"
+        );
+        let out = masked(&page);
+        assert!(!out.contains("MIIE"), "{out}");
+        assert_eq!(out.matches("<span").count(), 3, "{out}");
+        assert_eq!(out.matches("</span>").count(), 3, "{out}");
+    }
+
+    #[test]
+    fn listed_words_go_as_json_and_pages_spell_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("words");
+        let word = "Größe \"A/B\" & <C>";
+        fs::write(&file, format!("{word}\r\n\nplain\nplainer\n")).unwrap();
+        let mask = Mask::of(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap();
+        let of = |text: &str| mask.text(Path::new("f"), text);
+        let json = Value::String(word.to_owned()).to_string();
+        for text in [
+            word.to_owned(),
+            json.clone(),
+            Value::String(json).to_string(),
+            "Gr\\u00f6\\u00dfe \\\"A/B\\\" & <C>".to_owned(),
+            "Größe &quot;A&#x2f;B&quot; &amp; &lt;C&gt;".to_owned(),
+        ] {
+            let out = of(&text);
+            assert!(out.contains("[masked: listed word]") && !out.contains("A"), "{text}: {out}");
+        }
+        assert_eq!(of("plainer"), "[masked: listed word]");
+        assert_eq!(of("explain it"), "ex[masked: listed word] it");
+        // Keys are masked as well.
+        assert!(of(&key()).contains("[masked: API key]"));
+        let counts = mask.masked();
+        assert_eq!(
+            (counts["f"]["listed word"].as_u64(), counts["f"]["API key"].as_u64()),
+            (Some(7), Some(1))
+        );
+    }
+
+    #[test]
+    fn a_list_that_masks_nothing_or_everything_is_rejected() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("words");
+        let of = |text: &str| {
+            fs::write(&file, text).unwrap();
+            Mask::of(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap_err()
+        };
+        assert!(of("good-word\nab\n").what.contains("words:2: a word of fewer than 4 letters"));
+        assert!(of("\n \n").what.contains("lists no word"));
+        let missing = Some(folder.path().join("missing"));
+        let error = Mask::of(&MaskArgs { mask: false, mask_words: missing }).unwrap_err();
+        assert!(error.what.contains("cannot read") && error.hint.is_some());
+    }
+}

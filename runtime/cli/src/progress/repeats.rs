@@ -1,0 +1,63 @@
+//! Errors that were printed already.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use proctor_report::error_key;
+use proctor_types::plural;
+
+/// By the key of each error.
+static PRINTED: Mutex<BTreeMap<String, Printed>> = Mutex::new(BTreeMap::new());
+
+#[derive(Debug)]
+struct Printed {
+    /// What met the error first.
+    by: String,
+    times: usize,
+}
+
+/// The error itself if it was not printed yet. Otherwise its kind, who met it first, and the count.
+pub fn brief(who: &str, error: &str) -> String {
+    let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = printed
+        .entry(error_key(error))
+        .and_modify(|known| known.times += 1)
+        .or_insert_with(|| Printed { by: who.to_owned(), times: 1 });
+    match known.times {
+        1 => error.to_owned(),
+        times => repeated(error, &known.by, times),
+    }
+}
+
+/// A reference to an error that was printed, for a message that is no further one.
+pub fn refer(error: &str) -> String {
+    let printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
+    match printed.get(&error_key(error)) {
+        Some(known) => repeated(error, &known.by, known.times),
+        None => error.to_owned(),
+    }
+}
+
+fn repeated(error: &str, by: &str, times: usize) -> String {
+    let kind = error.split_once(": ").map_or("", |(kind, _)| kind);
+    let kind = if kind.is_empty() { String::new() } else { format!("{kind}: ") };
+    format!("{kind}as printed for {by} ({} so far)", plural(times, "time"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_whole_once_and_then_counted() {
+        let error = "model fault: only in this test: status 401";
+        assert_eq!(refer(error), error);
+        assert_eq!(brief("t a", error), error);
+        assert_eq!(brief("t b", error), "model fault: as printed for t a (2 times so far)");
+        assert_eq!(refer(error), "model fault: as printed for t a (2 times so far)");
+        assert_eq!(brief("t b", "another of this test"), "another of this test");
+        assert_eq!(brief("t c", "another of this test"), "as printed for t b (2 times so far)");
+    }
+}

@@ -1,0 +1,521 @@
+//! `base = "FILE"`: a configuration that starts from another one.
+//!
+//! Tables merge key by key, arms merge by name, and every other value replaces the one below it. Each value keeps the
+//! file and line where it was written.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::one_line;
+use toml::{
+    Table, Value,
+    de::{DeTable, DeValue},
+};
+
+use crate::{UserError, keys::FILE, kind::Wrong, set, written::joined};
+
+/// The key that names the base.
+const BASE: &str = "base";
+
+/// The key of the list whose tables merge by name.
+const ARMS: &str = "arms";
+
+/// The files that make a configuration: the one that was asked for, its base, the base of that, and so on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Files {
+    files: Vec<ConfigText>,
+    /// For each merged arm, the files that have it and its index in each.
+    arms: Vec<Vec<(usize, usize)>>,
+}
+
+#[derive(Debug, Clone)]
+struct ConfigText {
+    path: PathBuf,
+    text: String,
+}
+
+/// Where a key was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The number of the file. The one that was asked for is 0.
+    pub(crate) file: usize,
+    /// The offset in bytes.
+    pub(crate) at: usize,
+    pub(crate) line: usize,
+}
+
+impl Files {
+    /// Reads a file and its bases, and merges them.
+    ///
+    /// # Errors
+    /// If a file cannot be read, is not TOML, or starts from itself.
+    pub(crate) fn read(path: &Path, sets: &[String]) -> Result<(Self, Table), UserError> {
+        let mut set_base = base_in(sets)?;
+        let text = fs::read_to_string(path).map_err(|error| {
+            UserError::new(format!("cannot read {}: {error}", path.display()))
+                .hint("name a TOML file; configs/demo.toml is one")
+        })?;
+        let mut file = ConfigText { path: path.to_owned(), text };
+        let (mut files, mut tables, mut chain) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            let table = file.table()?;
+            let (base, is_set) = match set_base.take() {
+                Some(base) => (Some(base), true),
+                None => (table.get(BASE).cloned(), false),
+            };
+            chain.push(file.path.canonicalize().unwrap_or_else(|_| file.path.clone()));
+            tables.push(table);
+            let next = base.map(|base| file.base(&base, is_set, &chain)).transpose()?;
+            files.push(file);
+            match next {
+                Some(next) => file = next,
+                None => break,
+            }
+        }
+        let mut merged = Merged::default();
+        for (index, table) in tables.into_iter().enumerate().rev() {
+            merged.lay(index, table);
+        }
+        Ok((Self { files, arms: merged.arms }, merged.table))
+    }
+
+    pub(crate) fn path(&self, file: usize) -> Option<&Path> {
+        self.files.get(file).map(|file| file.path.as_path())
+    }
+
+    pub(crate) fn shown(&self, file: usize) -> String {
+        self.path(file).map(|path| path.display().to_string()).unwrap_or_default()
+    }
+
+    /// Where the longest part of a path that is written begins. A path names arms by their merged index.
+    pub(crate) fn place(&self, path: &[&str]) -> Option<Place> {
+        let mut best: Option<(usize, Place)> = None;
+        for (number, file) in self.files.iter().enumerate() {
+            let Some(own) = self.within(number, path) else { continue };
+            let own: Vec<&str> = own.iter().map(String::as_str).collect();
+            let Ok(tree) = DeTable::parse(&file.text) else { continue };
+            let Some(found) = offset(tree.get_ref(), &own) else { continue };
+            if best.is_none_or(|(depth, _)| found.depth > depth) {
+                let place = Place { file: number, at: found.at, line: line(&file.text, found.at) };
+                best = Some((found.depth, place));
+            }
+            // What this file has replaces what its bases have.
+            if found.is_final || found.depth == own.len() {
+                break;
+            }
+        }
+        best.map(|(_, place)| place)
+    }
+
+    /// A path in one file, where an arm may have another index. `None` if the file lacks the arm.
+    fn within(&self, file: usize, path: &[&str]) -> Option<Vec<String>> {
+        let mut own: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+        if let [ARMS, index, ..] = path
+            && let Some(arm) = index.parse::<usize>().ok().and_then(|index| self.arms.get(index))
+        {
+            let (_, index) = arm.iter().find(|(of, _)| *of == file)?;
+            own[1] = index.to_string();
+        }
+        Some(own)
+    }
+}
+
+/// The base that a `--set` names: it replaces the file's own.
+fn base_in(sets: &[String]) -> Result<Option<Value>, UserError> {
+    let is_base = |set: &&String| set.split_once('=').is_some_and(|(key, _)| key.trim() == BASE);
+    let Some(set) = sets.iter().rev().find(is_base) else { return Ok(None) };
+    let mut table = Table::new();
+    set::lay(&mut table, set)?;
+    Ok(table.remove(BASE))
+}
+
+impl ConfigText {
+    fn table(&self) -> Result<Table, UserError> {
+        let shown = self.path.display().to_string();
+        toml::from_str(&self.text).map_err(|error| not_toml(&shown, &self.text, &error))
+    }
+
+    /// Reads the base of this file. `chain` has the real paths of the files so far.
+    fn base(&self, base: &Value, is_set: bool, chain: &[PathBuf]) -> Result<Self, UserError> {
+        let error = |what: String| {
+            let place = match (is_set, DeTable::parse(&self.text)) {
+                (false, Ok(tree)) => match offset(tree.get_ref(), &[BASE]) {
+                    Some(found) => {
+                        format!("{}:{}", self.path.display(), line(&self.text, found.at))
+                    }
+                    None => self.path.display().to_string(),
+                },
+                (false, Err(_)) => self.path.display().to_string(),
+                (true, _) => "--set".to_owned(),
+            };
+            UserError::new(one_line(&format!("{place}: key `{BASE}`: {what}")))
+        };
+        if let Some(key) = FILE.iter().find(|key| key.name == BASE) {
+            let checked = key.kind.check(key, base);
+            checked.map_err(|Wrong { what, hint }| error(what).hint(hint))?;
+        }
+        let name = base.as_str().unwrap_or_default();
+        let path = self.find(Path::new(name), is_set);
+        let text = fs::read_to_string(&path).map_err(|why| {
+            error(format!("cannot read {}: {why}", path.display()))
+                .hint("name a TOML file; a relative path starts from the file that names it")
+        })?;
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if let Some(first) = chain.iter().position(|one| *one == real) {
+            let names = chain[first..].iter().chain([&real]).map(|one| one.display().to_string());
+            let names = names.collect::<Vec<_>>().join(" -> ");
+            return Err(error(format!("the configuration starts from itself: {names}"))
+                .hint(format!("remove `{BASE}` from one of these files")));
+        }
+        Ok(Self { path, text })
+    }
+
+    /// A path that this file names: beside the file, or in the current folder if nothing is beside the file. A path
+    /// from `--set` is looked up in the current folder first.
+    fn find(&self, name: &Path, is_set: bool) -> PathBuf {
+        let folder = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
+        let mut folders = vec![folder(&self.path)];
+        folders.extend(self.path.canonicalize().ok().map(|real| folder(&real)));
+        folders.insert(if is_set { 0 } else { folders.len() }, PathBuf::new());
+        let beside = folder(&self.path).join(name);
+        folders.iter().map(|one| one.join(name)).find(|one| one.exists()).unwrap_or(beside)
+    }
+}
+
+/// Tables that were merged so far, the last base first.
+#[derive(Debug, Default)]
+struct Merged {
+    table: Table,
+    arms: Vec<Vec<(usize, usize)>>,
+}
+
+impl Merged {
+    fn lay(&mut self, file: usize, mut above: Table) {
+        let arms = above.remove(ARMS);
+        lay_over(&mut self.table, above);
+        match arms {
+            None => {}
+            Some(Value::Array(items)) => self.lay_arms(file, items),
+            // A wrong type, which the check of the keys reports.
+            Some(other) => {
+                self.arms.clear();
+                self.table.insert(ARMS.to_owned(), other);
+            }
+        }
+    }
+
+    fn lay_arms(&mut self, file: usize, items: Vec<Value>) {
+        let mut merged = match self.table.remove(ARMS) {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        self.arms.truncate(merged.len());
+        for (index, item) in items.into_iter().enumerate() {
+            let named = name(&item).map(str::to_owned);
+            // Two arms of one file that have the same name stay two, and are reported later.
+            let same = self.arms.iter().enumerate().position(|(at, origins)| {
+                named.is_some()
+                    && merged.get(at).and_then(name) == named.as_deref()
+                    && origins.iter().all(|(of, _)| *of != file)
+            });
+            match (same, item) {
+                (Some(at), Value::Table(item)) => {
+                    if let Some(Value::Table(arm)) = merged.get_mut(at) {
+                        lay_over(arm, item);
+                    }
+                    self.arms[at].push((file, index));
+                }
+                (_, item) => {
+                    merged.push(item);
+                    self.arms.push(vec![(file, index)]);
+                }
+            }
+        }
+        self.table.insert(ARMS.to_owned(), Value::Array(merged));
+    }
+}
+
+/// The name of an arm.
+fn name(arm: &Value) -> Option<&str> {
+    arm.as_table()?.get("name")?.as_str()
+}
+
+/// Merges tables key by key. Any other value replaces the one below it.
+fn lay_over(below: &mut Table, above: Table) {
+    for (key, value) in above {
+        match value {
+            Value::Table(table) => match below.get_mut(&key) {
+                Some(Value::Table(inner)) => lay_over(inner, table),
+                _ => {
+                    below.insert(key, Value::Table(table));
+                }
+            },
+            value => {
+                below.insert(key, value);
+            }
+        }
+    }
+}
+
+/// The longest part of a path that a file has.
+struct Offset {
+    /// Parts of the path.
+    depth: usize,
+    at: usize,
+    /// Whether the value is not merged with the one of a base.
+    is_final: bool,
+}
+
+fn offset(table: &DeTable<'_>, path: &[&str]) -> Option<Offset> {
+    let (first, rest) = path.split_first()?;
+    let (name, value) = table.get_key_value(*first)?;
+    let mut found = Offset { depth: 1, at: name.span().start, is_final: false };
+    let mut value = value.get_ref();
+    for part in rest {
+        value = match value {
+            DeValue::Table(table) => {
+                let Some((name, value)) = table.get_key_value(*part) else { break };
+                found.at = name.span().start;
+                value.get_ref()
+            }
+            DeValue::Array(items) => {
+                found.is_final |= found.depth > 1 || *first != ARMS;
+                let Some(item) = part.parse::<usize>().ok().and_then(|at| items.get(at)) else {
+                    break;
+                };
+                found.at = item.span().start;
+                item.get_ref()
+            }
+            _ => {
+                found.is_final = true;
+                break;
+            }
+        };
+        found.depth += 1;
+    }
+    Some(found)
+}
+
+fn line(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// The parser's own text shows the line, which may hold a secret: only its place and reason are told.
+fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
+    let line = error.span().map_or(1, |span| line(text, span.start));
+    let why = error.message().lines().next().unwrap_or_default();
+    let why = why.replace(", expected ", "; here belongs ");
+    // The parser is done with the form of the text; a number that no type holds comes later.
+    let key = error.span().and_then(|span| {
+        let tree = DeTable::parse(text).ok()?;
+        around(tree.get_ref(), span.start)
+    });
+    match key {
+        Some(path) => {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            let what = format!("{shown}:{line}: key `{}`: a number out of range", joined(&path));
+            UserError::new(one_line(&what)).hint("write a number of at most 18 digits")
+        }
+        None => UserError::new(one_line(&format!("{shown}:{line}: is not TOML: {why}")))
+            .hint("correct this line; https://toml.io shows the form"),
+    }
+}
+
+/// The key whose value stands at a place.
+fn around(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
+    fn within(value: &DeValue<'_>, at: usize) -> Option<Vec<String>> {
+        match value {
+            DeValue::Table(table) => around(table, at),
+            DeValue::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
+                let below = within(item.get_ref(), at)?;
+                Some([vec![index.to_string()], below].concat())
+            }),
+            _ => None,
+        }
+    }
+    table.iter().find_map(|(name, value)| {
+        let name = name.get_ref().to_string();
+        match within(value.get_ref(), at) {
+            Some(below) => Some([vec![name], below].concat()),
+            None => {
+                let plain = !value.get_ref().is_table() && value.span().contains(&at);
+                plain.then(|| vec![name])
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConfigFile, Written, read};
+
+    struct Folder(tempfile::TempDir);
+
+    impl Folder {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let folder = Self(tempfile::tempdir().unwrap());
+            for (name, text) in files {
+                let path = folder.path(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            folder
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn read(&self, name: &str, sets: &[&str]) -> Result<(ConfigFile, Written), UserError> {
+            let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
+            read(&self.path(name), &sets)
+        }
+
+        fn error(&self, name: &str) -> String {
+            self.read(name, &[]).unwrap_err().to_string()
+        }
+    }
+
+    const COMMON: &str = "tasks = ['a.jsonl', 'b.jsonl']\nattempts = 3\n\
+        [budget]\nsteps = 50\ncost_usd = 1.5\n\
+        [[arms]]\nname = 'gold'\nscaffold = 'gold'\n\
+        [[arms]]\nname = 'loop'\nscaffold = 'tools'\nmodel = 'm'\nsettings = { a = 1, b = 2 }\n\
+        [models.m]\nbase_url = 'http://h'\nname = 'm'\n";
+
+    #[test]
+    fn tables_merge_lists_replace_and_arms_merge_by_name() {
+        let folder = Folder::new(&[
+            ("common.toml", COMMON),
+            (
+                "run.toml",
+                "base = 'common.toml'\ntasks = ['c.jsonl']\n[budget]\nsteps = 100\n\
+                 [[arms]]\nname = 'new'\nscaffold = 'noop'\n\
+                 [[arms]]\nname = 'loop'\nsettings = { b = 3 }\n[models.m]\nseed = 7\n",
+            ),
+        ]);
+        let (file, _) = folder.read("run.toml", &[]).unwrap();
+        assert_eq!(file.tasks, ["c.jsonl"]);
+        assert_eq!(file.attempts, 3);
+        assert_eq!((file.budget.steps, file.budget.cost_usd), (Some(100), Some(1.5)));
+        let names: Vec<_> = file.arms.iter().map(|arm| arm.name.as_str()).collect();
+        assert_eq!(names, ["gold", "loop", "new"]);
+        let settings = serde_json::to_value(&file.arms[1].settings).unwrap();
+        assert_eq!(settings, serde_json::json!({ "a": 1, "b": 3 }));
+        assert_eq!(file.arms[1].scaffold, "tools");
+        assert_eq!((file.models["m"].name.as_str(), file.models["m"].seed), ("m", Some(7)));
+        // `--set` applies to the merged arms.
+        let (file, _) = folder.read("run.toml", &["arms.2.name=other"]).unwrap();
+        assert_eq!(file.arms[2].name, "other");
+    }
+
+    #[test]
+    fn a_value_keeps_the_file_and_line_where_it_was_written() {
+        let folder = Folder::new(&[
+            ("lib/common.toml", COMMON),
+            (
+                "run.toml",
+                "base = 'lib/common.toml'\n[[arms]]\nname = 'loop'\nsettings = { b = 3 }\n",
+            ),
+        ]);
+        let (_, written) = folder.read("run.toml", &[]).unwrap();
+        for (path, file, line) in [
+            (&["arms", "1", "scaffold"][..], "lib/common.toml", 11),
+            (&["arms", "1", "settings", "b"][..], "run.toml", 4),
+            (&["arms", "1", "settings", "a"][..], "lib/common.toml", 13),
+            (&["budget", "steps"][..], "lib/common.toml", 4),
+            (&["tasks"][..], "lib/common.toml", 1),
+        ] {
+            let error = written.error(path, "wrong").what;
+            let place = format!("{}:{line}: ", folder.path(file).display());
+            assert!(error.starts_with(&place), "{path:?}: {error}");
+        }
+        // A wrong value is reported where it is, not where the file names its base.
+        fs::write(folder.path("lib/common.toml"), COMMON.replace("= 50", "= 'many'")).unwrap();
+        let error = folder.error("run.toml");
+        assert!(error.contains("lib/common.toml:4: key `budget.steps`"), "{error}");
+        fs::write(folder.path("lib/common.toml"), "tasks = [\n").unwrap();
+        let error = folder.error("run.toml");
+        assert!(error.contains("lib/common.toml:") && error.contains("is not TOML"), "{error}");
+    }
+
+    #[test]
+    fn a_path_starts_from_the_file_that_contains_it() {
+        let folder = Folder::new(&[
+            ("lib/common.toml", COMMON),
+            ("lib/a.jsonl", ""),
+            ("lib/b.jsonl", ""),
+            ("own/a.jsonl", ""),
+            ("own/run.toml", "base = '../lib/common.toml'\n"),
+            ("own/other.toml", "base = '../lib/common.toml'\ntasks = ['a.jsonl']\n"),
+        ]);
+        let real = |path: &str| Path::new(path).canonicalize().unwrap();
+        let (file, _) = folder.read("own/run.toml", &[]).unwrap();
+        let tasks: Vec<_> = file.tasks.iter().map(|task| real(task)).collect();
+        let expected = ["lib/a.jsonl", "lib/b.jsonl"];
+        assert_eq!(tasks, expected.map(|name| folder.path(name).canonicalize().unwrap()));
+        let (file, _) = folder.read("own/other.toml", &[]).unwrap();
+        assert_eq!(real(&file.tasks[0]), folder.path("own/a.jsonl").canonicalize().unwrap());
+    }
+
+    #[test]
+    fn a_cycle_is_rejected_with_its_chain() {
+        let folder = Folder::new(&[
+            ("run.toml", "base = 'one.toml'\n"),
+            ("one.toml", "attempts = 2\nbase = 'two.toml'\n"),
+            ("two.toml", "base = './one.toml'\n"),
+            ("self.toml", "base = 'self.toml'\n"),
+        ]);
+        let error = folder.error("run.toml");
+        assert!(error.contains("two.toml:1: key `base`: the configuration starts from itself"));
+        let (_, chain) = error.split_once("itself: ").unwrap();
+        let (chain, _) = chain.split_once('\n').unwrap();
+        let names: Vec<_> = chain.split(" -> ").map(|one| one.rsplit('/').next()).collect();
+        assert_eq!(names, [Some("one.toml"), Some("two.toml"), Some("one.toml")]);
+        assert!(folder.error("self.toml").contains("self.toml:1: key `base`"));
+    }
+
+    #[test]
+    fn a_base_that_cannot_be_read_is_named_with_its_line() {
+        let folder = Folder::new(&[
+            ("run.toml", "attempts = 1\nbase = 'nowhere.toml'\n"),
+            ("number.toml", "base = 'wrong.toml'\n"),
+            ("wrong.toml", "\nbase = 5\n"),
+        ]);
+        let error = folder.error("run.toml");
+        assert!(error.contains("run.toml:2: key `base`: cannot read"), "{error}");
+        assert!(error.contains("nowhere.toml") && error.contains("hint:"), "{error}");
+        let error = folder.error("number.toml");
+        assert!(error.contains("wrong.toml:2: key `base`: is"), "{error}");
+    }
+
+    #[test]
+    fn set_replaces_the_base() {
+        let folder = Folder::new(&[
+            ("common.toml", COMMON),
+            ("other.toml", &COMMON.replace("attempts = 3", "attempts = 5")),
+            ("run.toml", "base = 'common.toml'\n"),
+        ]);
+        let set = format!("base={}", folder.path("other.toml").display());
+        assert_eq!(folder.read("run.toml", &[&set]).unwrap().0.attempts, 5);
+        let error = folder.read("run.toml", &["base=nowhere.toml"]).unwrap_err().to_string();
+        assert!(error.starts_with("--set: key `base`: cannot read"), "{error}");
+    }
+
+    /// A matrix may cross the arms of a base.
+    #[test]
+    fn a_matrix_crosses_the_arms_of_a_base() {
+        let folder = Folder::new(&[
+            ("common.toml", COMMON),
+            ("run.toml", "base = 'common.toml'\n[matrix]\n'budget.steps' = [1, 2]\n"),
+        ]);
+        let (file, written) = folder.read("run.toml", &[]).unwrap();
+        assert_eq!(file.arms.len(), 4);
+        let error = written.error(&["arms", "3", "scaffold"], "wrong").what;
+        assert!(error.contains("common.toml:11: "), "{error}");
+        let error = written.error(&["arms", "3", "budget", "steps"], "wrong").what;
+        assert!(error.contains("run.toml:3: "), "{error}");
+    }
+}

@@ -1,0 +1,81 @@
+//! An error that repeats is printed once, with a count.
+
+/// Letters of a word with a digit from which on it is the id of one request or trial.
+const ID: usize = 16;
+
+/// What the same errors have in common: ids of requests and trials in them are left out.
+pub fn error_key(error: &str) -> String {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    let mut key = String::with_capacity(error.len());
+    let mut rest = error;
+    while let Some(first) = rest.chars().next() {
+        let (word, after) = match is_of_word(first) {
+            true => rest.split_at(rest.find(|c| !is_of_word(c)).unwrap_or(rest.len())),
+            false => rest.split_at(first.len_utf8()),
+        };
+        let is_id = word.chars().count() >= ID && word.contains(|c: char| c.is_ascii_digit());
+        key.push_str(if is_id { "#" } else { word });
+        rest = after;
+    }
+    key
+}
+
+/// One line for each error, in the order of the first ones: where it happened, how often, and the error itself. Takes
+/// pairs of place and error. A line names at most `named` places.
+pub fn once_each(errors: impl IntoIterator<Item = (String, String)>, named: usize) -> Vec<String> {
+    let mut found: Vec<(String, String, Vec<String>)> = Vec::new();
+    for (place, error) in errors {
+        let key = error_key(&error);
+        match found.iter_mut().find(|(known, ..)| *known == key) {
+            Some((.., places)) => places.push(place),
+            None => found.push((key, error, vec![place])),
+        }
+    }
+    found.into_iter().map(|(_, error, places)| line(&error, &places, named)).collect()
+}
+
+fn line(error: &str, places: &[String], named: usize) -> String {
+    let more = places.len().saturating_sub(named);
+    let named = places.iter().take(named).cloned().collect::<Vec<_>>().join(", ");
+    match (places.len(), more) {
+        (1, _) => format!("{named}: {error}"),
+        (count, 0) => format!("{named} ({count} times): {error}"),
+        (count, more) => format!("{named} and {more} more ({count} times): {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(place: &str, error: &str) -> (String, String) {
+        (place.to_owned(), error.to_owned())
+    }
+
+    #[test]
+    fn an_error_is_printed_once_with_its_places_and_a_count() {
+        let errors = [
+            pair("a", "no key"),
+            pair("b", "busy"),
+            pair("c", "no key"),
+            pair("d", "no key"),
+            pair("e", "no key"),
+        ];
+        assert_eq!(once_each(errors, 3), ["a, c, d and 1 more (4 times): no key", "b: busy"]);
+        assert_eq!(once_each([pair("a", "x"), pair("b", "x")], 3), ["a, b (2 times): x"]);
+        assert!(once_each([], 3).is_empty());
+    }
+
+    #[test]
+    fn ids_of_requests_make_no_other_error_and_statuses_do() {
+        let of = |id: &str| format!("status 500: request {id} failed");
+        assert_eq!(error_key(&of("req_011CQaBcDeFgHiJk")), error_key(&of("req_02xYzaBcDeFgHiJk")));
+        assert_eq!(
+            error_key(&of("123e4567-e89b-12d3-a456-426614174000")),
+            error_key(&of("00000000-e89b-12d3-a456-426614174001"))
+        );
+        assert_ne!(error_key("status 500"), error_key("status 401"));
+        assert_ne!(error_key("http://127.0.0.1:1/v1"), error_key("http://127.0.0.1:2/v1"));
+        assert_eq!(error_key("größe: é 1"), "größe: é 1");
+    }
+}

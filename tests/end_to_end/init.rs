@@ -1,0 +1,115 @@
+//! `proctor init`: the first configuration of a new user.
+
+use std::{fs, os::unix::fs::symlink, process::Output};
+
+use crate::stage::Stage;
+
+fn init(stage: &Stage, args: &[&str]) -> Output {
+    let mut command = stage.proctor([&["init"], args].concat());
+    command.current_dir(stage.dir.path()).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// The plan of a file in the stage's folder.
+fn plan(stage: &Stage, file: &str) -> String {
+    let mut command = stage.proctor(["run", file, "--dry-run"]);
+    let output = command.current_dir(stage.dir.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    said(&output)
+}
+
+#[test]
+fn init_writes_a_configuration_that_runs() {
+    let stage = Stage::new();
+    let done = init(&stage, &["--model", "openai/gpt-5.1"]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert!(said(&done).contains("wrote proctor.toml"), "{}", said(&done));
+    let plan_of_demo = plan(&stage, "proctor.toml");
+    assert!(plan_of_demo.contains("tools/openai/gpt-5.1: tools, gpt-5.1, 50 steps"));
+    assert!(plan_of_demo.contains("task demo__roman-1"), "{plan_of_demo}");
+    // Comments explain it, and every key can be found.
+    let text = fs::read_to_string(stage.path("proctor.toml")).unwrap();
+    assert!(text.lines().filter(|line| line.contains('#')).count() > 10, "{text}");
+    assert!(text.contains("proctor schema config"), "{text}");
+}
+
+#[test]
+fn init_crosses_models_and_scaffolds_and_knows_each_api() {
+    let stage = Stage::new();
+    let done = init(
+        &stage,
+        &[
+            "several.toml",
+            "--model",
+            "anthropic/claude-sonnet-4-5",
+            "--model",
+            "google/gemini-2.5-pro",
+            "--model",
+            "llama.cpp/qwen",
+            "--model",
+            "llama.cpp/qwen",
+            "--scaffold",
+            "tools",
+            "--scaffold",
+            "bash",
+            "--scaffold",
+            "noop",
+            "--sandbox",
+            "docker",
+        ],
+    );
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let text = fs::read_to_string(stage.path("several.toml")).unwrap();
+    let table: toml::Table = text.parse().unwrap();
+    assert_eq!(table["arms"].as_array().unwrap().len(), 7);
+    let model = |name: &str, key: &str| {
+        table["models"][name].get(key).and_then(|value| value.as_str()).map(str::to_owned)
+    };
+    let anthropic = "anthropic/claude-sonnet-4-5";
+    assert_eq!(model(anthropic, "api").as_deref(), Some("messages"));
+    assert_eq!(model(anthropic, "key_env").as_deref(), Some("ANTHROPIC_API_KEY"));
+    assert_eq!(model("google/gemini-2.5-pro", "api").as_deref(), Some("gemini"));
+    assert_eq!(model("llama.cpp/qwen", "api"), None);
+    assert_eq!(model("llama.cpp/qwen", "base_url").as_deref(), Some("http://127.0.0.1:8080/v1"));
+    assert_eq!(table["sandbox"]["kind"].as_str(), Some("docker"));
+    // The vendors' own agents are one comment away.
+    assert!(text.contains("# scaffold = \"claude-code\""), "{text}");
+    assert!(text.contains("# scaffold = \"gemini-cli\""), "{text}");
+}
+
+#[test]
+fn init_never_overwrites() {
+    let stage = Stage::new();
+    stage.file("proctor.toml", "mine");
+    symlink("nowhere", stage.path("dangling.toml")).unwrap();
+    fs::create_dir(stage.path("folder.toml")).unwrap();
+    for file in ["proctor.toml", "dangling.toml", "folder.toml"] {
+        let done = init(&stage, &[file, "--model", "openai/gpt-5.1"]);
+        assert_eq!(done.status.code(), Some(2), "{}", said(&done));
+        assert!(said(&done).contains("never overwrites"), "{}", said(&done));
+    }
+    assert_eq!(fs::read_to_string(stage.path("proctor.toml")).unwrap(), "mine");
+    assert!(!stage.path("nowhere").exists());
+}
+
+#[test]
+fn init_names_what_is_wrong_and_writes_nothing() {
+    let stage = Stage::new();
+    for (args, what) in [
+        (&[][..], "no model is named"),
+        (&["--model", "opena/gpt-5.1"][..], "did you mean `openai/gpt-5.1`?"),
+        (&["--model", "gpt-5.1"][..], "did you mean `openai/gpt-5.1`?"),
+        (&["--model", "openai/gpt-5.1", "--scaffold", "tolos"][..], "did you mean `tools`?"),
+        (&["--model", "openai/gpt-5.1", "--scaffold", "noop"][..], "--model has no effect"),
+        (&["no/such/folder.toml", "--model", "openai/gpt-5.1"][..], "cannot write"),
+    ] {
+        let done = init(&stage, args);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {}", said(&done));
+        assert!(said(&done).contains(what), "{args:?}: {}", said(&done));
+        assert!(said(&done).contains(" hint: "), "{args:?}: {}", said(&done));
+        assert!(!stage.path("proctor.toml").exists(), "{args:?}");
+    }
+}
