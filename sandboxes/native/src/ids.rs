@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use proctor_types::sha256_hex;
 use proctor_wire::{IdMap, Range};
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
@@ -11,26 +12,40 @@ const TOOLS: [&str; 2] = ["/usr/bin/newuidmap", "/usr/bin/newgidmap"];
 /// Ids that a sandbox needs beside its root: up to the agent's own, and as far as images count.
 const NEEDED: u32 = 65_535;
 
-/// The map of a trial's sandbox. As root, ids stand for themselves. Otherwise a range of one's own where
-/// the machine gives one, and one single id where not; `Err` says why, for the record.
-pub(crate) fn of_trial() -> (IdMap, Option<String>) {
+/// Begins the entry of the enforcement of a sandbox that has one user.
+pub(crate) const ONE_USER: &str = "other users:";
+
+/// The map of every sandbox, whether it builds a layer or is a trial's. As root, ids stand for themselves. Otherwise
+/// the user's range where the machine gives one, and one single id where not: then the entry for the record says why.
+pub(crate) fn map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
         return (IdMap::Identity, None);
     }
+    let single = IdMap::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
     match ranges() {
         Ok(map) => (map, None),
-        Err(why) => (single(), Some(format!("other users: the sandbox has one only: {why}"))),
+        Err(why) => (single, Some(format!("{ONE_USER} the sandbox has one only: {why}"))),
     }
 }
 
-/// The map of a sandbox that builds a layer: files with other owners could not be removed again by a
-/// common user.
-pub(crate) fn of_build() -> IdMap {
-    if geteuid().is_root() { IdMap::Identity } else { single() }
+/// Names what is built with this map, by a digest of what it is built from. Owners differ from map to map: a sandbox
+/// cannot change files whose owner its map does not have. As root, the digest is the name.
+pub(crate) fn name_of(digest: &str) -> String {
+    match map().0 {
+        IdMap::Identity => digest.to_owned(),
+        map => sha256_hex(format!("{map:?} {digest}").as_bytes()),
+    }
 }
 
-fn single() -> IdMap {
-    IdMap::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+/// Whether a user of the host is somebody in the sandboxes of this user.
+pub(crate) fn has(user: u32) -> bool {
+    match map().0 {
+        IdMap::Identity => true,
+        IdMap::Single { uid, .. } => user == uid,
+        IdMap::Ranges { uid, users, .. } => {
+            user == uid || (users.first..users.first.saturating_add(users.count)).contains(&user)
+        }
+    }
 }
 
 fn ranges() -> Result<IdMap, String> {
@@ -77,5 +92,12 @@ mod tests {
         assert_eq!(find(text, Some("bob"), 1001), range(300_000));
         assert_eq!(find(text, Some("bob"), 7), None);
         assert_eq!(find(text, None, 8), None);
+    }
+
+    #[test]
+    fn own_user_is_in_every_map() {
+        assert!(has(geteuid().as_raw()));
+        assert_eq!(name_of("a") == "a", geteuid().is_root());
+        assert_ne!(name_of("a"), name_of("b"));
     }
 }
