@@ -53,6 +53,7 @@ mod paid;
 mod preflight;
 mod prompts;
 mod resume;
+mod rootless;
 mod rules;
 mod scripted;
 mod settings;
@@ -69,5 +70,7 @@ mod tasks;
 #[path = "../tier.rs"]
 mod tier;
 mod upstream;
+#[path = "../users.rs"]
+mod users;
 mod view;
 mod waits;

@@ -111,9 +111,10 @@ fn is_own(folder: &Path) -> io::Result<bool> {
     if geteuid().is_root() {
         return Ok(true);
     }
+    let (map, _) = ids::map();
     let mut pending = vec![folder.to_owned()];
     while let Some(next) = pending.pop() {
-        if !ids::has(fs::symlink_metadata(&next)?.uid()) {
+        if !ids::has(map, fs::symlink_metadata(&next)?.uid()) {
             return Ok(false);
         }
         // A closed folder of this user's is open to root of the sandbox.
@@ -123,7 +124,7 @@ fn is_own(folder: &Path) -> io::Result<bool> {
             let found = entry.metadata()?;
             if found.is_dir() {
                 pending.push(entry.path());
-            } else if !ids::has(found.uid()) {
+            } else if !ids::has(map, found.uid()) {
                 return Ok(false);
             }
         }

@@ -37,9 +37,9 @@ pub(crate) fn name_of(digest: &str) -> String {
     }
 }
 
-/// Whether a user of the host is somebody in the sandboxes of this user.
-pub(crate) fn has(user: u32) -> bool {
-    match map().0 {
+/// Whether a user of the host is somebody in sandboxes with this map.
+pub(crate) fn has(map: IdMap, user: u32) -> bool {
+    match map {
         IdMap::Identity => true,
         IdMap::Single { uid, .. } => user == uid,
         IdMap::Ranges { uid, users, .. } => {
@@ -96,7 +96,15 @@ mod tests {
 
     #[test]
     fn own_user_is_in_every_map() {
-        assert!(has(geteuid().as_raw()));
+        assert!(has(map().0, geteuid().as_raw()));
+        let map = IdMap::Ranges {
+            uid: 1000,
+            gid: 1000,
+            users: Range { first: 100_000, count: NEEDED },
+            groups: Range { first: 100_000, count: NEEDED },
+        };
+        assert!(has(map, 1000) && has(map, 100_000) && has(map, 165_534));
+        assert!(!has(map, 0) && !has(map, 1001) && !has(map, 165_535));
         assert_eq!(name_of("a") == "a", geteuid().is_root());
         assert_ne!(name_of("a"), name_of("b"));
     }
