@@ -121,12 +121,14 @@ const PATIENCE: u32 = 3600;
 fn two_thousand_trials_at_once_end_on_two_processors() {
     let trials = if is_full() { 2000 } else { 24 };
     let stage = Stage::new();
-    let text = format!(
-        "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = {trials}\njobs = {trials}\n\
-         [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n"
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"{}\"]\nattempts = {trials}\njobs = {trials}\n\
+             [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n",
+            root().join("configs/tasks/demo.jsonl").display(),
+        ),
     );
-    let config =
-        stage.file("run.toml", &text.replace("configs", root().join("configs").to_str().unwrap()));
     let (out, cache) = (stage.path("run"), stage.path("cache"));
     let line = format!("ulimit -n 65536; exec timeout {PATIENCE} taskset -c 0,1 \"$@\"");
     let output = Command::new("bash")

@@ -99,23 +99,45 @@ fn a_task_with_a_user_is_a_fault_by_name_with_one_id() {
     assert!(find(&stage.path("run"), "verdict.json").is_empty(), "a fault is never scored");
 }
 
-/// Tasks whose user is root need no second user.
+/// Runs one task of the demo as a user, by a program that starts another one.
+fn by(stage: &Stage, user: User, starter: &[&str]) {
+    let run =
+        stage.proctor(["run", "configs/demo.toml", "--tasks", "demo__roman-1", "--out", "run"]);
+    let mut command = Command::new("setpriv");
+    command
+        .args([format!("--reuid={}", user.uid), format!("--regid={}", user.gid)])
+        .arg("--clear-groups")
+        .args(starter)
+        .arg(run.get_program())
+        .args(run.get_args())
+        .current_dir(stage.dir.path())
+        .envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let report = stage.report(&stage.path("run"));
+    assert_eq!(arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
+}
+
 #[test]
 fn a_low_limit_of_processes_does_not_stop_a_run() {
     let test = "a_low_limit_of_processes_does_not_stop_a_run";
     let Some(()) = users::if_root(test) else { return };
-    let stage = Stage::of_user(users::one_id(14));
-    let run =
-        stage.proctor(["run", "configs/demo.toml", "--tasks", "demo__roman-1", "--out", "run"]);
-    // The same command, under a limit that is lower than the sandbox's.
-    let mut limited = Command::new("setpriv");
-    limited.args(["--reuid=54314", "--regid=54314", "--clear-groups", "bash", "-c"]);
-    limited.arg("ulimit -u 300 && exec \"$@\"").arg("bash");
-    limited.arg(run.get_program()).args(run.get_args()).current_dir(stage.dir.path());
-    limited.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = limited.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let user = users::one_id(14);
+    let stage = Stage::of_user(user);
+    by(&stage, user, &["bash", "-c", "ulimit -u 300 && exec \"$@\"", "bash"]);
     let entries = not_enforced(&stage, "run");
     assert!(entries.iter().any(|entry| entry.starts_with("processes: 300")), "{entries:?}");
+}
+
+/// As in a container without root on the machine.
+#[test]
+fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
+    let test = "root_of_a_user_namespace_with_one_id_runs_the_demo";
+    let Some(()) = users::if_root(test) else { return };
+    let user = users::one_id(15);
+    let stage = Stage::of_user(user);
+    by(&stage, user, &["unshare", "--user", "--map-root-user"]);
+    let entries = not_enforced(&stage, "run");
+    assert!(entries.iter().any(|entry| entry.starts_with("other users:")), "{entries:?}");
 }

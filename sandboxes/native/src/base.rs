@@ -10,7 +10,6 @@ use proctor_host::{absent::Cut, host_base};
 use proctor_sandbox_api::{Base, Mount, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use proctor_wire::Bind;
-use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::{archive, ids, tree};
@@ -48,7 +47,7 @@ pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
                 let what = format!("the archive {}: {error}", archive.display());
                 wrong(&error, what)
             })?;
-            let missing = match geteuid().is_root() {
+            let missing = match ids::gives_files() {
                 true => Vec::new(),
                 false => vec![ALL_OF_ROOT.to_owned()],
             };
@@ -108,7 +107,7 @@ fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec
 
 /// Whether everything in a folder belongs to somebody whom this user's sandboxes have.
 fn is_own(folder: &Path) -> io::Result<bool> {
-    if geteuid().is_root() {
+    if ids::is_machine_root() {
         return Ok(true);
     }
     let (map, _) = ids::map();

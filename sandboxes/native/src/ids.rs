@@ -19,7 +19,9 @@ pub(crate) const ONE_USER: &str = "other users:";
 /// the user's range where the machine gives one, and one single id where not: then the entry for the record says why.
 pub(crate) fn map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
-        return (IdMap::Identity, None);
+        let alone = (ids_here() <= 1)
+            .then(|| format!("{ONE_USER} the sandbox has one only: so has this container"));
+        return (IdMap::Identity, alone);
     }
     let single = IdMap::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
     match ranges() {
@@ -28,19 +30,42 @@ pub(crate) fn map() -> (IdMap, Option<String>) {
     }
 }
 
+/// Ids of this process's user namespace. Outside of containers, these are all of the kernel's.
+fn ids_here() -> u64 {
+    let Ok(map) = fs::read_to_string("/proc/self/uid_map") else { return ALL };
+    let count = |line: &str| line.split_ascii_whitespace().nth(2)?.parse::<u64>().ok();
+    map.lines().filter_map(count).sum()
+}
+
+/// Ids of the kernel.
+const ALL: u64 = u32::MAX as u64;
+
+/// Root of the machine, and not of a user namespace alone.
+pub(crate) fn is_machine_root() -> bool {
+    geteuid().is_root() && ids_here() >= ALL
+}
+
+/// Whether this process may give files to every user of a sandbox.
+pub(crate) fn gives_files() -> bool {
+    geteuid().is_root() && ids_here() > u64::from(NEEDED)
+}
+
 /// Names what is built with this map, by a digest of what it is built from. Owners differ from map to map: a sandbox
 /// cannot change files whose owner its map does not have. As root, the digest is the name.
 pub(crate) fn name_of(digest: &str) -> String {
-    match map().0 {
-        IdMap::Identity => digest.to_owned(),
-        map => sha256_hex(format!("{map:?} {digest}").as_bytes()),
+    match gives_files() {
+        true => digest.to_owned(),
+        false => sha256_hex(format!("{:?} {digest}", map().0).as_bytes()),
     }
 }
+
+/// The number that a file shows whose owner this process's user namespace does not have.
+const NOBODY: u32 = 65_534;
 
 /// Whether a user of the host is somebody in sandboxes with this map.
 pub(crate) fn has(map: IdMap, user: u32) -> bool {
     match map {
-        IdMap::Identity => true,
+        IdMap::Identity => user != NOBODY || is_machine_root(),
         IdMap::Single { uid, .. } => user == uid,
         IdMap::Ranges { uid, users, .. } => {
             user == uid || (users.first..users.first.saturating_add(users.count)).contains(&user)
@@ -105,7 +130,7 @@ mod tests {
         };
         assert!(has(map, 1000) && has(map, 100_000) && has(map, 165_534));
         assert!(!has(map, 0) && !has(map, 1001) && !has(map, 165_535));
-        assert_eq!(name_of("a") == "a", geteuid().is_root());
+        assert_eq!(name_of("a") == "a", gives_files());
         assert_ne!(name_of("a"), name_of("b"));
     }
 }

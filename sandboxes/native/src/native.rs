@@ -23,7 +23,6 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 use proctor_wire::{Defence, SandboxLayout, Upper};
-use rustix::process::geteuid;
 use tokio::{
     sync::{Mutex as AsyncMutex, Semaphore},
     task::spawn_blocking,
@@ -306,7 +305,7 @@ impl Inner {
             }
             Kind::Trial(limits, ..) => {
                 enforcement.not_enforced.append(&mut group.missing);
-                if !group.has_pids && !geteuid().is_root() {
+                if !group.has_pids && !ids::is_machine_root() {
                     // Counted per user namespace, so for this sandbox alone; the machine's root is
                     // exempt from it.
                     process_limit = Some(limits.processes + cgroup::OWN_PROCESSES);

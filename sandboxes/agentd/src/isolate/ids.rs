@@ -98,9 +98,27 @@ fn write_when_asked(
     done
 }
 
+/// Maps each id of this namespace onto itself. Root of a container has a part of the machine's ids, often in pieces.
 fn write_identity(parent: &str) -> io::Result<()> {
-    fs::write(format!("/proc/{parent}/uid_map"), "0 0 65536\n")?;
-    fs::write(format!("/proc/{parent}/gid_map"), "0 0 65536\n")
+    for file in ["uid_map", "gid_map"] {
+        let own = fs::read_to_string(format!("/proc/self/{file}"))?;
+        fs::write(format!("/proc/{parent}/{file}"), identity(&own))?;
+    }
+    Ok(())
+}
+
+/// Ids of a sandbox.
+const IDS: u32 = 65_536;
+
+/// The lines that map the ids of a namespace with the map `own` onto themselves.
+fn identity(own: &str) -> String {
+    let line = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);
+        let (first, _, count) = (fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?);
+        let count = count.min(IDS.checked_sub(first)?);
+        (count > 0).then(|| format!("{first} {first} {count}\n"))
+    };
+    own.lines().filter_map(line).collect()
 }
 
 /// By the set-uid program that checks `/etc/subuid` or `/etc/subgid`.
@@ -152,4 +170,17 @@ pub(super) fn hint() -> String {
     "this machine or container does not allow user namespaces: run Proctor outside of the container or as root, or \
      use sandbox.kind=docker"
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_keeps_the_pieces_of_a_containers_map() {
+        assert_eq!(identity("         0          0 4294967295\n"), "0 0 65536\n");
+        assert_eq!(identity("0 1000 1\n1 100000 65536\n"), "0 0 1\n1 1 65535\n");
+        assert_eq!(identity("0 1000 1\n"), "0 0 1\n");
+        assert_eq!(identity("0 5 1\n65536 7 9\n100000 8 9\n"), "0 0 1\n");
+    }
 }

@@ -15,14 +15,14 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, linkat, openat2};
 use tar::{Entry, EntryType};
 
 use super::outer::invalid;
-use crate::tree;
+use crate::{ids, tree};
 
 /// Writes below one folder and nowhere else: every parent is opened by the kernel as if the folder
 /// were the root, so a link in the image, relative or absolute, leads nowhere outside.
 pub(super) struct Root {
     folder: PathBuf,
     root: OwnedFd,
-    /// Give files to the owners that the image names: as root only.
+    /// Give files to the owners that the image names: as root with all ids only.
     owners: bool,
     /// What the present layer wrote: an opaque folder hides only what came before.
     written: HashSet<PathBuf>,
@@ -37,7 +37,7 @@ impl Root {
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        let owners = rustix::process::geteuid().is_root();
+        let owners = ids::gives_files();
         Ok(Self {
             folder: folder.to_owned(),
             root,
