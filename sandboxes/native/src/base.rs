@@ -77,7 +77,7 @@ fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec
     let (bases, name) = (cache.join("bases"), ids::name_of(digest));
     let place = bases.join(format!("folder-{name}"));
     let list = bases.join(format!("unreadable-{name}"));
-    if !place.is_dir() {
+    if !(place.is_dir() && list.is_file()) {
         fs::create_dir_all(&bases)?;
         let temporary = tempfile::Builder::new().prefix(".folder-").tempdir_in(&bases)?;
         let unreadable = tree::copy_readable(folder, temporary.path())?;

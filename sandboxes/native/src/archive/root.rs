@@ -51,8 +51,8 @@ impl Root {
     pub(super) fn finish(&mut self) -> io::Result<()> {
         // The innermost folders come first, as a closed one would be in the way.
         for (path, mode) in std::mem::take(&mut self.later).into_iter().rev() {
-            let held = match self.find(&path) {
-                // A later layer removed it.
+            let held = match self.find(&path, OFlags::NOFOLLOW) {
+                // A later layer removed it, or put something else in its place.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -170,12 +170,12 @@ impl Root {
     /// Opens a folder of the root, made where it is missing. The path goes through the descriptor,
     /// so nothing can be placed there between checking and writing.
     fn parent(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
-        let held = match self.find(path) {
+        let held = match self.find(path, OFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (_above, real) = self.parent(path.parent().unwrap_or(Path::new("")))?;
                 let name = path.file_name().ok_or_else(|| invalid("the root is gone"))?;
                 fs::create_dir(real.join(name))?;
-                self.find(path)?
+                self.find(path, OFlags::empty())?
             }
             other => other?,
         };
@@ -184,12 +184,12 @@ impl Root {
     }
 
     /// Opens a folder of the root.
-    fn find(&self, path: &Path) -> io::Result<OwnedFd> {
+    fn find(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let folder = openat2(
             &self.root,
             path,
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | flags,
             Mode::empty(),
             ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
         )?;
