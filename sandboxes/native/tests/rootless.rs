@@ -233,7 +233,7 @@ async fn a_lower_limit_of_processes_is_kept_and_recorded() {
 const MAKE_ROOTFS: &str = r#"set -e
 cd "$1"
 mkdir -p bin etc tmp root
-for program in sh cat mkdir touch; do
+for program in sh cat mkdir stat touch; do
     path=$(command -v "$program")
     cp -L "$path" "bin/$program"
     ldd "$path" | grep -o '/[^ )]*' || true
@@ -278,4 +278,46 @@ async fn a_root_file_system_of_somebody_else_is_copied() {
     // It is copied once.
     let again = native.prepare(&spec(base, &["echo built > /etc/built"])).await.unwrap();
     assert_eq!((again.built, again.digest), (false, prepared.digest));
+}
+
+/// An image archive of that root file system, with a folder that only root could write files into.
+const MAKE_ARCHIVE: &str = r#"set -e
+cd "$1"
+chmod 555 bin
+mkdir image
+tar -cf image/layer.tar --exclude=./image .
+cd image
+echo '{"config": {"Env": ["A=b"]}}' > config.json
+echo '[{"Layers": ["layer.tar"], "Config": "config.json"}]' > manifest.json
+tar -cf image.tar manifest.json config.json layer.tar
+chmod 755 .
+chmod 644 image.tar"#;
+
+#[tokio::test]
+async fn an_image_with_read_only_folders_is_unpacked_without_root() {
+    let test = "an_image_with_read_only_folders_is_unpacked_without_root";
+    let rootfs = tempfile::tempdir().unwrap();
+    if geteuid().is_root() {
+        for script in [MAKE_ROOTFS, MAKE_ARCHIVE] {
+            let mut make = Process::new("sh");
+            make.args(["-c", script, "sh"]).arg(rootfs.path());
+            assert!(make.status().unwrap().success());
+        }
+    }
+    if ran_as(Some(users::one_id(5)), test, Some(rootfs.path())) {
+        return;
+    }
+    let image = PathBuf::from(env::var_os(ROOTFS).unwrap()).join("image/image.tar");
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let prepared = native.prepare(&spec(Base::Archive(image), &["true"])).await.unwrap();
+    let mut sandbox = open(&native, &prepared).await;
+    let line = "stat -c '%a %u' /bin /etc/secret; cat /etc/secret; mkdir /bin/made && echo made";
+    assert_eq!(shell(&*sandbox, line, None).await, "555 0\n600 0\nsecret\nmade\n");
+    assert!(entry(&*sandbox, "owners:").is_some());
+    sandbox.close().await.unwrap();
+    for kept in native.kept().await.unwrap() {
+        assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
+    }
+    assert_eq!(names(&cache.path().join("bases")), [""; 0]);
 }
