@@ -23,7 +23,7 @@ fn verdicts(report: &Value) -> Vec<(String, String, Value)> {
     all
 }
 
-fn demo(stage: &Stage, out: &str, extra: &[&str]) -> Value {
+pub fn demo(stage: &Stage, out: &str, extra: &[&str]) -> Value {
     let out = stage.path(out);
     let mut args = vec!["run", "configs/demo.toml", "--out", out.to_str().unwrap()];
     args.extend(extra);

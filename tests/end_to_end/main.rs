@@ -55,6 +55,7 @@ mod paid;
 mod preflight;
 mod prompts;
 mod resume;
+mod rootless;
 mod rules;
 mod scripted;
 mod settings;
@@ -71,5 +72,7 @@ mod tasks;
 #[path = "../tier.rs"]
 mod tier;
 mod upstream;
+#[path = "../users.rs"]
+mod users;
 mod view;
 mod waits;

@@ -12,6 +12,7 @@ use crate::{
     resume::wait_for,
     scripted::script,
     stage::{Stage, cache, root},
+    tier::is_full,
 };
 
 /// The demo's task under as many made-up ids.
@@ -109,4 +110,44 @@ fn a_plan_that_needs_more_open_files_than_there_are_does_not_start() {
     assert!(said.contains("jobs = 300") && said.contains("512"), "{said}");
     assert!(said.contains("set `jobs` to 100 or less") && said.contains("ulimit -n"), "{said}");
     assert!(!stage.path("run").exists(), "nothing has begun");
+}
+
+/// Seconds that all trials may take. A run that hangs fails the test instead of the machine's patience.
+const PATIENCE: u32 = 3600;
+
+/// Before a fix, more trials than blocking threads (512) waited for one environment and never ended. The core tier runs
+/// few of them: `more_tasks_than_blocking_threads_can_wait_for_one_layer` covers the cause.
+#[test]
+fn two_thousand_trials_at_once_end_on_two_processors() {
+    let trials = if is_full() { 2000 } else { 24 };
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"{}\"]\nattempts = {trials}\njobs = {trials}\n\
+             [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n",
+            root().join("configs/tasks/demo.jsonl").display(),
+        ),
+    );
+    let (out, cache) = (stage.path("run"), stage.path("cache"));
+    let line = format!("ulimit -n 65536; exec timeout {PATIENCE} taskset -c 0,1 \"$@\"");
+    let output = Command::new("bash")
+        .args(["-c", &line, "bash", env!("CARGO_BIN_EXE_proctor"), "run", config.to_str().unwrap()])
+        .arg("--out")
+        .arg(&out)
+        .current_dir(root())
+        .env("HOME", stage.dir.path())
+        .env("PROCTOR_CACHE", &cache)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let end = said.lines().rev().take(40).collect::<Vec<_>>().join("\n");
+    assert_eq!(output.status.code(), Some(0), "the last lines, the last one first:\n{end}");
+    let report = stage.report(&out);
+    let arm = &report["arms"][0];
+    assert_eq!(
+        (&arm["graded"], &arm["infrastructure_faults"]),
+        (&trials.into(), &0.into()),
+        "{arm}"
+    );
 }

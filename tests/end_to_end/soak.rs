@@ -8,6 +8,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    os::unix::fs::{MetadataExt, chown},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread::sleep,
@@ -21,6 +22,7 @@ use crate::{
     resume::wait_for,
     stage::{Stage, arm, docker, events, find},
     tier::is_full,
+    users,
 };
 
 /// Each try names itself in its first output, by which the model's own log tells tries apart, and leaves a
@@ -103,14 +105,13 @@ struct Soak {
 }
 
 impl Soak {
-    fn new(kind: &str, trials: usize) -> (Self, PathBuf) {
+    fn new(stage: Stage, kind: &str, trials: usize) -> (Self, PathBuf) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         // An unlikely number, by which the process is found.
         let seconds = 1_000_000 + u64::from(std::process::id()) * 2 + u64::from(kind == "docker");
         let script: Script =
             toml::from_str(&SCRIPT.replace("SECONDS", &seconds.to_string())).unwrap();
         let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
-        let stage = Stage::new();
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = {trials}\njobs = {JOBS}\n\
              [sandbox]\nkind = \"{kind}\"\n\
@@ -122,6 +123,9 @@ impl Soak {
         let (out, cache) = (stage.path("run"), stage.path("cache"));
         let temporary = stage.path("temporary");
         fs::create_dir(&temporary).unwrap();
+        // Whoever owns the stage writes there.
+        let owner = fs::metadata(stage.dir.path()).unwrap();
+        chown(&temporary, Some(owner.uid()), Some(owner.gid())).unwrap();
         let sleeper = format!("sleep {seconds}");
         let soak = Self {
             stage,
@@ -210,8 +214,8 @@ fn files_of(folder: &Path, wanted: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
     found
 }
 
-fn soak(kind: &str, size: &Size) {
-    let (mut soak, config) = Soak::new(kind, size.trials);
+fn soak(stage: Stage, kind: &str, size: &Size) {
+    let (mut soak, config) = Soak::new(stage, kind, size.trials);
     let out = soak.out.to_str().unwrap().to_owned();
     let mut instants = Instants::new();
     let begun = Instant::now();
@@ -371,5 +375,14 @@ fn a_soak_of_kills_ends_whole() {
     if kind == "docker" && !docker("a_soak_of_kills_ends_whole") {
         return;
     }
-    soak(&kind, &Size::asked((20, 4)));
+    soak(Stage::new(), &kind, &Size::asked((20, 4)));
+}
+
+/// 60 trials and 8 kills in the full tier.
+#[test]
+fn a_soak_of_kills_without_root_ends_whole() {
+    let test = "a_soak_of_kills_without_root_ends_whole";
+    let Some(user) = users::if_root(test).and_then(|()| users::ranged(test)) else { return };
+    let (trials, kills) = if is_full() { (60, 8) } else { (6, 2) };
+    soak(Stage::of_user(user), "native", &Size { trials, kills });
 }

@@ -2,17 +2,20 @@
 
 use std::{
     fs,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
 use serde_json::Value;
 
-use crate::not_run::not_run;
+use crate::{not_run::not_run, users::User};
 
 /// A test's own folder, with the repository as the current folder of what it runs.
 pub struct Stage {
     pub dir: tempfile::TempDir,
+    /// Who runs `proctor`, if it is somebody else.
+    user: Option<User>,
 }
 
 /// The whole solution of the demo task, as one command.
@@ -43,7 +46,24 @@ pub fn cache() -> PathBuf {
 
 impl Stage {
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: tempfile::tempdir().unwrap(), user: None }
+    }
+
+    /// The same for a user who is not root. The folder is that user's, and holds a copy of `proctor` and of the demo's
+    /// files: the repository may be closed to that user.
+    pub fn of_user(user: User) -> Self {
+        let stage = Self { user: Some(user), ..Self::new() };
+        fs::copy(env!("CARGO_BIN_EXE_proctor"), stage.path("proctor")).unwrap();
+        let demo = ["demo.toml", "tasks", "recipes", "scripts"];
+        let demo = demo.map(|name| root().join("configs").join(name));
+        fs::create_dir(stage.path("configs")).unwrap();
+        let mut copy = Command::new("cp");
+        copy.arg("-r").args(demo).arg(stage.path("configs"));
+        assert!(copy.status().unwrap().success());
+        let mut give = Command::new("chown");
+        give.arg("-R").arg(format!("{}:{}", user.uid, user.gid)).arg(stage.dir.path());
+        assert!(give.status().unwrap().success());
+        stage
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -61,12 +81,24 @@ impl Stage {
         &self,
         args: I,
     ) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_proctor"));
+        let Some(user) = self.user else {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_proctor"));
+            command
+                .args(args)
+                .current_dir(root())
+                .env("HOME", self.dir.path())
+                .env("PROCTOR_CACHE", cache());
+            return command;
+        };
+        let mut command = Command::new(self.path("proctor"));
         command
             .args(args)
-            .current_dir(root())
+            .current_dir(self.dir.path())
             .env("HOME", self.dir.path())
-            .env("PROCTOR_CACHE", cache());
+            .env("TMPDIR", self.dir.path())
+            .env("PROCTOR_CACHE", self.path("cache"))
+            .uid(user.uid)
+            .gid(user.gid);
         command
     }
 

@@ -198,9 +198,9 @@ pub enum Command {
         #[command(subcommand)]
         action: ScaffoldAction,
     },
-    /// Checks this machine: the quick part of the conformance kit on every back end.
+    /// Check this machine: run the quick part of the conformance kit and a trial on every back end
     Doctor {
-        /// Run the whole kit.
+        /// Run the whole kit
         #[arg(long)]
         full: bool,
     },

@@ -27,7 +27,8 @@ pub async fn check_named(handle: &SandboxHandle, task: &Task) -> Result<(), Faul
             // Whether there is such a program says nothing here.
             Ok(_) => {}
             Err(SandboxError::Refused(refusal)) => {
-                return missing(refusal.what, "correct the task's `user`");
+                let hint = "correct the task's `user`; `proctor doctor` says whether sandboxes have other users here";
+                return missing(refusal.what, hint);
             }
             Err(error) => return Err(error.fault("looking for the user")),
         }

@@ -2,7 +2,7 @@
 //!
 //! `agentd serve` answers requests over its standard input and output, where told so with the hardening
 //! on; `agentd sandbox` first makes the sandbox around itself and then serves over a descriptor that it
-//! was handed.
+//! was handed; `agentd remove` removes a tree of the host for a user who is not root.
 
 mod hardening;
 mod isolate;
@@ -21,8 +21,11 @@ fn main() {
     let code = match mode.as_deref().and_then(OsStr::to_str) {
         Some("serve") => serve_as_told(),
         Some("sandbox") => isolate::run(),
+        Some("remove") => isolate::remove(),
         _ => {
-            eprintln!("usage: agentd serve [--hardened [--without=DEFENCE]...] | agentd sandbox");
+            eprintln!(
+                "usage: agentd serve [--hardened [--without=DEFENCE]...] | agentd sandbox | agentd remove"
+            );
             USAGE
         }
     };

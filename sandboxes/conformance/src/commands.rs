@@ -190,7 +190,7 @@ async fn dropped_conversation_kills_the_command(fixture: &Fixture<'_>) -> Outcom
 }
 
 async fn another_user_is_bound_by_permissions(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("users")?;
+    fixture.needs("other users")?;
     let folder = fixture.folder().await?;
     let make = format!("chmod 755 {folder}; echo s > {folder}/own; chmod 600 {folder}/own");
     must(&fixture.sh(&make).await?)?;

@@ -58,7 +58,7 @@ async fn file_comes_back(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn new_files_and_folders_belong_to_whom_the_writer_names(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("users")?;
+    fixture.needs("other users")?;
     let folder = fixture.folder().await?;
     must(&fixture.sh(&format!("chmod 755 {folder}; echo old > {folder}/old")).await?)?;
     let owner = Some("65534:65534");

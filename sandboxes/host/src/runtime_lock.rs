@@ -18,7 +18,7 @@ use std::{
     str::FromStr,
 };
 
-use rustix::fs::fstatfs;
+use rustix::{fs::fstatfs, process::geteuid};
 
 /// The first word of a lock file; what follows is its [`LockIdentity`].
 const HEAD: &str = "lock";
@@ -202,7 +202,8 @@ pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
     }
 }
 
-/// The runtimes of a folder that are dead. Lock files of which that is not proven are passed over.
+/// The runtimes of a folder that are dead. Lock files of which that is not proven are passed over, and so are another
+/// user's, unless this one is root: what that user left cannot be removed.
 ///
 /// # Errors
 /// The folder cannot be read. One that is not there holds none.
@@ -215,6 +216,11 @@ pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
     for entry in entries {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        let user = geteuid();
+        let is_mine = |found: fs::Metadata| user.is_root() || found.uid() == user.as_raw();
+        if !entry.metadata().is_ok_and(is_mine) {
             continue;
         }
         match life_of(&entry.path(), None) {

@@ -12,7 +12,7 @@ use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use proctor_wire::Bind;
 use serde::{Deserialize, Serialize};
 
-use crate::{archive, tree};
+use crate::{archive, ids, tree};
 
 /// The folders and views of one base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub(crate) struct ResolvedBase {
     pub(crate) folder: PathBuf,
     /// The host's programs are shown on top of the folder.
     pub(crate) host: bool,
+    /// What its sandboxes cannot have of it because this user is not root, as entries of their enforcement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) missing: Vec<String>,
 }
 
 /// Makes the base ready. Blocking.
@@ -33,14 +36,22 @@ pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
                 let what = format!("the root file system {}: {error}", folder.display());
                 wrong(&error, what)
             })?;
-            Ok(ResolvedBase { digest, folder: folder.clone(), host: false })
+            let (folder, missing) = usable(cache, &digest, folder).map_err(|error| {
+                let what = format!("copy the root file system {}: {error}", folder.display());
+                wrong(&error, what)
+            })?;
+            Ok(ResolvedBase { digest, folder, host: false, missing })
         }
         Base::Archive(archive) => {
             let (digest, folder) = archive::unpack(cache, archive).map_err(|error| {
                 let what = format!("the archive {}: {error}", archive.display());
                 wrong(&error, what)
             })?;
-            Ok(ResolvedBase { digest, folder, host: false })
+            let missing = match ids::gives_files() {
+                true => Vec::new(),
+                false => vec![ALL_OF_ROOT.to_owned()],
+            };
+            Ok(ResolvedBase { digest, folder, host: false, missing })
         }
         Base::Image(image) => Err(Fault::new(
             Layer::Environment,
@@ -51,6 +62,75 @@ pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     }
 }
 
+/// Only root of the machine can give files away.
+const ALL_OF_ROOT: &str = "owners: every file of the image belongs to root in the sandbox";
+
+/// Paths that an entry of the enforcement names.
+const NAMED: usize = 5;
+
+/// A root file system that this user's sandboxes can change: the folder itself if its files belong to this user,
+/// otherwise a copy. In a user namespace, a file of somebody who is not in its map can be read at most.
+fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec<String>)> {
+    if is_own(folder)? {
+        return Ok((folder.to_owned(), Vec::new()));
+    }
+    let (bases, name) = (cache.join("bases"), ids::name_of(digest));
+    let place = bases.join(format!("folder-{name}"));
+    let list = bases.join(format!("unreadable-{name}"));
+    if !(place.is_dir() && list.is_file()) {
+        fs::create_dir_all(&bases)?;
+        let temporary = tempfile::Builder::new().prefix(".folder-").tempdir_in(&bases)?;
+        let unreadable = tree::copy_readable(folder, temporary.path())?;
+        let shown = |path: &PathBuf| {
+            let inner = path.strip_prefix(folder).unwrap_or(path);
+            Path::new("/").join(inner).display().to_string()
+        };
+        let unreadable: Vec<String> = unreadable.iter().map(shown).collect();
+        let mut file = tempfile::NamedTempFile::new_in(&bases)?;
+        serde_json::to_writer(&mut file, &unreadable)?;
+        file.persist(&list).map_err(|error| error.error)?;
+        tree::publish(&temporary.keep(), &place)?;
+    }
+    let unreadable: Vec<String> = serde_json::from_slice(&fs::read(&list)?)?;
+    let missing = (!unreadable.is_empty()).then(|| {
+        let named = &unreadable[..unreadable.len().min(NAMED)];
+        let more = if unreadable.len() > NAMED { ", ..." } else { "" };
+        format!(
+            "base: this user cannot read {} paths of {}, which the sandbox lacks: {}{more}",
+            unreadable.len(),
+            folder.display(),
+            named.join(", ")
+        )
+    });
+    Ok((place, missing.into_iter().collect()))
+}
+
+/// Whether everything in a folder belongs to somebody whom this user's sandboxes have.
+fn is_own(folder: &Path) -> io::Result<bool> {
+    if ids::is_machine_root() {
+        return Ok(true);
+    }
+    let (map, _) = ids::map();
+    let mut pending = vec![folder.to_owned()];
+    while let Some(next) = pending.pop() {
+        if !ids::has(map, fs::symlink_metadata(&next)?.uid()) {
+            return Ok(false);
+        }
+        // A closed folder of this user's is open to root of the sandbox.
+        let Ok(entries) = fs::read_dir(&next) else { continue };
+        for entry in entries {
+            let entry = entry?;
+            let found = entry.metadata()?;
+            if found.is_dir() {
+                pending.push(entry.path());
+            } else if !ids::has(map, found.uid()) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
 fn wrong(error: &io::Error, what: String) -> Fault {
     Fault::new(Layer::Environment, what).cause(Cause::of_io(error))
 }
@@ -58,7 +138,7 @@ fn wrong(error: &io::Error, what: String) -> Fault {
 fn host(cache: &Path) -> io::Result<ResolvedBase> {
     let pieces = format!("{:?}", host_base::skeleton()?);
     let skeleton = sha256_hex(pieces.as_bytes());
-    let folder = cache.join("bases").join(format!("host-{}", &skeleton[..16]));
+    let folder = cache.join("bases").join(format!("host-{}", &ids::name_of(&skeleton)[..16]));
     if !folder.exists() {
         let parent = cache.join("bases");
         fs::create_dir_all(&parent)?;
@@ -68,7 +148,7 @@ fn host(cache: &Path) -> io::Result<ResolvedBase> {
         tree::publish(&temporary.keep(), &folder)?;
     }
     let digest = sha256_hex(format!("{skeleton} {}", host_base::host_digest()).as_bytes());
-    Ok(ResolvedBase { digest, folder, host: true })
+    Ok(ResolvedBase { digest, folder, host: true, missing: Vec::new() })
 }
 
 /// The views that make a host base, with what is hidden of them.
@@ -115,7 +195,14 @@ fn manifest_digest(folder: &Path) -> io::Result<String> {
     let mut text = folder.display().to_string().into_bytes();
     let mut pending = vec![folder.to_owned()];
     while let Some(next) = pending.pop() {
-        let mut entries = fs::read_dir(&next)?.collect::<io::Result<Vec<_>>>()?;
+        let mut entries = match fs::read_dir(&next) {
+            Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,
+            // Closed to this user. What it holds is no part of the base then.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && next != folder => {
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let found = entry.metadata()?;

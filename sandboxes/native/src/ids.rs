@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use proctor_types::sha256_hex;
 use proctor_wire::{IdMap, Range};
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
@@ -11,26 +12,65 @@ const TOOLS: [&str; 2] = ["/usr/bin/newuidmap", "/usr/bin/newgidmap"];
 /// Ids that a sandbox needs beside its root: up to the agent's own, and as far as images count.
 const NEEDED: u32 = 65_535;
 
-/// The map of a trial's sandbox. As root, ids stand for themselves. Otherwise a range of one's own where
-/// the machine gives one, and one single id where not; `Err` says why, for the record.
-pub(crate) fn of_trial() -> (IdMap, Option<String>) {
+/// Begins the entry of the enforcement of a sandbox that has one user.
+pub(crate) const ONE_USER: &str = "other users:";
+
+/// The map of every sandbox, whether it builds a layer or is a trial's. As root, ids stand for themselves. Otherwise
+/// the user's range where the machine gives one, and one single id where not: then the entry for the record says why.
+pub(crate) fn map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
-        return (IdMap::Identity, None);
+        let alone = (ids_here() <= 1)
+            .then(|| format!("{ONE_USER} the sandbox has one only: so has this container"));
+        return (IdMap::Identity, alone);
     }
+    let single = IdMap::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
     match ranges() {
         Ok(map) => (map, None),
-        Err(why) => (single(), Some(format!("other users: the sandbox has one only: {why}"))),
+        Err(why) => (single, Some(format!("{ONE_USER} the sandbox has one only: {why}"))),
     }
 }
 
-/// The map of a sandbox that builds a layer: files with other owners could not be removed again by a
-/// common user.
-pub(crate) fn of_build() -> IdMap {
-    if geteuid().is_root() { IdMap::Identity } else { single() }
+/// Ids of this process's user namespace. Outside of containers, these are all of the kernel's.
+fn ids_here() -> u64 {
+    let Ok(map) = fs::read_to_string("/proc/self/uid_map") else { return ALL };
+    let count = |line: &str| line.split_ascii_whitespace().nth(2)?.parse::<u64>().ok();
+    map.lines().filter_map(count).sum()
 }
 
-fn single() -> IdMap {
-    IdMap::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+/// Ids of the kernel.
+const ALL: u64 = u32::MAX as u64;
+
+/// Root of the machine, and not of a user namespace alone.
+pub(crate) fn is_machine_root() -> bool {
+    geteuid().is_root() && ids_here() >= ALL
+}
+
+/// Whether this process may give files to every user of a sandbox.
+pub(crate) fn gives_files() -> bool {
+    geteuid().is_root() && ids_here() > u64::from(NEEDED)
+}
+
+/// Names what is built with this map, by a digest of what it is built from. Owners differ from map to map: a sandbox
+/// cannot change files whose owner its map does not have. As root, the digest is the name.
+pub(crate) fn name_of(digest: &str) -> String {
+    match gives_files() {
+        true => digest.to_owned(),
+        false => sha256_hex(format!("{:?} {digest}", map().0).as_bytes()),
+    }
+}
+
+/// The number that a file shows whose owner this process's user namespace does not have.
+const NOBODY: u32 = 65_534;
+
+/// Whether a user of the host is somebody in sandboxes with this map.
+pub(crate) fn has(map: IdMap, user: u32) -> bool {
+    match map {
+        IdMap::Identity => user != NOBODY || is_machine_root(),
+        IdMap::Single { uid, .. } => user == uid,
+        IdMap::Ranges { uid, users, .. } => {
+            user == uid || (users.first..users.first.saturating_add(users.count)).contains(&user)
+        }
+    }
 }
 
 fn ranges() -> Result<IdMap, String> {
@@ -77,5 +117,20 @@ mod tests {
         assert_eq!(find(text, Some("bob"), 1001), range(300_000));
         assert_eq!(find(text, Some("bob"), 7), None);
         assert_eq!(find(text, None, 8), None);
+    }
+
+    #[test]
+    fn own_user_is_in_every_map() {
+        assert!(has(map().0, geteuid().as_raw()));
+        let map = IdMap::Ranges {
+            uid: 1000,
+            gid: 1000,
+            users: Range { first: 100_000, count: NEEDED },
+            groups: Range { first: 100_000, count: NEEDED },
+        };
+        assert!(has(map, 1000) && has(map, 100_000) && has(map, 165_534));
+        assert!(!has(map, 0) && !has(map, 1001) && !has(map, 165_535));
+        assert_eq!(name_of("a") == "a", gives_files());
+        assert_ne!(name_of("a"), name_of("b"));
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Component, Path, PathBuf},
 };
 
@@ -11,7 +11,7 @@ use proctor_sandbox_api::{LayerSpec, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use serde::{Deserialize, Serialize};
 
-use crate::{base::ResolvedBase, tree};
+use crate::{base::ResolvedBase, ids, tree};
 
 /// Raised when what a layer folder means changes: older ones are then built anew.
 const FORMAT: u32 = 1;
@@ -34,7 +34,7 @@ pub(crate) fn digest(base: &ResolvedBase, spec: &LayerSpec) -> String {
         spec.workdir,
         spec.env.iter().map(|(key, value)| [key, value]).collect::<Vec<_>>(),
     ]);
-    sha256_hex(key.to_string().as_bytes())
+    ids::name_of(&sha256_hex(key.to_string().as_bytes()))
 }
 
 /// A layer's folder: `tree` (what was written), and `layer.json`.
@@ -126,9 +126,9 @@ impl Building {
             }
             if !here.exists() {
                 fs::create_dir(&here)?;
-                if let Ok(found) = base {
-                    fs::set_permissions(&here, found.permissions())?;
-                }
+                // Whatever this process's umask is: the task's user must be able to enter it.
+                let usual = fs::Permissions::from_mode(0o755);
+                fs::set_permissions(&here, base.map_or(usual, |found| found.permissions()))?;
             }
         }
         Ok(here)

@@ -12,6 +12,7 @@ mod ids;
 mod kept;
 mod launch;
 mod layer;
+mod mapped;
 mod native;
 mod owned;
 mod registry;

@@ -19,11 +19,10 @@ use proctor_host::{
 };
 use proctor_sandbox_api::{
     Backend, Enforcement, Kept, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
-    wire::Absent,
+    hint_of, wire::Absent,
 };
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 use proctor_wire::{Defence, SandboxLayout, Upper};
-use rustix::process::geteuid;
 use tokio::{
     sync::{Mutex as AsyncMutex, Semaphore},
     task::spawn_blocking,
@@ -36,6 +35,7 @@ use crate::{
     ids, kept,
     launch::launch,
     layer::{self, Building},
+    mapped,
     registry::{self, Entry},
     sandbox::{Held, Kernel, NativeSandbox},
     setup, share,
@@ -94,6 +94,7 @@ impl Native {
         let inner = || -> io::Result<Inner> {
             fs::create_dir_all(cache_dir.join("stage"))?;
             let cache = fs::canonicalize(&cache_dir)?;
+            mapped::use_agent(&agent);
             let entry = Arc::new(Entry::make(&cache)?);
             let groups = Groups::find(&entry);
             Ok(Inner {
@@ -265,7 +266,7 @@ impl Inner {
             let mut sandbox = self.open(base, lower, Kind::Build(&building, lent.clone())).await?;
             let ran = setup_lines::run(sandbox.handle(), spec).await;
             let closed = sandbox.close().await;
-            ran.and(closed)?;
+            ran.and(closed).map_err(|fault| explained(fault, sandbox.enforcement()))?;
             setup::sweep_mount_points(&building.tree(), &lent).map_err(|error| {
                 Fault::new(Layer::Environment, format!("clean the layer: {error}"))
                     .cause(Cause::of_io(&error))
@@ -294,26 +295,27 @@ impl Inner {
         }
         let mut enforcement = Enforcement::default();
         let mut process_limit = None;
+        let (map, one_user) = ids::map();
+        enforcement.not_enforced.extend(one_user);
         let (ids, upper, shm_bytes) = match &kind {
             Kind::Build(building, _) => {
                 let upper =
                     Upper::Folder { upper: raw(&building.tree()), work: raw(&building.work()) };
-                (ids::of_build(), upper, 64 << 20)
+                (map, upper, 64 << 20)
             }
             Kind::Trial(limits, ..) => {
                 enforcement.not_enforced.append(&mut group.missing);
-                if !group.has_pids && !geteuid().is_root() {
+                if !group.has_pids && !ids::is_machine_root() {
                     // Counted per user namespace, so for this sandbox alone; the machine's root is
                     // exempt from it.
                     process_limit = Some(limits.processes + cgroup::OWN_PROCESSES);
                     enforcement.not_enforced.retain(|what| !what.starts_with("processes:"));
                 }
-                let (ids, missing) = ids::of_trial();
-                enforcement.not_enforced.extend(missing);
+                enforcement.not_enforced.extend(base.missing.iter().cloned());
                 let share = share::of(limits, group.has_memory, &mut enforcement);
                 let limited = !self.without.contains(&Defence::Inodes);
                 let inodes = if limited { share.inodes } else { 0 };
-                (ids, Upper::Memory { bytes: share.disk_bytes, inodes }, share.shm_bytes)
+                (map, Upper::Memory { bytes: share.disk_bytes, inodes }, share.shm_bytes)
             }
         };
         let network = matches!(kind, Kind::Build(..));
@@ -359,6 +361,24 @@ impl Inner {
                 Err(error.fault("shake hands with the sandbox's agent"))
             }
         }
+    }
+}
+
+/// What the kernel says to programs that need a second user where a sandbox has one.
+const NEEDS_USERS: [&str; 2] = ["Invalid argument", "Operation not permitted"];
+
+/// A fault of set-up lines, with the usual reason if their sandbox had one user.
+fn explained(fault: Fault, enforcement: &Enforcement) -> Fault {
+    let mut entries = enforcement.not_enforced.iter();
+    let one_user = entries.find(|entry| entry.starts_with(ids::ONE_USER));
+    match one_user {
+        Some(entry) if NEEDS_USERS.iter().any(|words| fault.what.contains(words)) => {
+            let repair = hint_of(entry).unwrap_or_default();
+            fault.hint(format!(
+                "`chown` and other users need a range of ids here ({entry}): {repair}, or run as root"
+            ))
+        }
+        _ => fault,
     }
 }
 

@@ -3,24 +3,58 @@
 use std::{
     fs, io,
     os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
+    path::{Path, PathBuf},
 };
+
+use rustix::process::geteuid;
+
+use crate::mapped;
 
 /// Copies a tree: folders, files with their modes and times, links as links. Sockets, pipes and
 /// devices are no source code and are left out.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    copy_but(from, to, &mut |_, error| Err(error))
+}
+
+/// Copies a tree as [`copy`] does, without what this user may not read. Returns the paths that are missing: files, and
+/// folders, which are there and empty.
+pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut missing = Vec::new();
+    copy_but(from, to, &mut |path, error| match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            missing.push(path.to_owned());
+            Ok(())
+        }
+        _ => Err(error),
+    })?;
+    Ok(missing)
+}
+
+/// What becomes of a path that cannot be read.
+type Unread<'a> = &'a mut dyn FnMut(&Path, io::Error) -> io::Result<()>;
+
+fn copy_but(from: &Path, to: &Path, unread: Unread<'_>) -> io::Result<()> {
     fs::create_dir_all(to)?;
-    let mut entries = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
+    let mut entries = match fs::read_dir(from) {
+        Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,
+        Err(error) => {
+            unread(from, error)?;
+            Vec::new()
+        }
+    };
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         let found = entry.metadata()?;
         if found.is_dir() {
-            copy(&source, &target)?;
+            copy_but(&source, &target, unread)?;
         } else if found.is_symlink() {
             symlink(fs::read_link(&source)?, &target)?;
         } else if found.is_file() {
-            fs::copy(&source, &target)?;
+            if let Err(error) = fs::copy(&source, &target) {
+                unread(&source, error)?;
+                continue;
+            }
             let file = fs::OpenOptions::new().append(true).open(&target);
             // A read-only file keeps the time of its copy; nothing depends on it.
             if let Ok(file) = file {
@@ -31,13 +65,19 @@ pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::set_permissions(to, fs::metadata(from)?.permissions())
 }
 
-/// Removes a tree, including folders without permissions that an overlay left. What is not there is
-/// removed.
+/// Removes a tree, including folders without permissions that an overlay left, and files of mapped ids. What is not
+/// there is removed.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            unlock(path)?;
-            fs::remove_dir_all(path)
+            match unlock(path).and_then(|()| fs::remove_dir_all(path)) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::PermissionDenied && !geteuid().is_root() =>
+                {
+                    mapped::remove(path)
+                }
+                other => other,
+            }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
@@ -83,5 +123,26 @@ mod tests {
         remove(&to).unwrap();
         assert!(!to.exists());
         remove(&to).unwrap();
+    }
+
+    #[test]
+    fn copy_readable_names_what_it_leaves_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = folder.path().join("from");
+        fs::create_dir_all(from.join("closed")).unwrap();
+        fs::write(from.join("closed/inner"), "x").unwrap();
+        fs::write(from.join("open"), "x").unwrap();
+        fs::set_permissions(from.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
+        let to = folder.path().join("to");
+        let missing = copy_readable(&from, &to).unwrap();
+        assert!(to.join("open").is_file());
+        // Nothing is closed to root.
+        if geteuid().is_root() {
+            assert!(missing.is_empty());
+        } else {
+            assert_eq!(missing, [from.join("closed")]);
+            assert!(fs::metadata(to.join("closed")).unwrap().is_dir());
+        }
+        fs::set_permissions(from.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
     }
 }

@@ -34,6 +34,8 @@ pub use frame::{
     hello,
 };
 pub use path::RawPath;
-pub use plan::{Absent, Bind, IdMap, LayoutReport, PLAN_LIMIT, Range, SandboxLayout, Upper};
+pub use plan::{
+    Absent, Bind, IdMap, LayoutReport, PLAN_LIMIT, Range, Removal, SandboxLayout, Upper,
+};
 pub use request::*;
 pub use scan::*;

@@ -81,6 +81,15 @@ pub struct Range {
     pub count: u32,
 }
 
+/// A tree of the host that `agentd remove` removes. It reads this as JSON from standard input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removal {
+    /// The map of the sandboxes that wrote the tree.
+    pub ids: IdMap,
+    /// Absolute, on the host.
+    pub path: RawPath,
+}
+
 /// Where the sandbox's writes go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

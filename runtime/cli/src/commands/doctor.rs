@@ -1,15 +1,24 @@
 //! `proctor doctor`: what this machine can do, and how to fix what it cannot.
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::Path, process::ExitCode, time::Duration};
 
+use proctor_grade::find_leaks;
 use proctor_sandbox_api::{
-    Backend, Base, LayerSpec, Prepared, SandboxRequest, hint_of, wire::RawPath,
+    Backend, Base, Command, LayerSpec, Prepared, SandboxRequest, hint_of, wire::RawPath,
 };
-use proctor_types::{SandboxKind, SandboxSpec};
+use proctor_setup::{Preparation, Purpose, Ready, Sources, layer_spec, prepare_for_driving};
+use proctor_types::{Fault, Layer, OnFinding, SandboxKind, SandboxSpec, Task};
 
 use crate::{assemble, error::CommandError, home, print::result};
 
-/// Runs the kit on every back end that starts. One that does not is named with its hint; the exit
+/// A task that needs nothing but a shell. Its set-up line makes the back end build a layer.
+const TASK: &str = r#"{
+    "schema_version": 1, "id": "doctor", "statement": "",
+    "environment": { "base": "host", "setup": ["true"] },
+    "workdir": "/testbed", "fail_to_pass": [], "test_command": ["true"]
+}"#;
+
+/// Runs the kit and a trial on every back end that starts. One that does not is named with its hint; the exit
 /// status is 0 where one starts and every one that does passes.
 pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
@@ -42,11 +51,67 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         result(&format!("{name}:\n{}\n", proctor_conformance::render(&results)))?;
         result(&gaps(backend.as_ref(), &prepared).await)?;
         // What is skipped is a gap of the machine, which was just named.
-        let well = results.iter().all(|result| result.passed || result.skipped_reason.is_some());
+        let mut well =
+            results.iter().all(|result| result.passed || result.skipped_reason.is_some());
+        match trial(backend.as_ref(), &cache).await {
+            Ok(()) => result("trial: ok\n\n")?,
+            Err((step, fault)) => {
+                result(&format!("trial: FAILED to {step}\n  {fault}\n\n"))?;
+                well = false;
+            }
+        }
         works |= well;
         fails |= !well;
     }
     Ok(if works && !fails { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Opens a sandbox exactly as a trial does and runs `true` in it. The kit opens sandboxes without a task, so it
+/// cannot see what fails between the two.
+///
+/// # Errors
+/// The step that failed, and why.
+async fn trial(backend: &dyn Backend, cache: &Path) -> Result<(), (&'static str, Fault)> {
+    let during = |step: &'static str| move |fault: Fault| (step, fault);
+    let task: Task = serde_json::from_str(TASK)
+        .map_err(|error| ("read the task", Fault::new(Layer::Setup, error.to_string())))?;
+    let limits = SandboxSpec::default();
+    let sources = Sources::new(cache.join("sources"));
+    let spec = layer_spec(&task, &sources, Path::new("/")).await;
+    let spec = spec.map_err(during("describe the environment"))?;
+    let environment = backend.prepare(&spec).await.map_err(during("build the environment"))?;
+    let findings = find_leaks(backend, &environment, &task, &limits).await;
+    let findings = findings.map_err(during("check the environment for leaks"))?;
+    let preparation = Preparation {
+        backend,
+        environment: &environment,
+        task: &task,
+        findings: &findings,
+        limits: &limits,
+        mounts: &[],
+        label: "doctor".to_owned(),
+    };
+    let on_finding = OnFinding::default();
+    let ready = preparation.open(Purpose::Driving(on_finding)).await;
+    let Ready { mut sandbox, hidden } = ready.map_err(during("open the sandbox"))?;
+    let ran = async {
+        prepare_for_driving(sandbox.handle(), &task, &findings, &hidden, on_finding)
+            .await
+            .map_err(during("prepare the work directory"))?;
+        let command = Command::new(["true"]).cwd(task.workdir.as_str());
+        let done = sandbox.handle().run(command).await;
+        let done = done.map_err(|error| ("run `true`", error.fault("running `true`")))?;
+        match done.success() {
+            true => Ok(()),
+            false => {
+                let what = format!("{:?}: {}", done.exited, done.stderr.text());
+                Err(("run `true`", Fault::new(Layer::Sandbox, what)))
+            }
+        }
+    };
+    let ran = ran.await;
+    let closed = sandbox.close().await.map_err(during("close the sandbox"));
+    ran.and(closed)
 }
 
 /// What a sandbox of usual limits does not enforce here, each with its hint.

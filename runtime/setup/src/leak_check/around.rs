@@ -1,6 +1,9 @@
 //! What is around the files: variables, mounts, sockets and credentials of the host.
 
-use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_sandbox_api::{
+    SandboxHandle,
+    wire::{RawPath, RefusalKind},
+};
 use proctor_types::{Fault, Task};
 
 use super::{
@@ -16,7 +19,7 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
     let policy = &LeakPolicy::get()?.sandbox;
     let mut leaks = Vec::new();
     let mut variables: Vec<(String, String)> = task.env.clone().into_iter().collect();
-    let environ = proc_file(handle, "/proc/self/environ").await?;
+    let environ = environ(handle).await?;
     variables.extend(environ.split('\0').filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         Some((name.to_owned(), value.to_owned()))
@@ -75,6 +78,19 @@ async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
         Ok(found) => Ok(found.is_some()),
         Err(error) if error.is_broken() => Err(error.fault(format!("looking for {path}"))),
         Err(_) => Ok(false),
+    }
+}
+
+/// The variables of the sandbox's first process, which is the agent.
+///
+/// In a sandbox of a user who is not root, the kernel gives this file to the machine's root, so neither the agent nor
+/// any other process of the sandbox can read it. Then it leaks nothing.
+async fn environ(handle: &SandboxHandle) -> Result<String, Fault> {
+    let path = "/proc/self/environ";
+    match handle.read(&path.into(), PROC_FILE).await {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.refusal() == Some(RefusalKind::Permission) => Ok(String::new()),
+        Err(error) => Err(error.fault(format!("reading {path}"))),
     }
 }
 

@@ -27,6 +27,12 @@ impl Failure {
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.step, self.why)
+    }
+}
+
 /// Names the step that an error came from.
 pub(super) trait During<T> {
     fn during(self, step: impl fmt::Display) -> Result<T, Failure>;

@@ -21,24 +21,52 @@ use crate::sys;
 /// A map of more than one id must be written by somebody with `CAP_SETUID` in the *parent*
 /// namespace. A child forked before the `unshare` keeps it; asking the runtime instead would cost
 /// a round trip and bind the runtime's threads to this process's number.
-pub(super) fn enter(map: IdMap) -> Result<(), Failure> {
+///
+/// Returns an entry for the sandbox's enforcement if the sandbox has fewer ids than `map` asks for.
+pub(super) fn enter(map: IdMap) -> Result<Option<String>, Failure> {
     match map {
         IdMap::Single { uid, gid } => {
             unshare_user()?;
-            write_proc("self", "setgroups", "deny")?;
-            write_proc("self", "uid_map", &format!("0 {uid} 1\n"))?;
-            write_proc("self", "gid_map", &format!("0 {gid} 1\n"))
+            map_single(uid, gid)?;
+            Ok(None)
         }
-        IdMap::Identity => from_outside(write_identity),
-        IdMap::Ranges { uid, gid, users, groups } => from_outside(|parent| {
-            map_ranges("/usr/bin/newgidmap", parent, gid, groups)?;
-            map_ranges("/usr/bin/newuidmap", parent, uid, users)
-        }),
+        IdMap::Identity => {
+            from_outside(write_identity)?.during("map ids")?;
+            Ok(None)
+        }
+        IdMap::Ranges { uid, gid, users, groups } => {
+            let mapped = from_outside(|parent| {
+                map_ranges("/usr/bin/newuidmap", parent, uid, users)?;
+                map_ranges("/usr/bin/newgidmap", parent, gid, groups)
+            })?;
+            let Err(error) = mapped else { return Ok(None) };
+            // `no_new_privs` and some containers disarm set-uid programs. One id needs no privilege.
+            map_single(uid, gid)?;
+            Ok(Some(format!("other users: the sandbox has one only: {error}")))
+        }
     }
 }
 
-/// Has a child write the map of this process, which it reaches from the namespace outside.
-fn from_outside(write: impl FnOnce(&str) -> io::Result<()>) -> Result<(), Failure> {
+/// Maps root of the sandbox onto the caller. A map that is already written stays: the kernel accepts one write.
+fn map_single(uid: u32, gid: u32) -> Result<(), Failure> {
+    if is_unmapped("uid_map")? {
+        write_proc("uid_map", &format!("0 {uid} 1\n"))?;
+    }
+    if is_unmapped("gid_map")? {
+        write_proc("setgroups", "deny")?;
+        write_proc("gid_map", &format!("0 {gid} 1\n"))?;
+    }
+    Ok(())
+}
+
+fn is_unmapped(file: &str) -> Result<bool, Failure> {
+    let text = fs::read_to_string(format!("/proc/self/{file}"));
+    Ok(text.during(format_args!("read {file}"))?.trim().is_empty())
+}
+
+/// Has a child write the map of this process, which it reaches from the namespace outside. The inner result is
+/// the child's.
+fn from_outside(write: impl FnOnce(&str) -> io::Result<()>) -> Result<io::Result<()>, Failure> {
     let (mut here, there) = UnixStream::pair().during("make a socket pair")?;
     let parent = getpid().as_raw_nonzero().to_string();
     let Some(child) = sys::fork().during("fork the writer of the id map")? else {
@@ -51,10 +79,10 @@ fn from_outside(write: impl FnOnce(&str) -> io::Result<()>) -> Result<(), Failur
     let mut answer = String::new();
     here.read_to_string(&mut answer).during("await the id map")?;
     waitpid(Some(child), WaitOptions::empty()).during("await the writer of the id map")?;
-    match answer == "ok" {
+    Ok(match answer == "ok" {
         true => Ok(()),
-        false => Err(io::Error::other(answer)).during("map ids"),
-    }
+        false => Err(io::Error::other(answer)),
+    })
 }
 
 fn write_when_asked(
@@ -70,9 +98,27 @@ fn write_when_asked(
     done
 }
 
+/// Maps each id of this namespace onto itself. Root of a container has a part of the machine's ids, often in pieces.
 fn write_identity(parent: &str) -> io::Result<()> {
-    fs::write(format!("/proc/{parent}/uid_map"), "0 0 65536\n")?;
-    fs::write(format!("/proc/{parent}/gid_map"), "0 0 65536\n")
+    for file in ["uid_map", "gid_map"] {
+        let own = fs::read_to_string(format!("/proc/self/{file}"))?;
+        fs::write(format!("/proc/{parent}/{file}"), identity(&own))?;
+    }
+    Ok(())
+}
+
+/// Ids of a sandbox.
+const IDS: u32 = 65_536;
+
+/// The lines that map the ids of a namespace with the map `own` onto themselves.
+fn identity(own: &str) -> String {
+    let line = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);
+        let (first, _, count) = (fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?);
+        let count = count.min(IDS.checked_sub(first)?);
+        (count > 0).then(|| format!("{first} {first} {count}\n"))
+    };
+    own.lines().filter_map(line).collect()
 }
 
 /// By the set-uid program that checks `/etc/subuid` or `/etc/subgid`.
@@ -91,14 +137,50 @@ fn map_ranges(program: &str, parent: &str, own: u32, range: Range) -> io::Result
 }
 
 fn unshare_user() -> Result<(), Failure> {
-    sys::unshare(UnshareFlags::NEWUSER).during("make a user namespace").map_err(|failure| {
-        failure.hint(
-            "allow user namespaces: `sysctl user.max_user_namespaces` above 0, and on Ubuntu \
-             `sysctl kernel.apparmor_restrict_unprivileged_userns=0`; or use sandbox.kind=docker",
-        )
-    })
+    sys::unshare(UnshareFlags::NEWUSER)
+        .during("make a user namespace")
+        .map_err(|failure| failure.hint(&hint()))
 }
 
-fn write_proc(process: &str, file: &str, text: &str) -> Result<(), Failure> {
-    fs::write(format!("/proc/{process}/{file}"), text).during(format_args!("write {file}"))
+fn write_proc(file: &str, text: &str) -> Result<(), Failure> {
+    fs::write(format!("/proc/self/{file}"), text)
+        .during(format_args!("write {file}"))
+        .map_err(|failure| failure.hint(&hint()))
+}
+
+/// Settings of the machine that forbid user namespaces to common users: the name, the value that forbids them, and
+/// one that allows them. With the last one the kernel makes the namespace, and refuses everything in it.
+const SETTINGS: [(&str, &str, &str); 3] = [
+    ("user.max_user_namespaces", "0", "15000"),
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+];
+
+/// What to change on a machine that forbids user namespaces.
+pub(super) fn hint() -> String {
+    for (name, forbids, allows) in SETTINGS {
+        let file = format!("/proc/sys/{}", name.replace('.', "/"));
+        if fs::read_to_string(file).is_ok_and(|text| text.trim() == forbids) {
+            return format!(
+                "this machine sets {name}={forbids}: run `sysctl -w {name}={allows}` as root, or use \
+                 sandbox.kind=docker"
+            );
+        }
+    }
+    "this machine or container does not allow user namespaces: run Proctor outside of the container or as root, or \
+     use sandbox.kind=docker"
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_keeps_the_pieces_of_a_containers_map() {
+        assert_eq!(identity("         0          0 4294967295\n"), "0 0 65536\n");
+        assert_eq!(identity("0 1000 1\n1 100000 65536\n"), "0 0 1\n1 1 65535\n");
+        assert_eq!(identity("0 1000 1\n"), "0 0 1\n");
+        assert_eq!(identity("0 5 1\n65536 7 9\n100000 8 9\n"), "0 0 1\n");
+    }
 }

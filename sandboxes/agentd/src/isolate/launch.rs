@@ -52,20 +52,23 @@ fn launch() -> io::Result<i32> {
     // Where memory is short, the machine's own programs come last. The sandbox's commands come before
     // its agent: they are told to when they start.
     let _ = fs::write("/proc/self/oom_score_adj", "500");
-    if let Err(failure) = isolate(&plan) {
-        send(&mut socket, &failure.report())?;
-        return Ok(1);
-    }
+    let note = match isolate(&plan) {
+        Ok(note) => note,
+        Err(failure) => {
+            send(&mut socket, &failure.report())?;
+            return Ok(1);
+        }
+    };
     match sys::fork()? {
         Some(first) => watch(first, &socket),
-        None => sys::exit(be_first(&plan, socket, &null)),
+        None => sys::exit(be_first(&plan, note, socket, &null)),
     }
 }
 
-/// Namespaces that this process's next child, or this process itself, enters.
-fn isolate(plan: &SandboxLayout) -> Result<(), Failure> {
+/// Namespaces that this process's next child, or this process itself, enters. Returns what [`ids::enter`] has to say.
+fn isolate(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     limits::join(&plan.cgroups)?;
-    ids::enter(plan.ids)?;
+    let note = ids::enter(plan.ids)?;
     let mut flags = UnshareFlags::NEWNS
         | UnshareFlags::NEWPID
         | UnshareFlags::NEWIPC
@@ -74,13 +77,22 @@ fn isolate(plan: &SandboxLayout) -> Result<(), Failure> {
     if !plan.network {
         flags |= UnshareFlags::NEWNET;
     }
-    sys::unshare(flags).during("make namespaces")
+    sys::unshare(flags).during("make namespaces").map_err(|failure| failure.hint(&ids::hint()))?;
+    Ok(note)
 }
 
 /// The first process of the sandbox.
-fn be_first(plan: &SandboxLayout, mut socket: UnixStream, null: &fs::File) -> i32 {
+fn be_first(
+    plan: &SandboxLayout,
+    note: Option<String>,
+    mut socket: UnixStream,
+    null: &fs::File,
+) -> i32 {
     let report = match prepare(plan, null) {
-        Ok(notes) => LayoutReport::Ready { notes },
+        Ok(mut notes) => {
+            notes.extend(note);
+            LayoutReport::Ready { notes }
+        }
         Err(failure) => failure.report(),
     };
     let ready = matches!(report, LayoutReport::Ready { .. });
@@ -104,8 +116,9 @@ fn prepare(plan: &SandboxLayout, null: &fs::File) -> Result<Vec<String>, Failure
         loopback().during("take the loopback interface up")?;
     }
     mounts::build(plan)?;
-    limits::set(plan)?;
-    let notes = hardening::put_on(&plan.without).map_err(Failure::of)?;
+    let lower = limits::set(plan)?;
+    let mut notes = hardening::put_on(&plan.without).map_err(Failure::of)?;
+    notes.extend(lower);
     // The helper outside is killed with the runtime's pipe, and this process with the helper. It
     // is said last: a change of credentials would take it back.
     set_parent_process_death_signal(Some(Signal::KILL)).during("die with the helper")?;

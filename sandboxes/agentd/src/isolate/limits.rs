@@ -20,8 +20,8 @@ pub(super) fn join(cgroups: &[RawPath]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The resource limits of the sandbox.
-pub(super) fn set(plan: &SandboxLayout) -> Result<(), Failure> {
+/// The resource limits of the sandbox. Returns an entry for its enforcement if a limit is lower than the plan's.
+pub(super) fn set(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     // A core dump may start a program on the host, by its core_pattern.
     if !plan.without.contains(&Defence::CoreDumps) {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
@@ -31,9 +31,14 @@ pub(super) fn set(plan: &SandboxLayout) -> Result<(), Failure> {
     let ceiling = files.maximum.map_or(65_536, |most| most.min(65_536));
     let files = Rlimit { current: Some(ceiling), maximum: Some(ceiling) };
     setrlimit(Resource::Nofile, files).during("limit open files")?;
-    if let Some(processes) = plan.process_limit {
-        let most = Rlimit { current: Some(processes), maximum: Some(processes) };
-        setrlimit(Resource::Nproc, most).during("limit processes")?;
-    }
-    Ok(())
+    let Some(wanted) = plan.process_limit else { return Ok(None) };
+    // Only root of the machine may raise a limit, so a lower one of the user's own stays.
+    let processes = getrlimit(Resource::Nproc).maximum.map_or(wanted, |most| most.min(wanted));
+    let most = Rlimit { current: Some(processes), maximum: Some(processes) };
+    setrlimit(Resource::Nproc, most).during("limit processes")?;
+    Ok((processes < wanted).then(|| {
+        format!(
+            "processes: {processes} in place of {wanted}, by the user's own limit (`ulimit -u`)"
+        )
+    }))
 }

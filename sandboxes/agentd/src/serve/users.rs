@@ -35,9 +35,36 @@ impl Identity {
 pub fn find(who: &str) -> Result<Identity, Refusal> {
     let passwd = read("/etc/passwd");
     let group = read("/etc/group");
-    resolve(who, &passwd, &group)
+    let identity = resolve(who, &passwd, &group)
         .filter(|identity| !(hardening::is_set_apart() && identity.user == hardening::AGENT))
-        .ok_or_else(|| refuse(RefusalKind::BadRequest, format!("no user {who:?} in the sandbox")))
+        .ok_or_else(|| {
+            refuse(RefusalKind::BadRequest, format!("no user {who:?} in the sandbox"))
+        })?;
+    let ids = [("uid_map", "user", identity.user), ("gid_map", "group", identity.group)];
+    for (map, kind, number) in ids {
+        if !is_mapped(&read(&format!("/proc/self/{map}")), number) {
+            let what = format!(
+                "no user {who:?} in the sandbox: {kind} {number} needs a range of ids in /etc/subuid and /etc/subgid, \
+                 or root"
+            );
+            return Err(refuse(RefusalKind::BadRequest, what));
+        }
+    }
+    Ok(identity)
+}
+
+/// Whether the map of a user namespace has a number. A map that cannot be read has them all.
+fn is_mapped(map: &str, number: u32) -> bool {
+    let number = u64::from(number);
+    let holds = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().filter_map(|field| field.parse().ok());
+        let (first, count): (Option<u64>, Option<u64>) = (fields.next(), fields.nth(1));
+        match (first, count) {
+            (Some(first), Some(count)) => (first..first + count).contains(&number),
+            _ => false,
+        }
+    };
+    map.trim().is_empty() || map.lines().any(holds)
 }
 
 fn read(path: &str) -> String {
@@ -97,5 +124,15 @@ mod tests {
         assert_eq!(resolve("77", PASSWD, GROUP), plain(77, 77));
         assert_eq!(resolve("eve", PASSWD, GROUP), None);
         assert_eq!(resolve("ann:x", PASSWD, GROUP), None);
+    }
+
+    #[test]
+    fn is_mapped_reads_every_line_of_a_map() {
+        let single = "         0       1001          1\n";
+        assert!(is_mapped(single, 0) && !is_mapped(single, 1000));
+        let ranges = "0 1001 1\n1 100000 65535\n";
+        assert!(is_mapped(ranges, 65_535) && !is_mapped(ranges, 65_536));
+        assert!(is_mapped("0 0 4294967295\n", 4_000_000_000));
+        assert!(is_mapped("", 7), "no map can be read");
     }
 }

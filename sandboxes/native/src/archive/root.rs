@@ -1,7 +1,7 @@
 //! Writes a root file system, entry by entry, from an image that is not trusted.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     fs, io,
     os::{
         fd::{AsRawFd, OwnedFd},
@@ -15,17 +15,19 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, linkat, openat2};
 use tar::{Entry, EntryType};
 
 use super::outer::invalid;
-use crate::tree;
+use crate::{ids, tree};
 
 /// Writes below one folder and nowhere else: every parent is opened by the kernel as if the folder
 /// were the root, so a link in the image, relative or absolute, leads nowhere outside.
 pub(super) struct Root {
     folder: PathBuf,
     root: OwnedFd,
-    /// Give files to the owners that the image names: as root only.
+    /// Give files to the owners that the image names: as root with all ids only.
     owners: bool,
     /// What the present layer wrote: an opaque folder hides only what came before.
     written: HashSet<PathBuf>,
+    /// Modes of folders in which only root could write the rest of the image. They are set at the end.
+    later: BTreeMap<PathBuf, u32>,
 }
 
 impl Root {
@@ -35,8 +37,36 @@ impl Root {
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        let owners = rustix::process::geteuid().is_root();
-        Ok(Self { folder: folder.to_owned(), root, owners, written: HashSet::new() })
+        let owners = ids::gives_files();
+        Ok(Self {
+            folder: folder.to_owned(),
+            root,
+            owners,
+            written: HashSet::new(),
+            later: BTreeMap::new(),
+        })
+    }
+
+    /// Call this after the last layer.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        // The innermost folders come first, as a closed one would be in the way.
+        for (path, mode) in std::mem::take(&mut self.later).into_iter().rev() {
+            let held = match self.find(&path, OFlags::NOFOLLOW) {
+                // A later layer removed it, or put something else in its place.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                    ) =>
+                {
+                    continue;
+                }
+                other => other?,
+            };
+            let real = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+            fs::set_permissions(real, fs::Permissions::from_mode(mode))?;
+        }
+        Ok(())
     }
 
     /// Applies one layer.
@@ -105,7 +135,10 @@ impl Root {
             // Devices are the sandbox's own; pipes and sockets are made by the programs that use them.
             _ => return Ok(()),
         }
-        self.dress(entry, &target, kind == EntryType::Symlink)?;
+        self.dress(entry, &target, kind)?;
+        if kind == EntryType::Directory && !self.owners {
+            self.later.insert(path.to_owned(), entry.header().mode()? & 0o7777);
+        }
         self.written.insert(path.to_owned());
         Ok(())
     }
@@ -114,7 +147,7 @@ impl Root {
         &self,
         entry: &Entry<'_, impl io::Read>,
         target: &Path,
-        is_link: bool,
+        kind: EntryType,
     ) -> io::Result<()> {
         let header = entry.header();
         if self.owners {
@@ -124,8 +157,11 @@ impl Root {
             let (user, group) = (header.uid().unwrap_or(0), header.gid().unwrap_or(0));
             lchown(target, Some(id(user)), Some(id(group)))?;
         }
-        if !is_link {
-            let mode = header.mode()? & 0o7777;
+        if kind != EntryType::Symlink {
+            let mut mode = header.mode()? & 0o7777;
+            if kind == EntryType::Directory && !self.owners {
+                mode |= 0o700;
+            }
             fs::set_permissions(target, fs::Permissions::from_mode(mode))?;
         }
         Ok(())
@@ -134,28 +170,30 @@ impl Root {
     /// Opens a folder of the root, made where it is missing. The path goes through the descriptor,
     /// so nothing can be placed there between checking and writing.
     fn parent(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
-        let open = |path: &Path| {
-            let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-            openat2(
-                &self.root,
-                path,
-                OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-                Mode::empty(),
-                ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
-            )
-            .map_err(io::Error::from)
-        };
-        let held = match open(path) {
+        let held = match self.find(path, OFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (_above, real) = self.parent(path.parent().unwrap_or(Path::new("")))?;
                 let name = path.file_name().ok_or_else(|| invalid("the root is gone"))?;
                 fs::create_dir(real.join(name))?;
-                open(path)?
+                self.find(path, OFlags::empty())?
             }
             other => other?,
         };
         let real = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
         Ok((held, real))
+    }
+
+    /// Opens a folder of the root.
+    fn find(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let folder = openat2(
+            &self.root,
+            path,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | flags,
+            Mode::empty(),
+            ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+        )?;
+        Ok(folder)
     }
 
     fn hide_older(&self, path: &Path, real: &Path) -> io::Result<()> {

@@ -11,7 +11,7 @@ use proctor_types::{hex, sha256_hex};
 use sha2::{Digest, Sha256};
 
 use super::{outer::Outer, root::Root};
-use crate::tree;
+use crate::{ids, tree};
 
 /// Unpacks an archive once; returns its digest and the folder of its root. Blocking.
 ///
@@ -22,8 +22,9 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
     let digest = digest(&bases, archive)?;
-    let folder = bases.join(format!("archive-{digest}"));
-    let kept = bases.join(format!("variables-{digest}"));
+    let name = ids::name_of(&digest);
+    let folder = bases.join(format!("archive-{name}"));
+    let kept = bases.join(format!("variables-{name}"));
     if folder.is_dir() && kept.is_file() {
         return Ok((digest, folder));
     }
@@ -41,6 +42,7 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
         root.apply(outer.layer(&layer)?)
             .map_err(|error| io::Error::new(error.kind(), format!("layer {layer}: {error}")))?;
     }
+    root.finish()?;
     debug_assert_eq!(root.folder(), temporary.path());
     tree::publish(&temporary.keep(), &folder)?;
     Ok((digest, folder))

@@ -1,0 +1,28 @@
+//! Removes a tree of the host whose files belong to mapped ids.
+
+use std::{
+    fs,
+    io::{self, Write},
+};
+
+use proctor_wire::Removal;
+
+use super::{ids, mounts::path};
+
+/// Removes the tree that standard input names. Returns the exit status.
+pub fn remove() -> i32 {
+    match try_remove() {
+        Ok(()) => 0,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "agentd remove: {error}");
+            1
+        }
+    }
+}
+
+fn try_remove() -> io::Result<()> {
+    let removal: Removal = serde_json::from_reader(io::stdin().lock())?;
+    // Root of the map may remove the files of all its ids.
+    ids::enter(removal.ids).map_err(|failure| io::Error::other(failure.to_string()))?;
+    fs::remove_dir_all(path(&removal.path))
+}

@@ -1,0 +1,323 @@
+//! Native sandboxes of users who are not root, with one id and with a range of ids.
+//!
+//! Root starts each test again as such a user, from a copy of this program in that user's folder.
+
+#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
+#[path = "../../../tests/tier.rs"]
+mod tier;
+#[path = "../../../tests/users.rs"]
+mod users;
+
+use std::{
+    env, fs,
+    os::unix::{fs::chown, process::CommandExt},
+    path::{Path, PathBuf},
+    process::Command as Process,
+    time::Duration,
+};
+
+use proctor_native::Native;
+use proctor_sandbox_api::{
+    Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxRequest, wire::RawPath,
+};
+use proctor_types::SandboxSpec;
+use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
+use users::User;
+
+/// Set for the test that root started as another user.
+const STARTED: &str = "PROCTOR_TEST_ROOTLESS";
+
+/// A folder that root prepared for the test.
+const ROOTFS: &str = "PROCTOR_TEST_ROOTFS";
+
+/// Whether the test is done: root has run it as `user`, or cannot.
+fn ran_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
+    if env::var_os(STARTED).is_some() {
+        assert!(!geteuid().is_root());
+        return false;
+    }
+    let (Some(()), Some(user)) = (users::if_root(test), user) else { return true };
+    let home = tempfile::tempdir().unwrap();
+    let program = home.path().join("test");
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    chown(home.path(), Some(user.uid), Some(user.gid)).unwrap();
+    let mut command = Process::new(&program);
+    command
+        .args([test, "--exact", "--nocapture"])
+        .current_dir(home.path())
+        .env("HOME", home.path())
+        .env("TMPDIR", home.path())
+        .env(STARTED, "1")
+        .uid(user.uid)
+        .gid(user.gid);
+    if let Some(rootfs) = rootfs {
+        command.env(ROOTFS, rootfs);
+    }
+    let output = command.output().unwrap();
+    let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    let said = said.concat();
+    assert!(output.status.success() && said.contains("1 passed"), "as {user:?}:\n{said}");
+    true
+}
+
+fn spec(base: Base, setup: &[&str]) -> LayerSpec {
+    LayerSpec {
+        base,
+        source: None,
+        setup: setup.iter().map(|line| (*line).to_owned()).collect(),
+        workdir: RawPath::from("/testbed"),
+        env: vec![],
+        time_limit: Duration::from_secs(120),
+    }
+}
+
+async fn open(native: &Native, environment: &Prepared) -> Box<dyn Sandbox> {
+    let limits =
+        SandboxSpec { memory_mb: 256, disk_mb: 64, processes: 256, ..SandboxSpec::default() };
+    let request = SandboxRequest {
+        environment: environment.clone(),
+        limits,
+        mounts: Vec::new(),
+        purpose: "a test".into(),
+    };
+    native.open(&request).await.unwrap()
+}
+
+async fn shell(sandbox: &dyn Sandbox, line: &str, user: Option<&str>) -> String {
+    let mut command = Command::shell(line);
+    command.user = user.map(str::to_owned);
+    let done = sandbox.handle().run(command).await.unwrap();
+    format!("{}{}", done.stdout.text(), done.stderr.text())
+}
+
+/// The entry of a sandbox's enforcement that begins so.
+fn entry<'a>(sandbox: &'a dyn Sandbox, begin: &str) -> Option<&'a String> {
+    sandbox.enforcement().not_enforced.iter().find(|entry| entry.starts_with(begin))
+}
+
+/// What is in a folder of the cache under a name that does not end with `.lock`.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| !name.ends_with(".lock")).collect()
+}
+
+/// Runs the kit. What it skips must be a limit that the sandbox says it does not enforce.
+async fn kit(name: &str, may_skip: &[&str]) {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let prepared = native.prepare(&spec(Base::Host, &["true"])).await.unwrap();
+    let results = proctor_conformance::run_kit(&native, &prepared, !tier::is_full()).await;
+    proctor_conformance::announce(name, &results);
+    assert!(results.len() > 20, "{} checks", results.len());
+    for result in &results {
+        let reason = result.skipped_reason.as_deref().unwrap_or_default();
+        let skipped = !reason.is_empty() && may_skip.iter().any(|begin| reason.starts_with(begin));
+        assert!(result.passed || skipped, "{}", proctor_conformance::render(&results));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_id_passes_the_kit() {
+    if ran_as(Some(users::one_id(1)), "one_id_passes_the_kit", None) {
+        return;
+    }
+    kit("native, one id", &["memory:", "cpus:", "other users:", "agent_identity:"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_range_passes_the_kit() {
+    let test = "a_range_passes_the_kit";
+    if ran_as(users::ranged(test), test, None) {
+        return;
+    }
+    kit("native, a range of ids", &["memory:", "cpus:"]).await;
+}
+
+#[tokio::test]
+async fn a_range_has_other_users_and_their_files_can_be_removed() {
+    let test = "a_range_has_other_users_and_their_files_can_be_removed";
+    if ran_as(users::ranged(test), test, None) {
+        return;
+    }
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let layers = cache.path().join("layers");
+    let give = "mkdir -m 700 /home/u && touch /home/u/f && chown -R 1000:1001 /home/u";
+    native.prepare(&spec(Base::Host, &[give, "false"])).await.unwrap_err();
+    assert_eq!(names(&layers), [""; 0], "a failed layer with files of others is removed");
+
+    let prepared = native.prepare(&spec(Base::Host, &[give])).await.unwrap();
+    let mut sandbox = open(&native, &prepared).await;
+    assert_eq!(entry(&*sandbox, "other users:"), None);
+    assert_eq!(shell(&*sandbox, "stat -c %u:%g /home/u/f", None).await, "1000:1001\n");
+    let line = "id -u; echo y > /home/u/f && cat /home/u/f";
+    assert_eq!(shell(&*sandbox, line, Some("1000:1001")).await, "1000\ny\n");
+    let path = RawPath::from("/home/u/new");
+    sandbox.handle().write_as(&path, b"x", None, Some("1000:1001")).await.unwrap();
+    assert_eq!(shell(&*sandbox, "stat -c %u:%g /home/u/new", None).await, "1000:1001\n");
+    sandbox.close().await.unwrap();
+
+    for kept in native.kept().await.unwrap() {
+        assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
+    }
+    assert_eq!(names(&layers), [""; 0]);
+}
+
+#[tokio::test]
+async fn one_id_rejects_other_users_by_name() {
+    if ran_as(Some(users::one_id(2)), "one_id_rejects_other_users_by_name", None) {
+        return;
+    }
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let fault = native.prepare(&spec(Base::Host, &["touch /x && chown 1000 /x"])).await;
+    let fault = fault.unwrap_err();
+    assert!(fault.what.contains("set-up line 1"), "{fault}");
+    assert!(fault.hint.as_deref().unwrap_or_default().contains("/etc/subuid"), "{fault}");
+
+    let prepared = native.prepare(&spec(Base::Host, &["touch /x && chown 0:0 /x"])).await.unwrap();
+    let mut sandbox = open(&native, &prepared).await;
+    assert!(entry(&*sandbox, "other users:").is_some());
+    assert_eq!(shell(&*sandbox, "id -u; stat -c %u /x", Some("root")).await, "0\n0\n");
+    let mut command = Command::shell("true");
+    command.user = Some("1000".into());
+    let error = sandbox.handle().run(command).await.unwrap_err();
+    assert!(!error.is_broken() && error.to_string().contains("/etc/subuid"), "{error}");
+    let path = RawPath::from("/tmp/new");
+    let error = sandbox.handle().write_as(&path, b"x", None, Some("1000")).await.unwrap_err();
+    assert!(!error.is_broken() && error.to_string().contains("/etc/subuid"), "{error}");
+    sandbox.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_range_that_cannot_be_mapped_leaves_one_id() {
+    let test = "a_range_that_cannot_be_mapped_leaves_one_id";
+    if ran_as(users::ranged(test), test, None) {
+        return;
+    }
+    // Set-uid programs gain nothing any more. It counts for this thread, which starts the agent.
+    rustix::thread::set_no_new_privs(true).unwrap();
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let prepared = native.prepare(&spec(Base::Host, &["true"])).await.unwrap();
+    let mut sandbox = open(&native, &prepared).await;
+    let said = entry(&*sandbox, "other users:").unwrap();
+    assert!(said.contains("newuidmap"), "{said}");
+    assert_eq!(shell(&*sandbox, "id -u", None).await, "0\n");
+    sandbox.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lower_limit_of_processes_is_kept_and_recorded() {
+    if ran_as(Some(users::one_id(3)), "a_lower_limit_of_processes_is_kept_and_recorded", None) {
+        return;
+    }
+    let few = Rlimit { current: Some(200), maximum: Some(200) };
+    setrlimit(Resource::Nproc, few).unwrap();
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let prepared = native.prepare(&spec(Base::Host, &["true"])).await.unwrap();
+    let mut sandbox = open(&native, &prepared).await;
+    let said = entry(&*sandbox, "processes:").unwrap();
+    assert!(said.contains("200 in place of 272"), "{said}");
+    let line = r"sed -n 's/^Max processes *\([0-9]*\) .*/\1/p' /proc/self/limits";
+    assert_eq!(shell(&*sandbox, line, None).await, "200\n");
+    sandbox.close().await.unwrap();
+}
+
+/// A root file system with a shell and a few programs, one file and one folder of which are root's alone.
+const MAKE_ROOTFS: &str = r#"set -e
+cd "$1"
+mkdir -p bin etc tmp root
+for program in sh cat mkdir stat touch; do
+    path=$(command -v "$program")
+    cp -L "$path" "bin/$program"
+    ldd "$path" | grep -o '/[^ )]*' || true
+done | sort -u | while read -r library; do
+    mkdir -p ".${library%/*}"
+    cp -L "$library" ".$library"
+done
+echo 'root:x:0:0::/root:/bin/sh' > etc/passwd
+echo secret > etc/secret
+chmod 600 etc/secret
+chmod 700 root
+chmod 1777 tmp
+chmod 755 . bin etc"#;
+
+#[tokio::test]
+async fn a_root_file_system_of_somebody_else_is_copied() {
+    let test = "a_root_file_system_of_somebody_else_is_copied";
+    let rootfs = tempfile::tempdir().unwrap();
+    if geteuid().is_root() {
+        let mut make = Process::new("sh");
+        make.args(["-c", MAKE_ROOTFS, "sh"]).arg(rootfs.path());
+        assert!(make.status().unwrap().success());
+    }
+    if ran_as(Some(users::one_id(4)), test, Some(rootfs.path())) {
+        return;
+    }
+    let rootfs = PathBuf::from(env::var_os(ROOTFS).unwrap());
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let base = Base::Folder(rootfs.clone());
+    let prepared = native.prepare(&spec(base.clone(), &["echo built > /etc/built"])).await.unwrap();
+    let mut sandbox = open(&native, &prepared).await;
+    let line =
+        "cat /etc/built; echo more >> /etc/passwd && touch /tmp/a && mkdir /root/b && echo changed";
+    assert_eq!(shell(&*sandbox, line, None).await, "built\nchanged\n");
+    let secret = shell(&*sandbox, "cat /etc/secret", None).await;
+    assert!(secret.contains("No such file"), "{secret}");
+    let said = entry(&*sandbox, "base:").unwrap();
+    assert!(said.contains("/etc/secret") && said.contains("/root"), "{said}");
+    sandbox.close().await.unwrap();
+    assert_eq!(fs::read_to_string(rootfs.join("etc/passwd")).unwrap().lines().count(), 1);
+    // It is copied once.
+    let again = native.prepare(&spec(base, &["echo built > /etc/built"])).await.unwrap();
+    assert_eq!((again.built, again.digest), (false, prepared.digest));
+}
+
+/// An image archive of that root file system, with a folder that only root could write files into.
+const MAKE_ARCHIVE: &str = r#"set -e
+cd "$1"
+chmod 555 bin
+mkdir image
+tar -cf image/layer.tar --exclude=./image .
+cd image
+echo '{"config": {"Env": ["A=b"]}}' > config.json
+echo '[{"Layers": ["layer.tar"], "Config": "config.json"}]' > manifest.json
+tar -cf image.tar manifest.json config.json layer.tar
+chmod 755 .
+chmod 644 image.tar"#;
+
+#[tokio::test]
+async fn an_image_with_read_only_folders_is_unpacked_without_root() {
+    let test = "an_image_with_read_only_folders_is_unpacked_without_root";
+    let rootfs = tempfile::tempdir().unwrap();
+    if geteuid().is_root() {
+        for script in [MAKE_ROOTFS, MAKE_ARCHIVE] {
+            let mut make = Process::new("sh");
+            make.args(["-c", script, "sh"]).arg(rootfs.path());
+            assert!(make.status().unwrap().success());
+        }
+    }
+    if ran_as(Some(users::one_id(5)), test, Some(rootfs.path())) {
+        return;
+    }
+    let image = PathBuf::from(env::var_os(ROOTFS).unwrap()).join("image/image.tar");
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let prepared = native.prepare(&spec(Base::Archive(image), &["true"])).await.unwrap();
+    let mut sandbox = open(&native, &prepared).await;
+    let line = "stat -c '%a %u' /bin /etc/secret; cat /etc/secret; mkdir /bin/made && echo made";
+    assert_eq!(shell(&*sandbox, line, None).await, "555 0\n600 0\nsecret\nmade\n");
+    assert!(entry(&*sandbox, "owners:").is_some());
+    sandbox.close().await.unwrap();
+    for kept in native.kept().await.unwrap() {
+        assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
+    }
+    assert_eq!(names(&cache.path().join("bases")), [""; 0]);
+}

@@ -1,0 +1,143 @@
+//! `proctor` for users who are not root, with one id and with a range of ids.
+
+use std::{fs, process::Command};
+
+use serde_json::Value;
+
+use crate::{
+    demo::demo,
+    stage::{Stage, arm, events, find, root},
+    users::{self, User},
+};
+
+/// A configuration of the demo's own task for a user of the sandbox.
+fn config_for_user(stage: &Stage, user: &str) -> String {
+    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["user"] = user.into();
+    task["source"]["path"] = stage.path("configs/tasks/numerals").to_str().unwrap().into();
+    stage.file("tasks.jsonl", &format!("{task}\n"));
+    let text = "tasks = [\"tasks.jsonl\"]\n\
+                [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
+                [[arms]]\nname = \"scripted\"\nscaffold = \"tools\"\nmodel = \"scripted\"\n\
+                [models.scripted]\nbase_url = \"script:configs/scripts/demo.toml\"\nname = \"scripted-demo\"\n\
+                price = { input = 0.0, output = 0.0 }\n";
+    stage.file("user.toml", text).to_str().unwrap().to_owned()
+}
+
+/// What the sandboxes of a run's trials do not enforce.
+fn not_enforced(stage: &Stage, run: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for journal in find(&stage.path(run).join("trials"), "trajectory.jsonl") {
+        for event in events(&journal, "setup_finished") {
+            let entries = event["not_enforced"].as_array().unwrap();
+            all.extend(entries.iter().map(|entry| entry.as_str().unwrap().to_owned()));
+        }
+    }
+    all
+}
+
+#[test]
+fn the_demo_without_root_tells_the_arms_apart() {
+    let test = "the_demo_without_root_tells_the_arms_apart";
+    let Some(()) = users::if_root(test) else { return };
+    let one_id: User = users::one_id(11);
+    for user in [Some(one_id), users::ranged(test)].into_iter().flatten() {
+        let stage = Stage::of_user(user);
+        demo(&stage, "run", &[]);
+        let said = not_enforced(&stage, "run");
+        let one = said.iter().any(|entry| entry.starts_with("other users:"));
+        assert_eq!(one, user.uid == one_id.uid, "{said:?}");
+    }
+}
+
+#[test]
+fn doctor_without_root_opens_a_trial() {
+    let test = "doctor_without_root_opens_a_trial";
+    let Some(()) = users::if_root(test) else { return };
+    let stage = Stage::of_user(users::one_id(12));
+    let said = stage.run(["doctor"], 0);
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let (native, _) = said.split_once("\ndocker:").unwrap();
+    assert!(native.contains("\ntrial: ok\n"), "{said}");
+    assert!(native.contains("not enforced: other users:"), "{said}");
+    assert!(native.contains("hint: install newuidmap"), "{said}");
+}
+
+#[test]
+fn a_task_with_a_user_runs_with_a_range_of_ids() {
+    let test = "a_task_with_a_user_runs_with_a_range_of_ids";
+    let Some(user) = users::if_root(test).and_then(|()| users::ranged(test)) else { return };
+    let stage = Stage::of_user(user);
+    let config = config_for_user(&stage, "1000");
+    stage.run(["run", &config, "--out", "run"], 0);
+    let report = stage.report(&stage.path("run"));
+    assert_eq!(arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
+    assert_eq!(arm(&report, "scripted")["resolved_rate"], 1.0, "{report:#}");
+    // The environment holds files of that user, which `clean` removes.
+    let layers = stage.path("cache/native/layers");
+    let is_layer = |name: &str| name.len() == 64;
+    let count = || {
+        let entries = fs::read_dir(&layers).unwrap();
+        entries.filter(|one| is_layer(&one.as_ref().unwrap().file_name().to_string_lossy())).count()
+    };
+    assert!(count() > 0);
+    stage.run(["clean"], 0);
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn a_task_with_a_user_is_a_fault_by_name_with_one_id() {
+    let test = "a_task_with_a_user_is_a_fault_by_name_with_one_id";
+    let Some(()) = users::if_root(test) else { return };
+    let stage = Stage::of_user(users::one_id(13));
+    let config = config_for_user(&stage, "1000");
+    let output = stage.proctor(["run", &config, "--out", "run"]).output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("/etc/subuid"), "{said}");
+    assert!(find(&stage.path("run"), "verdict.json").is_empty(), "a fault is never scored");
+}
+
+/// Runs one task of the demo as a user, by a program that starts another one.
+fn by(stage: &Stage, user: User, starter: &[&str]) {
+    let run =
+        stage.proctor(["run", "configs/demo.toml", "--tasks", "demo__roman-1", "--out", "run"]);
+    let mut command = Command::new("setpriv");
+    command
+        .args([format!("--reuid={}", user.uid), format!("--regid={}", user.gid)])
+        .arg("--clear-groups")
+        .args(starter)
+        .arg(run.get_program())
+        .args(run.get_args())
+        .current_dir(stage.dir.path())
+        .envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let report = stage.report(&stage.path("run"));
+    assert_eq!(arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
+}
+
+#[test]
+fn a_low_limit_of_processes_does_not_stop_a_run() {
+    let test = "a_low_limit_of_processes_does_not_stop_a_run";
+    let Some(()) = users::if_root(test) else { return };
+    let user = users::one_id(14);
+    let stage = Stage::of_user(user);
+    by(&stage, user, &["bash", "-c", "ulimit -u 300 && exec \"$@\"", "bash"]);
+    let entries = not_enforced(&stage, "run");
+    assert!(entries.iter().any(|entry| entry.starts_with("processes: 300")), "{entries:?}");
+}
+
+/// As in a container without root on the machine.
+#[test]
+fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
+    let test = "root_of_a_user_namespace_with_one_id_runs_the_demo";
+    let Some(()) = users::if_root(test) else { return };
+    let user = users::one_id(15);
+    let stage = Stage::of_user(user);
+    by(&stage, user, &["unshare", "--user", "--map-root-user"]);
+    let entries = not_enforced(&stage, "run");
+    assert!(entries.iter().any(|entry| entry.starts_with("other users:")), "{entries:?}");
+}
