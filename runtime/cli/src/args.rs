@@ -18,7 +18,7 @@ pub use self::{
     grade::GradeArgs,
     results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs},
     run::{ForkArgs, RunArgs, Select, ShellArgs},
-    tasks::{Dataset, TasksAction, WHOLE_PACK},
+    tasks::{Dataset, StatsFormat, TasksAction, WHOLE_PACK},
 };
 use crate::progress::How;
 

@@ -81,6 +81,7 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         clock: None,
         categories: recipe.categories.clone(),
         meets_minima: None,
+        created_at: None,
         from_scratch: None,
         benchmark: None,
     };

@@ -287,6 +287,7 @@ fn bare(id: &str, made: &Made) -> Task {
         impossible: None,
         categories: Vec::new(),
         meets_minima: None,
+        created_at: None,
         from_scratch: None,
         benchmark: None,
     }

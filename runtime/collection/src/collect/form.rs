@@ -57,6 +57,7 @@ impl Shared<'_> {
             clock: None,
             categories: Vec::new(),
             meets_minima: None,
+            created_at: None,
             from_scratch: None,
             benchmark: None,
         }

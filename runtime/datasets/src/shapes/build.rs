@@ -137,6 +137,7 @@ fn draft<'a>(
         clock: None,
         categories: Vec::new(),
         meets_minima: None,
+        created_at: None,
         from_scratch: None,
         benchmark: None,
     };

@@ -206,6 +206,7 @@ impl Bench<'_> {
             clock: None,
             categories: Vec::new(),
             meets_minima: None,
+            created_at: Some(candidate.created_at.clone()),
             from_scratch: None,
             benchmark: None,
         }
