@@ -138,10 +138,22 @@ pub struct ArmReport {
     /// Trials that did not resolve their task, by reason.
     #[serde(default)]
     pub reasons: BTreeMap<Reason, u64>,
+    /// Failed tests of trials that did not resolve their task, by the class of their exception.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exceptions: BTreeMap<String, ExceptionCount>,
     /// Responses by who gave them: model, provider and server configuration, in the endpoint's words. Absent where no
     /// response names anybody.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
+}
+
+/// How often one class of exceptions made tests fail.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExceptionCount {
+    /// Failed tests.
+    pub tests: u64,
+    /// Trials with such a test.
+    pub trials: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -358,6 +370,7 @@ impl ArmReport {
             limit_bound,
             noise: NoiseReport::of(trials),
             reasons: reasons(trials),
+            exceptions: exceptions(&verdicts),
             responders: responders(trials),
         }
     }
@@ -405,4 +418,14 @@ fn per_step(measured: &[&Outcome]) -> Option<PerStep> {
         output: each(sum(|spent| spent.output_tokens)),
         tool_calls: tool_calls(measured).map(|calls| each(calls.iter().sum())),
     })
+}
+
+fn exceptions(verdicts: &[&Verdict]) -> BTreeMap<String, ExceptionCount> {
+    let mut counts: BTreeMap<String, ExceptionCount> = BTreeMap::new();
+    for (class, tests) in verdicts.iter().flat_map(|verdict| &verdict.exceptions) {
+        let count = counts.entry(class.clone()).or_default();
+        count.tests += tests;
+        count.trials += 1;
+    }
+    counts
 }

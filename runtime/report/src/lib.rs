@@ -24,8 +24,8 @@ mod text;
 mod unmarked;
 
 pub use arm::{
-    ArmReport, Bounds, Count, Grace, IntegrityCounts, PerStep, Seconds, Side, Steps, Tokens,
-    ToolCalls,
+    ArmReport, Bounds, Count, ExceptionCount, Grace, IntegrityCounts, PerStep, Seconds, Side,
+    Steps, Tokens, ToolCalls,
 };
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
 pub use compare::{

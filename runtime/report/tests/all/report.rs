@@ -72,6 +72,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             environment: None,
             noise: Default::default(),
             reason: None,
+            exceptions: BTreeMap::new(),
         }),
         patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),
         damage: vec![],
@@ -524,4 +525,34 @@ fn groups_are_shown_where_they_tell_more_than_the_tasks() {
     assert!(!of(2, 2).contains("│ level"), "{}", of(2, 2));
     assert!(of(3, 2).contains("│ level"), "one level has two tasks: {}", of(3, 2));
     assert!(!of(9, 9).contains("│ level") && of(10, 10).contains("│ level"));
+}
+
+#[test]
+fn exceptions_are_counted_by_arm_and_task() {
+    let failed = |arm: &str, task: &str, counts: &[(&str, u64)]| {
+        let mut one = trial(arm, task, submitted(), Some(0.0));
+        let exceptions = &mut one.verdict.as_mut().unwrap().exceptions;
+        exceptions.extend(counts.iter().map(|(class, count)| ((*class).to_owned(), *count)));
+        one
+    };
+    let report = build(vec![
+        failed("a", "t1", &[("NameError", 3), ("TypeError", 1)]),
+        failed("a", "t2", &[("NameError", 2)]),
+        failed("b", "t1", &[("TypeError", 9), ("timeout", 1)]),
+        trial("b", "t2", submitted(), Some(1.0)),
+    ]);
+    let value = serde_json::to_value(&report).unwrap();
+    assert_eq!(value["arms"][0]["exceptions"]["NameError"], json!({"tests": 5, "trials": 2}));
+    assert_eq!(value["arms"][1]["exceptions"]["timeout"], json!({"tests": 1, "trials": 1}));
+    assert_eq!(value["tasks"][0]["exceptions"], json!({"NameError": 3, "TypeError": 1}));
+    assert_eq!(value["tasks"][3].get("exceptions"), None);
+    let shown = text(&report);
+    let line = |word: &str| shown.lines().position(|line| line.contains(word)).unwrap();
+    // Ten TypeErrors, five NameErrors.
+    assert!(line("9 in 1 trial") < line("5 in 2 trials"), "{shown}");
+    let markdown = proctor_report::markdown(&report, None, Groups::Telling);
+    assert!(markdown.contains("| `TypeError` | 1 | 9 |"), "{markdown}");
+    let csv = proctor_report::csv(&report);
+    assert!(csv.lines().next().unwrap().ends_with(",exceptions"), "{csv}");
+    assert!(csv.lines().nth(1).unwrap().ends_with(",NameError=3 TypeError=1"), "{csv}");
 }
