@@ -69,6 +69,7 @@ pub(crate) fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
         key_env: endpoint.key_env,
         context_window: prices.find(model).and_then(|listed| listed.context_window),
         price: None,
+        cutoff: None,
         tool_check: None,
         cache: None,
         tokenizer: None,

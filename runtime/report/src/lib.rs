@@ -3,6 +3,7 @@
 //! The denominator is always the plan: a trial without a verdict is not resolved, and the bounds
 //! say what it could still change.
 
+mod agreement;
 mod arm;
 mod build;
 mod compare;
@@ -23,6 +24,7 @@ mod task;
 mod text;
 mod unmarked;
 
+pub use agreement::RankAgreement;
 pub use arm::{
     ArmReport, Bounds, Count, ExceptionCount, Grace, IntegrityCounts, PerStep, Seconds, Side,
     Steps, Tokens, ToolCalls,

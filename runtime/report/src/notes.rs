@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use proctor_types::{ArmId, Integrity, Reason, Responders, noun_of, plural};
 
-use crate::{ArmReport, Report, TaskReport, limits, noise, text::percent};
+use crate::{ArmReport, Report, TaskReport, agreement, limits, noise, text::percent};
 
 /// Responders that a mixture names.
 const NAMED: usize = 5;
@@ -53,6 +53,9 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         for sentence in sentences.into_iter().flatten() {
             note(&sentence);
         }
+    }
+    for sentence in agreement::sentences(report) {
+        note(&sentence);
     }
     for arm in report.arms.iter().filter(|arm| arm.responders.is_mixture()) {
         note(&format!("{}: {}.", arm.name, mixture(&arm.responders)));

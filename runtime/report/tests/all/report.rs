@@ -387,7 +387,7 @@ fn described(level: u32, attempt: u32, passed: f64) -> TrialResult {
         repo: Some("r".into()),
         categories: vec![],
         functions_added: Some(u64::from(level) * 4),
-        revision: None,
+        ..TaskFacts::default()
     };
     one
 }
@@ -416,7 +416,8 @@ fn groups_tell_levels_sizes_and_attempts_apart() {
     assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
     let sheet = proctor_report::groups_csv(&report);
     let id = &report.arms[0].arm;
-    assert_eq!(sheet.lines().count(), 1 + 2 + 2 + 2, "{sheet}");
+    assert_eq!(arm.groups["functions_added"]["3+"].tasks, 2, "of 4 and of 8 functions");
+    assert_eq!(sheet.lines().count(), 1 + 2 + 3 + 2, "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,level,1,1,2,2,1,0.5,0.75,1\n")), "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,functions_added,5+,1,2,")), "{sheet}");
     let page = proctor_report::markdown(&report, None, Groups::All);
@@ -555,4 +556,76 @@ fn exceptions_are_counted_by_arm_and_task() {
     let csv = proctor_report::csv(&report);
     assert!(csv.lines().next().unwrap().ends_with(",exceptions"), "{csv}");
     assert!(csv.lines().nth(1).unwrap().ends_with(",NameError=3 TypeError=1"), "{csv}");
+}
+
+fn of_row(row: Value) -> TaskFacts {
+    let mut task = json!({"schema_version": 1, "id": "t", "statement": "", "environment": {"base": "host"},
+        "fail_to_pass": [], "test_command": ["pytest"]});
+    task.as_object_mut().unwrap().extend(row.as_object().unwrap().clone());
+    let task: proctor_types::Task = serde_json::from_value(task).unwrap();
+    TaskFacts::of(&task).with_cutoff(&task, Some("2024-06-01"))
+}
+
+#[test]
+fn facts_know_the_cutoff_and_the_category_of_a_repository() {
+    assert_eq!(of_row(json!({"created_at": "2024-05-31T23:59:59Z"})).after_cutoff, Some(false));
+    assert_eq!(of_row(json!({"created_at": "2024-06-01T00:00:00Z"})).after_cutoff, Some(true));
+    assert_eq!(of_row(json!({})).after_cutoff, None);
+    let details = json!({"created_at": "2025-01-02T03:04:05Z"});
+    let row = json!({"repo": "sympy/sympy", "benchmark": {"name": "fea-bench", "split": "lite", "details": details}});
+    let facts = of_row(row);
+    assert_eq!(facts.after_cutoff, Some(true));
+    assert_eq!(
+        (facts.categories, facts.split.as_deref()),
+        (vec!["Mathematics".to_owned()], Some("lite"))
+    );
+    assert!(of_row(json!({"repo": "sympy/sympy"})).categories.is_empty(), "not a row of FEA-Bench");
+}
+
+/// The share of ten tasks of each set that an arm resolves, in tenths.
+fn ranked(arm: &str, lite: usize, rest: usize, after: usize) -> Vec<TrialResult> {
+    let mut trials = Vec::new();
+    for at in 0..20 {
+        let (is_lite, of_set) = (at < 10, at % 10);
+        let resolved = of_set < if is_lite { lite } else { rest };
+        let mut one =
+            trial(arm, &format!("t{at:02}"), submitted(), Some(f64::from(u8::from(resolved))));
+        one.facts = TaskFacts {
+            level: Some(if is_lite { 1 } else { 2 }),
+            categories: if is_lite { vec!["lite".into()] } else { vec![] },
+            after_cutoff: Some(at >= after),
+            ..TaskFacts::default()
+        };
+        trials.push(one);
+    }
+    trials
+}
+
+#[test]
+fn sets_of_tasks_are_compared_by_how_they_rank_the_arms() {
+    let arms = [ranked("a", 2, 1, 15), ranked("b", 5, 4, 15), ranked("c", 9, 2, 15)];
+    let report = build(arms.concat());
+    let value = serde_json::to_value(&report).unwrap();
+    // Level 1: a < b < c. Level 2: a < c < b, so one pair of three is reversed.
+    let level = &value["rank_agreement"][0];
+    assert_eq!((&level["kind"], &level["tau"]), (&json!("level"), &json!(0.3333)));
+    // The whole: 3, 9 and 11 of 20.
+    let lite = &value["rank_agreement"][1];
+    assert_eq!(
+        (&lite["b"], &lite["tau"], &lite["b_tasks"]),
+        (&json!("full"), &json!(1.0), &json!(20))
+    );
+    let shown = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("lite (10 tasks) and full (20 tasks) agree with Kendall's tau 1.00"),
+        "{shown}"
+    );
+    // 15 tasks of before: 2 + 1, 5 + 4 and 9 + 2 resolved; none of the others.
+    assert_eq!(value["arms"][1]["groups"]["cutoff"]["before"]["resolved"], 9);
+    assert_eq!(value["arms"][1]["groups"]["cutoff"]["after"]["trials"], 5);
+    // Two arms have no ranking, and a missing verdict leaves it open.
+    assert!(build(arms[..2].concat()).rank_agreement.is_empty());
+    let mut open = arms.concat();
+    open[0].verdict = None;
+    assert!(build(open).rank_agreement.is_empty());
 }
