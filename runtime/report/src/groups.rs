@@ -84,10 +84,8 @@ impl TaskFacts {
         groups.extend(self.repo.clone().map(|repo| ("repo", repo)));
         groups.extend(self.categories.iter().map(|category| ("category", category.clone())));
         groups.extend(self.split.clone().map(|split| ("split", split)));
-        groups.extend(
-            self.after_cutoff
-                .map(|after| ("cutoff", if after { "after" } else { "before" }.to_owned())),
-        );
+        let side = |after: bool| if after { "after" } else { "before" };
+        groups.extend(self.after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
         groups.extend(self.functions_added.map(|count| ("functions_added", few(count))));
         // FEA-Bench's text puts three and more together, its Figure 5 does not.
         let several = self.functions_added.filter(|count| *count >= 3);
