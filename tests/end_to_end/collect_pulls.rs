@@ -121,6 +121,12 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
     assert_eq!(task["id"], "acme__coins-3");
     assert_eq!(task["fail_to_pass"], json!(["tests/test_coins.py::test_total"]));
     assert_eq!(task["pass_to_pass"], json!(["tests/test_coins.py::test_count"]));
+    // Hints of both kinds need what the rows of the benchmark's form say.
+    let component = &task["details"]["new_components"][0];
+    assert_eq!(component["signature"], "def total(coins):");
+    assert_eq!(component["doc"], "The worth of all coins.");
+    assert_eq!(task["details"]["functions_added"], 1);
+    assert!(task["created_at"].as_str().unwrap().ends_with('Z'), "{task}");
     let statement = task["statement"].as_str().unwrap();
     assert!(
         statement.contains("def total(coins):\n\"\"\"The worth of all coins.\"\"\""),

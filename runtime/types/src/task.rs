@@ -124,6 +124,10 @@ pub struct Task {
     /// Present where the agent starts from nothing instead of from a masked source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_scratch: Option<FromScratch>,
+    /// What a collection knows of the solution of a task of its own, in the fields of `benchmark.details`: new functions and
+    /// classes, documentation, discussion. Scaffolds of one answer and reports read it.
+    #[serde(default, skip_serializing_if = "Details::is_empty")]
+    pub details: Details,
     /// Absent for tasks of our own: they have no official policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<Benchmark>,
@@ -202,9 +206,13 @@ pub struct FromScratch {
 }
 
 impl Task {
-    /// What the row of its benchmark says beyond the task; absent for a task of our own.
+    /// What the row of its benchmark says beyond the task, or what the collection says of a task of our own; `None` where
+    /// there is neither.
     pub fn details(&self) -> Option<&Details> {
-        self.benchmark.as_ref().map(|benchmark| &benchmark.details)
+        match &self.benchmark {
+            Some(benchmark) => Some(&benchmark.details),
+            None => Some(&self.details).filter(|details| !details.is_empty()),
+        }
     }
 
     /// The day of the change that solves the task, `2024-05-01`: the task's own `created_at`, or the one of its row. `None`

@@ -288,6 +288,7 @@ fn bare(id: &str, made: &Made) -> Task {
         categories: Vec::new(),
         meets_minima: None,
         created_at: None,
+        details: Default::default(),
         from_scratch: None,
         benchmark: None,
     }

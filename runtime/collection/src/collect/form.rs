@@ -58,6 +58,7 @@ impl Shared<'_> {
             categories: Vec::new(),
             meets_minima: None,
             created_at: None,
+            details: Default::default(),
             from_scratch: None,
             benchmark: None,
         }

@@ -138,6 +138,7 @@ fn draft<'a>(
         categories: Vec::new(),
         meets_minima: None,
         created_at: None,
+        details: Default::default(),
         from_scratch: None,
         benchmark: None,
     };

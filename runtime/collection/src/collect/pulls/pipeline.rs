@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use proctor_datasets::fea_bench::Repository;
-use proctor_types::{Fault, Task, plural};
+use proctor_types::{Details, Fault, Kept, NumberOrText, Task, plural};
 use serde_json::Value;
 
 use super::{
@@ -182,6 +182,8 @@ impl Made {
                 if facts.lite {
                     task.categories.push("lite".to_owned());
                 }
+                task.created_at = Some(ready.candidate.created_at.clone());
+                task.details = details(&ready.candidate, &ready.forms);
                 let mut forms = ready.forms;
                 forms.freeze(&task.fail_to_pass, &task.pass_to_pass);
                 self.facts.push(facts);
@@ -189,6 +191,26 @@ impl Made {
                 self.tasks.push(task);
             }
         }
+    }
+}
+
+/// What FEA-Bench's rows say of the solution, for a task in Proctor's own format.
+fn details(candidate: &Candidate, forms: &Forms) -> Details {
+    let text = |text: &str| -> Kept<String> {
+        match text.trim().is_empty() {
+            true => Kept::Absent,
+            false => text.to_owned().into(),
+        }
+    };
+    Details {
+        base_commit: candidate.base.clone().into(),
+        pull_number: NumberOrText::Number(candidate.number.into()).into(),
+        non_py_patch: text(&candidate.non_py_patch),
+        functions_added: (candidate.functions as u64).into(),
+        classes_added: (candidate.classes as u64).into(),
+        new_components: candidate.components().into(),
+        discussion: text(forms.said.discussion.as_deref().unwrap_or_default()),
+        ..Details::default()
     }
 }
 

@@ -206,7 +206,8 @@ impl Bench<'_> {
             clock: None,
             categories: Vec::new(),
             meets_minima: None,
-            created_at: Some(candidate.created_at.clone()),
+            created_at: None,
+            details: Default::default(),
             from_scratch: None,
             benchmark: None,
         }
