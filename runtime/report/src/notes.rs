@@ -54,6 +54,15 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
             note(&sentence);
         }
     }
+    let beyond = |arm: &'_ ArmReport| arm.single_shot.as_ref().map_or(0, |shot| shot.beyond_window);
+    for arm in report.arms.iter().filter(|arm| beyond(arm) > 0) {
+        note(&format!(
+            "{}: x: {} of {} did not fit the context window and count as not resolved.",
+            arm.name,
+            beyond(arm),
+            plural(arm.trials, "prompt")
+        ));
+    }
     for sentence in agreement::sentences(report) {
         note(&sentence);
     }

@@ -219,6 +219,9 @@ fn groups(report: &Report, shown: Groups) -> String {
 fn cell(trials: &[&TaskReport]) -> String {
     match trials {
         [] => String::new(),
+        [one] if one.single_shot.as_ref().is_some_and(|shot| shot.beyond_window) => {
+            single::BEYOND.into()
+        }
         [one] => match (one.resolved, one.passed_rate) {
             (Some(true), _) => "yes".into(),
             (Some(false), rate) => format!("no ({} F2P)", percent(rate.unwrap_or_default())),

@@ -629,3 +629,34 @@ fn sets_of_tasks_are_compared_by_how_they_rank_the_arms() {
     open[0].verdict = None;
     assert!(build(open).rank_agreement.is_empty());
 }
+
+#[test]
+fn prompts_beyond_the_window_are_marked_x() {
+    let shot = |arm: &str, task: &str, beyond: bool| {
+        let mut one = trial(arm, task, submitted(), Some(0.0));
+        let shot = json!({"prompt_tokens": 20_000, "beyond_window": beyond});
+        one.single = Some(serde_json::from_value(shot).unwrap());
+        one
+    };
+    let trials =
+        ["t1", "t2"].map(|task| [shot("small", task, true), shot("large", task, task == "t1")]);
+    let report = build(trials.concat());
+    let value = serde_json::to_value(&report).unwrap();
+    assert_eq!(value["arms"][0]["single_shot"]["beyond_window"], 2);
+    assert_eq!(value["arms"][1]["single_shot"]["beyond_window"], 1);
+    let shown = text(&report);
+    let cells = |line: &str| -> Vec<String> {
+        line.split(['\u{2502}', '\u{2506}', '|']).map(|cell| cell.trim().to_owned()).collect()
+    };
+    let row = |first: &str| {
+        let rows =
+            shown.lines().map(cells).filter(|row| row.get(1).is_some_and(|cell| cell == first));
+        rows.collect::<Vec<_>>()
+    };
+    let marks = |row: &[String]| row.iter().filter(|cell| *cell == "x").count();
+    assert!(row("small").iter().any(|row| marks(row) == 3), "{shown}");
+    assert!(row("large").iter().all(|row| marks(row) == 0), "{shown}");
+    assert!(row("t1").iter().any(|row| marks(row) == 2), "{shown}");
+    assert!(row("t2").iter().any(|row| marks(row) == 1), "{shown}");
+    assert!(shown.contains("small: x: 2 of 2 prompts did not fit"), "{shown}");
+}
