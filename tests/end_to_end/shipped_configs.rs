@@ -111,6 +111,7 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
         "feabench-lite",
         "swebench-verified",
         "interface-ablation",
+        "shared-repositories",
     ] {
         assert!(names.iter().any(|name| name == wanted), "{wanted} is not shipped");
     }
@@ -134,7 +135,21 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
         "{said}"
     );
     let (_, said) = dry_run(&stage, "featurebench-full", &cache);
-    assert!(said.contains("worst case: $10.00"), "{said}");
+    // Two tasks at the limits of the seven arms, and at the published tokens.
+    assert!(said.contains("14 trials: 2 tasks x 7 arms"), "{said}");
+    assert!(said.contains("worst case: $486.00"), "{said}");
+    assert!(
+        said.contains("expected: $214.39, by the tokens that FeatureBench published"),
+        "{said}"
+    );
+    let (_, said) = dry_run(&stage, "shared-repositories", &cache);
+    assert!(said.contains("21 trials: 3 tasks x 7 arms"), "{said}");
+    let (_, said) = dry_run(&stage, "feabench-table2", &cache);
+    assert!(said.contains("52 trials: 1 task x 52 arms"), "{said}");
+    for table in ["feabench-table3", "feabench-table4"] {
+        let (_, said) = dry_run(&stage, table, &cache);
+        assert!(said.contains("gpt-4o"), "{said}");
+    }
 }
 
 #[test]

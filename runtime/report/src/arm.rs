@@ -73,7 +73,8 @@ pub struct ArmReport {
     /// Of one trial's outcome; absent where no task has several graded attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance: Option<VarianceReport>,
-    /// By `level`, `repo`, `category`, `split`, `cutoff`, `functions_added` and `attempt`, where they tell trials apart.
+    /// By `level`, `repo`, `category`, `benchmark`, `shared_repositories`, `split`, `cutoff`,
+    /// `functions_added` and `attempt`, where they tell trials apart.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, BTreeMap<String, GroupReport>>,
     /// Of an arm of one answer.

@@ -41,6 +41,8 @@ pub struct TaskFacts {
     pub categories: Vec<String>,
     /// Functions that the gold adds (FEA-Bench).
     pub functions_added: Option<u64>,
+    /// The benchmark that its row is of.
+    pub benchmark: Option<String>,
     /// The split of its benchmark: `lite`, `full`.
     pub split: Option<String>,
     /// Whether its solution was made on or after the day up to which the arm's model knows the world
@@ -63,6 +65,7 @@ impl TaskFacts {
             functions_added: task
                 .details()
                 .and_then(|details| details.functions_added.get().copied()),
+            benchmark: benchmark.map(str::to_owned),
             split: task.benchmark.as_ref().and_then(|benchmark| benchmark.split.clone()),
             after_cutoff: None,
             revision: None,
@@ -83,6 +86,7 @@ impl TaskFacts {
         groups.extend(self.level.map(|level| ("level", level.to_string())));
         groups.extend(self.repo.clone().map(|repo| ("repo", repo)));
         groups.extend(self.categories.iter().map(|category| ("category", category.clone())));
+        groups.extend(self.benchmark.clone().map(|benchmark| ("benchmark", benchmark)));
         groups.extend(self.split.clone().map(|split| ("split", split)));
         let side = |after: bool| if after { "after" } else { "before" };
         groups.extend(self.after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
@@ -119,9 +123,16 @@ pub struct GroupReport {
 /// Kind of group to name to numbers. A kind whose only group is the whole arm says nothing new and
 /// is left out.
 pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<String, GroupReport>> {
+    let shared = shared_repositories(trials);
     let mut members: BTreeMap<&str, BTreeMap<String, Vec<&TrialResult>>> = BTreeMap::new();
     for trial in trials {
-        for (kind, name) in trial.facts.groups(trial.attempt) {
+        let of_shared = trial
+            .facts
+            .benchmark
+            .clone()
+            .filter(|_| trial.facts.repo.as_deref().is_some_and(|repo| shared.contains(repo)));
+        let of_shared = of_shared.map(|benchmark| ("shared_repositories", benchmark));
+        for (kind, name) in trial.facts.groups(trial.attempt).into_iter().chain(of_shared) {
             members.entry(kind).or_default().entry(name).or_default().push(trial);
         }
     }
@@ -135,6 +146,17 @@ pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<Strin
             (kind.to_owned(), groups.collect())
         })
         .collect()
+}
+
+/// The repositories that tasks of several benchmarks are from: FeatureBench's paper compares benchmarks on them.
+fn shared_repositories<'a>(trials: &[&'a TrialResult]) -> BTreeSet<&'a str> {
+    let mut benchmarks: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for facts in trials.iter().map(|trial| &trial.facts) {
+        if let (Some(repo), Some(benchmark)) = (&facts.repo, &facts.benchmark) {
+            benchmarks.entry(repo).or_default().insert(benchmark);
+        }
+    }
+    benchmarks.into_iter().filter(|(_, of)| of.len() > 1).map(|(repo, _)| repo).collect()
 }
 
 /// So many tasks, and a table of groups is read even where each group is one task.

@@ -660,3 +660,29 @@ fn prompts_beyond_the_window_are_marked_x() {
     assert!(row("t2").iter().any(|row| marks(row) == 1), "{shown}");
     assert!(shown.contains("small: x: 2 of 2 prompts did not fit"), "{shown}");
 }
+
+#[test]
+fn benchmarks_are_compared_on_the_repositories_that_they_share() {
+    let of = |task: &str, repo: &str, benchmark: &str, passed: f64| {
+        let mut one = trial("tools", task, submitted(), Some(passed));
+        one.facts.repo = Some(repo.to_owned());
+        one.facts.benchmark = Some(benchmark.to_owned());
+        one
+    };
+    let report = build(vec![
+        of("f1", "a/shared", "featurebench", 0.5),
+        of("f2", "a/shared", "featurebench", 0.0),
+        of("f3", "a/other", "featurebench", 1.0),
+        of("s1", "a/shared", "swe-bench", 1.0),
+        of("s2", "a/third", "swe-bench", 0.0),
+    ]);
+    let groups = &report.arms[0].groups;
+    let shared = &groups["shared_repositories"];
+    assert_eq!(shared.keys().collect::<Vec<_>>(), ["featurebench", "swe-bench"]);
+    let (feature, swe) = (&shared["featurebench"], &shared["swe-bench"]);
+    assert_eq!((feature.tasks, feature.resolved, feature.passed_rate), (2, 0, 0.25));
+    assert_eq!((swe.tasks, swe.resolved), (1, 1));
+    assert_eq!(groups["benchmark"]["featurebench"].tasks, 3);
+    let markdown = proctor_report::markdown(&report, None, Groups::All);
+    assert!(markdown.contains("#### By shared repositories"), "{markdown}");
+}
