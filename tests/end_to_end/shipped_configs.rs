@@ -152,6 +152,29 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
     }
 }
 
+/// Arms that differ in their model alone would become one: `--arms` chooses before `--model` replaces.
+#[test]
+fn one_row_of_a_table_runs_with_another_model() {
+    let stage = Stage::new();
+    let cache = stage.path("cache");
+    rows(&cache);
+    let args = [
+        "run",
+        "feabench-table3",
+        "--dry-run",
+        "--arms",
+        "gpt-4o/*",
+        "--model",
+        "openai/gpt-5-mini",
+    ];
+    let output = stage.proctor(args).env("PROCTOR_CACHE", &cache).output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("note: 4 of 8 arms"), "{said}");
+    assert!(said.contains("4 trials: 1 task x 4 arms"), "{said}");
+    assert!(said.contains("openai/gpt-5-mini/context_tokens=40000/hints=brief"), "{said}");
+}
+
 #[test]
 fn rows_that_cannot_be_had_are_told_with_where_to_put_them() {
     let stage = Stage::new();
