@@ -165,6 +165,21 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
     assert_eq!(medium["files"]["coins/__init__.py"], COINS);
     assert_eq!(medium["new_components"]["coins/__init__.py"][0]["lines"], json!([5, 10]));
 
+    // FEA-Bench's own script counts the same: 2 lines before, and `total` from line 5 to line 10 of 8 added lines. Tasks read
+    // the clone, rows of the Oracle form their own files.
+    let own = stage.path("out/tasks.jsonl").display().to_string();
+    let oracle = stage.path("out/feabench-oracle.jsonl").display().to_string();
+    let stats = stage.run(["tasks", "stats", "--format", "json", "--tasks", &own, &oracle], 0);
+    let stats: Value = serde_json::from_slice(&stats.stdout).unwrap();
+    for of in stats["datasets"].as_array().unwrap() {
+        let figure = |name: &str| of[name].as_f64().unwrap();
+        assert_eq!((figure("oracle_lines"), figure("added_component_lines")), (2.0, 6.0), "{of}");
+        assert_eq!((figure("gold_lines"), figure("added_component_share")), (8.0, 0.75), "{of}");
+        assert_eq!((figure("functions_added"), figure("classes_added")), (1.0, 0.0), "{of}");
+        assert_eq!((figure("fail_to_pass"), figure("tests")), (1.0, 2.0), "{of}");
+        assert_eq!(of["first_date"], "2024-05-01", "{of}");
+    }
+
     // What was tried once is known.
     assert_eq!(collect("again", &[]), summary);
 
