@@ -211,17 +211,14 @@ async fn each_clone(
             }
         };
         let reason = match collected {
-            Ok(report) => match clones.iter().find(|other| other.report.repo == report.repo) {
-                None => {
+            Ok(report) => {
+                let same = clones.iter().any(|other| other.report.repo == report.repo);
+                if !same {
                     clones.push(CloneCollection { folder, report });
                     continue;
                 }
-                Some(other) => format!(
-                    "{} is the repository of {} too; name them with --repo",
-                    report.repo,
-                    other.folder.display()
-                ),
-            },
+                format!("an earlier clone is {} too; name them with --repo", report.repo)
+            }
             Err(CollectError::Nothing { what, hint }) => format!("{what} ({hint})"),
             Err(error) => error.to_string(),
         };

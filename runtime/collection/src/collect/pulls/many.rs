@@ -76,13 +76,9 @@ pub fn join_clones(
             }
         }
         let place = out.join(name);
-        match joined {
-            Some(text) => fs::write(&place, text).map_err(|error| failed_at(&place, error))?,
-            // What an earlier collection left here belongs to no task of this one.
-            None if place.exists() => {
-                fs::remove_file(&place).map_err(|error| failed_at(&place, error))?;
-            }
-            None => {}
+        // A dry run has no tasks, and leaves those of an earlier collection alone.
+        if let Some(text) = joined {
+            fs::write(&place, text).map_err(|error| failed_at(&place, error))?;
         }
     }
     let repositories = clones.into_iter().map(|clone| clone.report).collect();
@@ -191,7 +187,7 @@ mod tests {
         let failed = vec![FailedClone { clone: "c".into(), reason: "no | history".into() }];
         let out = dir.path().join("out");
         fs::create_dir(&out).unwrap();
-        fs::write(out.join("candidates.jsonl"), "left from before\n").unwrap();
+        fs::write(out.join("candidates.jsonl"), "of an earlier dry run\n").unwrap();
         let report = join_clones(&out, clones, failed).unwrap();
         let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
         assert_eq!(read("tasks.jsonl").lines().count(), 3);
@@ -199,7 +195,7 @@ mod tests {
             read("rejects.jsonl").lines().map(|line| line.contains("\"repo\"")).collect::<Vec<_>>(),
             [true, true]
         );
-        assert!(!out.join("candidates.jsonl").exists());
+        assert_eq!(read("candidates.jsonl"), "of an earlier dry run\n");
         let summary = read("summary.md");
         assert!(summary.contains("| a/one | 40 | 9 | 5 | 3 | 2 | 1 |"), "{summary}");
         assert!(summary.contains("| all |  | 18 | 10 | 6 | 3 | 2 |"), "{summary}");
