@@ -80,7 +80,7 @@ pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
 }
 
 fn rows<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<Row<'a>> {
-    type Sums<'a> = BTreeMap<&'a ArmId, (f64, f64)>;
+    type Sums<'s> = BTreeMap<&'s ArmId, (f64, f64)>;
     let mut tasks: BTreeMap<&TaskId, (&TaskFacts, Sums<'_>)> = BTreeMap::new();
     for trial in trials {
         let of_task = tasks.entry(&trial.task).or_insert_with(|| (&trial.facts, Sums::new()));

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use proctor_datasets::fea_bench::Repository;
-use proctor_types::{Details, Fault, Kept, NumberOrText, Task, plural};
+use proctor_types::{Details, Fault, NumberOrText, Task, plural};
 use serde_json::Value;
 
 use super::{
@@ -215,21 +215,23 @@ impl Made {
 
 /// What FEA-Bench's rows say of the solution, for a task in Proctor's own format.
 fn details(candidate: &Candidate, forms: &Forms) -> Details {
-    let text = |text: &str| -> Kept<String> {
-        match text.trim().is_empty() {
-            true => Kept::Absent,
-            false => text.to_owned().into(),
-        }
-    };
     Details {
         base_commit: candidate.base.clone().into(),
         pull_number: NumberOrText::Number(candidate.number.into()).into(),
-        non_py_patch: text(&candidate.non_py_patch),
+        non_py_patch: detail(&candidate.non_py_patch),
         functions_added: (candidate.functions as u64).into(),
         classes_added: (candidate.classes as u64).into(),
         new_components: candidate.components().into(),
-        discussion: text(forms.said.discussion.as_deref().unwrap_or_default()),
+        discussion: detail(forms.said.discussion.as_deref().unwrap_or_default()),
         ..Details::default()
+    }
+}
+
+/// A text as a detail; an empty one is absent.
+fn detail(text: &str) -> proctor_types::Kept<String> {
+    match text.trim().is_empty() {
+        true => proctor_types::Kept::Absent,
+        false => text.to_owned().into(),
     }
 }
 
