@@ -81,9 +81,12 @@ pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
 
 fn rows<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<Row<'a>> {
     type Sums<'s> = BTreeMap<&'s ArmId, (f64, f64)>;
-    let mut tasks: BTreeMap<&TaskId, (&TaskFacts, Sums<'_>)> = BTreeMap::new();
+    // A task of two splits was tried in each: `report RUN-LITE RUN-FULL`.
+    type Name<'s> = (Option<&'s str>, &'s TaskId);
+    let mut tasks: BTreeMap<Name<'_>, (&TaskFacts, Sums<'_>)> = BTreeMap::new();
     for trial in trials {
-        let of_task = tasks.entry(&trial.task).or_insert_with(|| (&trial.facts, Sums::new()));
+        let name = (trial.facts.split.as_deref(), &trial.task);
+        let of_task = tasks.entry(name).or_insert_with(|| (&trial.facts, Sums::new()));
         let (sum, count) = of_task.1.entry(&trial.arm).or_default();
         let resolved = trial.verdict.as_ref().is_some_and(|verdict| verdict.resolved);
         *sum += f64::from(u8::from(resolved));

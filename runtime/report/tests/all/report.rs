@@ -686,3 +686,22 @@ fn benchmarks_are_compared_on_the_repositories_that_they_share() {
     let markdown = proctor_report::markdown(&report, None, Groups::All);
     assert!(markdown.contains("#### By shared repositories"), "{markdown}");
 }
+
+#[test]
+fn a_task_of_two_splits_counts_in_both() {
+    let of = |arm: &str, split: &str, task: usize, passed: bool| {
+        let passed = Some(f64::from(u8::from(passed)));
+        let mut one = trial(arm, &format!("t{task}"), submitted(), passed);
+        one.facts.split = Some(split.to_owned());
+        one
+    };
+    let mut trials = Vec::new();
+    for (arm, resolved) in [("a", 1), ("b", 2), ("c", 3)] {
+        trials.extend((0..4).map(|task| of(arm, "full", task, task < resolved)));
+        trials.extend((0..3).map(|task| of(arm, "lite", task, task < resolved)));
+    }
+    let report = build(trials);
+    let one = &report.rank_agreement[0];
+    assert_eq!((one.kind.as_str(), one.a.as_str(), one.b.as_str()), ("split", "full", "lite"));
+    assert_eq!((one.a_tasks, one.b_tasks, one.tau), (4, 3, 1.0));
+}
