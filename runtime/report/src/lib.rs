@@ -50,5 +50,5 @@ pub use single::{
 };
 pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval, telling_ks};
 pub use task::TaskReport;
-pub use text::{percent, short, text};
+pub use text::{exception_rows, percent, short, text};
 pub use unmarked::{Unmarked, add_quality};

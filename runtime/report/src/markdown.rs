@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use proctor_types::{ArmId, visible_line};
 
 use crate::{
-    ArmReport, Comparison, GroupTable, Groups, Report, group_tables, noise_rows, notes::findings,
-    percent, short, text::exception_rows,
+    ArmReport, Comparison, GroupTable, Groups, Report, exception_rows, group_tables, noise_rows,
+    notes::findings, percent, short,
 };
 
 /// With more arms only what they resolve is compared: `proctor compare` has the rest.

@@ -165,7 +165,7 @@ fn exceptions(report: &Report) -> String {
 }
 
 /// Every class of exceptions with its count in each arm, the most frequent first.
-pub(crate) fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>)> {
+pub fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>)> {
     let classes: BTreeSet<&str> =
         report.arms.iter().flat_map(|arm| arm.exceptions.keys()).map(String::as_str).collect();
     let counts_of = |class: &str| -> Vec<Option<ExceptionCount>> {
