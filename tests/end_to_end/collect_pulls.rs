@@ -121,6 +121,12 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
     assert_eq!(task["id"], "acme__coins-3");
     assert_eq!(task["fail_to_pass"], json!(["tests/test_coins.py::test_total"]));
     assert_eq!(task["pass_to_pass"], json!(["tests/test_coins.py::test_count"]));
+    // Hints of both kinds need what the rows of the benchmark's form say.
+    let component = &task["details"]["new_components"][0];
+    assert_eq!(component["signature"], "def total(coins):");
+    assert_eq!(component["doc"], "The worth of all coins.");
+    assert_eq!(task["details"]["functions_added"], 1);
+    assert!(task["created_at"].as_str().unwrap().ends_with('Z'), "{task}");
     let statement = task["statement"].as_str().unwrap();
     assert!(
         statement.contains("def total(coins):\n\"\"\"The worth of all coins.\"\"\""),
@@ -159,8 +165,65 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
     assert_eq!(medium["files"]["coins/__init__.py"], COINS);
     assert_eq!(medium["new_components"]["coins/__init__.py"][0]["lines"], json!([5, 10]));
 
+    // FEA-Bench's own script counts the same: 2 lines before, and `total` from line 5 to line 10 of 8 added lines. Tasks read
+    // the clone, rows of the Oracle form their own files.
+    let own = stage.path("out/tasks.jsonl").display().to_string();
+    let oracle = stage.path("out/feabench-oracle.jsonl").display().to_string();
+    let stats = stage.run(["tasks", "stats", "--format", "json", "--tasks", &own, &oracle], 0);
+    let stats: Value = serde_json::from_slice(&stats.stdout).unwrap();
+    for of in stats["datasets"].as_array().unwrap() {
+        let figure = |name: &str| of[name].as_f64().unwrap();
+        assert_eq!((figure("oracle_lines"), figure("added_component_lines")), (2.0, 6.0), "{of}");
+        assert_eq!((figure("gold_lines"), figure("added_component_share")), (8.0, 0.75), "{of}");
+        assert_eq!((figure("functions_added"), figure("classes_added")), (1.0, 0.0), "{of}");
+        assert_eq!((figure("fail_to_pass"), figure("tests")), (1.0, 2.0), "{of}");
+        assert_eq!(of["first_date"], "2024-05-01", "{of}");
+    }
+
     // What was tried once is known.
     assert_eq!(collect("again", &[]), summary);
+
+    let fast = collect("fast", &["--fast-validation"]);
+    assert!(fast.contains("Fast validation: the first 2 candidates gave 1 task."), "{fast}");
+    // The newest candidate alone is no task: the repository is left alone.
+    let out = stage.path("left");
+    let args = ["collect-pulls", clone.to_str().unwrap(), "--fast-validation", "--limit", "1"];
+    let more = ["--pulls", dump.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let left = stage.run([&args[..], &more].concat(), 3);
+    let left = String::from_utf8(left.stdout).unwrap();
+    assert!(left.contains("Fast validation: the first 1 candidate gave 0 tasks."), "{left}");
+}
+
+#[test]
+fn several_clones_become_one_dataset_and_one_that_fails_is_named() {
+    let stage = Stage::new();
+    let (first, second) = (stage.path("acme__coins"), stage.path("acme__money"));
+    history(&first);
+    history(&second);
+    let none = stage.path("empty");
+    fs::create_dir(&none).unwrap();
+    let out = stage.path("out");
+    let paths = [&first, &none, &second].map(|path| path.to_str().unwrap().to_owned());
+    let args = ["collect-pulls", &paths[0], &paths[1], &paths[2], "--dry-run"];
+    let output = stage.run([&args[..], &["--out", out.to_str().unwrap()]].concat(), 0);
+    let summary = String::from_utf8(output.stdout).unwrap();
+    // Of each clone: the last pull request, merged ones, those with tests, candidates; a dry run has no tasks.
+    for repo in ["acme/coins", "acme/money"] {
+        assert!(summary.contains(&format!("| {repo} | 6 | 4 | 3 | 2 | 0 | 0 |")), "{summary}");
+    }
+    assert!(summary.contains("| all |  | 8 | 6 | 4 | 0 | 0 |"), "{summary}");
+    assert!(
+        summary.contains("| clone that failed | because |") && summary.contains("empty"),
+        "{summary}"
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("warning: ") && said.contains("is left out"), "{said}");
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    assert_eq!(read("candidates.jsonl").lines().count(), 4);
+    assert!(read("rejects.jsonl").contains("\"repo\":\"acme/money\""), "{}", read("rejects.jsonl"));
+    let report: Value = serde_json::from_str(&read("report.json")).unwrap();
+    assert_eq!(report["repositories"].as_array().unwrap().len(), 2);
+    assert_eq!(report["failed"].as_array().unwrap().len(), 1);
 }
 
 #[test]

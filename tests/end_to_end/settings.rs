@@ -364,6 +364,7 @@ fn what_no_request_could_carry_is_refused() {
             "models.\"m-1.5\".extra_body.stream",
             "out of `extra_body`",
         ),
+        (model, "cutoff = 'May 2025'", "models.\"m-1.5\".cutoff", "\"May 2025\" is not a day"),
         (
             model,
             "base_url = 'script:nofile.json'",

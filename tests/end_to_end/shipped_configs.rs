@@ -111,6 +111,7 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
         "feabench-lite",
         "swebench-verified",
         "interface-ablation",
+        "shared-repositories",
     ] {
         assert!(names.iter().any(|name| name == wanted), "{wanted} is not shipped");
     }
@@ -134,7 +135,44 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
         "{said}"
     );
     let (_, said) = dry_run(&stage, "featurebench-full", &cache);
-    assert!(said.contains("worst case: $10.00"), "{said}");
+    // Two tasks at the limits of the seven arms, and at the published tokens.
+    assert!(said.contains("14 trials: 2 tasks x 7 arms"), "{said}");
+    assert!(said.contains("worst case: $486.00"), "{said}");
+    assert!(
+        said.contains("expected: $214.39, by the tokens that FeatureBench published"),
+        "{said}"
+    );
+    let (_, said) = dry_run(&stage, "shared-repositories", &cache);
+    assert!(said.contains("21 trials: 3 tasks x 7 arms"), "{said}");
+    let (_, said) = dry_run(&stage, "feabench-table2", &cache);
+    assert!(said.contains("52 trials: 1 task x 52 arms"), "{said}");
+    for table in ["feabench-table3", "feabench-table4"] {
+        let (_, said) = dry_run(&stage, table, &cache);
+        assert!(said.contains("gpt-4o"), "{said}");
+    }
+}
+
+/// Arms that differ in their model alone would become one: `--arms` chooses before `--model` replaces.
+#[test]
+fn one_row_of_a_table_runs_with_another_model() {
+    let stage = Stage::new();
+    let cache = stage.path("cache");
+    rows(&cache);
+    let args = [
+        "run",
+        "feabench-table3",
+        "--dry-run",
+        "--arms",
+        "gpt-4o/*",
+        "--model",
+        "openai/gpt-5-mini",
+    ];
+    let output = stage.proctor(args).env("PROCTOR_CACHE", &cache).output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("note: 4 of 8 arms"), "{said}");
+    assert!(said.contains("4 trials: 1 task x 4 arms"), "{said}");
+    assert!(said.contains("openai/gpt-5-mini/context_tokens=40000/hints=brief"), "{said}");
 }
 
 #[test]

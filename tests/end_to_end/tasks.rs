@@ -85,3 +85,65 @@ fn a_reader_that_goes_away_ends_the_printing_quietly() {
         assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{args:?}");
     }
 }
+
+/// A row of FEA-Bench that holds the files of its solution, as the benchmark's own scripts write it.
+fn fea_bench_row() -> serde_json::Value {
+    let patch = "diff --git a/box.py b/box.py\n--- a/box.py\n+++ b/box.py\n@@ -1,2 +1,5 @@\n def size():\n     return 1\n+\n+def area():\n+    return 4\n\
+                 diff --git a/lid.py b/lid.py\nnew file mode 100644\n--- /dev/null\n+++ b/lid.py\n@@ -0,0 +1,2 @@\n+class Lid:\n+    pass\n";
+    let test_patch = "diff --git a/tests/test_box.py b/tests/test_box.py\nnew file mode 100644\n--- /dev/null\n+++ b/tests/test_box.py\n@@ -0,0 +1 @@\n+import box\n";
+    serde_json::json!({
+        "instance_id": "acme__box-7", "pull_number": 7, "repo": "acme/box", "version": null,
+        "base_commit": "0123456789012345678901234567890123456789", "created_at": "2023-04-05T06:07:08Z",
+        "patch": patch, "test_patch": test_patch, "problem_statement": "Boxes have an area.",
+        "FAIL_TO_PASS": ["tests/test_box.py::test_area"], "PASS_TO_PASS": ["tests/test_box.py::test_size"],
+        "new_components": {"box.py": [{"type": "function", "name": "area", "lines": [4, 5], "signature": "def area():", "doc": ""}]},
+        "files": {"box.py": "def size():\n    return 1\n", "lid.py": null},
+    })
+}
+
+#[test]
+fn stats_puts_datasets_side_by_side_in_every_format() {
+    let stage = Stage::new();
+    folder(&stage);
+    let row = stage.file("fea.jsonl", &format!("{}\n", fea_bench_row()));
+    let row = row.to_str().unwrap().to_owned();
+    let demo = stage.path("rows").to_str().unwrap().to_owned();
+    let printed = |format: &str| {
+        let args = ["tasks", "stats", "--tasks", &row, &demo, "--format", format];
+        String::from_utf8(stage.run(args, 0).stdout).unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_str(&printed("json")).unwrap();
+    let of = &json["datasets"][0];
+    for (figure, value) in [
+        ("tasks", 1.0),
+        ("repositories", 1.0),
+        ("statement_words", 4.0),
+        // 3 lines of box.py and 2 of lid.py.
+        ("gold_lines", 5.0),
+        ("gold_files", 2.0),
+        ("gold_functions", 1.0),
+        ("gold_classes", 1.0),
+        ("functions_added", 1.0),
+        ("classes_added", 1.0),
+        ("oracle_lines", 2.0),
+        // `area` and `Lid`, without the empty line before `area`.
+        ("added_component_lines", 4.0),
+        ("added_component_share", 0.8),
+        ("fail_to_pass", 1.0),
+        ("tests", 2.0),
+    ] {
+        assert_eq!(of[figure].as_f64(), Some(value), "{figure}: {of}");
+    }
+    assert_eq!(of["first_date"], "2023-04-05");
+    assert_eq!(of["last_date"], "2023-04-05");
+    assert_eq!(of["per_task"][0]["task"], "acme__box-7");
+    // The demo's own source is beside its rows.
+    let demo_of = &json["datasets"][1];
+    assert!(demo_of["oracle_lines"].as_f64().unwrap() > 0.0, "{demo_of}");
+    let markdown = printed("markdown");
+    assert!(markdown.contains("| % added components | 80.0 | "), "{markdown}");
+    let csv = printed("csv");
+    assert!(csv.lines().any(|line| line.starts_with("lines of oracle files,2.0,")), "{csv}");
+    let text = printed("text");
+    assert!(text.contains("statement words") && text.contains("4.0"), "{text}");
+}

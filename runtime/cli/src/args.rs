@@ -24,7 +24,7 @@ pub use self::{
     mask::MaskArgs,
     results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs},
     run::{ForkArgs, RunArgs, Select, ShellArgs},
-    tasks::{Dataset, TasksAction, WHOLE_PACK},
+    tasks::{Dataset, StatsFormat, TasksAction, WHOLE_PACK},
 };
 use crate::progress::How;
 

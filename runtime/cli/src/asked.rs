@@ -44,6 +44,7 @@ impl Asked {
             base_url: String::new(),
             key_env: None,
             price: None,
+            cutoff: None,
             tool_check: None,
             cache: None,
             ..model.clone()

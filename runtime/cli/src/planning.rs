@@ -14,6 +14,11 @@ use crate::error::UserError;
 static DESIGN: ShippedTable<Design> =
     ShippedTable::new("power.toml", include_str!("../../../configs/power.toml"));
 
+static PUBLISHED: ShippedTable<Published> = ShippedTable::new(
+    "published-tokens.toml",
+    include_str!("../../../configs/published-tokens.toml"),
+);
+
 /// Earlier runs that are looked at, the latest ones, and trials of each arm.
 const RUNS: usize = 20;
 const TRIALS: usize = 50;
@@ -25,6 +30,38 @@ struct Design {
     between_attempts: f64,
     advised_attempts: u32,
 }
+
+/// `configs/published-tokens.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Published {
+    trial: Vec<PublishedTrial>,
+}
+
+/// The mean trial of a scaffold with a model.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublishedTrial {
+    source: String,
+    scaffold: String,
+    models: Vec<String>,
+    input: u64,
+    output: u64,
+}
+
+impl Published {
+    fn of(&self, arm: &Arm) -> Option<&PublishedTrial> {
+        let name = arm.model.as_ref()?.name.as_str();
+        let bare = name.rsplit('/').next().unwrap_or(name);
+        let is_of = |trial: &&PublishedTrial| {
+            trial.scaffold == arm.scaffold && trial.models.iter().any(|model| model == bare)
+        };
+        self.trial.iter().find(is_of)
+    }
+}
+
+/// Requests of a published trial: nobody published them. They choose the tier of a price alone.
+const PUBLISHED_REQUESTS: u64 = 100;
 
 /// The size of a plan.
 pub struct Size<'a> {
@@ -72,7 +109,10 @@ impl Taken {
 pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
     let design = DESIGN.get().map_err(UserError::new)?;
-    let mut lines = vec![cost(size, &prices), time(size)];
+    let published = PUBLISHED.get().map_err(UserError::new)?;
+    let mut lines = vec![cost(size, &prices)];
+    lines.extend(expected(size, &prices, published));
+    lines.push(time(size));
     let (needed, free) = (earlier(size, runs, &prices), free(runs));
     lines.extend(needed.as_ref().map(|(line, _)| line.clone()));
     lines.extend(free.map(|free| format!("disk: {:.1} GB free", free / 1e9)));
@@ -133,6 +173,33 @@ fn cost(size: &Size<'_>, prices: &PriceTable) -> String {
             plural(unbounded.len(), "arm")
         ),
     }
+}
+
+/// What the plan costs if its trials take the tokens that papers published for their scaffolds and models. `None` where no
+/// arm is among them.
+fn expected(size: &Size<'_>, prices: &PriceTable, published: &Published) -> Option<String> {
+    let trials = (size.tasks * size.attempts as usize) as f64;
+    let (mut sum, mut known) = (0.0, 0);
+    let mut sources: Vec<&str> = Vec::new();
+    for arm in size.arms {
+        let Some(trial) = published.of(arm) else { continue };
+        let Some(price) = arm.model.as_ref().and_then(|model| prices.of(model)) else { continue };
+        let usage = Usage { input: trial.input, output: trial.output, ..Usage::default() };
+        sum += price.estimate(&usage, PUBLISHED_REQUESTS) * trials;
+        known += 1;
+        if !sources.contains(&trial.source.as_str()) {
+            sources.push(&trial.source);
+        }
+    }
+    let asking = size.arms.iter().filter(|arm| arm.model.is_some()).count();
+    (known > 0).then(|| {
+        let of =
+            if known < asking { format!(" for {known} of {asking} arms") } else { String::new() };
+        format!(
+            "expected: ${sum:.2}{of}, by the tokens that {} published, without a prompt cache",
+            sources.join(" and ")
+        )
+    })
 }
 
 fn time(size: &Size<'_>) -> String {
@@ -347,6 +414,25 @@ mod tests {
         assert!(told(&noop, 5, 2).contains("worst case: $0.00"));
         let wall = told(&arms(&["wall_seconds = 3600, steps = 1"]), 5, 2);
         assert!(wall.contains("at most 5.0 h for agents, 2 trials at once"), "{wall}");
+    }
+
+    #[test]
+    fn the_expected_cost_is_that_of_the_published_tokens() {
+        let mut two = arms(&["cost_usd = 9", "cost_usd = 8"]);
+        assert!(!told(&two, 5, 2).contains("expected:"));
+        two[0].scaffold = "codex".to_owned();
+        two[0].model.as_mut().unwrap().name = "openai/gpt-5.1-codex".to_owned();
+        // 6.3 million tokens in at $1 and 39,000 out at $10 a million: $6.69 for each of ten trials.
+        let said = told(&two, 5, 2);
+        assert!(
+            said.contains("expected: $66.90 for 1 of 2 arms, by the tokens that FeatureBench"),
+            "{said}"
+        );
+        let said = told(&two[..1], 5, 2);
+        assert!(
+            said.contains("worst case: $90.00") && said.contains("expected: $66.90, by"),
+            "{said}"
+        );
     }
 
     /// An arm that asks no model.

@@ -7,7 +7,7 @@ use proctor_datasets::Loaded;
 use proctor_types::{Arm, Selection, plural, sha256_hex};
 
 use crate::{
-    config::{self, RunConfig, Written},
+    config::{self, ArmFile, ConfigFile, RunConfig, Written},
     error::UserError,
 };
 
@@ -57,6 +57,28 @@ pub fn arms(
     let all: Vec<String> = resolved.arms.iter().map(|arm| arm.name.clone()).collect();
     let kept: BTreeSet<String> = matching(&OF_ARMS, globs, &all)?.into_iter().collect();
     Ok(resolved.with_arms(written, &|name| kept.contains(name)))
+}
+
+/// Leaves arms out before `--model` puts one model in the place of all: those that differ in the model alone would be one. A glob
+/// matches the name in the configuration, or else the one with the new model.
+pub fn arms_of_file(
+    file: ConfigFile,
+    written: &Written,
+    globs: &[String],
+    model: &str,
+) -> Result<(ConfigFile, Written), UserError> {
+    let names: Vec<String> = file.arms.iter().map(|arm| arm.name.clone()).collect();
+    let kept = matching(&OF_ARMS, globs, &names).or_else(|error| {
+        let renamed = |arm: &ArmFile| match &arm.model {
+            Some(old) => arm.name.replace(old.as_str(), model),
+            None => arm.name.clone(),
+        };
+        let new: Vec<String> = file.arms.iter().map(renamed).collect();
+        let found = matching(&OF_ARMS, globs, &new).map_err(|_| error)?;
+        let both = names.iter().zip(&new).filter(|(_, new)| found.contains(*new));
+        Ok::<_, UserError>(both.map(|(name, _)| name.clone()).collect())
+    })?;
+    Ok(file.with_arms(written, &|name| kept.iter().any(|one| one == name)))
 }
 
 /// The arms of a run whose name matches any of the globs; all of them where there is none.

@@ -22,7 +22,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [(&str, &str); 26] = files![
+static FILES: [(&str, &str); 27] = files![
     "demo.toml",
     "feabench-cells.toml",
     "feabench-lite.toml",
@@ -38,6 +38,7 @@ static FILES: [(&str, &str); 26] = files![
     "quickstart.toml",
     "scaffold-comparison.toml",
     "scaffold-formats.toml",
+    "shared-repositories.toml",
     "steps-ablation.toml",
     "swebench-verified.toml",
     "recipes/boltons-intlists.toml",

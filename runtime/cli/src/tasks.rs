@@ -6,7 +6,7 @@ use std::{
 };
 
 use proctor_core::PlannedTask;
-use proctor_datasets::{DatasetError, Hub, Loaded};
+use proctor_datasets::{DatasetError, Hub, Keep, Loaded};
 use proctor_report::once_each;
 use proctor_sandbox_api::Backend;
 use proctor_setup::Sources;
@@ -23,12 +23,16 @@ const BUILT: &str = "tasks";
 /// Reads what some patterns name: files, folders, globs, datasets of the hub.
 /// Relative ones start from the current folder.
 pub async fn read(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
+    read_keeping(patterns, cache, Keep::Tasks).await
+}
+
+async fn read_keeping(patterns: &[String], cache: &Path, keep: Keep) -> Result<Loaded, UserError> {
     let patterns: Vec<String> = patterns.iter().map(|pattern| on_disk(pattern, cache)).collect();
     if patterns.iter().any(|pattern| pattern.starts_with(HUB)) {
         home::hold(cache).map_err(|error| UserError::new(error.to_string()))?;
     }
     let hub = Hub::of_this_host(cache.join("hub"));
-    proctor_datasets::load_with(&patterns, Path::new("."), &hub)
+    proctor_datasets::load_keeping(&patterns, Path::new("."), &hub, keep)
         .await
         .map_err(|error| UserError::new(error.to_string()).hint(hint_of(&error, &patterns, cache)))
 }
@@ -115,10 +119,19 @@ fn by_hand(pattern: &str, cache: &Path) -> Option<String> {
 /// Reads what some patterns name, where it is whole and not empty; nothing is built. Rows that cannot be
 /// read are named together and end the command: a benchmark with silently fewer tasks is another one.
 pub async fn whole(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
+    whole_keeping(patterns, cache, Keep::Tasks).await
+}
+
+/// As [`whole`], and keeps more of the rows than their tasks.
+pub async fn whole_keeping(
+    patterns: &[String],
+    cache: &Path,
+    keep: Keep,
+) -> Result<Loaded, UserError> {
     if patterns.is_empty() {
         return Err(UserError::new("no tasks are named").hint("name a file, a glob or a dataset"));
     }
-    let loaded = read(patterns, cache).await?;
+    let loaded = read_keeping(patterns, cache, keep).await?;
     if !loaded.bad.is_empty() {
         let rows = once_each(loaded.bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
         let rows = listed(rows);

@@ -81,6 +81,8 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         clock: None,
         categories: recipe.categories.clone(),
         meets_minima: None,
+        created_at: None,
+        details: Default::default(),
         from_scratch: None,
         benchmark: None,
     };

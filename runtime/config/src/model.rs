@@ -112,6 +112,7 @@ pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
         key_env: endpoint.key_env.clone(),
         context_window: listed.and_then(|listed| listed.context_window),
         price: endpoint.local.then(|| Price::flat(0.0, 0.0, None)),
+        cutoff: None,
         tool_check: None,
         cache: None,
         tokenizer: None,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proctor_gateway::{PriceTable, check_settings};
 use proctor_tokens::Encoding;
-use proctor_types::{Budget, ModelSpec, sha256_hex};
+use proctor_types::{Budget, ModelSpec, is_day, sha256_hex};
 
 use crate::{
     UserError,
@@ -23,6 +23,12 @@ pub fn check(
             let path = [&["models", name.as_str()], &wrong.key[..]].concat();
             written.error(&path, wrong.what).hint(wrong.hint)
         })?;
+        if let Some(cutoff) = model.cutoff.as_deref().filter(|cutoff| !is_day(cutoff)) {
+            let what = format!("{cutoff:?} is not a day");
+            return Err(written
+                .error(&["models", name, "cutoff"], what)
+                .hint("write it as 2025-01-31"));
+        }
     }
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
     for (index, arm) in file.arms.iter().enumerate() {

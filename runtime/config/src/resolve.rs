@@ -27,6 +27,19 @@ pub struct RunConfig {
     pub arms: Vec<Arm>,
 }
 
+impl ConfigFile {
+    /// The same with those arms alone whose name is kept, and where these are written. For what changes names or models before
+    /// arms are resolved.
+    pub fn with_arms(self, written: &Written, keeps: &dyn Fn(&str) -> bool) -> (Self, Written) {
+        let names = self.arms.iter().map(|arm| arm.name.clone()).enumerate();
+        let kept: Vec<_> = names.filter(|(_, name)| keeps(name)).collect();
+        let written = written.with_arms(&kept);
+        let mut file = self;
+        file.arms.retain(|arm| keeps(&arm.name));
+        (file, written)
+    }
+}
+
 impl RunConfig {
     /// The same with those arms alone whose name is kept, and where these are written.
     pub fn with_arms(self, written: &Written, keeps: &dyn Fn(&str) -> bool) -> (Self, Written) {

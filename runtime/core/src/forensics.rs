@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use proctor_forensics::{Ended, Examiner, examine, reason};
+use proctor_forensics::{Ended, Examiner, examine, exceptions, reason};
 use proctor_grade::Graded;
 use proctor_record::{Remedy, TrialDir, read_journal};
 use proctor_types::{Fault, Layer, Task, standing};
@@ -43,12 +43,14 @@ pub(crate) async fn add_forensics(
             let (events, patch, log) = (&events, &patch, &log);
             reason(&Ended { outcome, verdict: &verdict, events, patch, log })
         };
-        Ok((found, outcome.as_ref().map(why).transpose()?.flatten()))
+        let classes = exceptions(&verdict, &log)?;
+        Ok((found, outcome.as_ref().map(why).transpose()?.flatten(), classes))
     });
-    let (found, why) = look.await.map_err(|error| {
+    let (found, why, classes) = look.await.map_err(|error| {
         Fault::new(Layer::Grade, format!("the look over the record ended early: {error}"))
     })??;
     found.merge_into(&mut graded.verdict);
     graded.verdict.reason = why;
+    graded.verdict.exceptions = classes;
     Ok(())
 }

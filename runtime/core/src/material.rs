@@ -120,6 +120,29 @@ mod tests {
     }
 
     #[test]
+    fn a_collected_task_tells_its_components_like_a_row() {
+        let details = serde_json::json!({
+            "new_components": [{"file": "a.py", "kind": "function", "name": "f", "signature": "def f():", "doc": "F."}],
+            "non_py_patch": "diff", "discussion": "said",
+        });
+        let task = |own: bool| -> Task {
+            let mut row = serde_json::json!({"schema_version": 1, "id": "t", "statement": "s", "environment": {},
+                "fail_to_pass": [], "test_command": []});
+            match own {
+                true => row["details"] = details.clone(),
+                false => {
+                    row["benchmark"] = serde_json::json!({"name": "fea-bench", "details": details})
+                }
+            }
+            serde_json::from_value(row).unwrap()
+        };
+        let (own, row) = (material_of(&task(true)).unwrap(), material_of(&task(false)).unwrap());
+        assert_eq!(own.components.len(), 1);
+        assert_eq!(own.components, row.components);
+        assert_eq!((own.description_changes.as_str(), own.discussion.as_str()), ("diff", "said"));
+    }
+
+    #[test]
     fn the_gold_is_told_by_names() {
         let patch = "diff --git a/p/a.py b/p/a.py\n--- a/p/a.py\n+++ b/p/a.py\n@@ -1,2 +1,7 @@\n x = 1\n-def old(a):\n\
             +def old(a, b):\n+async def f(\n+    a,  # one\n+    b: dict = {},\n+) -> int:\n+    return secret\n\

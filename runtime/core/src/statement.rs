@@ -29,8 +29,9 @@ pub fn given(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
     let mut given = task.as_ref().clone();
     if let Some(statement) = without_interfaces(&task.statement).filter(|_| !asked.interfaces) {
         given.statement = statement;
+        // A scaffold that makes its own prompt is not told them either.
+        given.details.new_components = Kept::default();
         if let Some(benchmark) = &mut given.benchmark {
-            // A scaffold that makes its own prompt is not told them either.
             benchmark.details.new_components = Kept::default();
         }
     }

@@ -15,19 +15,21 @@ mod row;
 mod rules;
 mod shapes;
 mod splits;
+mod stats;
 mod template;
 
 /// FEA-Bench's parts of a pull request, for those who make such rows.
 pub mod fea_bench {
     pub use crate::shapes::fea_bench::{
-        Added, Commit, Parts, Repository, Said, added, said, split,
+        Added, Commit, Parts, Repository, Said, Span, added, new_spans, said, split,
     };
 }
 
 pub use bad::{BadRow, DatasetError};
 pub use hub::Hub;
-pub use load::{Loaded, Origin, load, load_with};
+pub use load::{Keep, Loaded, Origin, RowFiles, load, load_keeping, load_with};
 pub use predictions::{Attempts, Prediction, Predictions, read_predictions};
 pub use recipe::{Recipe, RecipeFile};
 pub use row::parse_task;
+pub use stats::{DatasetStats, GoldStats, ReadSource, TaskStats};
 pub use template::fill;

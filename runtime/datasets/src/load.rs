@@ -36,6 +36,20 @@ pub struct Loaded {
     /// What is no task and no recipe. Whether to go on without them is the caller's to decide.
     pub bad: Vec<BadRow>,
     pub origins: BTreeMap<TaskId, Origin>,
+    /// The files that rows hold, with [`Keep::Files`].
+    pub files: BTreeMap<TaskId, RowFiles>,
+}
+
+/// The files of a row of FEA-Bench by path, before the solution. `None` stands for a file that the solution creates.
+pub type RowFiles = BTreeMap<String, Option<String>>;
+
+/// What is kept of rows beside their tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Keep {
+    #[default]
+    Tasks,
+    /// The files of the source that a row holds, too. They may take hundreds of megabytes.
+    Files,
 }
 
 impl Loaded {
@@ -66,12 +80,29 @@ pub fn load(patterns: &[String], base_dir: &Path) -> Result<Loaded, DatasetError
 }
 
 /// As [`load`], with datasets of a hub.
+///
+/// # Errors
+/// As [`load`], and what keeps the hub's rows from being had.
 pub async fn load_with(
     patterns: &[String],
     base_dir: &Path,
     hub: &Hub,
 ) -> Result<Loaded, DatasetError> {
+    load_keeping(patterns, base_dir, hub, Keep::Tasks).await
+}
+
+/// As [`load_with`], and keeps more of the rows than their tasks.
+///
+/// # Errors
+/// As [`load_with`].
+pub async fn load_keeping(
+    patterns: &[String],
+    base_dir: &Path,
+    hub: &Hub,
+    keep: Keep,
+) -> Result<Loaded, DatasetError> {
     let mut loader = Loader::new(base_dir);
+    loader.keep = keep;
     for pattern in patterns {
         let address = Address::parse_at(pattern, base_dir)?;
         match &address.place {

@@ -10,7 +10,7 @@ use proctor_types::Task;
 use serde_json::Value;
 
 use crate::{
-    BadRow, DatasetError, Hub, Loaded, Origin, RecipeFile,
+    BadRow, DatasetError, Hub, Keep, Loaded, Origin, RecipeFile, RowFiles,
     address::{Address, HubName, Options, Where},
     bad::Complaint,
     files, ids,
@@ -36,11 +36,18 @@ pub(crate) struct Loader<'a> {
     /// Where each id was seen first.
     ids: BTreeMap<String, String>,
     done: Vec<(PathBuf, Options)>,
+    pub(crate) keep: Keep,
 }
 
 impl<'a> Loader<'a> {
     pub(crate) fn new(base_dir: &'a Path) -> Self {
-        Self { base_dir, loaded: Loaded::default(), ids: BTreeMap::new(), done: Vec::new() }
+        Self {
+            base_dir,
+            loaded: Loaded::default(),
+            ids: BTreeMap::new(),
+            done: Vec::new(),
+            keep: Keep::default(),
+        }
     }
 
     pub(crate) fn disk(&mut self, address: &Address) -> Result<(), DatasetError> {
@@ -178,6 +185,10 @@ impl<'a> Loader<'a> {
                     || value.get("id").is_none()
                     || provenance.key.is_some()
                     || value.as_object().is_some_and(fits)));
+        let files = match self.keep {
+            Keep::Files => value.get("files").and_then(files_of_row),
+            Keep::Tasks => None,
+        };
         let made = match value {
             Value::Object(row) if foreign => {
                 let shape = match &set.shape {
@@ -195,6 +206,9 @@ impl<'a> Loader<'a> {
             }
             value => row::task(value),
         };
+        if let (Ok(task), Some(files)) = (&made, files) {
+            self.loaded.files.entry(task.id.clone()).or_insert(files);
+        }
         self.add(file, place, (field, id), made);
         Ok(())
     }
@@ -288,5 +302,41 @@ impl<'a> Loader<'a> {
             ids.insert(recipe.id.clone(), file.display().to_string());
             loaded.recipes.push(RecipeFile { file: file.to_path_buf(), recipe });
         }
+    }
+}
+
+/// The files of a row in either of FEA-Bench's forms: an object by path, or a list of `{file, content}`.
+fn files_of_row(value: &Value) -> Option<RowFiles> {
+    let content = |value: &Value| value.as_str().map(str::to_owned);
+    match value {
+        Value::Object(map) => {
+            Some(map.iter().map(|(path, text)| (path.clone(), content(text))).collect())
+        }
+        Value::Array(list) => {
+            let one = |entry: &Value| {
+                let path = entry.get("file")?.as_str()?.to_owned();
+                Some((path, entry.get("content").and_then(content)))
+            };
+            list.iter().map(one).collect()
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn both_forms_of_a_rows_files_are_read() {
+        let map = files_of_row(&json!({"a.py": "x = 1\n", "b.py": null})).unwrap();
+        let list =
+            json!([{"file": "a.py", "content": "x = 1\n"}, {"file": "b.py", "content": null}]);
+        assert_eq!(files_of_row(&list), Some(map.clone()));
+        assert_eq!(map["a.py"].as_deref(), Some("x = 1\n"));
+        assert_eq!(map["b.py"], None);
+        assert_eq!(files_of_row(&json!([{"content": "x"}])), None);
     }
 }

@@ -20,4 +20,4 @@ mod upstream;
 pub use content::Solution;
 pub use examine::{Examiner, examine};
 pub use finding::{Findings, Kind};
-pub use reason::{Ended, reason, runs_tests};
+pub use reason::{Ended, exceptions, reason, runs_tests};

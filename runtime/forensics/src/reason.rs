@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use proctor_types::{Envelope, Event, Fault, Layer, Outcome, Reason, Verdict, from_toml};
+use proctor_types::{Envelope, Event, Fault, Layer, Outcome, Reason, TIMEOUT, Verdict, from_toml};
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,6 +17,10 @@ const TEXT: &str = include_str!("../../../configs/reasons.toml");
 
 /// The kinds of evidence that grading leaves of tests that did not come to an end.
 const NO_END: [&str; 1] = ["timed_out"];
+
+/// How pytest shows an assertion, without its class.
+const ASSERT: &str = "assert ";
+const ASSERTION_ERROR: &str = "AssertionError";
 
 /// A trial that has its verdict.
 #[derive(Debug, Clone, Copy)]
@@ -59,13 +63,44 @@ pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
     if verdict.broke_pass_to_pass() {
         return Ok(Some(Reason::BrokePassToPass));
     }
-    if verdict.evidence.iter().any(|evidence| NO_END.contains(&evidence.kind.as_str())) {
+    if did_not_end(verdict) {
         return Ok(Some(Reason::TimeOut));
     }
     if never_ran(events, table)? {
         return Ok(Some(Reason::EditedNeverRan));
     }
     Ok(exception(ended.log, table))
+}
+
+/// The failed tests of a log by the class of their exception. pytest's short summary names each failed test once, so it
+/// counts where there is one; otherwise every traceback counts. A grading that was stopped adds a [`TIMEOUT`].
+///
+/// # Errors
+/// The shipped table cannot be read.
+pub fn exceptions(verdict: &Verdict, log: &[u8]) -> Result<BTreeMap<String, u64>, Fault> {
+    if verdict.resolved {
+        return Ok(BTreeMap::new());
+    }
+    let table = Table::get()?;
+    let log = String::from_utf8_lossy(log);
+    let summary: BTreeMap<&str, String> =
+        log.lines().filter_map(|line| table.of_summary(line)).collect();
+    let classes: Vec<String> = match summary.is_empty() {
+        false => summary.into_values().collect(),
+        true => log.lines().filter_map(|line| table.class(line)).map(str::to_owned).collect(),
+    };
+    let mut counts = BTreeMap::new();
+    for class in classes {
+        *counts.entry(class).or_default() += 1;
+    }
+    if did_not_end(verdict) {
+        *counts.entry(TIMEOUT.to_owned()).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+fn did_not_end(verdict: &Verdict) -> bool {
+    verdict.evidence.iter().any(|evidence| NO_END.contains(&evidence.kind.as_str()))
 }
 
 /// Whether a call with these arguments runs tests, as far as its shell line tells.
@@ -142,6 +177,7 @@ struct Written {
     tests: Vec<String>,
     import_or_name_error: Vec<String>,
     type_or_attribute_error: Vec<String>,
+    timeout: String,
 }
 
 struct Table {
@@ -152,6 +188,12 @@ struct Table {
     raised: Regex,
     /// The same by pytest, which marks it: there any class is one, such as `Failed` of `pytest.raises`.
     marked: Regex,
+    /// A line of pytest's short summary: the test, and what it says of the failure.
+    summary: Regex,
+    /// The class that such a message begins with.
+    named: Regex,
+    /// A message of a plugin that stopped a test.
+    timeout: Regex,
 }
 
 static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
@@ -169,7 +211,10 @@ static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
         r"^(?:E\s+)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Warning|Iteration))(?::|$)",
     )?;
     let marked = compiled(r"^E\s+(?:[A-Za-z_]\w*\.)*([A-Z]\w*):(?:\s|$)")?;
-    Ok(Table { runs, tests, classes, raised, marked })
+    let summary = compiled(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?) - (.+)$")?;
+    let named = compiled(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?::|$)")?;
+    let timeout = compiled(&written.timeout)?;
+    Ok(Table { runs, tests, classes, raised, marked, summary, named, timeout })
 });
 
 impl Table {
@@ -180,13 +225,32 @@ impl Table {
     }
 
     fn of_line(&self, line: &str) -> Option<Reason> {
+        let class = self.class(line)?;
+        Some(self.classes.get(class).copied().unwrap_or(Reason::Assertion))
+    }
+
+    /// The class of the exception that a line ends a traceback with.
+    fn class<'l>(&self, line: &'l str) -> Option<&'l str> {
         // pytest shows an assertion without its class.
-        if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with("assert ")) {
-            return Some(Reason::Assertion);
+        if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with(ASSERT)) {
+            return Some(ASSERTION_ERROR);
         }
         let found = self.raised.captures(line).or_else(|| self.marked.captures(line))?;
-        let class = found.get(1)?.as_str();
-        Some(self.classes.get(class).copied().unwrap_or(Reason::Assertion))
+        found.get(1).map(|class| class.as_str())
+    }
+
+    /// The test of a line of pytest's short summary, and the class of its exception.
+    fn of_summary<'l>(&self, line: &'l str) -> Option<(&'l str, String)> {
+        let found = self.summary.captures(line)?;
+        let (test, said) = (found.get(1)?.as_str(), found.get(2)?.as_str());
+        if self.timeout.is_match(said) {
+            return Some((test, TIMEOUT.to_owned()));
+        }
+        if said.starts_with(ASSERT) {
+            return Some((test, ASSERTION_ERROR.to_owned()));
+        }
+        let class = self.named.captures(said)?.get(1)?.as_str();
+        Some((test, class.to_owned()))
     }
 }
 
@@ -350,6 +414,58 @@ mod tests {
         assert_eq!(of(&format!("{types}{import}{import}")), Some(Reason::ImportOrNameError));
         // What a test prints of an exception is none.
         assert_eq!(of("the word ImportError: in a sentence\n8 passed\n"), None);
+    }
+
+    fn counted(log: &str, evidence: &[&str], resolved: bool) -> Vec<(String, u64)> {
+        let verdict: Verdict = serde_json::from_value(json!({
+            "schema_version": 1, "task": "t", "resolved": resolved, "passed_rate": 0.0,
+            "fail_to_pass": {"passed": [], "failed": []},
+            "pass_to_pass": {"passed": [], "failed": []}, "tests": {}, "policies": {},
+            "integrity": "clean",
+            "evidence": evidence.iter().map(|kind| json!({"kind": kind, "what": ""})).collect::<Vec<_>>(),
+        }))
+        .unwrap();
+        exceptions(&verdict, log.as_bytes()).unwrap().into_iter().collect()
+    }
+
+    #[test]
+    fn exceptions_counts_each_failed_test_of_the_summary_once() {
+        let of = |name: &str, count| (name.to_owned(), count);
+        // Both tests have a traceback, and one of them has two.
+        let log = "E   KeyError: 'a'\nE   NameError: name 'f' is not defined\nE   NameError: name 'f' is not defined\n\
+                   =========================== short test summary info ============================\n\
+                   PASSED t.py::ok - NameError: no failure\n\
+                   FAILED t.py::a - NameError: name 'f' is not defined\n\
+                   FAILED t.py::b[x y] - NameError: name 'f' is not defined\n\
+                   FAILED t.py::b[x y] - NameError: name 'f' is not defined\n\
+                   FAILED t.py::c - assert 0 == 4\n\
+                   FAILED t.py::d - kit.errors.Refusal: no\n\
+                   FAILED t.py::e - Failed: DID NOT RAISE <class 'ValueError'>\n\
+                   FAILED t.py::f - Failed: Timeout (>10.0s) from pytest-timeout.\n\
+                   ERROR u.py - ImportError: cannot import name 'g'\n";
+        assert_eq!(
+            counted(log, &[], false),
+            [
+                of("AssertionError", 1),
+                of("Failed", 1),
+                of("ImportError", 1),
+                of("NameError", 2),
+                of("Refusal", 1),
+                of("timeout", 1)
+            ]
+        );
+        assert!(counted(log, &[], true).is_empty());
+    }
+
+    #[test]
+    fn exceptions_counts_tracebacks_where_there_is_no_summary() {
+        let log = format!("{ASSERTION}TypeError: f() takes 1\nTypeError: f() takes 1\n");
+        let of = |name: &str, count| (name.to_owned(), count);
+        assert_eq!(
+            counted(&log, &["timed_out"], false),
+            [of("AssertionError", 1), of("TypeError", 2), of("timeout", 1)]
+        );
+        assert!(counted("8 passed\n", &[], false).is_empty());
     }
 
     #[test]

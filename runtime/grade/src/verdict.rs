@@ -78,6 +78,7 @@ pub(crate) fn draw_up(
         environment: None,
         noise: BTreeMap::new(),
         reason: None,
+        exceptions: BTreeMap::new(),
     })
 }
 

@@ -7,8 +7,8 @@ use std::{
 
 use minijinja::Error;
 use proctor_report::{
-    ArmReport, Comparison, GroupTable, Groups, Pair, Report, TaskReport, TrialResult, findings,
-    group_tables, noise_rows, percent, telling_ks,
+    ArmReport, Comparison, ExceptionCount, GroupTable, Groups, Pair, Report, TaskReport,
+    TrialResult, exception_rows, findings, group_tables, noise_rows, percent, telling_ks,
 };
 use proctor_types::{
     Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict,
@@ -59,6 +59,8 @@ struct Page<'a> {
     endings: BTreeSet<&'a str>,
     limit_kinds: BTreeSet<&'a str>,
     reasons: Vec<String>,
+    /// Classes of exceptions, and how many failed tests of each arm have them.
+    exceptions: Vec<(&'a str, Vec<Option<ExceptionCount>>)>,
     groups: Vec<GroupTable<'a>>,
     ks: Vec<u32>,
     findings: Vec<Finding>,
@@ -208,6 +210,7 @@ pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
             let all: BTreeSet<_> = report.arms.iter().flat_map(|arm| arm.reasons.keys()).collect();
             all.into_iter().map(ToString::to_string).collect()
         },
+        exceptions: exception_rows(report),
         groups: group_tables(report, Groups::All),
         ks: {
             let all = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys().copied());

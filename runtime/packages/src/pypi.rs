@@ -23,6 +23,8 @@ pub struct Offer {
     pub name: String,
     pub url: Url,
     pub sha256: Option<String>,
+    /// When it was uploaded (PEP 700): `2024-05-01T12:00:00.000000Z`. Absent where the index does not say it.
+    pub uploaded: Option<String>,
 }
 
 /// The indexes that pip would ask on this machine.
@@ -184,6 +186,8 @@ struct File {
     url: String,
     #[serde(default)]
     hashes: std::collections::BTreeMap<String, String>,
+    #[serde(default, rename = "upload-time")]
+    uploaded: Option<String>,
 }
 
 fn from_json(text: &str, base: &Url) -> Result<Vec<Offer>, Fault> {
@@ -192,7 +196,8 @@ fn from_json(text: &str, base: &Url) -> Result<Vec<Offer>, Fault> {
     })?;
     let offer = |file: File| {
         let url = base.join(&file.url).ok()?;
-        Some(Offer { name: file.filename, url, sha256: file.hashes.get("sha256").cloned() })
+        let sha256 = file.hashes.get("sha256").cloned();
+        Some(Offer { name: file.filename, url, sha256, uploaded: file.uploaded })
     };
     Ok(page.files.into_iter().filter_map(offer).collect())
 }
@@ -213,7 +218,7 @@ fn from_html(text: &str, base: &Url) -> Vec<Offer> {
         let Some(name) = url.path_segments().and_then(|mut parts| parts.next_back()) else {
             continue;
         };
-        out.push(Offer { name: name.to_owned(), url: url.clone(), sha256 });
+        out.push(Offer { name: name.to_owned(), url: url.clone(), sha256, uploaded: None });
     }
     out
 }
@@ -221,6 +226,16 @@ fn from_html(text: &str, base: &Url) -> Vec<Offer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn from_json_reads_when_a_file_was_uploaded() {
+        let base = Url::parse("https://index.test/simple/a/").unwrap();
+        let json = r#"{"files": [{"filename": "a-1.0.tar.gz", "url": "a-1.0.tar.gz",
+            "upload-time": "2024-05-01T12:00:00.000000Z"}, {"filename": "a-2.0.tar.gz", "url": "a-2.0.tar.gz"}]}"#;
+        let read = from_json(json, &base).unwrap();
+        let times: Vec<_> = read.iter().map(|offer| offer.uploaded.as_deref()).collect();
+        assert_eq!(times, [Some("2024-05-01T12:00:00.000000Z"), None]);
+    }
 
     #[test]
     fn both_forms_of_an_index_page_are_read() {

@@ -73,7 +73,8 @@ pub struct ArmReport {
     /// Of one trial's outcome; absent where no task has several graded attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance: Option<VarianceReport>,
-    /// By `level`, `repo`, `category`, `functions_added` and `attempt`, where they tell trials apart.
+    /// By `level`, `repo`, `category`, `benchmark`, `shared_repositories`, `split`, `cutoff`,
+    /// `functions_added` and `attempt`, where they tell trials apart.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, BTreeMap<String, GroupReport>>,
     /// Of an arm of one answer.
@@ -138,10 +139,22 @@ pub struct ArmReport {
     /// Trials that did not resolve their task, by reason.
     #[serde(default)]
     pub reasons: BTreeMap<Reason, u64>,
+    /// Failed tests of trials that did not resolve their task, by the class of their exception.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exceptions: BTreeMap<String, ExceptionCount>,
     /// Responses by who gave them: model, provider and server configuration, in the endpoint's words. Absent where no
     /// response names anybody.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
+}
+
+/// How often one class of exceptions made tests fail.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExceptionCount {
+    /// Failed tests.
+    pub tests: u64,
+    /// Trials with such a test.
+    pub trials: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -358,6 +371,7 @@ impl ArmReport {
             limit_bound,
             noise: NoiseReport::of(trials),
             reasons: reasons(trials),
+            exceptions: exceptions(&verdicts),
             responders: responders(trials),
         }
     }
@@ -405,4 +419,14 @@ fn per_step(measured: &[&Outcome]) -> Option<PerStep> {
         output: each(sum(|spent| spent.output_tokens)),
         tool_calls: tool_calls(measured).map(|calls| each(calls.iter().sum())),
     })
+}
+
+fn exceptions(verdicts: &[&Verdict]) -> BTreeMap<String, ExceptionCount> {
+    let mut counts: BTreeMap<String, ExceptionCount> = BTreeMap::new();
+    for (class, tests) in verdicts.iter().flat_map(|verdict| &verdict.exceptions) {
+        let count = counts.entry(class.clone()).or_default();
+        count.tests += tests;
+        count.trials += 1;
+    }
+    counts
 }

@@ -3,7 +3,7 @@
 use proctor_types::{ArmId, EarlierTries, Outcome, PATCH_REJECTED, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
-use crate::{ArmReport, SingleShot, TaskFacts, TaskReport};
+use crate::{ArmReport, RankAgreement, SingleShot, TaskFacts, TaskReport, agreement::agreements};
 
 pub const REPORT_SCHEMA: u32 = 1;
 
@@ -54,6 +54,9 @@ pub struct Report {
     pub arms: Vec<ArmReport>,
     /// One a trial, in the order of the plan.
     pub tasks: Vec<TaskReport>,
+    /// Whether sets of tasks rank the arms alike; empty where there are no two sets, and while a verdict is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rank_agreement: Vec<RankAgreement>,
     /// What a reader of the numbers must know besides them: sentences, below the tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
@@ -83,7 +86,8 @@ pub fn build(inputs: Vec<TrialResult>) -> Report {
         })
         .collect();
     let tasks = inputs.iter().map(TaskReport::of).collect();
-    Report { schema_version: REPORT_SCHEMA, arms, tasks, remarks: Vec::new() }
+    let rank_agreement = agreements(&inputs);
+    Report { schema_version: REPORT_SCHEMA, arms, tasks, rank_agreement, remarks: Vec::new() }
 }
 
 /// Four decimals: more would only be noise in a diff of two reports.

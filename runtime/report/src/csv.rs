@@ -19,17 +19,22 @@ const SINGLE: &str = "applied,whole,shown_precision,shown_recall,shown_recall_al
 /// Of trials that were interrupted, at the end.
 const INTERRUPTIONS: &str = "interruptions";
 
+/// Failed tests by the class of their exception, at the very end.
+const EXCEPTIONS: &str = "exceptions";
+
 /// One row a trial, in the order of the plan. What is not known is empty.
 pub fn csv(report: &Report) -> String {
     // Columns only where they say something: other sheets stay what they were.
     let single = report.tasks.iter().any(|trial| trial.single_shot.is_some());
     let noise = report.tasks.iter().any(|trial| trial.noise.is_some());
     let interrupted = report.tasks.iter().any(|trial| !trial.interruptions.is_none());
+    let excepted = report.tasks.iter().any(|trial| !trial.exceptions.is_empty());
     let columns = [
         Some(COLUMNS),
         noise.then_some(NOISE),
         single.then_some(SINGLE),
         interrupted.then_some(INTERRUPTIONS),
+        excepted.then_some(EXCEPTIONS),
     ];
     let columns: Vec<&str> = columns.into_iter().flatten().collect();
     let mut out = format!("{}\n", columns.join(","));
@@ -91,6 +96,10 @@ pub fn csv(report: &Report) -> String {
                 false => trial.interruptions.to_string(),
             };
             let _ = write!(out, ",{}", field(&one));
+        }
+        if excepted {
+            let counts = trial.exceptions.iter().map(|(class, count)| format!("{class}={count}"));
+            let _ = write!(out, ",{}", field(&counts.collect::<Vec<_>>().join(" ")));
         }
         out.push('\n');
     }

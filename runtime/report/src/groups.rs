@@ -2,10 +2,36 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_types::Task;
+use proctor_types::{ShippedTable, Task};
 use serde::{Deserialize, Serialize};
 
 use crate::{Report, TrialResult, build::round};
+
+static CATEGORIES: ShippedTable<Categories> = ShippedTable::new(
+    "feabench-categories.toml",
+    include_str!("../../../configs/feabench-categories.toml"),
+);
+
+/// `configs/feabench-categories.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Categories {
+    category: Vec<Category>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Category {
+    name: String,
+    repos: Vec<String>,
+}
+
+/// The category that FEA-Bench gives a repository.
+fn feabench_category(repo: &str) -> Option<String> {
+    let all = CATEGORIES.get().ok()?;
+    let is_in = |category: &&Category| category.repos.iter().any(|one| one == repo);
+    all.category.iter().find(is_in).map(|category| category.name.clone())
+}
 
 /// What a report groups tasks by. Absent facts put a task into no group of that kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,21 +41,43 @@ pub struct TaskFacts {
     pub categories: Vec<String>,
     /// Functions that the gold adds (FEA-Bench).
     pub functions_added: Option<u64>,
+    /// The benchmark that its row is of.
+    pub benchmark: Option<String>,
+    /// The split of its benchmark: `lite`, `full`.
+    pub split: Option<String>,
+    /// Whether its solution was made on or after the day up to which the arm's model knows the world
+    /// (`models.NAME.cutoff`). Absent where one of the two days is unknown.
+    pub after_cutoff: Option<bool>,
     /// SHA-256 of the task as the run has it. Not a group.
     pub revision: Option<String>,
 }
 
 impl TaskFacts {
     pub fn of(task: &Task) -> Self {
+        let benchmark = task.benchmark.as_ref().map(|benchmark| benchmark.name.as_str());
+        let of_repo = task.repo.as_deref().filter(|_| benchmark == Some("fea-bench"));
+        let mut categories = task.categories.clone();
+        categories.extend(of_repo.and_then(feabench_category));
         Self {
             level: task.level,
             repo: task.repo.clone(),
-            categories: task.categories.clone(),
+            categories,
             functions_added: task
                 .details()
                 .and_then(|details| details.functions_added.get().copied()),
+            benchmark: benchmark.map(str::to_owned),
+            split: task.benchmark.as_ref().and_then(|benchmark| benchmark.split.clone()),
+            after_cutoff: None,
             revision: None,
         }
+    }
+
+    /// With the day up to which a model knows the world.
+    #[must_use]
+    pub fn with_cutoff(self, task: &Task, cutoff: Option<&str>) -> Self {
+        // Days of this form sort as text.
+        let after = task.date().zip(cutoff).map(|(day, cutoff)| day >= cutoff);
+        Self { after_cutoff: after, ..self }
     }
 
     /// Kind and name of every group that a trial of the task belongs to.
@@ -38,7 +86,14 @@ impl TaskFacts {
         groups.extend(self.level.map(|level| ("level", level.to_string())));
         groups.extend(self.repo.clone().map(|repo| ("repo", repo)));
         groups.extend(self.categories.iter().map(|category| ("category", category.clone())));
+        groups.extend(self.benchmark.clone().map(|benchmark| ("benchmark", benchmark)));
+        groups.extend(self.split.clone().map(|split| ("split", split)));
+        let side = |after: bool| if after { "after" } else { "before" };
+        groups.extend(self.after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
         groups.extend(self.functions_added.map(|count| ("functions_added", few(count))));
+        // FEA-Bench's text puts three and more together, its Figure 5 does not.
+        let several = self.functions_added.filter(|count| *count >= 3);
+        groups.extend(several.map(|_| ("functions_added", "3+".to_owned())));
         groups
     }
 }
@@ -68,9 +123,16 @@ pub struct GroupReport {
 /// Kind of group to name to numbers. A kind whose only group is the whole arm says nothing new and
 /// is left out.
 pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<String, GroupReport>> {
+    let shared = shared_repositories(trials);
     let mut members: BTreeMap<&str, BTreeMap<String, Vec<&TrialResult>>> = BTreeMap::new();
     for trial in trials {
-        for (kind, name) in trial.facts.groups(trial.attempt) {
+        let of_shared = trial
+            .facts
+            .benchmark
+            .clone()
+            .filter(|_| trial.facts.repo.as_deref().is_some_and(|repo| shared.contains(repo)));
+        let of_shared = of_shared.map(|benchmark| ("shared_repositories", benchmark));
+        for (kind, name) in trial.facts.groups(trial.attempt).into_iter().chain(of_shared) {
             members.entry(kind).or_default().entry(name).or_default().push(trial);
         }
     }
@@ -84,6 +146,17 @@ pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<Strin
             (kind.to_owned(), groups.collect())
         })
         .collect()
+}
+
+/// The repositories that tasks of several benchmarks are from: FeatureBench's paper compares benchmarks on them.
+fn shared_repositories<'a>(trials: &[&'a TrialResult]) -> BTreeSet<&'a str> {
+    let mut benchmarks: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for facts in trials.iter().map(|trial| &trial.facts) {
+        if let (Some(repo), Some(benchmark)) = (&facts.repo, &facts.benchmark) {
+            benchmarks.entry(repo).or_default().insert(benchmark);
+        }
+    }
+    benchmarks.into_iter().filter(|(_, of)| of.len() > 1).map(|(repo, _)| repo).collect()
 }
 
 /// So many tasks, and a table of groups is read even where each group is one task.

@@ -3,6 +3,7 @@
 //! The denominator is always the plan: a trial without a verdict is not resolved, and the bounds
 //! say what it could still change.
 
+mod agreement;
 mod arm;
 mod build;
 mod compare;
@@ -24,9 +25,10 @@ mod task;
 mod text;
 mod unmarked;
 
+pub use agreement::RankAgreement;
 pub use arm::{
-    ArmReport, Bounds, Count, Grace, IntegrityCounts, PerStep, Seconds, Side, Steps, Tokens,
-    ToolCalls,
+    ArmReport, Bounds, Count, ExceptionCount, Grace, IntegrityCounts, PerStep, Seconds, Side,
+    Steps, Tokens, ToolCalls,
 };
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
 pub use compare::{
@@ -50,5 +52,5 @@ pub use single::{
 };
 pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval, telling_ks};
 pub use task::TaskReport;
-pub use text::{percent, short, text};
+pub use text::{exception_rows, percent, short, text};
 pub use unmarked::{Unmarked, add_quality};

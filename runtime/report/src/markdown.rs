@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use proctor_types::{ArmId, visible_line};
 
 use crate::{
-    ArmReport, Comparison, GroupTable, Groups, Report, group_tables, noise_rows, notes::findings,
-    percent, short,
+    ArmReport, Comparison, GroupTable, Groups, Report, exception_rows, group_tables, noise_rows,
+    notes::findings, percent, short,
 };
 
 /// With more arms only what they resolve is compared: `proctor compare` has the rest.
@@ -25,6 +25,7 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
     for table in group_tables(report, shown) {
         out.push_str(&groups(report, &table));
     }
+    out.push_str(&exceptions(report));
     out.push_str(&noise(report));
     if let Some(comparison) = comparison {
         out.push_str("\n#### Comparisons\n\n");
@@ -53,6 +54,28 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
     out.push_str(
         "\nRates are of all planned trials. Means exclude infrastructure faults; `paid` includes retries.\n",
     );
+    out
+}
+
+/// The failed tests of each arm by exception.
+fn exceptions(report: &Report) -> String {
+    let rows = exception_rows(report);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = report.arms.iter().map(|arm| code(&arm.name)).collect();
+    let mut out = format!(
+        "\n| failed tests | {} |\n| --- |{}\n",
+        names.join(" | "),
+        " ---: |".repeat(names.len())
+    );
+    for (class, counts) in rows {
+        let cells: Vec<String> = counts
+            .into_iter()
+            .map(|count| count.map_or_else(String::new, |count| count.tests.to_string()))
+            .collect();
+        let _ = writeln!(out, "| {} | {} |", code(class), cells.join(" | "));
+    }
     out
 }
 

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use proctor_types::{ArmId, Integrity, Reason, Responders, noun_of, plural};
 
-use crate::{ArmReport, Report, TaskReport, limits, noise, repeats::once_each, text::percent};
+use crate::{
+    ArmReport, Report, TaskReport, agreement, limits, noise, repeats::once_each, text::percent,
+};
 
 /// Responders that a mixture names, and trials that met the same error.
 const NAMED: usize = 5;
@@ -53,6 +55,18 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         for sentence in sentences.into_iter().flatten() {
             note(&sentence);
         }
+    }
+    let beyond = |arm: &'_ ArmReport| arm.single_shot.as_ref().map_or(0, |shot| shot.beyond_window);
+    for arm in report.arms.iter().filter(|arm| beyond(arm) > 0) {
+        note(&format!(
+            "{}: x: {} of {} did not fit the context window and count as not resolved.",
+            arm.name,
+            beyond(arm),
+            plural(arm.trials, "prompt")
+        ));
+    }
+    for sentence in agreement::sentences(report) {
+        note(&sentence);
     }
     for arm in report.arms.iter().filter(|arm| arm.responders.is_mixture()) {
         note(&format!("{}: {}.", arm.name, mixture(&arm.responders)));

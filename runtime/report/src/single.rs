@@ -6,11 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ArmReport, Report, TrialResult, build::round, table::table, text::percent};
 
+/// What tables show of a prompt that does not fit the window.
+pub(crate) const BEYOND: &str = "x";
+
 /// Of one trial, as its `single-shot.json` has it. What a report does not read of it is passed over.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SingleShot {
     pub prompt_tokens: u64,
+    /// The prompt did not fit the model's window.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub beyond_window: bool,
     pub context: ShownFiles,
     pub answer: Option<SingleAnswer>,
 }
@@ -64,6 +70,9 @@ pub struct ProbeScore {
 pub struct SingleShotReport {
     /// Trials in which an answer came.
     pub answers: u64,
+    /// Trials whose prompt did not fit the model's window. Tables mark them `x`.
+    #[serde(default)]
+    pub beyond_window: u64,
     /// Answers that were applied to the last edit, and its share of the trials of the plan.
     pub whole: u64,
     pub whole_rate: f64,
@@ -101,6 +110,7 @@ impl SingleShotReport {
         let probes = answers.iter().filter_map(|answer| answer.probe);
         Some(Self {
             answers: answers.len() as u64,
+            beyond_window: all.iter().filter(|one| one.beyond_window).count() as u64,
             whole,
             whole_rate: round(whole as f64 / trials.len().max(1) as f64),
             precision: mean(|quality| quality.precision),
@@ -127,11 +137,14 @@ pub(crate) fn tables(report: &Report) -> String {
     let headers =
         ["one answer", "%Apply", "whole", "%Resolved", "precision", "recall", "recall\nall"];
     let rows = arms.iter().map(|(arm, single)| {
+        // As the paper's Table 2 marks a cell in which no prompt fits.
+        let fits = single.beyond_window < arm.trials;
+        let rate = |rate: f64| if fits { percent(rate) } else { BEYOND.to_owned() };
         vec![
             arm.name.clone(),
-            percent(arm.applied_rate),
-            percent(single.whole_rate),
-            percent(arm.resolved_rate),
+            rate(arm.applied_rate),
+            rate(single.whole_rate),
+            rate(arm.resolved_rate),
             share(single.precision),
             share(single.recall),
             share(single.recall_all),

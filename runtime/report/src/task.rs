@@ -43,6 +43,9 @@ pub struct TaskReport {
     /// be said yet.
     #[serde(default)]
     pub reason: Option<Reason>,
+    /// Its failed tests by the class of their exception (`docs/report.md`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exceptions: BTreeMap<String, u64>,
     /// The kind of the trial's own limit that ended it, or null.
     #[serde(default)]
     pub limit: Option<BudgetKind>,
@@ -112,6 +115,7 @@ impl TaskReport {
             labels: BTreeSet::new(),
             score_valid: verdict.is_some(),
             reason: Reason::of(outcome, verdict, trial.patch_bytes, trial.unasked),
+            exceptions: verdict.map(|verdict| verdict.exceptions.clone()).unwrap_or_default(),
             limit: limit_of(trial),
             touched: noise_of(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
             grading_touched: verdict.into_iter().flat_map(touched_in).collect(),

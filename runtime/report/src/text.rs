@@ -1,11 +1,11 @@
 //! The report for a terminal.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use proctor_types::{TaskId, plural};
 
 use crate::{
-    ArmReport, GroupTable, Groups, Report, TaskReport, group_tables,
+    ArmReport, ExceptionCount, GroupTable, Groups, Report, TaskReport, group_tables,
     lines::wrapped,
     notes::notes,
     single,
@@ -35,6 +35,7 @@ pub fn text(report: &Report, shown: Groups) -> String {
     out.push('\n');
     out.push_str(&tasks(report));
     out.push_str(&single::tables(report));
+    out.push_str(&exceptions(report));
     out.push_str(&groups(report, shown));
     let mut below = String::new();
     notes(report, &mut below);
@@ -144,6 +145,41 @@ fn tasks(report: &Report) -> String {
     table::by_arms(&headers, rows.collect())
 }
 
+/// The failed tests of each arm by exception, the most frequent first. Empty where no log names one.
+fn exceptions(report: &Report) -> String {
+    let rows = exception_rows(report);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut headers = vec!["failed tests"];
+    headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
+    let rows = rows.into_iter().map(|(class, counts)| {
+        let cells = counts.into_iter().map(|count| {
+            count.map_or_else(String::new, |count| {
+                format!("{} in {}", count.tests, plural(count.trials, "trial"))
+            })
+        });
+        std::iter::once(class.to_owned()).chain(cells).collect()
+    });
+    format!("\n{}", table::by_arms(&headers, rows.collect()))
+}
+
+/// Every class of exceptions with its count in each arm, the most frequent first.
+pub fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>)> {
+    let classes: BTreeSet<&str> =
+        report.arms.iter().flat_map(|arm| arm.exceptions.keys()).map(String::as_str).collect();
+    let counts_of = |class: &str| -> Vec<Option<ExceptionCount>> {
+        report.arms.iter().map(|arm| arm.exceptions.get(class).copied()).collect()
+    };
+    let mut rows: Vec<_> = classes.into_iter().map(|class| (class, counts_of(class))).collect();
+    let tests = |counts: &[Option<ExceptionCount>]| {
+        counts.iter().flatten().map(|count| count.tests).sum::<u64>()
+    };
+    // Stable: of as many, the classes keep their alphabetic order.
+    rows.sort_by_key(|(_, counts)| std::cmp::Reverse(tests(counts)));
+    rows
+}
+
 /// A table for each kind of group that any arm has and that is worth one, and one of pass@k.
 fn groups(report: &Report, shown: Groups) -> String {
     let mut out = String::new();
@@ -183,6 +219,9 @@ fn groups(report: &Report, shown: Groups) -> String {
 fn cell(trials: &[&TaskReport]) -> String {
     match trials {
         [] => String::new(),
+        [one] if one.single_shot.as_ref().is_some_and(|shot| shot.beyond_window) => {
+            single::BEYOND.into()
+        }
         [one] => match (one.resolved, one.passed_rate) {
             (Some(true), _) => "yes".into(),
             (Some(false), rate) => format!("no ({} F2P)", percent(rate.unwrap_or_default())),

@@ -14,6 +14,7 @@ mod normal;
 mod pass_k;
 mod power;
 mod proportion;
+mod rank;
 mod resampling;
 mod signs;
 mod variance;
@@ -32,6 +33,7 @@ pub use power::{
     tasks_for_mean_difference, visible_difference,
 };
 pub use proportion::{clustered_wilson, wilson};
+pub use rank::{RankAgreement, kendall_tau, rank_agreement};
 pub use variance::{Variance, variance};
 
 /// Lower and upper end.

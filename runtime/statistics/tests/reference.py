@@ -135,4 +135,27 @@ out["mean_power"] = [
     for d, s, m in [(0.05, 0.4, 1), (1200.0, 9000.0, 1), (0.05, 0.4, 6)]
 ]
 
+out["kendall"] = [
+    {"a": a, "b": b, "tau": float(stats.kendalltau(a, b).statistic)}
+    for a, b in [([12.5, 11.0, 10.5, 5.0, 5.5, 3.5, 4.5], [41.66, 43.29, 45.53, 32.43, 26.30, 24.55, 30.08]),
+                 ([1.0, 2.0, 2.0, 3.0], [1.0, 1.0, 2.0, 3.0]), ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0])]
+]
+
+# The percentile bootstrap over tasks; with `nested` the second set is the whole of both.
+out["rank_agreement"] = []
+for seed, nested in [(4, False), (4, True), (8, False), (8, True)]:
+    draw = np.random.default_rng(seed)
+    rows = lambda shares, count: np.array([[float(draw.random() < share) for share in shares] for _ in range(count)])
+    a, b = rows([0.2, 0.35, 0.5, 0.75], 24), rows([0.25, 0.3, 0.6, 0.7], 30)
+    def tau(a, b):
+        second = np.concatenate([a, b]) if nested else b
+        return stats.kendalltau(a.mean(0).round(9), second.mean(0).round(9)).statistic
+    again = np.random.default_rng(1)
+    taus = np.array([tau(a[again.integers(0, len(a), len(a))], b[again.integers(0, len(b), len(b))]) for _ in range(20000)])
+    taus = taus[~np.isnan(taus)]
+    # One text for a row: a digit for each arm.
+    text = lambda rows: ["".join(str(int(score)) for score in row) for row in rows]
+    out["rank_agreement"].append({"a": text(a), "b": text(b), "nested": nested, "tau": float(tau(a, b)),
+                                  "interval": [float(np.quantile(taus, end)) for end in (0.025, 0.975)]})
+
 print(json.dumps(out, indent=1))

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::MOST_COUNT;
 
 /// `[models."..."]` of a run configuration. All of it but the endpoint's address, the key's
-/// variable, the price and `tool_check` is a factor of the arm.
+/// variable, the price, `cutoff` and `tool_check` is a factor of the arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
@@ -42,6 +42,12 @@ pub struct ModelSpec {
     /// In the place of the price in `configs/models.toml`. No factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// The day up to which the model knows the world, as its vendor says it. Reports tell tasks of before from tasks of this
+    /// day and later. No factor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    #[schemars(example = &"2025-01-31")]
+    pub cutoff: Option<String>,
     /// Whether the arm halts where a response shows that the endpoint does not support tools; `true` where nothing is
     /// written. No factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,9 +89,9 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
-    /// Keys that two arms cannot be told apart by: where the model is asked, with which key, what it costs, and whether
-    /// its tools are checked.
-    pub const NO_FACTORS: [&str; 4] = ["base_url", "key_env", "price", "tool_check"];
+    /// Keys that two arms cannot be told apart by: where the model is asked, with which key, what it costs, how far its
+    /// knowledge goes, and whether its tools are checked.
+    pub const NO_FACTORS: [&str; 5] = ["base_url", "key_env", "price", "cutoff", "tool_check"];
 }
 
 /// A tokenizer's file: a path as it is written, from the plan on with its digest. One that Proctor carries has its name in

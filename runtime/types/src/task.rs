@@ -117,9 +117,17 @@ pub struct Task {
     /// Whether a collected task has the size that FeatureBench asks of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meets_minima: Option<bool>,
+    /// When the change that solves the task was made, as RFC 3339 writes it: `2024-05-01T12:00:00Z`. Reports compare it
+    /// with `models.NAME.cutoff`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
     /// Present where the agent starts from nothing instead of from a masked source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_scratch: Option<FromScratch>,
+    /// What a collection knows of the solution of a task of its own, in the fields of `benchmark.details`: new functions and
+    /// classes, documentation, discussion. Scaffolds of one answer and reports read it.
+    #[serde(default, skip_serializing_if = "Details::is_empty")]
+    pub details: Details,
     /// Absent for tasks of our own: they have no official policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<Benchmark>,
@@ -198,9 +206,21 @@ pub struct FromScratch {
 }
 
 impl Task {
-    /// What the row of its benchmark says beyond the task; absent for a task of our own.
+    /// What the row of its benchmark says beyond the task, or what the collection says of a task of our own; `None` where
+    /// there is neither.
     pub fn details(&self) -> Option<&Details> {
-        self.benchmark.as_ref().map(|benchmark| &benchmark.details)
+        match &self.benchmark {
+            Some(benchmark) => Some(&benchmark.details),
+            None => Some(&self.details).filter(|details| !details.is_empty()),
+        }
+    }
+
+    /// The day of the change that solves the task, `2024-05-01`: the task's own `created_at`, or the one of its row. `None`
+    /// where neither begins with a date.
+    pub fn date(&self) -> Option<&str> {
+        let of_row = || self.details().and_then(|details| details.created_at.text());
+        let day = self.created_at.as_deref().or_else(of_row)?.get(..DAY)?;
+        is_day(day).then_some(day)
     }
 
     /// SHA-256 of the canonical JSON.
@@ -208,6 +228,28 @@ impl Task {
         let value = serde_json::to_value(self).unwrap_or_default();
         sha256_hex(canonical(&value).as_bytes())
     }
+}
+
+/// The length of `2024-05-01`.
+const DAY: usize = 10;
+
+/// Whether a text has the form `2024-05-01`. Days of this form sort as text.
+///
+/// ```
+/// use proctor_types::is_day;
+///
+/// assert!(is_day("2024-05-01"));
+/// assert!(!is_day("2024-13-01") && !is_day("2024-5-1") && !is_day("May 2024"));
+/// ```
+pub fn is_day(text: &str) -> bool {
+    let number = |range: std::ops::Range<usize>| {
+        let digits = text.get(range)?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u32>().ok())?
+    };
+    let separated = text.get(4..5) == Some("-") && text.get(7..8) == Some("-");
+    let month = number(5..7).is_some_and(|month| (1..=12).contains(&month));
+    let day = number(8..10).is_some_and(|day| (1..=31).contains(&day));
+    text.len() == DAY && separated && number(0..4).is_some() && month && day
 }
 
 fn default_workdir() -> String {

@@ -169,4 +169,11 @@ pub struct Verdict {
     /// and for a patch without a trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
+    /// Failed tests in the log by the class of their exception (`NameError`, `AssertionError`, ...); [`TIMEOUT`] counts those
+    /// that did not end in time. Empty for a resolved task, and for a patch without a trial.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exceptions: BTreeMap<String, u64>,
 }
+
+/// The key of tests that did not end in time, in [`Verdict::exceptions`]. Classes of Python are no such words.
+pub const TIMEOUT: &str = "timeout";

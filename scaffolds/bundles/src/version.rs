@@ -260,7 +260,7 @@ mod tests {
 
     fn offer(name: &str) -> Offer {
         let url = format!("https://h/{name}").parse().unwrap();
-        Offer { name: name.to_owned(), url, sha256: Some("AA".into()) }
+        Offer { name: name.to_owned(), url, sha256: Some("AA".into()), uploaded: None }
     }
 
     #[test]

@@ -54,8 +54,12 @@ pub struct CollectArgs {
 
 #[derive(Debug, Args)]
 pub struct CollectPullsArgs {
-    /// The folder of a git clone with its history. It is only read.
-    pub clone: PathBuf,
+    /// Folders of git clones with their history. They are only read.
+    ///
+    /// Several clones become one dataset; the collection of each is in a folder below it. A clone that fails is named, and the
+    /// others are collected.
+    #[arg(required = true, value_name = "CLONE")]
+    pub clones: Vec<PathBuf>,
     /// The dataset folder: `tasks.jsonl`, `feabench.jsonl` and its two other forms, `rejects.jsonl`, `report.json`,
     /// `summary.md`. What it holds of these is replaced. Default: `collections/<name>`.
     #[arg(long)]
@@ -64,12 +68,15 @@ pub struct CollectPullsArgs {
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub since: Option<String>,
     /// Titles, texts, labels and comments, one pull request a line, as the forge's API gives them. Without it commit
-    /// messages say what they say.
+    /// messages say what they say. With several clones, repeat it for each, in their order.
     #[arg(long, value_name = "FILE")]
-    pub pulls: Option<PathBuf>,
-    /// Default: what the clone says of its origin, else the folder's name.
+    pub pulls: Vec<PathBuf>,
+    /// Default: what the clone says of its origin, else the folder's name. With several clones, repeat it for each.
     #[arg(long, value_name = "OWNER/NAME")]
-    pub repo: Option<String>,
+    pub repo: Vec<String>,
+    /// Leave a clone alone if none of its first 20 candidates gives a task.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub fast_validation: bool,
     /// Asks this model which of them are about a new feature, in the place of lists of words: a table of `[models]` in
     /// --config, or VENDOR/NAME. The requests are kept in `model.jsonl` and `model`.
     #[arg(long, value_name = "MODEL")]
@@ -80,7 +87,7 @@ pub struct CollectPullsArgs {
     /// Runs nothing: writes `candidates.jsonl` and prints how many are left after each filter.
     #[arg(long)]
     pub dry_run: bool,
-    /// Tries so many candidates, the newest first.
+    /// Tries so many candidates of each clone, the newest first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "dry_run")]
     pub limit: Option<u32>,
     /// Where the sandboxes run.

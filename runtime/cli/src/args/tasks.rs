@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::Kind;
 
@@ -68,6 +68,17 @@ pub enum TasksAction {
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
+    /// Print the size of the tasks: statements, solutions, tests, repositories, dates.
+    ///
+    /// The figures are those of FeatureBench's table of complexity and of FEA-Bench's Table 1. Several datasets stand side
+    /// by side. Nothing is run; a source that is not in the cache is downloaded.
+    Stats {
+        #[command(flatten)]
+        dataset: Dataset,
+        /// Output format.
+        #[arg(long, value_enum, default_value_t = StatsFormat::Text)]
+        format: StatsFormat,
+    },
     /// What speaks against each task: a statement that tells the solution, duplicates, tests that need the network or the
     /// day, and what a certificate knows. Nothing is run.
     Quality {
@@ -80,6 +91,18 @@ pub enum TasksAction {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatsFormat {
+    /// A table for a terminal.
+    Text,
+    /// A table for a pull request.
+    Markdown,
+    /// One row a figure, for a spreadsheet.
+    Csv,
+    /// The figures of each dataset and of each task, for machines.
+    Json,
 }
 
 /// What `--attack` without names stands for.

@@ -7,10 +7,12 @@ use std::{
 };
 
 use proctor_collection::{
-    Answers, Attacks, CollectError, CollectionContext, Extent, Model, Origin, Pulls, Renewed, renew,
+    Answers, Attacks, CloneCollection, CollectError, CollectionContext, Extent, FailedClone, Model,
+    Origin, Pulls, Renewed, join_clones, renew,
 };
 use proctor_config::model_of;
 use proctor_setup::Sources;
+use proctor_types::plural;
 
 use crate::{
     args::{CollectArgs, CollectPullsArgs},
@@ -109,23 +111,16 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
         let what = format!("--since {since:?} is no day");
         return Err(UserError::new(what).hint("write it as 2024-05-01").into());
     }
-    let name = fs::canonicalize(&args.clone).unwrap_or_else(|_| args.clone.clone());
-    let out = args
-        .out
-        .unwrap_or_else(|| PathBuf::from("collections").join(folder_of(&name.to_string_lossy())));
+    let searches = searches(&args)?;
+    let out = args.out.unwrap_or_else(|| PathBuf::from("collections").join(name_of(&searches)));
     is_folder(&out)?;
-    if !args.clone.is_dir() {
-        let what = format!("{} is no folder", args.clone.display());
-        return Err(UserError::new(what).hint("name the folder of a git clone").into());
-    }
-    let search = Pulls { clone: args.clone, repo: args.repo, since: args.since, dump: args.pulls };
     let tell = |what: &str| tell!("{what}");
     let cache = home::cache()?;
     let model = asked(args.llm.as_deref(), args.config.as_deref(), &out)?;
     let answers = model.as_ref().map(|model| Answers::new(model, &cache)).transpose()?;
     let answers = answers.as_ref();
-    let report = if args.dry_run {
-        proctor_collection::collect_pulls(&search, &out, Extent::Candidates, answers, &tell).await
+    let collected = if args.dry_run {
+        each_clone(&searches, &out, Extent::Candidates, answers, &tell).await
     } else {
         let backend = assemble::backend(args.sandbox.into(), &cache).await?;
         let sources = Sources::new(cache.join("sources"));
@@ -143,12 +138,101 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             tell: &tell,
         };
         let extent = Extent::Tasks(&context, args.limit.map(|limit| limit as usize));
-        proctor_collection::collect_pulls(&search, &out, extent, answers, &tell).await
+        each_clone(&searches, &out, extent, answers, &tell).await
     };
     model.iter().for_each(|model| tell!("{}", model.bill()));
-    let report = report.map_err(told)?;
-    result(&report.summary())?;
-    Ok(ended(&out, !report.tasks.is_empty(), report.rejects.len(), "rejects.jsonl"))
+    let (summary, tasks, rejects) = collected.map_err(told)?;
+    result(&summary)?;
+    Ok(ended(&out, tasks > 0, rejects, "rejects.jsonl"))
+}
+
+/// What is searched in each clone.
+fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
+    let clones = &args.clones;
+    for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
+        if given > 0 && given != clones.len() {
+            let what = format!("{} and {given} of {option}", plural(clones.len(), "clone"));
+            let hint = format!("write {option} once for each clone, in their order");
+            return Err(UserError::new(what).hint(hint));
+        }
+    }
+    if let [clone] = &clones[..]
+        && !clone.is_dir()
+    {
+        let what = format!("{} is no folder", clone.display());
+        return Err(UserError::new(what).hint("name the folder of a git clone"));
+    }
+    let search = |(index, clone): (usize, &PathBuf)| Pulls {
+        clone: clone.clone(),
+        repo: args.repo.get(index).cloned(),
+        since: args.since.clone(),
+        dump: args.pulls.get(index).cloned(),
+        fast_validation: args.fast_validation,
+    };
+    Ok(clones.iter().enumerate().map(search).collect())
+}
+
+/// The folder's name for some clones: that of the only one, else a common one.
+fn name_of(searches: &[Pulls]) -> String {
+    match searches {
+        [only] => {
+            let name = fs::canonicalize(&only.clone).unwrap_or_else(|_| only.clone.clone());
+            folder_of(&name.to_string_lossy())
+        }
+        _ => "pulls".to_owned(),
+    }
+}
+
+/// Collects from every clone; returns the summary, how many tasks there are, and how many pull requests gave none. One clone is
+/// the dataset itself. Of several, each has a folder below it, and one that fails does not keep the others.
+async fn each_clone(
+    searches: &[Pulls],
+    out: &Path,
+    extent: Extent<'_>,
+    answers: Option<&Answers<'_>>,
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Result<(String, usize, usize), CollectError> {
+    if let [search] = searches {
+        let report = proctor_collection::collect_pulls(search, out, extent, answers, tell).await?;
+        return Ok((report.summary(), report.tasks.len(), report.rejects.len()));
+    }
+    let (mut clones, mut failed) = (Vec::<CloneCollection>::new(), Vec::new());
+    for (index, search) in searches.iter().enumerate() {
+        let clone = search.clone.display().to_string();
+        let name = name_of(std::slice::from_ref(search));
+        // Two clones may have folders of one name.
+        let folder = out.join(format!("{:02}-{name}", index + 1));
+        tell(&format!("{clone}: {} of {}", index + 1, searches.len()));
+        let collected = match search.clone.is_dir() {
+            true => proctor_collection::collect_pulls(search, &folder, extent, answers, tell).await,
+            false => {
+                let hint = "name the folder of a git clone".to_owned();
+                Err(CollectError::Nothing { what: "it is no folder".to_owned(), hint })
+            }
+        };
+        let reason = match collected {
+            Ok(report) => {
+                let same = clones.iter().any(|other| other.report.repo == report.repo);
+                if !same {
+                    clones.push(CloneCollection { folder, report });
+                    continue;
+                }
+                format!("an earlier clone is {} too; name them with --repo", report.repo)
+            }
+            Err(CollectError::Nothing { what, hint }) => format!("{what} ({hint})"),
+            Err(error) => error.to_string(),
+        };
+        tell(&format!("warning: {clone} is left out: {reason}"));
+        failed.push(FailedClone { clone, reason });
+    }
+    if clones.is_empty() {
+        let first = failed.first().map(|one| one.reason.clone()).unwrap_or_default();
+        let what = format!("none of {} could be collected: {first}", plural(failed.len(), "clone"));
+        let hint = "name folders of git clones with their whole history".to_owned();
+        return Err(CollectError::Nothing { what, hint });
+    }
+    let joined = join_clones(out, clones, failed)?;
+    Ok((joined.summary(), joined.tasks(), joined.rejects()))
 }
 
 /// The model that `--llm` names.

@@ -288,6 +288,8 @@ fn bare(id: &str, made: &Made) -> Task {
         impossible: None,
         categories: Vec::new(),
         meets_minima: None,
+        created_at: None,
+        details: Default::default(),
         from_scratch: None,
         benchmark: None,
     }

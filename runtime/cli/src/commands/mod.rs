@@ -35,6 +35,7 @@ mod schema;
 mod shell;
 mod show;
 mod show_trial;
+mod stats;
 mod submission;
 mod tasks;
 mod validate;

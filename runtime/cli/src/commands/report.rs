@@ -332,6 +332,7 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
         damage.push(fault.to_string());
         EarlierTries::default()
     });
+    let cutoff = arm.model.as_ref().and_then(|model| model.cutoff.as_deref());
     let unasked = arm.scaffold == PREDICTIONS && damage.is_empty() && !dir.grade().exists();
     TrialResult {
         arm: arm.id.clone(),
@@ -346,7 +347,10 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
         patch_bytes: checked.patch.map(|patch| patch.bytes),
         damage,
         single: if arm.scaffold == "single-shot" { single_of(run, &id) } else { None },
-        facts: TaskFacts { revision: Some(task.digest.clone()), ..TaskFacts::of(&task.task) },
+        facts: TaskFacts {
+            revision: Some(task.digest.clone()),
+            ..TaskFacts::of(&task.task).with_cutoff(&task.task, cutoff)
+        },
     }
 }
 

@@ -38,7 +38,7 @@ pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> 
 fn factor(what: &str) -> UserError {
     UserError::new(format!("{what} is part of the plan, which cannot be changed")).hint(
         "what is no factor can be set here: budget.run.*, budget.arm.*, and of a model base_url, key_env, \
-         price and tool_check; for other keys start a new run, or add arms with `proctor run CONFIG --out RUN --extend`",
+         price, cutoff and tool_check; for other keys start a new run, or add arms with `proctor run CONFIG --out RUN --extend`",
     )
 }
 

@@ -31,8 +31,14 @@ use crate::{
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
     let config = shipped::find(&args.config, &cache)?;
-    let (mut file, written) = config::read(&config, &args.set)?;
+    let (mut file, mut written) = config::read(&config, &args.set)?;
+    let all_arms = file.arms.len();
+    let mut globs = args.arms.clone();
     if let Some(model) = &args.model {
+        if !globs.is_empty() {
+            (file, written) = selection::arms_of_file(file, &written, &globs, model)?;
+            globs.clear();
+        }
         config::put_model(&mut file, model)?;
     }
     if let Some(jobs) = args.jobs {
@@ -40,11 +46,11 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     }
     let resolve = |file: ConfigFile| {
         let all = config::resolve(file, &written, &assemble::known())?;
-        selection::arms(all, &written, &args.arms)
+        selection::arms(all, &written, &globs)
     };
     let (resolved, written) = resolve(file.clone())?;
     if !args.arms.is_empty() {
-        let all = plural(file.arms.len(), "arm");
+        let all = plural(all_arms, "arm");
         tell!("note: {} of {all}", resolved.arms.len());
     }
     // A bad one ends the run before anything is built.

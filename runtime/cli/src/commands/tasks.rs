@@ -8,6 +8,7 @@ use crate::{
         impossible::impossible,
         quality::quality,
         show,
+        stats::stats,
         validate::{Validation, validate},
     },
     error::CommandError,
@@ -48,6 +49,7 @@ pub async fn tasks(action: TasksAction) -> Result<ExitCode, CommandError> {
         TasksAction::Impossible { dataset, sandbox, out } => {
             impossible(&dataset.tasks, sandbox.into(), &out).await
         }
+        TasksAction::Stats { dataset, format } => stats(&dataset.tasks, format).await,
         TasksAction::Quality { dataset, certificate, out } => {
             quality(&dataset.tasks, certificate.as_deref(), out.as_deref()).await
         }

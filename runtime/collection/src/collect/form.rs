@@ -57,6 +57,8 @@ impl Shared<'_> {
             clock: None,
             categories: Vec::new(),
             meets_minima: None,
+            created_at: None,
+            details: Default::default(),
             from_scratch: None,
             benchmark: None,
         }

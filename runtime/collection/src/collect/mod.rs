@@ -47,7 +47,10 @@ pub use attacked::{Attacked, Attacks};
 pub use candidate::{Facts, Reject};
 pub use origin::Origin;
 pub use pipeline::{CollectError, CollectionContext, collect};
-pub use pulls::{Extent, PullFacts, PullReject, PullReport, Pulls, collect_pulls};
+pub use pulls::{
+    CloneCollection, ClonesReport, Extent, FailedClone, FastValidation, PullFacts, PullReject,
+    PullReport, Pulls, collect_pulls, join_clones,
+};
 pub use renew::{Renewed, renew};
 pub use report::{Complexity, LevelTwo, Report, Stages};
 pub use suite::Unused;

@@ -204,6 +204,10 @@ pub async fn collect(
     report.add_level_two(facts(&from_scratch), rejects_2);
     report.add_attacked(attacked);
     made.extend(from_scratch);
+    if let Origin::Release { name, version } = origin {
+        let uploaded = context.sources.uploaded(name, version).await;
+        made.iter_mut().for_each(|made| made.task.created_at.clone_from(&uploaded));
+    }
     write(out, &made, &found, &report)?;
     Ok(report)
 }

@@ -137,6 +137,8 @@ fn draft<'a>(
         clock: None,
         categories: Vec::new(),
         meets_minima: None,
+        created_at: None,
+        details: Default::default(),
         from_scratch: None,
         benchmark: None,
     };

@@ -223,6 +223,7 @@ pub fn model(base_url: &str) -> ModelSpec {
         key_env: Some("TEST_KEY".into()),
         context_window: None,
         price: None,
+        cutoff: None,
         tool_check: None,
         cache: None,
         temperature: None,

@@ -90,6 +90,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
             environment: None,
             noise: Default::default(),
             reason: Some(Reason::Assertion),
+            exceptions: BTreeMap::from([(tricky("exception"), 2)]),
         }),
         patch_bytes: Some(10),
         damage: vec![tricky("damage")],

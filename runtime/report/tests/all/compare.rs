@@ -41,6 +41,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
             environment: None,
             noise: Default::default(),
             reason: None,
+            exceptions: BTreeMap::new(),
         }),
         patch_bytes: Some(1),
         damage: vec![],

@@ -72,6 +72,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             environment: None,
             noise: Default::default(),
             reason: None,
+            exceptions: BTreeMap::new(),
         }),
         patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),
         damage: vec![],
@@ -398,7 +399,7 @@ fn described(level: u32, attempt: u32, passed: f64) -> TrialResult {
         repo: Some("r".into()),
         categories: vec![],
         functions_added: Some(u64::from(level) * 4),
-        revision: None,
+        ..TaskFacts::default()
     };
     one
 }
@@ -427,7 +428,8 @@ fn groups_tell_levels_sizes_and_attempts_apart() {
     assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
     let sheet = proctor_report::groups_csv(&report);
     let id = &report.arms[0].arm;
-    assert_eq!(sheet.lines().count(), 1 + 2 + 2 + 2, "{sheet}");
+    assert_eq!(arm.groups["functions_added"]["3+"].tasks, 2, "of 4 and of 8 functions");
+    assert_eq!(sheet.lines().count(), 1 + 2 + 3 + 2, "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,level,1,1,2,2,1,0.5,0.75,1\n")), "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,functions_added,5+,1,2,")), "{sheet}");
     let page = proctor_report::markdown(&report, None, Groups::All);
@@ -536,4 +538,182 @@ fn groups_are_shown_where_they_tell_more_than_the_tasks() {
     assert!(!of(2, 2).contains("│ level"), "{}", of(2, 2));
     assert!(of(3, 2).contains("│ level"), "one level has two tasks: {}", of(3, 2));
     assert!(!of(9, 9).contains("│ level") && of(10, 10).contains("│ level"));
+}
+
+#[test]
+fn exceptions_are_counted_by_arm_and_task() {
+    let failed = |arm: &str, task: &str, counts: &[(&str, u64)]| {
+        let mut one = trial(arm, task, submitted(), Some(0.0));
+        let exceptions = &mut one.verdict.as_mut().unwrap().exceptions;
+        exceptions.extend(counts.iter().map(|(class, count)| ((*class).to_owned(), *count)));
+        one
+    };
+    let report = build(vec![
+        failed("a", "t1", &[("NameError", 3), ("TypeError", 1)]),
+        failed("a", "t2", &[("NameError", 2)]),
+        failed("b", "t1", &[("TypeError", 9), ("timeout", 1)]),
+        trial("b", "t2", submitted(), Some(1.0)),
+    ]);
+    let value = serde_json::to_value(&report).unwrap();
+    assert_eq!(value["arms"][0]["exceptions"]["NameError"], json!({"tests": 5, "trials": 2}));
+    assert_eq!(value["arms"][1]["exceptions"]["timeout"], json!({"tests": 1, "trials": 1}));
+    assert_eq!(value["tasks"][0]["exceptions"], json!({"NameError": 3, "TypeError": 1}));
+    assert_eq!(value["tasks"][3].get("exceptions"), None);
+    let shown = text(&report);
+    let line = |word: &str| shown.lines().position(|line| line.contains(word)).unwrap();
+    // Ten TypeErrors, five NameErrors.
+    assert!(line("9 in 1 trial") < line("5 in 2 trials"), "{shown}");
+    let markdown = proctor_report::markdown(&report, None, Groups::Telling);
+    assert!(markdown.contains("| `TypeError` | 1 | 9 |"), "{markdown}");
+    let csv = proctor_report::csv(&report);
+    assert!(csv.lines().next().unwrap().ends_with(",exceptions"), "{csv}");
+    assert!(csv.lines().nth(1).unwrap().ends_with(",NameError=3 TypeError=1"), "{csv}");
+}
+
+fn of_row(row: Value) -> TaskFacts {
+    let mut task = json!({"schema_version": 1, "id": "t", "statement": "", "environment": {"base": "host"},
+        "fail_to_pass": [], "test_command": ["pytest"]});
+    task.as_object_mut().unwrap().extend(row.as_object().unwrap().clone());
+    let task: proctor_types::Task = serde_json::from_value(task).unwrap();
+    TaskFacts::of(&task).with_cutoff(&task, Some("2024-06-01"))
+}
+
+#[test]
+fn facts_know_the_cutoff_and_the_category_of_a_repository() {
+    assert_eq!(of_row(json!({"created_at": "2024-05-31T23:59:59Z"})).after_cutoff, Some(false));
+    assert_eq!(of_row(json!({"created_at": "2024-06-01T00:00:00Z"})).after_cutoff, Some(true));
+    assert_eq!(of_row(json!({})).after_cutoff, None);
+    let details = json!({"created_at": "2025-01-02T03:04:05Z"});
+    let row = json!({"repo": "sympy/sympy", "benchmark": {"name": "fea-bench", "split": "lite", "details": details}});
+    let facts = of_row(row);
+    assert_eq!(facts.after_cutoff, Some(true));
+    assert_eq!(
+        (facts.categories, facts.split.as_deref()),
+        (vec!["Mathematics".to_owned()], Some("lite"))
+    );
+    assert!(of_row(json!({"repo": "sympy/sympy"})).categories.is_empty(), "not a row of FEA-Bench");
+}
+
+/// The share of ten tasks of each set that an arm resolves, in tenths.
+fn ranked(arm: &str, lite: usize, rest: usize, after: usize) -> Vec<TrialResult> {
+    let mut trials = Vec::new();
+    for at in 0..20 {
+        let (is_lite, of_set) = (at < 10, at % 10);
+        let resolved = of_set < if is_lite { lite } else { rest };
+        let mut one =
+            trial(arm, &format!("t{at:02}"), submitted(), Some(f64::from(u8::from(resolved))));
+        one.facts = TaskFacts {
+            level: Some(if is_lite { 1 } else { 2 }),
+            categories: if is_lite { vec!["lite".into()] } else { vec![] },
+            after_cutoff: Some(at >= after),
+            ..TaskFacts::default()
+        };
+        trials.push(one);
+    }
+    trials
+}
+
+#[test]
+fn sets_of_tasks_are_compared_by_how_they_rank_the_arms() {
+    let arms = [ranked("a", 2, 1, 15), ranked("b", 5, 4, 15), ranked("c", 9, 2, 15)];
+    let report = build(arms.concat());
+    let value = serde_json::to_value(&report).unwrap();
+    // Level 1: a < b < c. Level 2: a < c < b, so one pair of three is reversed.
+    let level = &value["rank_agreement"][0];
+    assert_eq!((&level["kind"], &level["tau"]), (&json!("level"), &json!(0.3333)));
+    // The whole: 3, 9 and 11 of 20.
+    let lite = &value["rank_agreement"][1];
+    assert_eq!(
+        (&lite["b"], &lite["tau"], &lite["b_tasks"]),
+        (&json!("full"), &json!(1.0), &json!(20))
+    );
+    let shown = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("lite (10 tasks) and full (20 tasks) agree with Kendall's tau 1.00"),
+        "{shown}"
+    );
+    // 15 tasks of before: 2 + 1, 5 + 4 and 9 + 2 resolved; none of the others.
+    assert_eq!(value["arms"][1]["groups"]["cutoff"]["before"]["resolved"], 9);
+    assert_eq!(value["arms"][1]["groups"]["cutoff"]["after"]["trials"], 5);
+    // Two arms have no ranking, and a missing verdict leaves it open.
+    assert!(build(arms[..2].concat()).rank_agreement.is_empty());
+    let mut open = arms.concat();
+    open[0].verdict = None;
+    assert!(build(open).rank_agreement.is_empty());
+}
+
+#[test]
+fn prompts_beyond_the_window_are_marked_x() {
+    let shot = |arm: &str, task: &str, beyond: bool| {
+        let mut one = trial(arm, task, submitted(), Some(0.0));
+        let shot = json!({"prompt_tokens": 20_000, "beyond_window": beyond});
+        one.single = Some(serde_json::from_value(shot).unwrap());
+        one
+    };
+    let trials =
+        ["t1", "t2"].map(|task| [shot("small", task, true), shot("large", task, task == "t1")]);
+    let report = build(trials.concat());
+    let value = serde_json::to_value(&report).unwrap();
+    assert_eq!(value["arms"][0]["single_shot"]["beyond_window"], 2);
+    assert_eq!(value["arms"][1]["single_shot"]["beyond_window"], 1);
+    let shown = text(&report);
+    let cells = |line: &str| -> Vec<String> {
+        line.split(['\u{2502}', '\u{2506}', '|']).map(|cell| cell.trim().to_owned()).collect()
+    };
+    let row = |first: &str| {
+        let rows =
+            shown.lines().map(cells).filter(|row| row.get(1).is_some_and(|cell| cell == first));
+        rows.collect::<Vec<_>>()
+    };
+    let marks = |row: &[String]| row.iter().filter(|cell| *cell == "x").count();
+    assert!(row("small").iter().any(|row| marks(row) == 3), "{shown}");
+    assert!(row("large").iter().all(|row| marks(row) == 0), "{shown}");
+    assert!(row("t1").iter().any(|row| marks(row) == 2), "{shown}");
+    assert!(row("t2").iter().any(|row| marks(row) == 1), "{shown}");
+    assert!(shown.contains("small: x: 2 of 2 prompts did not fit"), "{shown}");
+}
+
+#[test]
+fn benchmarks_are_compared_on_the_repositories_that_they_share() {
+    let of = |task: &str, repo: &str, benchmark: &str, passed: f64| {
+        let mut one = trial("tools", task, submitted(), Some(passed));
+        one.facts.repo = Some(repo.to_owned());
+        one.facts.benchmark = Some(benchmark.to_owned());
+        one
+    };
+    let report = build(vec![
+        of("f1", "a/shared", "featurebench", 0.5),
+        of("f2", "a/shared", "featurebench", 0.0),
+        of("f3", "a/other", "featurebench", 1.0),
+        of("s1", "a/shared", "swe-bench", 1.0),
+        of("s2", "a/third", "swe-bench", 0.0),
+    ]);
+    let groups = &report.arms[0].groups;
+    let shared = &groups["shared_repositories"];
+    assert_eq!(shared.keys().collect::<Vec<_>>(), ["featurebench", "swe-bench"]);
+    let (feature, swe) = (&shared["featurebench"], &shared["swe-bench"]);
+    assert_eq!((feature.tasks, feature.resolved, feature.passed_rate), (2, 0, 0.25));
+    assert_eq!((swe.tasks, swe.resolved), (1, 1));
+    assert_eq!(groups["benchmark"]["featurebench"].tasks, 3);
+    let markdown = proctor_report::markdown(&report, None, Groups::All);
+    assert!(markdown.contains("#### By shared repositories"), "{markdown}");
+}
+
+#[test]
+fn a_task_of_two_splits_counts_in_both() {
+    let of = |arm: &str, split: &str, task: usize, passed: bool| {
+        let passed = Some(f64::from(u8::from(passed)));
+        let mut one = trial(arm, &format!("t{task}"), submitted(), passed);
+        one.facts.split = Some(split.to_owned());
+        one
+    };
+    let mut trials = Vec::new();
+    for (arm, resolved) in [("a", 1), ("b", 2), ("c", 3)] {
+        trials.extend((0..4).map(|task| of(arm, "full", task, task < resolved)));
+        trials.extend((0..3).map(|task| of(arm, "lite", task, task < resolved)));
+    }
+    let report = build(trials);
+    let one = &report.rank_agreement[0];
+    assert_eq!((one.kind.as_str(), one.a.as_str(), one.b.as_str()), ("split", "full", "lite"));
+    assert_eq!((one.a_tasks, one.b_tasks, one.tau), (4, 3, 1.0));
 }

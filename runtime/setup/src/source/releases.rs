@@ -25,6 +25,12 @@ impl Sources {
         Ok(Source::Pypi { pypi: name.to_owned(), version: version.to_owned(), sha256 })
     }
 
+    /// When a release was uploaded, as the index says it. `None` where it does not, or cannot be asked.
+    pub async fn uploaded(&self, name: &str, version: &str) -> Option<String> {
+        let (files, _) = Pypi::of_this_host().ok()?.files(name).await;
+        files.into_iter().find(|offer| offer.is_of(name, version))?.uploaded
+    }
+
     /// The version of the newest sdist that the index offers; those before a release are passed over.
     ///
     /// # Errors
@@ -108,6 +114,7 @@ mod tests {
             name: name.to_owned(),
             url: "https://index.test/x".parse().unwrap(),
             sha256: None,
+            uploaded: None,
         };
         let files = [
             "a_b-24.1.0.tar.gz",

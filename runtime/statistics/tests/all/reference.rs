@@ -3,9 +3,9 @@
 
 use proctor_statistics::{
     Scale, Wanted, bca, difference_interval, discordant_difference, discordant_power,
-    discordant_tasks, holm, mcnemar_exact, mcnemar_mid_p, mean_interval, paired_bootstrap,
-    pass_at_k, pass_hat_k, smallest_mean_difference, tasks_for_mean_difference, variance,
-    visible_difference, wilson,
+    discordant_tasks, holm, kendall_tau, mcnemar_exact, mcnemar_mid_p, mean_interval,
+    paired_bootstrap, pass_at_k, pass_hat_k, rank_agreement, smallest_mean_difference,
+    tasks_for_mean_difference, variance, visible_difference, wilson,
 };
 use serde_json::Value;
 
@@ -100,6 +100,32 @@ fn the_split_of_the_variance_is_that_of_the_analysis_of_variance() {
     }
     assert_eq!(variance(&[vec![1.0], vec![0.0]]), None);
     assert_eq!(variance(&[vec![1.0, 0.0]]), None);
+}
+
+#[test]
+fn kendalls_tau_is_scipys() {
+    for row in reference("kendall") {
+        let (a, b) = (numbers(&row["a"]), numbers(&row["b"]));
+        near(kendall_tau(&a, &b).unwrap(), &row["tau"], &row);
+    }
+}
+
+#[test]
+fn the_agreement_of_two_sets_of_tasks_is_scipys() {
+    for row in reference("rank_agreement") {
+        let scores = |name: &str| -> Vec<Vec<f64>> {
+            let rows = row[name].as_array().unwrap().iter();
+            let digits = |text: &Value| {
+                let digits = text.as_str().unwrap().chars();
+                digits.map(|digit| f64::from(digit.to_digit(10).unwrap())).collect()
+            };
+            rows.map(digits).collect()
+        };
+        let nested = row["nested"].as_bool().unwrap();
+        let found = rank_agreement(&scores("a"), &scores("b"), nested, 0.95).unwrap();
+        near(found.tau, &row["tau"], &row);
+        near_interval(found.interval, &row);
+    }
 }
 
 #[test]

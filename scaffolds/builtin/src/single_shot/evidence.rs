@@ -16,6 +16,9 @@ pub(super) struct Evidence<'a> {
     /// What counted the tokens: `o200k_base`, `cl100k_base`, or the digest of the model's own tokenizer.
     pub(super) tokenizer: String,
     pub(super) prompt_tokens: u64,
+    /// The prompt does not fit the model's window, and nothing was asked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) beyond_window: bool,
     pub(super) context: ContextRecord,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) answer: Option<AnswerRecord>,

@@ -193,6 +193,7 @@ impl Scaffold for SingleShot {
             settings: &settings,
             tokenizer,
             prompt_tokens: count(&text),
+            beyond_window: false,
             context: context.record,
             answer: None,
         };
@@ -204,6 +205,8 @@ impl Scaffold for SingleShot {
         if let Some(window) = session.brief().context_window
             && session.overflows(counted, estimated, window)
         {
+            evidence.beyond_window = true;
+            keep(session, &evidence).await?;
             return Ok(Finish::exited(format!(
                 "the prompt of {tokens} tokens does not fit the context window of {window}"
             )));

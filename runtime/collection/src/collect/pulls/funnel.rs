@@ -1,5 +1,7 @@
 //! How many pull requests are left after each stage, and what the tasks are like.
 
+use std::collections::BTreeMap;
+
 use proctor_types::{Fault, plural};
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +87,17 @@ pub struct PullFacts {
     pub lite: bool,
     /// What keeps it out of the smaller set.
     pub not_lite: Vec<String>,
+    /// The same by name: `words`, `reference`, `image`, `deleted_file`, `files`, `hunks`, `tokens`, `class`, `functions`.
+    #[serde(default)]
+    pub not_lite_criteria: Vec<String>,
+}
+
+/// Whether the first candidates of a repository gave a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FastValidation {
+    pub tried: usize,
+    /// Those of them that are tasks. With none the repository is left alone.
+    pub tasks: usize,
 }
 
 /// What `report.json` holds.
@@ -103,8 +116,14 @@ pub struct PullReport {
     pub rejects: Vec<PullReject>,
     /// Pull requests that a fault of this machine kept from being tried.
     pub faults: Vec<PullReject>,
-    /// Candidates that a limit left out.
+    /// Candidates that a limit left out, or a fast validation that failed.
     pub not_tried: usize,
+    /// The highest number of a pull request.
+    #[serde(default)]
+    pub last_pull: u64,
+    /// Absent where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast_validation: Option<FastValidation>,
 }
 
 /// What a report says beside its tasks and rejects.
@@ -114,6 +133,8 @@ pub(super) struct Head {
     pub(super) since: Option<String>,
     pub(super) dry_run: bool,
     pub(super) not_tried: usize,
+    pub(super) last_pull: u64,
+    pub(super) fast_validation: Option<FastValidation>,
 }
 
 impl PullReport {
@@ -151,7 +172,26 @@ impl PullReport {
             rejects,
             faults,
             not_tried: head.not_tried,
+            last_pull: head.last_pull,
+            fast_validation: head.fast_validation,
         }
+    }
+
+    /// What is left after a stage, 0 where it was not reached.
+    fn left(&self, stage: Stage) -> usize {
+        let name = Stage::ALL.iter().find(|(one, _)| *one == stage).map_or("", |(_, name)| *name);
+        self.funnel.iter().find(|(one, _)| one == name).map_or(0, |(_, count)| *count)
+    }
+
+    /// The six counts of FEA-Bench's Table 6: the last pull request, merged ones, those with tests, candidates, tasks of
+    /// the full and of the lite set.
+    pub fn counts(&self) -> [u64; 6] {
+        let merged = self.funnel.first().map_or(0, |(_, count)| *count);
+        let full = if self.dry_run { 0 } else { self.tasks.len() };
+        let lite = self.tasks.iter().filter(|task| task.lite && !self.dry_run).count();
+        let counts = [merged, self.left(Stage::Tests), self.left(Stage::Size), full, lite];
+        let [merged, tests, candidates, full, lite] = counts.map(|count| count as u64);
+        [self.last_pull, merged, tests, candidates, full, lite]
     }
 
     /// For a person, in Markdown.
@@ -190,6 +230,21 @@ impl PullReport {
                 mean(|task| task.classes),
             ));
         }
+        if let Some(FastValidation { tried, tasks }) = self.fast_validation {
+            let first = plural(tried, "candidate");
+            out.push_str(&format!(
+                "\nFast validation: the first {first} gave {}.\n",
+                plural(tasks, "task")
+            ));
+        }
+        let mut against: BTreeMap<&str, usize> = BTreeMap::new();
+        for name in self.tasks.iter().flat_map(|task| &task.not_lite_criteria) {
+            *against.entry(name).or_default() += 1;
+        }
+        if !against.is_empty() {
+            out.push_str(&format!("\n| not lite because of | {what}s |\n| --- | ---: |\n"));
+            out.extend(against.iter().map(|(name, count)| format!("| {name} | {count} |\n")));
+        }
         if !self.faults.is_empty() {
             out.push_str("\n| not tried, for a fault of this machine | |\n| --- | --- |\n");
             out.extend(self.faults.iter().map(row));
@@ -227,11 +282,14 @@ mod tests {
             since: None,
             dry_run,
             not_tried: 2,
+            last_pull: 9,
+            fast_validation: None,
         };
         let rejects = vec![reject(Stage::Tests), reject(Stage::Size), reject(Stage::Run)];
         let report = PullReport::of(head(false), vec![], rejects, vec![reject(Stage::Run)]);
         let counts: Vec<usize> = report.funnel.iter().map(|(_, count)| *count).collect();
         assert_eq!(counts, [6, 5, 5, 5, 5, 4, 2, 0, 0, 0]);
+        assert_eq!(report.counts(), [9, 6, 5, 4, 0, 0]);
         assert!(report.summary().contains("| #1 a \\| b | c |"), "{}", report.summary());
         let dry = PullReport::of(head(true), vec![], vec![reject(Stage::Share)], vec![]);
         let counts: Vec<usize> = dry.funnel.iter().map(|(_, count)| *count).collect();

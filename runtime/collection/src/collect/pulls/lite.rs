@@ -13,8 +13,17 @@ const REFERENCE: &str =
     r"(?i)(?:^|[^&])#\d+|\bgh-\d+|/(?:issues|pull|commit)/\w+|\b[0-9a-f]{7,40}\b";
 const IMAGE: &str = r"(?i)!\[|<img\b|\.(?:png|jpe?g|gif|svg)\b";
 
+/// What keeps a task out of the smaller set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Against {
+    /// One of nine names, for machines.
+    pub(super) criterion: &'static str,
+    /// A sentence.
+    pub(super) what: String,
+}
+
 /// All that keeps it out; nothing where it is in.
-pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<String> {
+pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<Against> {
     let request = format!("{}\n{}", candidate.title, candidate.body);
     let patch = Patch::read(candidate.patch.as_bytes());
     let python = |file: &&FilePatch| file.name().as_bytes().ends_with(b".py");
@@ -22,24 +31,25 @@ pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<Str
     let hunks: usize = patch.files.iter().map(|file| file.hunks().len()).sum();
     let words = request.split_whitespace().count();
     let mut out = Vec::new();
-    let mut if_so = |so: bool, what: String| {
+    let mut if_so = |so: bool, criterion: &'static str, what: String| {
         if so {
-            out.push(what);
+            out.push(Against { criterion, what });
         }
     };
-    if_so(words < settings.words, format!("its request has {words} words"));
-    if_so(refers(&request), "its request refers to an issue, a pull request or a commit".into());
-    if_so(has_image(&request), "its request has an image".into());
-    if_so(code.iter().any(|file| file.new.is_none()), "it deletes a file of code".into());
-    if_so(code.len() > settings.files, format!("it changes {} files of code", code.len()));
-    if_so(hunks > settings.hunks, format!("its patch has {hunks} hunks"));
+    let (files, functions) = (code.len(), candidate.functions);
     let tokens = Encoding::Cl100k.count(&as_answer(&patch));
-    if_so(tokens > settings.tokens, format!("its change is {tokens} tokens as an answer"));
-    if_so(candidate.classes > 0, "it adds a class".into());
-    if_so(
-        candidate.functions > settings.functions,
-        format!("it adds {} functions", candidate.functions),
-    );
+    let deletes = code.iter().any(|file| file.new.is_none());
+    let reference = "its request refers to an issue, a pull request or a commit".into();
+    if_so(words < settings.words, "words", format!("its request has {words} words"));
+    if_so(refers(&request), "reference", reference);
+    if_so(has_image(&request), "image", "its request has an image".into());
+    if_so(deletes, "deleted_file", "it deletes a file of code".into());
+    if_so(files > settings.files, "files", format!("it changes {files} files of code"));
+    if_so(hunks > settings.hunks, "hunks", format!("its patch has {hunks} hunks"));
+    let of_answer = format!("its change is {tokens} tokens as an answer");
+    if_so(tokens > settings.tokens, "tokens", of_answer);
+    if_so(candidate.classes > 0, "class", "it adds a class".into());
+    if_so(functions > settings.functions, "functions", format!("it adds {functions} functions"));
     out
 }
 
@@ -80,29 +90,47 @@ fn as_answer(patch: &Patch) -> String {
 mod tests {
     use super::{super::settings::PullSettings, *};
 
+    /// Breaks one criterion after the other, and no other with it.
     #[test]
-    fn each_criterion_is_told() {
+    fn each_of_the_nine_criteria_is_named_when_it_rejects() {
         let settings = &PullSettings::get().unwrap().lite;
-        let patch = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n x\n+y\n";
+        let file = |name: &str, hunks: usize, lines: usize| {
+            let added = "+y = 'some more words in here'\n".repeat(lines);
+            let hunk = |at: usize| {
+                let old = at * 100 + 1;
+                format!("@@ -{old} +{old},{} @@\n x\n{added}", lines + 1)
+            };
+            let body: String = (0..hunks).map(hunk).collect();
+            format!("diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n{body}")
+        };
         let small = Candidate {
             title: "Add it".into(),
             body: "word ".repeat(50),
-            patch: patch.into(),
+            patch: file("a.py", 1, 1),
             functions: 1,
             ..Candidate::default()
         };
-        assert_eq!(against(&small, settings), Vec::<String>::new());
         let gone = "diff --git a/b.py b/b.py\ndeleted file mode 100644\n--- a/b.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
-        let large = Candidate {
-            body: "See #12. ![x](y.png)".into(),
-            patch: gone.into(),
-            functions: 11,
-            classes: 1,
-            ..Candidate::default()
-        };
-        let said = against(&large, settings).join("; ");
-        for part in ["words", "refers", "image", "deletes", "a class", "11 functions"] {
-            assert!(said.contains(part), "{part}: {said}");
+        let said =
+            |text: &str| Candidate { body: format!("{} {text}", small.body), ..small.clone() };
+        let patched = |patch: String| Candidate { patch, ..small.clone() };
+        let four = ["a.py", "b.py", "c.py", "d.py"].map(|name| file(name, 1, 1)).concat();
+        let cases = [
+            ("words", Candidate { body: "Short.".into(), ..small.clone() }),
+            ("reference", said("See #12.")),
+            ("image", said("![x](y)")),
+            ("deleted_file", patched(gone.to_owned())),
+            ("files", patched(four)),
+            ("hunks", patched(file("a.py", 11, 1))),
+            ("tokens", patched(file("a.py", 1, 1_000))),
+            ("class", Candidate { classes: 1, ..small.clone() }),
+            ("functions", Candidate { functions: 11, ..small.clone() }),
+        ];
+        assert!(against(&small, settings).is_empty());
+        for (criterion, candidate) in cases {
+            let found = against(&candidate, settings);
+            let names: Vec<&str> = found.iter().map(|one| one.criterion).collect();
+            assert_eq!(names, [criterion], "{found:?}");
         }
     }
 

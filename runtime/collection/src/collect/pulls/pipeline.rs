@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use proctor_datasets::fea_bench::Repository;
-use proctor_types::{Fault, Task, plural};
+use proctor_types::{Details, Fault, NumberOrText, Task, plural};
 use serde_json::Value;
 
 use super::{
@@ -21,7 +21,7 @@ use super::{
     },
     candidate::Candidate,
     dump::{self, Row},
-    funnel::{Head, PullFacts, PullReject, PullReport, Stage, Stop},
+    funnel::{FastValidation, Head, PullFacts, PullReject, PullReport, Stage, Stop},
     history::pulls,
     intent::{Intent, asked},
     lite,
@@ -41,6 +41,8 @@ pub struct Pulls {
     pub since: Option<String>,
     /// Rows of the forge's API, one a line.
     pub dump: Option<PathBuf>,
+    /// The repository is left alone if none of its first candidates gives a task. `configs/pulls.toml` says how many.
+    pub fast_validation: bool,
 }
 
 /// How far a collection goes.
@@ -73,7 +75,7 @@ pub async fn collect_pulls(
         .map_err(|what| nothing(format!("{}: {what}", search.clone.display()), CLONE_HINT))?;
     let repo = search.repo.clone().unwrap_or_else(|| repo_of(&clone, &search.clone));
     let by_rules = answers.is_none();
-    let Mined { commit, mut candidates, mut rejects } =
+    let Mined { commit, mut candidates, mut rejects, last_pull } =
         mine(&clone, search, &texts, (settings, by_rules), tell)?;
     if let Some(answers) = answers {
         let of = plural(candidates.len(), "pull request");
@@ -87,7 +89,9 @@ pub async fn collect_pulls(
         ready.push(Ready { id, candidate, forms });
     }
     let dry_run = matches!(extent, Extent::Candidates);
-    let mut head = Head { repo, commit, since: search.since.clone(), dry_run, not_tried: 0 };
+    let since = search.since.clone();
+    let (not_tried, fast_validation) = (0, None);
+    let mut head = Head { repo, commit, since, dry_run, not_tried, last_pull, fast_validation };
     let Extent::Tasks(context, limit) = extent else {
         let facts = ready.iter().map(|ready| ready.facts(settings, None)).collect();
         let report = PullReport::of(head, facts, rejects, Vec::new());
@@ -109,7 +113,21 @@ pub async fn collect_pulls(
             .to_string(),
         repo: head.repo.clone(),
     };
-    let outcomes = tried(&bench, &ready, tell).await;
+    let first = match search.fast_validation {
+        true => settings.fast_validation.candidates.min(ready.len()),
+        false => 0,
+    };
+    let mut outcomes = tried(&bench, &ready[..first], tell).await;
+    if search.fast_validation {
+        let tasks = outcomes.iter().filter(|it| matches!(it, Ok(Tried::Task(_)))).count();
+        head.fast_validation = Some(FastValidation { tried: first, tasks });
+        if tasks == 0 {
+            head.not_tried += ready.split_off(first).len();
+            let of = plural(first, "candidate");
+            tell(&format!("fast validation: none of the first {of} of {} is a task", head.repo));
+        }
+    }
+    outcomes.extend(tried(&bench, &ready[first..], tell).await);
     let mut made = Made { rejects, ..Made::default() };
     for (ready, outcome) in ready.into_iter().zip(outcomes) {
         made.take(ready, outcome, settings);
@@ -136,7 +154,7 @@ struct Ready {
 impl Ready {
     fn facts(&self, settings: &PullSettings, task: Option<&Task>) -> PullFacts {
         let Self { id, candidate, .. } = self;
-        let not_lite = lite::against(candidate, &settings.lite);
+        let against = lite::against(candidate, &settings.lite);
         PullFacts {
             instance_id: id.clone(),
             pull_number: candidate.number,
@@ -149,8 +167,9 @@ impl Ready {
             classes: candidate.classes,
             fail_to_pass: task.map_or(0, |task| task.fail_to_pass.len()),
             pass_to_pass: task.map_or(0, |task| task.pass_to_pass.len()),
-            lite: not_lite.is_empty(),
-            not_lite,
+            lite: against.is_empty(),
+            not_lite_criteria: against.iter().map(|one| one.criterion.to_owned()).collect(),
+            not_lite: against.into_iter().map(|one| one.what).collect(),
         }
     }
 }
@@ -182,6 +201,8 @@ impl Made {
                 if facts.lite {
                     task.categories.push("lite".to_owned());
                 }
+                task.created_at = Some(ready.candidate.created_at.clone());
+                task.details = details(&ready.candidate, &ready.forms);
                 let mut forms = ready.forms;
                 forms.freeze(&task.fail_to_pass, &task.pass_to_pass);
                 self.facts.push(facts);
@@ -189,6 +210,28 @@ impl Made {
                 self.tasks.push(task);
             }
         }
+    }
+}
+
+/// What FEA-Bench's rows say of the solution, for a task in Proctor's own format.
+fn details(candidate: &Candidate, forms: &Forms) -> Details {
+    Details {
+        base_commit: candidate.base.clone().into(),
+        pull_number: NumberOrText::Number(candidate.number.into()).into(),
+        non_py_patch: detail(&candidate.non_py_patch),
+        functions_added: (candidate.functions as u64).into(),
+        classes_added: (candidate.classes as u64).into(),
+        new_components: candidate.components().into(),
+        discussion: detail(forms.said.discussion.as_deref().unwrap_or_default()),
+        ..Details::default()
+    }
+}
+
+/// A text as a detail; an empty one is absent.
+fn detail(text: &str) -> proctor_types::Kept<String> {
+    match text.trim().is_empty() {
+        true => proctor_types::Kept::Absent,
+        false => text.to_owned().into(),
     }
 }
 
@@ -261,6 +304,7 @@ struct Mined {
     commit: String,
     candidates: Vec<Candidate>,
     rejects: Vec<PullReject>,
+    last_pull: u64,
 }
 
 fn mine(
@@ -274,6 +318,7 @@ fn mine(
     let commit = history.first().map(|commit| commit.id.clone()).unwrap_or_default();
     let mut found = pulls(&history);
     let all = found.len();
+    let last_pull = found.iter().map(|pull| pull.number).max().unwrap_or_default();
     if let Some(since) = &search.since {
         found.retain(|pull| pull.date.as_str() >= since.as_str());
     }
@@ -302,7 +347,7 @@ fn mine(
             }),
         }
     }
-    Ok(Mined { commit, candidates, rejects })
+    Ok(Mined { commit, candidates, rejects, last_pull })
 }
 
 /// `owner/name` of the address that it was cloned from, where that is one of a forge; else of the folder.

@@ -10,6 +10,7 @@ pub(super) const TEXT: &str = include_str!("../../../../../configs/pulls.toml");
 pub(super) struct PullSettings {
     pub(super) version: u32,
     pub(super) filters: Filters,
+    pub(super) fast_validation: FastValidationSettings,
     pub(super) intent: IntentSettings,
     pub(super) lite: LiteSettings,
 }
@@ -19,6 +20,12 @@ pub(super) struct PullSettings {
 pub(super) struct Filters {
     pub(super) share: f64,
     pub(super) tokens: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FastValidationSettings {
+    pub(super) candidates: usize,
 }
 
 #[derive(Debug, Clone, Deserialize)]

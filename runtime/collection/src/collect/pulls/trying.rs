@@ -206,6 +206,8 @@ impl Bench<'_> {
             clock: None,
             categories: Vec::new(),
             meets_minima: None,
+            created_at: None,
+            details: Default::default(),
             from_scratch: None,
             benchmark: None,
         }

@@ -72,7 +72,8 @@ pub fn added(file: &str, before: &str, after: &str) -> Option<Vec<Added>> {
     Some(new)
 }
 
-fn definitions(file: &str, text: &str) -> Option<Vec<Added>> {
+/// All functions and classes of a text, in order. `None` where it is not Python that the parser knows.
+pub(crate) fn definitions(file: &str, text: &str) -> Option<Vec<Added>> {
     let parsed = ruff_python_parser::parse_module(text).ok()?;
     let mut out = Vec::new();
     walk(file, text, &parsed.syntax().body, "", &mut out);

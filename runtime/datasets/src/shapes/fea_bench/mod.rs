@@ -5,10 +5,14 @@ mod clone;
 mod components;
 mod git;
 mod request;
+mod spans;
 
 pub use clone::{Parts, split};
 pub use components::{Added, added};
 pub use git::{Commit, Repository};
+pub use spans::{Span, new_spans};
+
+pub(crate) use components::definitions;
 
 use proctor_types::{Details, Kept, NewComponent, Source};
 use serde_json::Value;

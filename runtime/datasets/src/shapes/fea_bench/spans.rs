@@ -1,0 +1,200 @@
+//! The lines of new components, measured as FEA-Bench's own script measures them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ruff_python_ast::{
+    AnyNodeRef,
+    visitor::source_order::{SourceOrderVisitor, TraversalSignal, walk_body},
+};
+use ruff_text_size::Ranged;
+
+/// A function or a class and its lines, counted from 1.
+///
+/// The benchmark's script does not see `async def`, and an async function adds no part to the names inside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    pub is_class: bool,
+    /// Dotted.
+    pub name: String,
+    /// The line of `def` or `class`; decorators are outside.
+    pub first: usize,
+    /// The last line on which a node of it begins. A text or a bracket that goes on below it is outside.
+    pub last: usize,
+}
+
+/// The functions and classes that `after` defines and `before` does not; all of them where the file is new.
+/// Returns `None` if one of the texts is not Python that the parser knows.
+pub fn new_spans(before: Option<&str>, after: &str) -> Option<Vec<Span>> {
+    let after = spans(after)?;
+    let Some(before) = before else { return Some(after) };
+    let known: BTreeSet<String> = spans(before)?.into_iter().map(|span| span.name).collect();
+    // The script keys definitions by name: the last one of a name counts.
+    let by_name: BTreeMap<String, Span> =
+        after.into_iter().map(|span| (span.name.clone(), span)).collect();
+    Some(by_name.into_values().filter(|span| !known.contains(&span.name)).collect())
+}
+
+fn spans(text: &str) -> Option<Vec<Span>> {
+    let parsed = ruff_python_parser::parse_module(text).ok()?;
+    let starts = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let mut walk = Walk { starts, scope: Vec::new(), open: Vec::new(), found: Vec::new() };
+    walk_body(&mut walk, &parsed.syntax().body);
+    Some(walk.found)
+}
+
+struct Walk {
+    /// Where lines begin, without the first.
+    starts: Vec<usize>,
+    /// The names around the current node.
+    scope: Vec<String>,
+    /// The places in `found` of what the current node is in.
+    open: Vec<usize>,
+    found: Vec<Span>,
+}
+
+impl Walk {
+    fn line(&self, at: usize) -> usize {
+        self.starts.partition_point(|start| *start <= at) + 1
+    }
+}
+
+impl<'a> SourceOrderVisitor<'a> for Walk {
+    fn enter_node(&mut self, node: AnyNodeRef<'a>) -> TraversalSignal {
+        let line = begin(node).map(|at| self.line(at));
+        if let Some(line) = line {
+            for index in &self.open {
+                if let Some(span) = self.found.get_mut(*index) {
+                    span.last = span.last.max(line);
+                }
+            }
+        }
+        if let (Some((is_class, name)), Some(first)) = (definition(node), line) {
+            self.scope.push(name.to_owned());
+            self.open.push(self.found.len());
+            let name = self.scope.join(".");
+            self.found.push(Span { is_class, name, first, last: first });
+        }
+        TraversalSignal::Traverse
+    }
+
+    fn leave_node(&mut self, node: AnyNodeRef<'a>) {
+        if definition(node).is_some() {
+            self.scope.pop();
+            self.open.pop();
+        }
+    }
+}
+
+fn definition(node: AnyNodeRef<'_>) -> Option<(bool, &str)> {
+    match node {
+        AnyNodeRef::StmtFunctionDef(def) if !def.is_async => Some((false, def.name.as_str())),
+        AnyNodeRef::StmtClassDef(def) => Some((true, def.name.as_str())),
+        _ => None,
+    }
+}
+
+/// Where Python's own syntax tree says that a node begins. `None` for nodes that it gives no line, and for nodes that it
+/// does not have, such as the parts of a text that is written in several pieces.
+fn begin(node: AnyNodeRef<'_>) -> Option<usize> {
+    let at = match node {
+        AnyNodeRef::StmtFunctionDef(def) => def.name.start(),
+        AnyNodeRef::StmtClassDef(def) => def.name.start(),
+        AnyNodeRef::ElifElseClause(clause) if clause.test.is_some() => clause.start(),
+        AnyNodeRef::Parameter(_) | AnyNodeRef::Keyword(_) | AnyNodeRef::Alias(_) => node.start(),
+        node if node.is_statement()
+            || node.is_expression()
+            || node.is_pattern()
+            || node.is_except_handler() =>
+        {
+            node.start()
+        }
+        _ => return None,
+    };
+    Some(at.to_usize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The expected lines are those that the benchmark's own `compare_namespaces` returns for these texts.
+    #[test]
+    fn spans_are_those_of_the_benchmarks_script() {
+        let before = "def kept():\n    return 1\n";
+        let after = r#"import os
+
+
+def kept():
+    return 2
+
+
+@decorated
+def f(
+    a,
+    b=(
+        1,
+    ),
+):
+    """One.
+
+    Two.
+    """
+    return dict(
+        a=a,
+        b=[
+            b,
+        ],
+    )
+
+
+class C(object):
+    async def g(self):
+        def inner():
+            pass
+        return inner
+
+    def h(self):
+        text = (
+            "one"
+            "two"
+        )
+        if text:
+            return """
+            long
+            """
+        elif os:
+            raise ValueError(
+                text
+            )
+
+
+def f():
+    '''Again.
+
+    It ends below.
+    '''
+"#;
+        let lines = |before| {
+            let spans = new_spans(before, after).unwrap();
+            spans.into_iter().map(|it| (it.name, it.first, it.last)).collect::<Vec<_>>()
+        };
+        let of = |name: &str, first, last| (name.to_owned(), first, last);
+        assert_eq!(
+            lines(Some(before)),
+            [of("C", 27, 44), of("C.h", 33, 44), of("C.inner", 29, 30), of("f", 48, 49)]
+        );
+        // Both definitions of a name count where the file is new.
+        assert_eq!(
+            lines(None),
+            [
+                of("kept", 4, 5),
+                of("f", 9, 22),
+                of("C", 27, 44),
+                of("C.inner", 29, 30),
+                of("C.h", 33, 44),
+                of("f", 48, 49)
+            ]
+        );
+        assert_eq!(new_spans(None, "def f(:"), None);
+    }
+}

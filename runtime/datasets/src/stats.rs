@@ -1,0 +1,460 @@
+//! What the tasks of a dataset are like: the figures of FeatureBench's and FEA-Bench's tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_patch::{
+    Change, Current, FilePatch, Hunk, MODE_FILE, Patch, RawPath, Side, gold_of, is_binary,
+};
+use proctor_types::Task;
+use serde::Serialize;
+
+use crate::shapes::fea_bench::{Added, definitions, new_spans};
+
+/// Returns what a file of the source holds before any patch; `None` for no such file.
+pub type ReadSource<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
+
+/// The figures of one task.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TaskStats {
+    pub task: String,
+    pub repo: Option<String>,
+    /// `2024-05-01`.
+    pub date: Option<String>,
+    /// Words of the statement, separated by white space.
+    pub statement_words: usize,
+    /// `None` for a task without a reference solution, and for one that starts from an empty directory.
+    pub gold: Option<GoldStats>,
+    pub fail_to_pass: usize,
+    /// Fail-to-pass and pass-to-pass tests.
+    pub tests: usize,
+    /// The ids name whole files, as in FeatureBench's rows.
+    pub tests_are_files: bool,
+}
+
+/// The figures of a reference solution.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct GoldStats {
+    /// Lines added and removed.
+    pub lines: usize,
+    pub files: usize,
+    /// Functions with an added or removed line: each line counts for the innermost function around it.
+    pub functions: usize,
+    /// Classes with an added or removed line.
+    pub classes: usize,
+    /// Functions that are new, as FEA-Bench counts them.
+    pub functions_added: usize,
+    pub classes_added: usize,
+    /// Lines that the files of the solution have before it. `None` where they cannot be read.
+    pub oracle_lines: Option<usize>,
+    /// Lines of new functions and classes, each line once. `None` where the files cannot be read.
+    pub added_lines: Option<usize>,
+    /// Functions and classes were counted in the diff alone.
+    pub estimated: bool,
+}
+
+impl TaskStats {
+    /// Measures a task. Without `source` the diff says what it can, and the lines of files are unknown.
+    pub fn of(task: &Task, source: Option<ReadSource<'_>>) -> Self {
+        let files = |details: &proctor_types::Details| details.matching.text() == Some("files");
+        Self {
+            task: task.id.to_string(),
+            repo: task.repo.clone(),
+            date: task.date().map(str::to_owned),
+            statement_words: task.statement.split_whitespace().count(),
+            gold: gold(task, source),
+            fail_to_pass: task.fail_to_pass.len(),
+            tests: task.fail_to_pass.len() + task.pass_to_pass.len(),
+            tests_are_files: task.details().is_some_and(files),
+        }
+    }
+}
+
+/// The files of a state, by path. `None` stands for a file that is not there.
+type Files = BTreeMap<RawPath, Option<Vec<u8>>>;
+
+fn gold(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
+    if task.from_scratch.is_some() {
+        return None;
+    }
+    let gold = gold_of(task).ok()??;
+    let patch = Patch::read(&gold);
+    let read = |path: &RawPath| source.and_then(|read| read(&path.to_string()));
+    // What the mask leaves is what the solution starts from.
+    let masked = match &task.mask {
+        Some(mask) => source.and_then(|_| resolved(&Patch::read(mask.as_bytes()), &read)),
+        None => source.map(|_| Files::new()),
+    };
+    let before = |path: &RawPath| match masked.as_ref().and_then(|masked| masked.get(path)) {
+        Some(state) => state.clone(),
+        None => read(path),
+    };
+    let after = masked.as_ref().and_then(|_| resolved(&patch, &before));
+    let (added, removed) = patch.added_and_removed();
+    let mut out = GoldStats {
+        lines: added + removed,
+        files: patch.names().len(),
+        oracle_lines: Some(0),
+        added_lines: Some(0),
+        ..GoldStats::default()
+    };
+    for file in &patch.files {
+        let states = match (&file.old, &after) {
+            (None, _) => Some((None, new_text(file))),
+            (Some(old), Some(after)) => {
+                let old = before(old).unwrap_or_default();
+                let new = file.new.as_ref().map(|new| match after.get(new) {
+                    Some(state) => state.clone().unwrap_or_default(),
+                    None => old.clone(),
+                });
+                Some((Some(old), new.unwrap_or_default()))
+            }
+            (Some(_), None) => None,
+        };
+        let lines = states.as_ref().map(|(old, _)| old.as_ref().map_or(0, |old| lines_of(old)));
+        out.oracle_lines = out.oracle_lines.zip(lines).map(|(sum, more)| sum + more);
+        if file.name().as_bytes().ends_with(b".py") {
+            let measured = states.and_then(|(old, new)| {
+                let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+                PythonFile::of_texts(file, old.map(text).as_deref(), &text(new))
+            });
+            out.take(measured.unwrap_or_else(|| PythonFile::of_diff(file)));
+        }
+    }
+    // A row's own components are data: its prompts were made from them.
+    if out.estimated
+        && let Some(details) = task.details()
+    {
+        let count = |known: Option<&u64>, counted| {
+            known.and_then(|known| usize::try_from(*known).ok()).unwrap_or(counted)
+        };
+        out.functions_added = count(details.functions_added.get(), out.functions_added);
+        out.classes_added = count(details.classes_added.get(), out.classes_added);
+    }
+    Some(out)
+}
+
+impl GoldStats {
+    fn take(&mut self, file: PythonFile) {
+        self.functions += file.functions.len();
+        self.classes += file.classes.len();
+        self.functions_added += file.functions_added;
+        self.classes_added += file.classes_added;
+        self.added_lines = self.added_lines.zip(file.added_lines).map(|(sum, more)| sum + more);
+        self.estimated |= file.added_lines.is_none();
+    }
+}
+
+/// The files that a patch changes, after it. `None` where it does not apply.
+fn resolved(patch: &Patch, read: &dyn Fn(&RawPath) -> Option<Vec<u8>>) -> Option<Files> {
+    let current = |path: &RawPath| read(path).map(|bytes| Current::File { bytes, mode: MODE_FILE });
+    let changes = patch.resolve_parts(&current).ok()?.changes;
+    let files = changes.into_iter().map(|change| match change {
+        Change::Write { path, bytes, .. } => (path, Some(bytes)),
+        Change::Symlink { path, target } => (path, Some(target.0)),
+        Change::Remove { path } => (path, None),
+    });
+    Some(files.collect())
+}
+
+/// A new file has nothing but added lines.
+fn new_text(file: &FilePatch) -> Vec<u8> {
+    let lines = file.hunks().iter().flat_map(|hunk| &hunk.lines);
+    lines.filter(|line| line.side != Side::Old).flat_map(|line| line.bytes.clone()).collect()
+}
+
+fn lines_of(bytes: &[u8]) -> usize {
+    match is_binary(bytes) {
+        true => 0,
+        false => String::from_utf8_lossy(bytes).lines().count(),
+    }
+}
+
+/// What a patch does to the definitions of one Python file.
+#[derive(Debug, Default)]
+struct PythonFile {
+    functions: BTreeSet<String>,
+    classes: BTreeSet<String>,
+    functions_added: usize,
+    classes_added: usize,
+    /// `None`: counted in the diff alone.
+    added_lines: Option<usize>,
+}
+
+impl PythonFile {
+    /// `None` where one of the texts is not Python that the parser knows.
+    fn of_texts(file: &FilePatch, old: Option<&str>, new: &str) -> Option<Self> {
+        let spans = new_spans(old, new)?;
+        let before = definitions("", old.unwrap_or_default())?;
+        let after = definitions("", new)?;
+        let mut out = Self::default();
+        for hunk in file.hunks() {
+            let (mut old_line, mut new_line) = (hunk.old_start, hunk.new_start);
+            for line in &hunk.lines {
+                match line.side {
+                    Side::Both => {}
+                    Side::Old => out.touch(&before, old_line),
+                    Side::New => out.touch(&after, new_line),
+                }
+                old_line += usize::from(line.side != Side::New);
+                new_line += usize::from(line.side != Side::Old);
+            }
+        }
+        let lines: BTreeSet<usize> = spans.iter().flat_map(|it| it.first..=it.last).collect();
+        out.added_lines = Some(lines.len());
+        out.classes_added = spans.iter().filter(|span| span.is_class).count();
+        out.functions_added = spans.len() - out.classes_added;
+        Some(out)
+    }
+
+    /// Takes note of the innermost function and the innermost class around a line.
+    fn touch(&mut self, definitions: &[Added], line: usize) {
+        for (kind, names) in [("function", &mut self.functions), ("class", &mut self.classes)] {
+            let around = definitions
+                .iter()
+                .filter(|it| it.component.kind == kind && (it.first..=it.last).contains(&line));
+            if let Some(innermost) = around.max_by_key(|it| it.first) {
+                names.insert(innermost.component.name.clone());
+            }
+        }
+    }
+
+    /// Goes by the headers that the diff shows: those of its lines, and the one behind each `@@`.
+    fn of_diff(file: &FilePatch) -> Self {
+        let mut out = Self::default();
+        let (mut new, mut gone) = (BTreeSet::new(), BTreeSet::new());
+        for hunk in file.hunks() {
+            out.walk(hunk, &mut new, &mut gone);
+        }
+        let added = || new.iter().filter(|name| !gone.contains(*name));
+        out.classes_added = added().filter(|(is_class, _)| *is_class).count();
+        out.functions_added = added().filter(|(is_class, _)| !*is_class).count();
+        out
+    }
+
+    fn walk(
+        &mut self,
+        hunk: &Hunk,
+        new: &mut BTreeSet<(bool, String)>,
+        gone: &mut BTreeSet<(bool, String)>,
+    ) {
+        let section = String::from_utf8_lossy(&hunk.section).trim().to_owned();
+        // What is open: how far it is indented, whether it is a class, its name.
+        let mut open: Vec<(usize, bool, String)> =
+            header(&section).map(|(is_class, name)| (0, is_class, name)).into_iter().collect();
+        for line in &hunk.lines {
+            let text = line.text();
+            let trimmed = text.trim_start();
+            if trimmed.is_empty() {
+                continue;
+            }
+            let indent = text.len() - trimmed.len();
+            // A bracket that ends a header stands below its `def`.
+            if !trimmed.starts_with([')', ']', '}', '#']) {
+                open.retain(|(outer, _, _)| *outer < indent);
+            }
+            if let Some((is_class, name)) = header(trimmed) {
+                match line.side {
+                    Side::New => {
+                        new.insert((is_class, name.clone()));
+                    }
+                    Side::Old => {
+                        gone.insert((is_class, name.clone()));
+                    }
+                    Side::Both => {}
+                }
+                open.push((indent, is_class, name));
+            }
+            if line.side == Side::Both {
+                continue;
+            }
+            for (wanted, names) in [(false, &mut self.functions), (true, &mut self.classes)] {
+                let innermost = open.iter().rev().find(|(_, is_class, _)| *is_class == wanted);
+                names.extend(innermost.map(|(_, _, name)| name.clone()));
+            }
+        }
+    }
+}
+
+/// Whether a line is the header of a class, and its name; `None` for other lines.
+fn header(line: &str) -> Option<(bool, String)> {
+    let line = line.strip_prefix("async ").map_or(line, str::trim_start);
+    let (is_class, rest) = match (line.strip_prefix("def "), line.strip_prefix("class ")) {
+        (Some(rest), _) => (false, rest),
+        (None, Some(rest)) => (true, rest),
+        (None, None) => return None,
+    };
+    let name = rest.trim_start().split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    (!name.is_empty()).then(|| (is_class, name.to_owned()))
+}
+
+/// The figures of a dataset. Means are over the tasks for which the figure is known.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct DatasetStats {
+    pub dataset: String,
+    pub tasks: usize,
+    /// Tasks with a reference solution that could be measured.
+    pub with_gold: usize,
+    /// Of them, those whose functions and classes were counted in the diff alone.
+    pub estimated: usize,
+    pub repositories: usize,
+    /// The days of the first and the last task with a date.
+    pub first_date: Option<String>,
+    pub last_date: Option<String>,
+    pub dated: usize,
+    pub statement_words: Option<f64>,
+    pub gold_lines: Option<f64>,
+    pub gold_files: Option<f64>,
+    pub gold_functions: Option<f64>,
+    pub gold_classes: Option<f64>,
+    pub functions_added: Option<f64>,
+    pub classes_added: Option<f64>,
+    pub oracle_lines: Option<f64>,
+    pub added_component_lines: Option<f64>,
+    /// Lines of added components of all tasks, divided by their gold lines, as in FEA-Bench's Table 1.
+    pub added_component_share: Option<f64>,
+    pub fail_to_pass: Option<f64>,
+    pub tests: Option<f64>,
+    /// Tasks whose test ids name whole files.
+    pub tests_are_files: usize,
+    pub per_task: Vec<TaskStats>,
+}
+
+impl DatasetStats {
+    /// Summarises the tasks of a dataset.
+    pub fn of(dataset: &str, per_task: Vec<TaskStats>) -> Self {
+        let summary = Self::summary(dataset, &per_task);
+        Self { per_task, ..summary }
+    }
+
+    fn summary(dataset: &str, per_task: &[TaskStats]) -> Self {
+        let golds: Vec<&GoldStats> =
+            per_task.iter().filter_map(|task| task.gold.as_ref()).collect();
+        let of_tasks = |of: fn(&TaskStats) -> usize| mean(per_task.iter().map(of));
+        let of_golds = |of: fn(&GoldStats) -> usize| mean(golds.iter().map(|gold| of(gold)));
+        let components = golds.iter().filter_map(|gold| Some((gold.added_lines?, gold.lines)));
+        let (added, edited) =
+            components.fold((0, 0), |(added, edited), (more, of)| (added + more, edited + of));
+        let repositories: BTreeSet<&str> =
+            per_task.iter().filter_map(|task| task.repo.as_deref()).collect();
+        let dates = || per_task.iter().filter_map(|task| task.date.clone());
+        Self {
+            dataset: dataset.to_owned(),
+            tasks: per_task.len(),
+            with_gold: golds.len(),
+            estimated: golds.iter().filter(|gold| gold.estimated).count(),
+            repositories: repositories.len(),
+            first_date: dates().min(),
+            last_date: dates().max(),
+            dated: dates().count(),
+            statement_words: of_tasks(|task| task.statement_words),
+            gold_lines: of_golds(|gold| gold.lines),
+            gold_files: of_golds(|gold| gold.files),
+            gold_functions: of_golds(|gold| gold.functions),
+            gold_classes: of_golds(|gold| gold.classes),
+            functions_added: of_golds(|gold| gold.functions_added),
+            classes_added: of_golds(|gold| gold.classes_added),
+            oracle_lines: mean(golds.iter().filter_map(|gold| gold.oracle_lines)),
+            added_component_lines: mean(golds.iter().filter_map(|gold| gold.added_lines)),
+            added_component_share: (edited > 0).then(|| round(added as f64 / edited as f64)),
+            fail_to_pass: of_tasks(|task| task.fail_to_pass),
+            tests: of_tasks(|task| task.tests),
+            tests_are_files: per_task.iter().filter(|task| task.tests_are_files).count(),
+            per_task: Vec::new(),
+        }
+    }
+}
+
+fn mean(values: impl Iterator<Item = usize>) -> Option<f64> {
+    let (sum, count) = values.fold((0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| round(sum as f64 / f64::from(count)))
+}
+
+/// Four decimals: more would only be noise in a comparison of two datasets.
+fn round(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const SOURCE: &str = "import os\n\n\nclass Box:\n    def size(self):\n        return 1\n\n    def name(self):\n        return 'x'\n";
+    const GOLD: &str = "diff --git a/box.py b/box.py\n--- a/box.py\n+++ b/box.py\n\
+        @@ -4,6 +4,12 @@ import os\n class Box:\n     def size(self):\n-        return 1\n+        return 2\n \n     def name(self):\n         return 'x'\n\
+        +\n+    def area(self):\n+        def square(x):\n+            return x * x\n+        return square(self.size())\n+\n\
+        diff --git a/new.py b/new.py\nnew file mode 100644\n--- /dev/null\n+++ b/new.py\n@@ -0,0 +1,3 @@\n+class Made:\n+    def it(self):\n+        pass\n\
+        diff --git a/notes.md b/notes.md\n--- a/notes.md\n+++ b/notes.md\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n";
+
+    fn task(extra: serde_json::Value) -> Task {
+        let mut row = json!({"schema_version": 1, "id": "t", "statement": "Add  an\narea.",
+            "environment": {"base": "host"}, "fail_to_pass": ["t.py::a", "t.py::b"],
+            "pass_to_pass": ["t.py::c"], "test_command": ["pytest"], "gold": GOLD});
+        row.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        serde_json::from_value(row).unwrap()
+    }
+
+    fn read(path: &str) -> Option<Vec<u8>> {
+        match path {
+            "box.py" => Some(SOURCE.into()),
+            "notes.md" => Some(b"one\ntwo\n".to_vec()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_figures_of_a_task_are_those_counted_by_hand() {
+        let stats =
+            TaskStats::of(&task(json!({"created_at": "2024-05-01T12:00:00Z"})), Some(&read));
+        assert_eq!((stats.statement_words, stats.fail_to_pass, stats.tests), (3, 2, 3));
+        assert_eq!(stats.date.as_deref(), Some("2024-05-01"));
+        let gold = stats.gold.unwrap();
+        // box.py: 1 removed, 7 added; new.py: 3 added; notes.md: 1 and 1.
+        assert_eq!((gold.lines, gold.files), (13, 3));
+        // size, area, square, it; Box and Made.
+        assert_eq!((gold.functions, gold.classes), (4, 2));
+        // area, area.square and Made.it; Made.
+        assert_eq!((gold.functions_added, gold.classes_added), (3, 1));
+        // 9 of box.py and 2 of notes.md; new.py was not there.
+        assert_eq!(gold.oracle_lines, Some(11));
+        // 4 of area, which square is inside of, and 3 of Made.
+        assert_eq!((gold.added_lines, gold.estimated), (Some(7), false));
+    }
+
+    #[test]
+    fn without_a_source_the_diff_says_what_it_can() {
+        let gold = TaskStats::of(&task(json!({})), None).gold.unwrap();
+        assert!(gold.estimated);
+        assert_eq!((gold.oracle_lines, gold.added_lines), (None, None));
+        assert_eq!((gold.lines, gold.files), (13, 3));
+        assert_eq!((gold.functions, gold.classes), (4, 2));
+        assert_eq!((gold.functions_added, gold.classes_added), (3, 1));
+        let known = json!({"benchmark": {"name": "fea-bench", "details": {"functions_added": 9, "classes_added": 8}}});
+        let gold = TaskStats::of(&task(known), None).gold.unwrap();
+        assert_eq!((gold.functions_added, gold.classes_added), (9, 8));
+    }
+
+    #[test]
+    fn a_masked_source_is_measured_as_the_agent_finds_it() {
+        let mask = "--- a/box.py\n+++ b/box.py\n@@ -5,5 +5,2 @@ class Box:\n     def size(self):\n         return 1\n-\n-    def name(self):\n-        return 'x'\n";
+        let task = task(json!({"gold": null, "mask": mask}));
+        let gold = TaskStats::of(&task, Some(&read)).gold.unwrap();
+        assert_eq!((gold.oracle_lines, gold.functions_added), (Some(6), 1));
+        assert_eq!((gold.lines, gold.added_lines), (3, Some(2)));
+    }
+
+    #[test]
+    fn means_leave_out_what_is_unknown_and_the_share_is_of_the_sums() {
+        let known = TaskStats::of(&task(json!({"repo": "a/b"})), Some(&read));
+        let unknown =
+            TaskStats::of(&task(json!({"repo": "a/c", "created_at": "2023-01-01"})), None);
+        let stats = DatasetStats::of("d", vec![known, unknown]);
+        assert_eq!((stats.tasks, stats.repositories, stats.estimated, stats.dated), (2, 2, 1, 1));
+        assert_eq!((stats.oracle_lines, stats.gold_lines), (Some(11.0), Some(13.0)));
+        assert_eq!(stats.added_component_share, Some(0.5385));
+        assert_eq!(stats.first_date.as_deref(), Some("2023-01-01"));
+        let empty = DatasetStats::of("d", Vec::new());
+        assert_eq!((empty.tests, empty.added_component_share), (None, None));
+    }
+}

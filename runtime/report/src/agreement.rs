@@ -1,0 +1,119 @@
+//! Whether two sets of tasks rank the arms alike: level 1 and 2, lite and full, two splits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_statistics::{LEVEL, rank_agreement};
+use proctor_types::{ArmId, TaskId, plural};
+use serde::{Deserialize, Serialize};
+
+use crate::{Report, TaskFacts, TrialResult, build::round};
+
+/// What collections and benchmarks call the smaller set.
+const LITE: &str = "lite";
+
+/// Fewer arms have no ranking to speak of.
+const FEWEST_ARMS: usize = 3;
+
+/// How far two sets of tasks agree on the order of the arms, by the share of tasks that each arm resolves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RankAgreement {
+    /// `level`, `category` or `split`.
+    pub kind: String,
+    /// The two sets. Where `b` is `full`, it holds `a`.
+    pub a: String,
+    pub b: String,
+    pub a_tasks: u64,
+    pub b_tasks: u64,
+    pub arms: u64,
+    /// Kendall's tau-b.
+    pub tau: f64,
+    /// 95 %, of the bootstrap over tasks.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// A task that all arms have tried, and the mean of each arm.
+type Row<'a> = (&'a TaskFacts, Vec<f64>);
+
+/// Controls are not ranked. Empty while a verdict is missing, and with fewer than three arms.
+pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
+    let trials: Vec<&TrialResult> = inputs.iter().filter(|trial| !trial.control).collect();
+    let arms: BTreeSet<&ArmId> = trials.iter().map(|trial| &trial.arm).collect();
+    if arms.len() < FEWEST_ARMS || trials.iter().any(|trial| trial.verdict.is_none()) {
+        return Vec::new();
+    }
+    let rows = rows(&trials, &arms);
+    let select = |wanted: &dyn Fn(&TaskFacts) -> bool| -> Vec<Vec<f64>> {
+        let chosen = rows.iter().filter(|(facts, _)| wanted(facts));
+        chosen.map(|(_, scores)| scores.clone()).collect()
+    };
+    let compared = |kind: &str, names: [&str; 2], sets: [Vec<Vec<f64>>; 2], nested: bool| {
+        let [a, b] = &sets;
+        let found = rank_agreement(a, b, nested, LEVEL)?;
+        let rest = if nested { a.len() } else { 0 };
+        Some(RankAgreement {
+            kind: kind.to_owned(),
+            a: names[0].to_owned(),
+            b: names[1].to_owned(),
+            a_tasks: a.len() as u64,
+            b_tasks: (b.len() + rest) as u64,
+            arms: arms.len() as u64,
+            tau: round(found.tau),
+            interval: found.interval.map(|ends| ends.map(round)),
+        })
+    };
+    let of_level = |level: u32| select(&|facts| facts.level == Some(level));
+    let is_lite = |facts: &TaskFacts| facts.categories.iter().any(|name| name == LITE);
+    let mut out = Vec::new();
+    out.extend(compared("level", ["1", "2"], [of_level(1), of_level(2)], false));
+    let lite = [select(&is_lite), select(&|facts| !is_lite(facts))];
+    out.extend(compared("category", [LITE, "full"], lite, true));
+    let splits: BTreeSet<&str> =
+        rows.iter().filter_map(|(facts, _)| facts.split.as_deref()).collect();
+    let splits: Vec<&str> = splits.into_iter().collect();
+    for (index, a) in splits.iter().enumerate() {
+        for b in splits.iter().skip(index + 1) {
+            let of = |name: &str| select(&|facts| facts.split.as_deref() == Some(name));
+            out.extend(compared("split", [a, b], [of(a), of(b)], false));
+        }
+    }
+    out
+}
+
+fn rows<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<Row<'a>> {
+    type Sums<'s> = BTreeMap<&'s ArmId, (f64, f64)>;
+    // A task of two splits was tried in each: `report RUN-LITE RUN-FULL`.
+    type Name<'s> = (Option<&'s str>, &'s TaskId);
+    let mut tasks: BTreeMap<Name<'_>, (&TaskFacts, Sums<'_>)> = BTreeMap::new();
+    for trial in trials {
+        let name = (trial.facts.split.as_deref(), &trial.task);
+        let of_task = tasks.entry(name).or_insert_with(|| (&trial.facts, Sums::new()));
+        let (sum, count) = of_task.1.entry(&trial.arm).or_default();
+        let resolved = trial.verdict.as_ref().is_some_and(|verdict| verdict.resolved);
+        *sum += f64::from(u8::from(resolved));
+        *count += 1.0;
+    }
+    let complete = tasks.into_values().filter(|(_, sums)| sums.len() == arms.len());
+    complete
+        .map(|(facts, sums)| (facts, sums.into_values().map(|(sum, count)| sum / count).collect()))
+        .collect()
+}
+
+/// A sentence for each pair of sets.
+pub(crate) fn sentences(report: &Report) -> Vec<String> {
+    let sentence = |one: &RankAgreement| {
+        let interval = one
+            .interval
+            .map_or_else(String::new, |[lower, upper]| format!(" (95 % {lower:.2} to {upper:.2})"));
+        format!(
+            "ranking of {} by {}: {} ({}) and {} ({}) agree with Kendall's tau {:.2}{interval}.",
+            plural(one.arms, "arm"),
+            one.kind,
+            one.a,
+            plural(one.a_tasks, "task"),
+            one.b,
+            plural(one.b_tasks, "task"),
+            one.tau,
+        )
+    };
+    report.rank_agreement.iter().map(sentence).collect()
+}

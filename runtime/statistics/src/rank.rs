@@ -1,0 +1,163 @@
+//! Whether two sets of tasks put the same arms into the same order.
+
+use std::cmp::Ordering;
+
+use fastrand::Rng;
+
+use crate::{
+    Interval,
+    resampling::{Cluster, generator, resamples},
+};
+
+/// The agreement of two rankings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RankAgreement {
+    /// Kendall's tau-b, in [-1, 1]: 1 is the same order, -1 the reverse.
+    pub tau: f64,
+    /// Percentiles of the bootstrap over tasks. `None` where most resamples have no order.
+    pub interval: Option<Interval>,
+}
+
+/// Returns Kendall's tau-b of two lists of scores, which accounts for ties (Kendall 1945). `None` where all scores of a list
+/// are equal.
+pub fn kendall_tau(a: &[f64], b: &[f64]) -> Option<f64> {
+    let (mut sum, mut in_a, mut in_b) = (0_i64, 0_i64, 0_i64);
+    let pairs: Vec<(&f64, &f64)> = a.iter().zip(b).collect();
+    for (index, (one_a, one_b)) in pairs.iter().enumerate() {
+        for (other_a, other_b) in pairs.iter().take(index) {
+            let (of_a, of_b) = (sign(**one_a, **other_a), sign(**one_b, **other_b));
+            sum += of_a * of_b;
+            in_a += of_a * of_a;
+            in_b += of_b * of_b;
+        }
+    }
+    let untied = in_a as f64 * in_b as f64;
+    (untied > 0.0).then(|| sum as f64 / untied.sqrt())
+}
+
+fn sign(one: f64, other: f64) -> i64 {
+    match one.total_cmp(&other) {
+        Ordering::Less => -1,
+        Ordering::Equal => 0,
+        Ordering::Greater => 1,
+    }
+}
+
+/// Compares the rankings of the same arms by their mean scores on two sets of tasks. Each row is a task, with a score for each
+/// arm. With `nested` the second set is the whole of which the first is a part: `b` then holds the rest, and each resample
+/// draws both parts and joins them.
+///
+/// The interval is that of the percentile bootstrap over tasks: arms are fixed, tasks are a sample. `None` where a set is
+/// empty, and where all arms are equal on one of them.
+pub fn rank_agreement(
+    a: &[Vec<f64>],
+    b: &[Vec<f64>],
+    nested: bool,
+    level: f64,
+) -> Option<RankAgreement> {
+    let (a, b) = (in_order(a), in_order(b));
+    let tau = tau_of(&whole(&a), &whole(&b), nested)?;
+    let scores = |set: f64, rows: &[Vec<f64>]| -> Vec<Cluster> {
+        rows.iter().flatten().map(|score| (*score, set)).collect()
+    };
+    let mut rng = generator("ranks", &[scores(0.0, &a), scores(1.0, &b)].concat());
+    let wanted = resamples(a.len() + b.len());
+    let mut taus: Vec<f64> = Vec::with_capacity(wanted);
+    for _ in 0..wanted {
+        let (drawn_a, drawn_b) = (draw(&a, &mut rng), draw(&b, &mut rng));
+        taus.extend(tau_of(&drawn_a, &drawn_b, nested));
+    }
+    taus.sort_by(f64::total_cmp);
+    let end = |share: f64| {
+        let index = (share * (taus.len() as f64 - 1.0)).round() as usize;
+        taus.get(index).copied()
+    };
+    let half = (1.0 - level) / 2.0;
+    let ends = end(half).zip(end(1.0 - half));
+    let interval = ends.filter(|_| taus.len() * 2 > wanted).map(|(lower, upper)| [lower, upper]);
+    Some(RankAgreement { tau, interval })
+}
+
+/// Rows in an order of their own, whatever order they came in.
+fn in_order(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let mut rows = rows.to_vec();
+    rows.sort_by(|a, b| {
+        let scores = a.iter().zip(b).map(|(one, other)| one.total_cmp(other));
+        scores.fold(Ordering::Equal, Ordering::then)
+    });
+    rows
+}
+
+fn whole(rows: &[Vec<f64>]) -> Vec<&[f64]> {
+    rows.iter().map(Vec::as_slice).collect()
+}
+
+fn draw<'r>(rows: &'r [Vec<f64>], rng: &mut Rng) -> Vec<&'r [f64]> {
+    rows.iter().map(|_| rows[rng.usize(0..rows.len())].as_slice()).collect()
+}
+
+fn tau_of(a: &[&[f64]], b: &[&[f64]], nested: bool) -> Option<f64> {
+    let second = match nested {
+        true => [a, b].concat(),
+        false => b.to_vec(),
+    };
+    kendall_tau(&means(a), &means(&second))
+}
+
+/// The mean score of each arm, times a thousand million: what was summed in another order stays a tie.
+fn means(rows: &[&[f64]]) -> Vec<f64> {
+    let arms = rows.iter().map(|row| row.len()).min().unwrap_or(0);
+    let mean = |arm: usize| {
+        let sum: f64 = rows.iter().map(|row| row[arm]).sum();
+        (sum / rows.len() as f64 * 1e9).round()
+    };
+    (0..arms).map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(arms: &[f64], count: usize) -> Vec<Vec<f64>> {
+        // Task number n is resolved by the arms with a share above n / count.
+        let score =
+            |task: usize, share: f64| f64::from(u8::from(share * count as f64 > task as f64));
+        (0..count).map(|task| arms.iter().map(|share| score(task, *share)).collect()).collect()
+    }
+
+    #[test]
+    fn sets_that_rank_alike_agree_and_reversed_ones_do_not() {
+        let (up, down) = (rows(&[0.1, 0.4, 0.9], 50), rows(&[0.9, 0.4, 0.1], 50));
+        let alike = rank_agreement(&up, &rows(&[0.2, 0.3, 0.8], 60), false, 0.95).unwrap();
+        assert_eq!(alike.tau, 1.0);
+        let [lower, upper] = alike.interval.unwrap();
+        assert!(lower > 0.3 && upper == 1.0, "{alike:?}");
+        let against = rank_agreement(&up, &down, false, 0.95).unwrap();
+        assert_eq!(against.tau, -1.0);
+        assert!(against.interval.unwrap()[1] < 0.0, "{against:?}");
+    }
+
+    #[test]
+    fn the_order_of_tasks_does_not_matter() {
+        let (a, b) = (rows(&[0.3, 0.5, 0.4], 20), rows(&[0.2, 0.5, 0.6], 30));
+        let turned: Vec<Vec<f64>> = a.iter().rev().cloned().collect();
+        let of = |a: &[Vec<f64>]| rank_agreement(a, &b, true, 0.95);
+        assert_eq!(of(&a), of(&turned));
+    }
+
+    #[test]
+    fn a_nested_set_is_a_part_of_the_whole() {
+        // The rest alone ranks the arms the other way round; the whole does not.
+        let (lite, rest) = (rows(&[0.0, 0.5, 1.0], 40), rows(&[0.2, 0.1, 0.0], 10));
+        assert_eq!(rank_agreement(&lite, &rest, true, 0.95).unwrap().tau, 1.0);
+        assert_eq!(rank_agreement(&lite, &rest, false, 0.95).unwrap().tau, -1.0);
+    }
+
+    #[test]
+    fn what_has_no_order_has_no_agreement() {
+        let equal = rows(&[0.5, 0.5], 10);
+        assert_eq!(rank_agreement(&equal, &rows(&[0.1, 0.9], 10), false, 0.95), None);
+        assert_eq!(rank_agreement(&[], &equal, true, 0.95), None);
+        assert_eq!(kendall_tau(&[1.0], &[2.0]), None);
+    }
+}
