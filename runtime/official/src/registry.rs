@@ -4,7 +4,11 @@ use std::{fmt, sync::LazyLock};
 
 use proctor_types::{Benchmark, Commands, Task, from_toml};
 
-use crate::{OfficialPolicy, RowText, Subject, parsers::ParserName, policy::Part};
+use crate::{
+    OfficialPolicy, RowText, Subject,
+    parsers::{ParserName, RowFacts},
+    policy::Part,
+};
 
 /// The shipped policies. A further one is a file and a line here.
 const TEXTS: &[(&str, &str)] = &[
@@ -45,6 +49,12 @@ impl fmt::Display for PolicyError {
 }
 
 impl std::error::Error for PolicyError {}
+
+/// What parsers ask about the row of a task.
+pub(crate) fn row_facts(task: &Task) -> RowFacts<'_> {
+    let version = task.details().and_then(|details| details.version.text());
+    RowFacts { id: task.id.as_str(), version }
+}
 
 impl OfficialPolicy {
     /// The policy of the task's benchmark; absent for a task of our own.
@@ -148,9 +158,13 @@ impl OfficialPolicy {
     ///
     /// # Errors
     ///
-    /// No parser, or no test command where the log is read after it.
+    /// No parser, a parser that does not know the row, or no test command where the log is read after it.
     pub fn check(&self, task: &Task) -> Result<(), PolicyError> {
-        self.parser_of(task)?;
+        let parser = self.parser_of(task)?;
+        parser.check_row(row_facts(task)).map_err(|crash| PolicyError {
+            what: format!("{} of {} cannot read this row: {crash}", parser.name(), self.benchmark),
+            hint: "correct the row's `instance_id` and `version`, or name another parser".into(),
+        })?;
         match (self.subject, self.log.part) {
             (Subject::Id, Part::AfterTestCommand) => self.test_command_of(task).map(drop),
             _ => Ok(()),
@@ -280,10 +294,10 @@ mod tests {
         let error =
             OfficialPolicy::of(&task("swe-bench", Some("9"), serde_json::json!({}))).unwrap_err();
         assert!(error.hint.contains("5.0.2"), "{error}");
-        let jest = task("swe-bench", None, serde_json::json!({"log_parser": "parse_log_jest"}));
-        let policy = OfficialPolicy::of(&jest).unwrap().unwrap();
-        let error = policy.parser_of(&jest).unwrap_err();
-        assert!(error.what.contains("parse_log_jest"), "{error}");
+        let unknown = task("swe-bench", None, serde_json::json!({"log_parser": "parse_log_zig"}));
+        let policy = OfficialPolicy::of(&unknown).unwrap().unwrap();
+        let error = policy.parser_of(&unknown).unwrap_err();
+        assert!(error.what.contains("parse_log_zig"), "{error}");
         let bare = task("swe-bench", None, serde_json::json!({}));
         assert!(policy.parser_of(&bare).unwrap_err().what.contains("a/b"));
     }
@@ -300,6 +314,18 @@ mod tests {
         assert_eq!(policy.parser_of(&smith).unwrap(), ParserName::Smith);
         smith.repo = Some("swesmith/paramiko__paramiko.23f92003".into());
         assert!(policy.parser_of(&smith).unwrap_err().what.contains("short summary"));
+    }
+
+    #[test]
+    fn check_rejects_a_row_that_its_parser_does_not_know() {
+        let row = |parser: &str, version: &str| {
+            let details = serde_json::json!({"log_parser": parser, "version": version});
+            let task = task("swe-bench", None, details);
+            OfficialPolicy::of(&task).unwrap().unwrap().check(&task)
+        };
+        assert!(row("parse_log_jest", "1").is_ok() && row("parse_log_lighthouse", "2.7").is_ok());
+        assert!(row("parse_log_lighthouse", "x").unwrap_err().what.contains("ValueError"));
+        assert!(row("parse_log_jekyll", "1").unwrap_err().what.contains("instance t"));
     }
 
     #[test]
