@@ -2,12 +2,16 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
+use proctor_official::OfficialPolicy;
 use proctor_patch::Patch;
 use proctor_types::{
     LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Need, Source, Task, clock_moment,
 };
 
 use crate::bad::Complaint;
+
+/// Where a task keeps the fields of its row.
+pub(crate) const DETAILS: &str = "benchmark.details.";
 
 pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     let mut out = Vec::new();
@@ -47,6 +51,12 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         complain("fail_to_pass", "is empty: nothing could ever be resolved".into());
     }
     check_ids(task, &mut complain);
+    // An unknown benchmark is named where the task is planned: some commands only show tasks.
+    if let Ok(Some(policy)) = OfficialPolicy::of(task)
+        && let Err((key, error)) = policy.check_named_parser(task)
+    {
+        complain(&format!("{DETAILS}{}", key.key()), error.to_string());
+    }
     for (field, seconds) in [
         ("timeouts.command_seconds", task.timeouts.command_seconds),
         ("timeouts.grade_seconds", task.timeouts.grade_seconds),

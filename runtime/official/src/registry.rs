@@ -3,6 +3,7 @@
 use std::{fmt, sync::LazyLock};
 
 use proctor_types::{Benchmark, Commands, Task, from_toml};
+use serde_json::Value;
 
 use crate::{
     OfficialPolicy, RowText, Subject,
@@ -121,16 +122,10 @@ impl OfficialPolicy {
     pub fn parser_of(&self, task: &Task) -> Result<ParserName, PolicyError> {
         let rules = &self.parser;
         self.no_refused_parser(task)?;
-        let said = |key: &RowText| key.of(task.details()?).map(|said| (key.key(), said));
-        let named = rules.details.iter().find_map(said);
-        if let Some((key, named)) = named {
-            let found = named.as_str().and_then(|named| rules.names.get(named.trim()));
-            return found.copied().ok_or_else(|| PolicyError {
-                what: format!("benchmark.details.{key}: {} has no parser {named}", self.benchmark),
-                hint: format!(
-                    "known: {}",
-                    rules.names.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
-                ),
+        if let Some((key, named)) = self.named_parser(task) {
+            return self.parser_named(&named).map_err(|error| PolicyError {
+                what: format!("benchmark.details.{}: {}", key.key(), error.what),
+                hint: error.hint,
             });
         }
         let repo = task.repo.as_deref().unwrap_or_default();
@@ -154,17 +149,49 @@ impl OfficialPolicy {
         })
     }
 
+    /// What the row names as its parser, with the key that names it.
+    fn named_parser(&self, task: &Task) -> Option<(RowText, Value)> {
+        let details = task.details()?;
+        self.parser.details.iter().find_map(|key| Some((*key, key.of(details)?)))
+    }
+
+    fn parser_named(&self, named: &Value) -> Result<ParserName, PolicyError> {
+        let names = &self.parser.names;
+        let found = named.as_str().and_then(|named| names.get(named.trim()));
+        found.copied().ok_or_else(|| PolicyError {
+            what: format!("{} {} has no parser {named}", self.benchmark, self.version),
+            hint: format!(
+                "known: {}",
+                names.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+            ),
+        })
+    }
+
+    /// Whether the parser that a row names is known, and knows the row. A row that names none passes.
+    ///
+    /// # Errors
+    ///
+    /// The key that names the parser, and what is wrong.
+    pub fn check_named_parser(&self, task: &Task) -> Result<(), (RowText, PolicyError)> {
+        let Some((key, named)) = self.named_parser(task) else { return Ok(()) };
+        let parser = self.parser_named(&named).map_err(|error| (key, error))?;
+        self.check_row(parser, task).map_err(|error| (key, error))
+    }
+
+    fn check_row(&self, parser: ParserName, task: &Task) -> Result<(), PolicyError> {
+        parser.check_row(row_facts(task)).map_err(|crash| PolicyError {
+            what: format!("{} of {} cannot read this row: {crash}", parser.name(), self.benchmark),
+            hint: "correct the row's `instance_id` and `version`, or name another parser".into(),
+        })
+    }
+
     /// Whether the policy can read a task's logs: what [`Self::grade_log`] needs besides a log is there.
     ///
     /// # Errors
     ///
     /// No parser, a parser that does not know the row, or no test command where the log is read after it.
     pub fn check(&self, task: &Task) -> Result<(), PolicyError> {
-        let parser = self.parser_of(task)?;
-        parser.check_row(row_facts(task)).map_err(|crash| PolicyError {
-            what: format!("{} of {} cannot read this row: {crash}", parser.name(), self.benchmark),
-            hint: "correct the row's `instance_id` and `version`, or name another parser".into(),
-        })?;
+        self.check_row(self.parser_of(task)?, task)?;
         match (self.subject, self.log.part) {
             (Subject::Id, Part::AfterTestCommand) => self.test_command_of(task).map(drop),
             _ => Ok(()),
@@ -237,8 +264,6 @@ impl OfficialPolicy {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn task(benchmark: &str, version: Option<&str>, details: Value) -> Task {

@@ -54,9 +54,9 @@ pub(crate) fn build(
     }
     // The rules speak of our fields; the user looks for the row's.
     for complaint in &mut complaints {
-        if let Some(name) = complaint.field.as_ref().and_then(|field| used.get(field)) {
-            complaint.field = Some(name.clone());
-        }
+        let Some(field) = complaint.field.take() else { continue };
+        let field = field.strip_prefix(rules::DETAILS).unwrap_or(&field);
+        complaint.field = Some(used.get(field).map_or(field, String::as_str).to_owned());
     }
     Err(complaints)
 }

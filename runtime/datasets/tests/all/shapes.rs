@@ -510,3 +510,15 @@ fn a_row_of_no_shape_is_told_what_the_nearest_one_misses() {
     let said = load_rows(&[address], "").bad[0].to_string();
     assert!(said.contains("`repo`") && said.contains("OWNER/NAME"), "{said}");
 }
+
+#[test]
+fn a_row_whose_parser_is_unknown_is_rejected_when_it_is_loaded() {
+    let row = |name: &str| with(classic(), &[("log_parser", json!(name))]);
+    let said = complaint(row("parse_log_zig"), "");
+    assert!(said.starts_with("log_parser: ") && said.contains("\"parse_log_zig\""), "{said}");
+    assert!(said.contains("parse_log_cargo"), "the known ones are named: {said}");
+    // Known, but not for this instance.
+    let said = complaint(row("parse_log_jekyll"), "");
+    assert!(said.contains("astropy__astropy-12907"), "{said}");
+    assert_eq!(details(&task(row("parse_log_gotest"), ""))["log_parser"], "parse_log_gotest");
+}
