@@ -82,6 +82,7 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         categories: recipe.categories.clone(),
         meets_minima: None,
         from_scratch: None,
+        test_results: None,
         benchmark: None,
     };
     let leave_out = recipe.leave_out.clone();

@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Details, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, TaskId, canonical,
-    sha256_hex,
+    Details, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, TaskId, TestFormat,
+    TestResults, canonical, sha256_hex,
 };
 
 /// The version of the task format. A task of another version is refused.
@@ -76,6 +76,9 @@ pub struct Task {
     pub pass_to_pass: Vec<String>,
     /// The test runner as an argument vector, without test ids.
     pub test_command: Vec<String>,
+    /// Where the results of other runners than pytest are. Absent: `test_command` starts pytest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_results: Option<TestResults>,
     /// Applied for grading only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_patch: Option<String>,
@@ -201,6 +204,11 @@ impl Task {
     /// What the row of its benchmark says beyond the task; absent for a task of our own.
     pub fn details(&self) -> Option<&Details> {
         self.benchmark.as_ref().map(|benchmark| &benchmark.details)
+    }
+
+    /// What `test_command` reports, where it is not pytest under the recorder.
+    pub fn report(&self) -> Option<&TestResults> {
+        self.test_results.as_ref().filter(|results| results.format != TestFormat::Pytest)
     }
 
     /// SHA-256 of the canonical JSON.

@@ -288,6 +288,7 @@ fn bare(id: &str, made: &Made) -> Task {
         categories: Vec::new(),
         meets_minima: None,
         from_scratch: None,
+        test_results: None,
         benchmark: None,
     }
 }

@@ -58,6 +58,7 @@ impl Shared<'_> {
             categories: Vec::new(),
             meets_minima: None,
             from_scratch: None,
+            test_results: None,
             benchmark: None,
         }
     }

@@ -138,6 +138,7 @@ fn draft<'a>(
         categories: Vec::new(),
         meets_minima: None,
         from_scratch: None,
+        test_results: None,
         benchmark: None,
     };
     Ok(Draft { task, details, clone, fields, options })

@@ -207,6 +207,7 @@ impl Bench<'_> {
             categories: Vec::new(),
             meets_minima: None,
             from_scratch: None,
+            test_results: None,
             benchmark: None,
         }
     }
