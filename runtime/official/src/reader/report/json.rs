@@ -53,7 +53,10 @@ mod tests {
     fn object_is_found_behind_noise_and_not_inside_another_one() {
         let fits = |value: &Value| value.get("wanted").is_some();
         let found = |text: &str| object(text, &fits).map(|value| value["wanted"].clone());
-        assert_eq!(found("> npm test\n{broken\n{\"a\": 1}\n  {\"wanted\": 2} trailing"), Some(2.into()));
+        assert_eq!(
+            found("> npm test\n{broken\n{\"a\": 1}\n  {\"wanted\": 2} trailing"),
+            Some(2.into())
+        );
         assert_eq!(found("{\"a\":\n{\"wanted\": 1}\n}\n{\"wanted\": 2}"), Some(2.into()));
         assert_eq!(found("x {\"wanted\": 1}"), None);
         assert_eq!(found("{\"wanted\": 1"), None);

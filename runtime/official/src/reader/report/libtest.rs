@@ -15,7 +15,7 @@ use crate::parsers::text::pattern;
 /// cargo names the binary whose tests follow; it prints that on standard error.
 static BINARY: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"^\s*(?:Running (?:unittests )?(?:\S+ )?\(?(?:\S*/)?([^\s/()]+?)(?:-[0-9a-f]{16})?(?:\.exe)?\)?|Doc-tests (\S+))$",
+        r"^\s*(?:Running (?:unittests )?(?:\S+ )?\(?(?:\S*/)?([^\s/()`]+?)(?:-[0-9a-f]{16})?(?:\.exe)?\)?|Doc-tests (\S+))$",
     )
 });
 static RUNNING: LazyLock<Regex> = LazyLock::new(|| pattern(r"^running (\d+) tests?$"));
@@ -27,7 +27,7 @@ static RESULT: LazyLock<Regex> = LazyLock::new(|| {
 /// `PASS [   0.005s] (1/9) crate::binary path::to::test`.
 static NEXTEST: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"^\s*(?:TRY (\d+) )?([A-Z][A-Z -]*?)(?: \d+/\d+)? \[[^\]]*\](?: \([ \d/─-]+\))? +(\S+) +(\S.*)$",
+        r"^\s*(?:TRY (\d+) )?([A-Z][A-Z -]*?)(?: \d+/\d+)? \[[ >\d.]*s? *\](?: \([ \d/─-]+\))? +(\S+) +(\S.*)$",
     )
 });
 static SUMMARY: LazyLock<Regex> = LazyLock::new(|| {
@@ -240,7 +240,9 @@ impl Reader {
 
 fn without_try(test: &str) -> &str {
     match test.rsplit_once('#') {
-        Some((name, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => {
+        Some((name, number))
+            if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) =>
+        {
             name
         }
         _ => test,
@@ -336,7 +338,9 @@ mod tests {
     #[test]
     fn the_binary_is_a_part_of_the_id_where_cargo_names_it() {
         let run = |test: &str| {
-            format!("running 1 test\ntest {test} ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n\n")
+            format!(
+                "running 1 test\ntest {test} ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n\n"
+            )
         };
         let log = format!(
             "   Compiling calc v0.1.0 (/testbed)\n    Finished `test` profile [unoptimized] target(s) in 0.5s\n     \
@@ -373,12 +377,15 @@ mod tests {
 
     #[test]
     fn a_run_that_was_cut_off_has_no_end() {
-        let whole = "running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n";
+        let whole =
+            "running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n";
         let torn = "running 2 tests\ntest b ... ok\n";
         assert!(read(whole).ended && !read(torn).ended && !read("error: no such target\n").ended);
         assert!(!read(&format!("{whole}{torn}")).ended);
         let first = read(&format!("{torn}{whole}"));
-        assert!(first.ended && first.doubts == ["a run has no result; tests announced: 2, ended: 1"]);
+        assert!(
+            first.ended && first.doubts == ["a run has no result; tests announced: 2, ended: 1"]
+        );
     }
 
     #[test]

@@ -62,7 +62,10 @@ impl Report {
     /// The statuses of the expected tests.
     pub fn statuses(&self, wanted: &[String]) -> BTreeMap<String, TestStatus> {
         let status = |id: &String| {
-            self.resolve(id).and_then(|id| self.tests.get(id)).copied().unwrap_or(TestStatus::Missing)
+            self.resolve(id)
+                .and_then(|id| self.tests.get(id))
+                .copied()
+                .unwrap_or(TestStatus::Missing)
         };
         wanted.iter().map(|id| (id.clone(), status(id))).collect()
     }
@@ -97,7 +100,7 @@ impl Report {
     }
 
     /// Adds a result. The worst of a test's results counts.
-    fn add(&mut self, id: String, status: TestStatus) {
+    pub(super) fn add(&mut self, id: String, status: TestStatus) {
         let now = self.tests.entry(id).or_insert(status);
         *now = worst(&[*now, status]);
     }
@@ -112,7 +115,7 @@ impl Report {
     }
 
     /// Compares what the runner counts with what it lists.
-    fn compare(&mut self, account: &Account) {
+    pub(super) fn compare(&mut self, account: &Account) {
         self.doubts.extend(account.disagreements());
     }
 
@@ -207,9 +210,14 @@ mod tests {
     #[test]
     fn no_file_is_a_report_without_tests_or_end() {
         let wanted = ["a".to_owned()];
-        for format in [TestFormat::Junit, TestFormat::Tap, TestFormat::GoJson, TestFormat::Libtest,
-            TestFormat::Jest, TestFormat::Ctrf]
-        {
+        for format in [
+            TestFormat::Junit,
+            TestFormat::Tap,
+            TestFormat::GoJson,
+            TestFormat::Libtest,
+            TestFormat::Jest,
+            TestFormat::Ctrf,
+        ] {
             for files in [vec![], vec![Vec::new()], vec![b"npm ERR! missing script\n".to_vec()]] {
                 let report = Report::read(format, &files, "/testbed");
                 assert!(!report.ended, "{format}");
@@ -237,13 +245,22 @@ mod tests {
             ("TAP version 14\n1..1\nok 1 - a\n", Some(TestFormat::Tap)),
             ("1..1\nok 1 - a\n", Some(TestFormat::Tap)),
             ("{\"Action\":\"pass\",\"Package\":\"p\",\"Test\":\"T\"}\n", Some(TestFormat::GoJson)),
-            ("\nrunning 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed;", Some(TestFormat::Libtest)),
-            ("{\"type\":\"suite\",\"event\":\"started\",\"test_count\":1}\n", Some(TestFormat::Libtest)),
+            (
+                "\nrunning 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed;",
+                Some(TestFormat::Libtest),
+            ),
+            (
+                "{\"type\":\"suite\",\"event\":\"started\",\"test_count\":1}\n",
+                Some(TestFormat::Libtest),
+            ),
             ("        PASS [   0.004s] crate tests::a\n", Some(TestFormat::Libtest)),
             ("> jest --json\n{\"success\":true,\"testResults\":[]}", Some(TestFormat::Jest)),
             ("{\"stats\":{},\"passes\":[],\"failures\":[]}", Some(TestFormat::Jest)),
             ("{\"results\":{\"tool\":{\"name\":\"x\"},\"tests\":[]}}", Some(TestFormat::Ctrf)),
-            ("== test session starts ==\ncollected 1 item\nt.py . [100%]\n== 1 passed in 0.1s ==", None),
+            (
+                "== test session starts ==\ncollected 1 item\nt.py . [100%]\n== 1 passed in 0.1s ==",
+                None,
+            ),
             ("{\"a\":1}\n", None),
             ("", None),
         ] {

@@ -109,7 +109,9 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
             in_yaml = true;
         } else if let Some(name) = text.strip_prefix("# Subtest: ") {
             reading.announced.insert(level, unescaped(name));
-        } else if text == "}" && let Some(name) = reading.open.remove(&level) {
+        } else if text == "}"
+            && let Some(name) = reading.open.remove(&level)
+        {
             reading.adopt(level, &name);
         } else if text.starts_with("Bail out!") {
             report.doubts.push(format!("the run gave up: {text}"));
@@ -129,7 +131,8 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
         }
     }
     // Subtests whose test never ended.
-    while let Some(deepest) = reading.levels.keys().next_back().copied().filter(|level| *level > 0) {
+    while let Some(deepest) = reading.levels.keys().next_back().copied().filter(|level| *level > 0)
+    {
         let announced = reading.announced.get(&(deepest - 1)).or(reading.announced.get(&deepest));
         let name = announced.cloned().unwrap_or_else(|| "?".to_owned());
         reading.adopt(deepest - 1, &name);
@@ -152,7 +155,9 @@ fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
-        if c == '\\' && let Some(next) = chars.next_if(|next| matches!(next, '#' | '\\')) {
+        if c == '\\'
+            && let Some(next) = chars.next_if(|next| matches!(next, '#' | '\\'))
+        {
             out.push(next);
         } else {
             out.push(c);
@@ -246,6 +251,9 @@ mod tests {
         assert_tests(&of(log), &[("a", Passed), ("a # b", Passed)]);
         assert!(of(log).ended);
         // A description that begins with a number or a dash.
-        assert_tests(&of("1..2\nok 1 2 apples\nok - -x\n"), &[("-x", Passed), ("2 apples", Passed)]);
+        assert_tests(
+            &of("1..2\nok 1 2 apples\nok - -x\n"),
+            &[("-x", Passed), ("2 apples", Passed)],
+        );
     }
 }
