@@ -211,6 +211,11 @@ impl Task {
         self.test_results.as_ref().filter(|results| results.format != TestFormat::Pytest)
     }
 
+    /// Whether test ids begin with the file of the test.
+    pub fn ids_name_files(&self) -> bool {
+        self.report().is_none_or(|results| results.format == TestFormat::Jest)
+    }
+
     /// SHA-256 of the canonical JSON.
     pub fn digest(&self) -> String {
         let value = serde_json::to_value(self).unwrap_or_default();
