@@ -246,6 +246,14 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
         Some(script) => commands::of_script(script, &directives).map(Value::from),
         None => said,
     };
+    if said.is_none() && of_script.is_none() && by_repo.is_some_and(|by| by.needs_command) {
+        let what = format!(
+            "is missing, and {repo} has no test command of its own: use the rows of {} {}",
+            shape.name,
+            shape.version.as_deref().unwrap_or_default()
+        );
+        return Err(Complaint::at("eval_script", what));
+    }
     let command = commands::command(said.as_ref(), &shape.tests, by_repo);
     let words = commands::words(&command, bin);
     if let Some(script) = of_script.filter(|_| words.is_empty()) {

@@ -148,7 +148,8 @@ impl Reader {
         self.pending = None;
         let Some(suite) = self.suite.take() else { return };
         self.ends += 1;
-        let count = |at: usize| found.get(at).and_then(|count| count.as_str().parse().ok());
+        let count =
+            |at: usize| found.get(at).and_then(|count| count.as_str().parse::<usize>().ok());
         self.report.compare(&Account {
             counted: count(3),
             shown_min: suite.failed,
