@@ -52,11 +52,10 @@ impl<'a> Paths<'a> {
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
         let files = ids.filter(|_| task.ids_name_files()).map(|id| escaped(file_of(id)));
         let own: BTreeSet<String> = files
+            // A test may be in the file that it tests, and the model may change that file.
+            .filter(|path| task.mask.is_some() || !masked.contains(path))
             .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
-            .filter(|path| {
-                task.mask.is_some() || test_patch.contains(path) || !masked.contains(path)
-            })
             .collect();
         let (trees, beside, prefixes) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         Self { policy, own, trees, beside, prefixes, masked, by_name: true }
