@@ -8,8 +8,9 @@ use proctor_types::{
     LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Need, Source, Task, TestResults,
     clock_moment,
 };
+use serde_json::Value;
 
-use crate::bad::Complaint;
+use crate::bad::{Complaint, nearest};
 
 /// Where a task keeps the fields of its row.
 pub(crate) const DETAILS: &str = "benchmark.details.";
@@ -56,7 +57,11 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     if let Ok(Some(policy)) = OfficialPolicy::of(task)
         && let Err((key, error)) = policy.check_named_parser(task)
     {
-        complain(&format!("{DETAILS}{}", key.key()), error.to_string());
+        let named = task.details().and_then(|details| key.of(details));
+        let named = named.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let near = nearest(named, policy.parser_names()).filter(|near| *near != named);
+        let hint = near.map_or(error.hint, |near| format!("did you mean `{near}`?"));
+        complain(&format!("{DETAILS}{}", key.key()), format!("{}; {hint}", error.what));
     }
     for (field, seconds) in [
         ("timeouts.command_seconds", task.timeouts.command_seconds),

@@ -36,6 +36,11 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
         .collect()
 });
 
+/// Characters of a parser's name that an error shows.
+const MOST_SHOWN: usize = 80;
+/// Parsers that a hint lists.
+const MOST_LISTED: usize = 12;
+
 /// Why no official policy can grade a task, and the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError {
@@ -158,13 +163,24 @@ impl OfficialPolicy {
     fn parser_named(&self, named: &Value) -> Result<ParserName, PolicyError> {
         let names = &self.parser.names;
         let found = named.as_str().and_then(|named| names.get(named.trim()));
-        found.copied().ok_or_else(|| PolicyError {
-            what: format!("{} {} has no parser {named}", self.benchmark, self.version),
-            hint: format!(
-                "known: {}",
-                names.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
-            ),
+        found.copied().ok_or_else(|| {
+            let shown: String = named.to_string().chars().take(MOST_SHOWN).collect();
+            let list = || names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            PolicyError {
+                what: format!("{} {} has no parser {shown}", self.benchmark, self.version),
+                hint: match names.len() {
+                    many if many > MOST_LISTED => {
+                        format!("its policy in configs/benchmarks/policies lists {many} parsers")
+                    }
+                    _ => format!("known: {}", list()),
+                },
+            }
         })
+    }
+
+    /// The names of parsers that a row may use.
+    pub fn parser_names(&self) -> impl Iterator<Item = &str> {
+        self.parser.names.keys().map(String::as_str)
     }
 
     /// Whether the parser that a row names is known, and knows the row. A row that names none passes.

@@ -514,9 +514,11 @@ fn a_row_of_no_shape_is_told_what_the_nearest_one_misses() {
 #[test]
 fn a_row_whose_parser_is_unknown_is_rejected_when_it_is_loaded() {
     let row = |name: &str| with(classic(), &[("log_parser", json!(name))]);
-    let said = complaint(row("parse_log_zig"), "");
-    assert!(said.starts_with("log_parser: ") && said.contains("\"parse_log_zig\""), "{said}");
-    assert!(said.contains("parse_log_cargo"), "the known ones are named: {said}");
+    let said = complaint(row("parse_log_gotset"), "");
+    assert!(said.starts_with("log_parser: ") && said.contains("\"parse_log_gotset\""), "{said}");
+    assert!(said.contains("did you mean `parse_log_gotest`?"), "{said}");
+    let said = complaint(row("nobody's"), "");
+    assert!(said.contains("swe-bench 5.0.2 has no parser") && said.len() < 300, "{said}");
     // Known, but not for this instance.
     let said = complaint(row("parse_log_jekyll"), "");
     assert!(said.contains("astropy__astropy-12907"), "{said}");

@@ -62,6 +62,14 @@ pub(super) fn is_one(text: &str) -> bool {
     rest.starts_with("<testsuite") || (rest.is_empty() && start.starts_with("<?xml"))
 }
 
+/// Whether a line of a text begins a report.
+pub(super) fn has_one(text: &str) -> bool {
+    text.lines().any(|line| {
+        let rest = line.trim_start().strip_prefix("<testsuite");
+        rest.is_some_and(|rest| rest.starts_with(['s', ' ', '>']))
+    })
+}
+
 /// A report is written at the end of a run, so one that can be read has its end.
 pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = LogReading::default();

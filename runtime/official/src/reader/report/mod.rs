@@ -129,12 +129,14 @@ pub fn detect(text: &str) -> Option<TestFormat> {
     if junit::is_one(text) {
         return Some(TestFormat::Junit);
     }
-    let formats: [(TestFormat, fn(&str) -> bool); 5] = [
+    let formats: [(TestFormat, fn(&str) -> bool); 6] = [
         (TestFormat::Ctrf, ctrf::is_one),
         (TestFormat::Jest, javascript::is_one),
         (TestFormat::GoJson, go_json::is_one),
         (TestFormat::Libtest, libtest::is_one),
         (TestFormat::Tap, tap::is_one),
+        // Behind what a package manager printed.
+        (TestFormat::Junit, junit::has_one),
     ];
     formats.into_iter().find(|(_, is_one)| is_one(text)).map(|(format, _)| format)
 }
