@@ -1,8 +1,8 @@
 """Logs of runners in other languages than Python, for the parsers of SWE-bench 5.
 
-Files in languages/ are the output of real runs: go test, minitest, test-unit, RSpec, PHPUnit, jest, vitest, mocha,
-node --test, prove, doctest, GoogleTest, Maven and Ant. MADE has logs written by hand, after what runners print that
-are not at hand. `all_logs` adds mutated copies of both, the same ones each time.
+Files in languages/ are the output of real runs, made by make_languages.py: go test, minitest, test-unit, RSpec,
+PHPUnit, jest, vitest, mocha, node --test, prove, doctest, GoogleTest, Maven and Ant. MADE has logs written by hand, for
+runners that are not at hand. `all_logs` adds mutated copies of both, the same ones each time.
 """
 import pathlib
 import random
