@@ -6,7 +6,7 @@ mod restart;
 mod submission;
 
 pub use impossible::mistakes;
-pub use report::unverified;
+pub use report::unverified_reason;
 pub use restart::FreshSandboxes;
 
 use std::{

@@ -134,7 +134,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     for line in passes_without_gold(&report, &RunDir::view(out)?) {
         tell!("note: {line}");
     }
-    for line in unverified(&planned) {
+    for line in unverified_tasks(&planned) {
         tell!("{}", wrapped(&format!("note: {line}")));
     }
     let impossible = not_for_gold(&planned);
@@ -177,11 +177,11 @@ fn kept(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
 }
 
 /// Why no verdict on some of the tasks can be `clean`, by the format of their results.
-fn unverified(planned: &[PlannedTask]) -> Vec<String> {
+fn unverified_tasks(planned: &[PlannedTask]) -> Vec<String> {
     let mut by_format: BTreeMap<&str, (String, Vec<&str>)> = BTreeMap::new();
     for planned in planned {
         let Some(results) = planned.task.report() else { continue };
-        let why = || (proctor_grade::unverified(results.format), Vec::new());
+        let why = || (proctor_grade::unverified_reason(results.format), Vec::new());
         let (_, ids) = by_format.entry(results.format.name()).or_insert_with(why);
         ids.push(planned.task.id.as_str());
     }

@@ -253,7 +253,7 @@ impl ReportGrading<'_> {
         let wanted: Vec<String> =
             task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
         let tests = report.statuses(&wanted);
-        evidence.push(note(evidence::READ_FROM_REPORT, unverified(format)));
+        evidence.push(note(evidence::READ_FROM_REPORT, unverified_reason(format)));
         if let Some(code) = done.exited.code.filter(|code| *code != 0)
             && report.ended
             && report.failures() == 0
@@ -302,6 +302,6 @@ impl ReportGrading<'_> {
 }
 
 /// Why a verdict from a report of this format is not `clean`.
-pub fn unverified(format: TestFormat) -> String {
+pub fn unverified_reason(format: TestFormat) -> String {
     format!("the {format} results are written by the process that runs the graded code")
 }

@@ -42,7 +42,7 @@ pub(super) fn number(value: &Value, key: &str) -> Option<usize> {
 
 /// The list under a key.
 pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
-    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 #[cfg(test)]
