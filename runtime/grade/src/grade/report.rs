@@ -16,7 +16,8 @@ use proctor_sandbox_api::{
 };
 use proctor_setup::{Applied, ApplyError, Stays, apply_parts, take_away};
 use proctor_types::{
-    Evidence, Fault, Layer, Task, TestFormat, TestResults, matches_wildcard, plural,
+    Cause, Evidence, Fault, Layer, Task, TestFormat, TestResults, matches_wildcard, plural,
+    shell_word,
 };
 
 use super::{GradeOptions, Graded, incomplete, rejected};
@@ -31,6 +32,9 @@ use crate::{
     session::append,
     verdict::draw_up,
 };
+
+/// How long the look for the program of the test command may take.
+const LOOK_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) struct ReportGrading<'a> {
     pub handle: &'a SandboxHandle,
@@ -70,6 +74,7 @@ impl ReportGrading<'_> {
         };
         let masked = self.paths_in("mask", task.mask.as_deref())?;
         let test_patch = self.paths_in("test patch", task.test_patch.as_deref())?;
+        self.find_program().await?;
         let tree = Pristine::walk(handle, &task.workdir, policy).await?;
         let paths = self.paths(policy, masked.clone(), &test_patch);
         let pristine = self.pristine(tree, &paths, (&masked, &touched)).await?;
@@ -107,6 +112,38 @@ impl ReportGrading<'_> {
         evidence.extend(found.await?);
         let run = self.run(policy).await?;
         self.verdict(run, evidence)
+    }
+
+    /// Looks for the program of the test command before the patch is laid: later its absence could be the
+    /// patch's doing.
+    async fn find_program(&self) -> Result<(), Fault> {
+        let Some(program) = self.task.test_command.first() else { return Ok(()) };
+        let word = shell_word(program);
+        let line =
+            format!("if command -v {word} > /dev/null; then echo found; else echo missing; fi");
+        let look = self.prepared(Command::shell(&line)).time_limit(LOOK_LIMIT);
+        let found = self.handle.run(look).await;
+        let found = found.map_err(|error| error.fault("looking for the test command"))?;
+        // Without a shell in the sandbox nothing is known.
+        if found.stdout.text().trim() != "missing" {
+            return Ok(());
+        }
+        let what =
+            format!("the environment has no program {program:?}, which `test_command` starts");
+        Err(Fault::new(Layer::Grade, what)
+            .cause(Cause::Missing)
+            .hint("install it in the task's set-up lines, or correct `test_command`"))
+    }
+
+    /// A command as the tests are run: in the work directory, with the task's variables and user.
+    fn prepared(&self, command: Command) -> Command {
+        let task = self.task;
+        let mut command = command.cwd(task.workdir.as_str());
+        for (name, value) in task.command_env() {
+            command = command.env(&name, value.as_str());
+        }
+        command.user.clone_from(&task.user);
+        command
     }
 
     /// The paths of one of the task's own patches.
@@ -163,11 +200,7 @@ impl ReportGrading<'_> {
         let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
         let limit = self.options.time_limit.map_or(own, |limit| limit.min(own));
         let words = task.test_command.iter().map(String::as_str);
-        let mut command = Command::new(words).cwd(task.workdir.as_str()).time_limit(limit);
-        for (name, value) in task.command_env() {
-            command = command.env(&name, value.as_str());
-        }
-        command.user.clone_from(&task.user);
+        let mut command = self.prepared(Command::new(words)).time_limit(limit);
         let on_stdout = self.results.path.is_none();
         let limits = &policy.limits;
         command.output_cap = if on_stdout { limits.report_bytes } else { limits.log_bytes };
@@ -185,9 +218,13 @@ impl ReportGrading<'_> {
             files.push(done.stdout.head.clone());
         }
         // Every process of the run is dead: nobody writes to what is read now.
+        let mut left = limits.report_bytes as u64;
         for path in self.report_paths().await? {
-            match self.report(&path, limits.report_bytes as u64).await? {
-                Ok(file) => files.push(file),
+            match self.report(&path, left).await? {
+                Ok(file) => {
+                    left = left.saturating_sub(file.len() as u64);
+                    files.push(file);
+                }
                 Err(why) => unread.push(format!("{path}: {why}")),
             }
         }

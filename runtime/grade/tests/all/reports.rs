@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use proctor_grade::{GradeOptions, check_gradable, grade};
-use proctor_types::{Integrity, Task, TestStatus};
+use proctor_grade::{GradeOptions, Graded, check_gradable, grade};
+use proctor_types::{Fault, Integrity, Task, TestStatus};
 use serde_json::{Value, json};
 
 use crate::bench::{Seen, diff, handle};
@@ -20,6 +20,10 @@ const JUNIT: &str = ". ./calc.sh\necho 'ok 1 - adds'\nmkdir -p out\nif [ \"$(add
                      echo \"<testsuite><testcase classname='Calc' name='kept'/></testsuite>\" > out/TEST-b.xml\n";
 
 fn seen(script: &str, results: Value, patch: &str) -> Seen {
+    Seen(graded(script, results, patch, &["sh", "tests/run.sh"]).unwrap())
+}
+
+fn graded(script: &str, results: Value, patch: &str, command: &[&str]) -> Result<Graded, Fault> {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     fs::create_dir_all(workdir.join("tests")).unwrap();
@@ -34,19 +38,18 @@ fn seen(script: &str, results: Value, patch: &str) -> Seen {
         "schema_version": 1, "id": "calc-1", "statement": "Add.", "environment": {"base": "host"},
         "workdir": workdir.to_str().unwrap(), "gold": diff("calc.sh", Some(BROKEN), Some(SOLVED)),
         "fail_to_pass": ["adds"], "pass_to_pass": ["kept"],
-        "test_command": ["sh", "tests/run.sh"], "test_results": results,
+        "test_command": command, "test_results": results,
         "timeouts": {"grade_seconds": seconds}
     }))
     .unwrap();
     check_gradable(&task).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let graded = runtime.block_on(async {
+    runtime.block_on(async {
         let handle = handle(place.path()).await;
         let graded = grade(&handle, &task, patch.as_bytes(), &GradeOptions::default()).await;
         let _ = handle.shutdown().await;
         graded
-    });
-    Seen(graded.unwrap())
+    })
 }
 
 fn solved() -> String {
@@ -155,4 +158,14 @@ fn tests_are_restored_over_the_patch() {
 fn a_patch_that_does_not_apply_is_rejected() {
     let seen = seen(TAP, tap(), &diff("nowhere.sh", Some("a\n"), Some("b\n")));
     assert!(!seen.resolved() && seen.has("patch_rejected"), "{}", seen.tell());
+}
+
+#[test]
+fn a_runner_that_the_environment_lacks_is_a_fault_and_no_failure_of_the_patch() {
+    let fault = graded(TAP, tap(), &solved(), &["no-such-runner"]).unwrap_err();
+    assert!(fault.what.contains("\"no-such-runner\"") && fault.hint.is_some(), "{fault}");
+    // A runner of the repository that the patch removes is the patch's failure.
+    let removed = diff("tests/run.sh", Some(TAP), None);
+    let kept = graded(TAP, tap(), &removed, &["sh", "tests/run.sh"]).unwrap();
+    assert!(!kept.verdict.resolved && kept.verdict.tests["kept"] == TestStatus::Passed);
 }
