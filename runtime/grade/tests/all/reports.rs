@@ -164,7 +164,7 @@ fn a_patch_that_does_not_apply_is_rejected() {
 fn a_runner_that_the_environment_lacks_is_a_fault_and_no_failure_of_the_patch() {
     let fault = graded(TAP, tap(), &solved(), &["no-such-runner"]).unwrap_err();
     assert!(fault.what.contains("\"no-such-runner\"") && fault.hint.is_some(), "{fault}");
-    // A runner of the repository that the patch removes is the patch's failure.
+    // A patch cannot take the task's own script away: it is restored as a test.
     let removed = diff("tests/run.sh", Some(TAP), None);
     let kept = graded(TAP, tap(), &removed, &["sh", "tests/run.sh"]).unwrap();
     assert!(!kept.verdict.resolved && kept.verdict.tests["kept"] == TestStatus::Passed);
