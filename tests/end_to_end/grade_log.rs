@@ -79,9 +79,9 @@ fn a_parser_a_file_or_a_row_that_is_not_known_is_named_with_the_hint() {
         assert!(output.stdout.is_empty());
         String::from_utf8(output.stderr).unwrap()
     };
-    let jest = json!({"name": "swe-bench", "details": {"log_parser": "parse_log_jest"}});
-    let said = tell(&row(jest), log.to_str().unwrap());
-    for part in ["row.json", "parse_log_jest", "parse_log_pytest_v2"] {
+    let zig = json!({"name": "swe-bench", "details": {"log_parser": "parse_log_zig"}});
+    let said = tell(&row(zig), log.to_str().unwrap());
+    for part in ["row.json", "benchmark.details.log_parser", "parse_log_zig", "did you mean"] {
         assert!(said.contains(part), "{said}");
     }
     let plain = json!({"name": "swe-bench", "details": {"log_parser": "parse_log_pytest"}});

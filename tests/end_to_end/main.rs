@@ -51,6 +51,7 @@ mod noise;
 #[path = "../not_run.rs"]
 mod not_run;
 mod open_files;
+mod other_runners;
 mod paid;
 mod preflight;
 mod prompts;

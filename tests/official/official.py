@@ -61,14 +61,14 @@ def write(**result):
     OUT.write(json.dumps(result) + "\n")
 
 
-def statuses(log, parser, edition, function):
+def statuses(log, parser, edition, function, row=None, errors=(IndexError,)):
     """One parser over one whole log."""
     try:
         text = (LOGS / log).read_bytes().decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
         found = [[name, status] for name, status in function(text).items()]
-    except IndexError:
+    except errors:
         found = None
-    write(kind="statuses", log=log, parser=parser, edition=edition, statuses=found)
+    write(kind="statuses", log=log, parser=parser, edition=edition, statuses=found, row=row)
 
 
 def expectations(log, names):
@@ -111,6 +111,51 @@ class Spec(types.SimpleNamespace):
 
 
 PYTHON_PARSERS = ["pytest", "pytest_options", "pytest_v2", "matplotlib", "seaborn", "django", "sympy"]
+
+
+# Parsers under another name in the registry of 5.0.2.
+SAME = {"react_pdf": "carbon"}
+# Rows for parsers that choose by the row. The first is taken for the others.
+ROWS = {
+    None: [{"id": "owner__name-1", "version": "1.0"}],
+    "jekyll": [{"id": f"jekyll__jekyll-{number}", "version": None} for number in (9141, 8761, 1)],
+    "immutable_js": [{"id": f"immutable-js__immutable-js-{number}", "version": None} for number in (2006, 2005, 1)],
+    "next": [{"id": "a__next-1", "version": version} for version in ("1.27", "1.20")],
+    "lighthouse": [{"id": "a__lighthouse-1", "version": version} for version in ("9.5", "2.4", "4.0", "new", None)],
+}
+
+
+def language(log, raw):
+    """Every parser of 5.0.2 that is not Python's, over the log of a runner in any language."""
+    from swebench.harness import grading, log_parsers
+
+    for full, function in log_parsers.PARSER_REGISTRY.items():
+        name = full.removeprefix("parse_log_")
+        if getattr(function, "__module__", "").endswith(".python"):
+            continue
+        name = SAME.get(name, name)
+        for row in ROWS.get(name, ROWS[None]):
+            spec = Spec(instance_id=row["id"], version=row["version"])
+            read = lambda text, function=function, spec=spec: function(text, spec)
+            statuses(raw, name, "5", read, row, (Exception,))
+        if name in ROWS:
+            continue
+        try:
+            seen = list(function((LOGS / log).read_text(errors="replace"), Spec(instance_id="a-1", version="1.0")))
+        except Exception:
+            seen = []
+        for f2p, p2p in choices(log, seen)[: 2 if seen else 1]:
+            for kind in ("pass_and_fail", "fail_only")[: 2 if hash_of(log) % 3 == 0 else 1]:
+                spec = Spec(instance_id="owner__name-1", repo="owner/name", version="1.0", log_parser=full,
+                            FAIL_TO_PASS=f2p, PASS_TO_PASS=p2p, eval_type=kind)
+                details = {"log_parser": full, "eval_type": kind, "version": "1.0"}
+                try:
+                    report = grading.get_eval_report(
+                        spec, {"instance_id": "owner__name-1", "model_patch": "x"}, str(LOGS / log), True)["owner__name-1"]
+                except Exception:
+                    report = {"resolved": False}
+                verdict(log, task(log, "owner/name", "swe-bench", "5.0.2", details, f2p, p2p), report["resolved"],
+                        groups_of(report.get("tests_status")))
 
 
 def harness(log, spec, task_of, f2p, p2p, grading, call):
@@ -253,5 +298,9 @@ name, _, version = GRADER.name.partition("-")
 grade = {"swebench": swebench, "swesmith": smith, "featurebench": featurebench}[name]
 for line in open(LOGS / "index.jsonl"):
     entry = json.loads(line)
+    if entry.get("language"):
+        if GRADER.name == "swebench-5.0.2":
+            language(entry["wrapped"], entry["log"])
+        continue
     grade(entry["log"] if name == "featurebench" else entry["wrapped"], entry["exit"], version)
 OUT.close()

@@ -8,6 +8,7 @@ import json
 import pathlib
 import sys
 
+import languages
 import nasty
 
 LOGS = pathlib.Path(sys.argv[1])
@@ -40,3 +41,12 @@ with open(LOGS / "index.jsonl", "w") as index:
     for name, text in made.items():
         (LOGS / f"nasty-{name}.log").write_bytes(text)
         index.write(json.dumps({"log": f"nasty-{name}.log", "wrapped": f"nasty-{name}.log", "exit": 0}) + "\n")
+    counts = {True: 0, False: 0}
+    for name, text, real in languages.all_logs():
+        raw = LOGS / f"language-{name}.raw"
+        raw.write_bytes(text.encode())
+        raw.with_suffix(".log").write_bytes(wrapped(text.encode(), 1 if counts[real] % 2 else 0, number))
+        entry = {"log": raw.name, "wrapped": raw.with_suffix(".log").name, "exit": 0, "language": True}
+        index.write(json.dumps(entry) + "\n")
+        counts[real] += 1
+    print(f"{counts[True]} logs of other languages' runners, {counts[False]} made by hand or mutated")

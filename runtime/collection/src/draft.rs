@@ -84,6 +84,7 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         created_at: None,
         details: Default::default(),
         from_scratch: None,
+        test_results: None,
         benchmark: None,
     };
     let leave_out = recipe.leave_out.clone();

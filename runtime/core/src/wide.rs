@@ -13,7 +13,7 @@ const WIDE: &str = "wide";
 const NAMED: usize = 5;
 
 /// Adds `wide` to a verdict: the whole suite, as a run of gold froze it. A task has none whose tests only its
-/// benchmark runs, that starts from nothing, that has no gold, or whose suite has no proper end.
+/// benchmark runs, whose results are a report, that starts from nothing, that has no gold, or whose suite has no proper end.
 ///
 /// # Errors
 /// A fault of the sandbox or of the grade.
@@ -24,7 +24,8 @@ pub(crate) async fn add_wide(
     (patch, options): (&[u8], &GradeOptions),
     graded: &mut Graded,
 ) -> Result<(), Fault> {
-    if only_official(task) || task.from_scratch.is_some() || gold_of(task).is_err() {
+    let has_suite = !only_official(task) && task.report().is_none();
+    if !has_suite || task.from_scratch.is_some() || gold_of(task).is_err() {
         return Ok(());
     }
     let _share = handle.share().await?;

@@ -2,12 +2,18 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
+use proctor_official::OfficialPolicy;
 use proctor_patch::Patch;
 use proctor_types::{
-    LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Need, Source, Task, clock_moment,
+    LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Need, Source, Task, TestResults,
+    clock_moment,
 };
+use serde_json::Value;
 
-use crate::bad::Complaint;
+use crate::bad::{Complaint, nearest};
+
+/// Where a task keeps the fields of its row.
+pub(crate) const DETAILS: &str = "benchmark.details.";
 
 pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     let mut out = Vec::new();
@@ -47,6 +53,16 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         complain("fail_to_pass", "is empty: nothing could ever be resolved".into());
     }
     check_ids(task, &mut complain);
+    // An unknown benchmark is named where the task is planned: some commands only show tasks.
+    if let Ok(Some(policy)) = OfficialPolicy::of(task)
+        && let Err((key, error)) = policy.check_named_parser(task)
+    {
+        let named = task.details().and_then(|details| key.of(details));
+        let named = named.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let near = nearest(named, policy.parser_names()).filter(|near| *near != named);
+        let hint = near.map_or(error.hint, |near| format!("did you mean `{near}`?"));
+        complain(&format!("{DETAILS}{}", key.key()), format!("{}; {hint}", error.what));
+    }
     for (field, seconds) in [
         ("timeouts.command_seconds", task.timeouts.command_seconds),
         ("timeouts.grade_seconds", task.timeouts.grade_seconds),
@@ -67,6 +83,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         }
     }
     check_cheats(task, &mut complain);
+    check_results(task, &mut complain);
     // Neither gold nor mask is no complaint: benchmarks keep their solutions to themselves. What needs
     // one (an arm of `gold`, a validation) refuses the task by name.
     if let Some(resources) = &task.resources {
@@ -108,6 +125,15 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
                 }
                 continue;
             }
+            // Ids of a report are as free as the names of its tests.
+            if task.report().is_some() {
+                if id.trim().is_empty() {
+                    complain(field, "holds an empty id".into());
+                } else if !seen.insert(id) {
+                    complain(field, format!("{id:?} stands twice"));
+                }
+                continue;
+            }
             // A node id is a file, `::` and names; parameters in brackets may hold anything.
             match id.split_once("::") {
                 Some((file, name)) if !name.is_empty() => {
@@ -124,6 +150,30 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
                 complain(field, format!("{id:?} stands twice"));
             }
         }
+    }
+}
+
+fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
+    if task.report().is_some() && task.from_scratch.is_some() {
+        let what = "has `from_scratch` beside it, which only pytest can grade";
+        complain("test_results", what.into());
+    }
+    let Some(TestResults { format, path: Some(path) }) = &task.test_results else { return };
+    let field = "test_results.path";
+    if task.report().is_none() {
+        complain(field, format!("is not used by {format}, which reports to Proctor; remove it"));
+        return;
+    }
+    let checked = match path.starts_with('/') {
+        true => absolute(path),
+        false => inside(path),
+    };
+    if let Err(what) = checked {
+        complain(field, format!("{path:?}: {what}"));
+    } else if path.ends_with('/') {
+        complain(field, format!("{path:?} is a folder; name the report, such as {path}*.xml"));
+    } else if path.rsplit_once('/').is_some_and(|(folder, _)| folder.contains('*')) {
+        complain(field, format!("{path:?} has a `*` in a folder; only the last part may have one"));
     }
 }
 

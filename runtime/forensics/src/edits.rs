@@ -23,7 +23,8 @@ pub(crate) fn edits(
     blobs: Option<&Blobs>,
     changed: &[u8],
 ) -> Result<Vec<Finding>, Fault> {
-    let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass).map(|id| file_of(id));
+    let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+    let ids = ids.filter(|_| task.ids_name_files()).map(|id| file_of(id));
     let hidden = task.hidden.iter().map(|path| path.trim_end_matches('/'));
     let tests = Tests {
         names,

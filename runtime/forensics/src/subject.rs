@@ -60,7 +60,8 @@ impl Subject {
             subject.url(url, hosts);
         }
         subject.modules(task, names)?;
-        let ids = task.fail_to_pass.iter().map(|id| file_of(id));
+        let ids = task.fail_to_pass.iter().filter(|_| task.ids_name_files());
+        let ids = ids.map(|id| file_of(id));
         let hidden = ids.chain(task.hidden.iter().map(String::as_str));
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
         // A folder's name, such as `tests`, is too common to show anything.

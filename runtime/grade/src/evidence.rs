@@ -38,6 +38,8 @@ pub(crate) use proctor_types::PATCH_REJECTED;
 /// Not of a patch but of the tests: a certificate calls them flaky.
 pub(crate) const QUARANTINED: &str = "quarantined";
 pub(crate) const READ_FROM_LOG: &str = "read_from_log";
+/// The results are a report that the graded code could have written.
+pub(crate) const READ_FROM_REPORT: &str = "read_from_report";
 pub(crate) const REPORT_MISMATCH: &str = "report_mismatch";
 pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
 pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
@@ -84,7 +86,7 @@ pub(crate) const TEST_ACCESS: &str = "test_access";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 47] = [
+pub(crate) const KINDS: [&str; 48] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_MISSING,
@@ -116,6 +118,7 @@ pub(crate) const KINDS: [&str; 47] = [
     PATCH_REJECTED,
     QUARANTINED,
     READ_FROM_LOG,
+    READ_FROM_REPORT,
     REPORT_MISMATCH,
     REPORT_WITHOUT_RUN,
     RESULTS_PIPE_GARBAGE,

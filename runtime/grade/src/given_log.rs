@@ -163,7 +163,8 @@ fn strict(task: &Task, log: &GivenLog) -> Result<Verdict, Fault> {
         GivenLog::Whole(log) => {
             let wanted: Vec<String> =
                 task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
-            let reading = reader::read(log, &wanted);
+            let results = task.test_results.as_ref();
+            let reading = reader::read(log, &wanted, results, &task.workdir);
             evidence
                 .extend(reading.doubts.into_iter().map(|what| note(evidence::LOG_DOUBTED, what)));
             (reading.tests, reading.ended)

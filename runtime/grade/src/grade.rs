@@ -1,10 +1,12 @@
 //! The grading of one patch, from the pristine sandbox to the verdict.
 
 mod impossible;
+mod report;
 mod restart;
 mod submission;
 
 pub use impossible::mistakes;
+pub use report::unverified_reason;
 pub use restart::FreshSandboxes;
 
 use std::{
@@ -103,6 +105,11 @@ pub async fn grade_with(
     patch: &[u8],
     options: &GradeOptions,
 ) -> Result<Graded, Fault> {
+    if let Some(results) = task.report() {
+        let laid = AtomicBool::new(false);
+        let grading = report::ReportGrading { handle, task, results, options, laid };
+        return Box::pin(grading.graded(patch)).await;
+    }
     let expanded = match &options.frozen {
         Some(frozen) if task.from_scratch.is_none() => Some(frozen.expand(task)),
         _ => None,
@@ -459,20 +466,37 @@ impl<'a> Grading<'a> {
 
     /// The verdict where the sandbox failed after the patch was laid, if the patch is to blame.
     async fn exhausted(&self, fault: Fault) -> Result<Graded, Fault> {
-        let found = exhausted::judge(self.handle, fault).await?;
-        let log = format!("the grading could not be completed: {}\n", found.what).into_bytes();
-        let quarantine = &self.options.quarantine;
-        let verdict = draw_up(self.task, &BTreeMap::new(), false, vec![found], quarantine)?;
-        Ok(Graded { verdict, log, raw: Vec::new() })
+        unfinished(self.handle, self.task, self.options, fault).await
     }
 
     /// The verdict on a patch that cannot be laid.
     fn rejected(&self, error: &dyn std::fmt::Display) -> Result<Graded, Fault> {
-        let what = error.to_string();
-        let log = format!("the patch was rejected: {what}\n").into_bytes();
-        let evidence = vec![note(evidence::PATCH_REJECTED, what)];
-        let quarantine = &self.options.quarantine;
-        let verdict = draw_up(self.task, &BTreeMap::new(), false, evidence, quarantine)?;
-        Ok(Graded { verdict, log, raw: Vec::new() })
+        rejected(self.task, self.options, error)
     }
+}
+
+/// The verdict where the sandbox failed after the patch was laid, if the patch is to blame.
+async fn unfinished(
+    handle: &SandboxHandle,
+    task: &Task,
+    options: &GradeOptions,
+    fault: Fault,
+) -> Result<Graded, Fault> {
+    let found = exhausted::judge(handle, fault).await?;
+    let log = format!("the grading could not be completed: {}\n", found.what).into_bytes();
+    let verdict = draw_up(task, &BTreeMap::new(), false, vec![found], &options.quarantine)?;
+    Ok(Graded { verdict, log, raw: Vec::new() })
+}
+
+/// The verdict on a patch that cannot be laid.
+fn rejected(
+    task: &Task,
+    options: &GradeOptions,
+    error: &dyn std::fmt::Display,
+) -> Result<Graded, Fault> {
+    let what = error.to_string();
+    let log = format!("the patch was rejected: {what}\n").into_bytes();
+    let evidence = vec![note(evidence::PATCH_REJECTED, what)];
+    let verdict = draw_up(task, &BTreeMap::new(), false, evidence, &options.quarantine)?;
+    Ok(Graded { verdict, log, raw: Vec::new() })
 }

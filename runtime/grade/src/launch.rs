@@ -103,7 +103,10 @@ pub(crate) fn not_pytest(command: &[String]) -> Fault {
 fn refused(command: &[String], why: &str) -> Fault {
     Fault::new(Layer::Grade, format!("the test command {command:?} cannot be graded: {why}"))
         .cause(Cause::Invalid)
-        .hint("give `test_command` as [\"python\", \"-m\", \"pytest\", ...]")
+        .hint(
+            "give `test_command` as [\"python\", \"-m\", \"pytest\", ...], or name the results of \
+             another runner in `test_results`",
+        )
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_sandbox_api::wire::{EntryKind, RawPath};
-use proctor_types::Task;
 pub(crate) use proctor_types::file_of;
+use proctor_types::{Task, matches_wildcard};
 
 use crate::{policy::Policy, probe::Probe, test_trees};
 
@@ -37,9 +37,30 @@ pub(crate) struct Paths<'a> {
     /// Paths that the mask takes away or changes, or without a mask the gold patch: source code even
     /// below a test folder.
     masked: BTreeSet<String>,
+    /// Tests are told by their names alone: the task's ids are those of a report.
+    by_name: bool,
 }
 
 impl<'a> Paths<'a> {
+    /// The rules for a task whose results are a report.
+    pub(crate) fn by_name(
+        policy: &'a Policy,
+        task: &Task,
+        masked: BTreeSet<String>,
+        test_patch: &BTreeSet<String>,
+    ) -> Self {
+        let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+        let files = ids.filter(|_| task.ids_name_files()).map(|id| escaped(file_of(id)));
+        let own: BTreeSet<String> = files
+            // A test may be in the file that it tests, and the model may change that file.
+            .filter(|path| task.mask.is_some() || !masked.contains(path))
+            .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
+            .chain(test_patch.iter().cloned())
+            .collect();
+        let (trees, beside, prefixes) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        Self { policy, own, trees, beside, prefixes, masked, by_name: true }
+    }
+
     pub(crate) fn new(
         policy: &'a Policy,
         task: &Task,
@@ -62,12 +83,15 @@ impl<'a> Paths<'a> {
         let (trees, beside) = test_trees::find(policy, task, &own, &masked, names);
         let prefixes =
             probe.prefixes.iter().filter_map(|prefix| below(&task.workdir, prefix)).collect();
-        Self { policy, own, trees, beside, prefixes, masked }
+        Self { policy, own, trees, beside, prefixes, masked, by_name: false }
     }
 
     /// Whose a path is; `None` where it is the model's.
     pub(crate) fn guard(&self, path: &str) -> Option<Guard> {
         let name = path.rsplit('/').next().unwrap_or(path);
+        if self.by_name {
+            return self.guard_by_name(path, name);
+        }
         let ends =
             |suffixes: &[String]| suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()));
         let policy = self.policy;
@@ -90,6 +114,24 @@ impl<'a> Paths<'a> {
             && test_trees::is_test_file(name)
             && !self.masked.contains(path);
         (self.is_own(path) || shared || beside).then_some(Guard::Test)
+    }
+
+    fn guard_by_name(&self, path: &str, name: &str) -> Option<Guard> {
+        if self.is_own(path) {
+            return Some(Guard::Test);
+        }
+        if self.masked.contains(path) {
+            return None;
+        }
+        let names = &self.policy.report;
+        let fits =
+            |patterns: &[String]| patterns.iter().any(|pattern| matches_wildcard(pattern, name));
+        if fits(&names.config_files) {
+            return Some(Guard::Config);
+        }
+        let mut folders = parent(path).split('/');
+        let is_below = folders.any(|folder| names.test_folders.iter().any(|known| known == folder));
+        (is_below || fits(&names.test_files)).then_some(Guard::Test)
     }
 
     /// Whether the run may not write a file that was there: one that is guarded, or that lies beside a
@@ -196,6 +238,41 @@ pub(crate) fn below(workdir: &str, path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tests_of_other_runners_are_guarded_by_their_names_and_not_by_their_ids() {
+        let task = |format: &str, id: &str| -> Task {
+            serde_json::from_value(serde_json::json!({
+                "schema_version": 1, "id": "t", "statement": "", "environment": {}, "hidden": ["checks/"],
+                "fail_to_pass": [id], "test_command": ["x"], "test_results": {"format": format}
+            }))
+            .unwrap()
+        };
+        let guard = |task: &Task, path: &str| {
+            let masked = BTreeSet::from(["tests/util.rs".to_owned()]);
+            Paths::by_name(Policy::get().unwrap(), task, masked, &BTreeSet::new()).guard(path)
+        };
+        // `calc` is a crate and a folder of source code.
+        let cargo = task("libtest", "calc::tests::adds");
+        for (path, expected) in [
+            ("calc/src/lib.rs", None),
+            ("tests/whole.rs", Some(Guard::Test)),
+            // The solution is there.
+            ("tests/util.rs", None),
+            ("checks/a.sh", Some(Guard::Test)),
+            ("pkg/sum_test.go", Some(Guard::Test)),
+            ("web/src/__tests__/a.js", Some(Guard::Test)),
+            ("web/a.spec.ts", Some(Guard::Test)),
+            ("web/jest.config.mjs", Some(Guard::Config)),
+            ("package.json", None),
+            ("latest.js", None),
+        ] {
+            assert_eq!(guard(&cargo, path), expected, "{path}");
+        }
+        let jest = task("jest", "verify/sum.js::adds");
+        assert_eq!(guard(&jest, "verify/sum.js"), Some(Guard::Test));
+        assert_eq!(guard(&task("junit", "verify/sum.js::adds"), "verify/sum.js"), None);
+    }
 
     fn task() -> Task {
         serde_json::from_value(serde_json::json!({

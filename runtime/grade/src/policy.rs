@@ -28,6 +28,7 @@ pub(crate) struct Policy {
     pub not_original: Vec<String>,
     pub not_tests: Vec<String>,
     pub names: TestNames,
+    pub report: ReportNames,
     pub environment: Environment,
     pub pytest: Pytest,
     pub canaries: CanaryLimits,
@@ -50,6 +51,15 @@ pub(crate) struct Pytest {
     pub plugin_arguments: BTreeMap<String, Vec<String>>,
 }
 
+/// What tests are called where their ids name no files. Patterns of file names, but for the folders.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReportNames {
+    pub test_files: Vec<String>,
+    pub test_folders: Vec<String>,
+    pub config_files: Vec<String>,
+}
+
 /// Canaries a run, at most, by what they are copies of.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +80,7 @@ pub(crate) struct CanaryLimits {
 pub(crate) struct Limits {
     pub log_bytes: usize,
     pub file_bytes: u64,
+    pub report_bytes: usize,
     pub entries: usize,
     pub probe_seconds: u64,
     pub evidence_per_kind: usize,

@@ -7,7 +7,8 @@ use proctor_types::{Task, TestGroup};
 use crate::{
     Official, OfficialPolicy, PolicyError, Standing, Standings,
     log::LogReader,
-    parsers::{StatusMap, parse},
+    parsers::{StatusMap, parse_row},
+    registry::row_facts,
     verdict::{counted, status_of},
 };
 
@@ -36,9 +37,10 @@ impl OfficialPolicy {
         fail_to_pass: &FileRun,
         pass_to_pass: &[FileRun],
     ) -> Result<Official, PolicyError> {
-        let reader = LogReader { policy: self, parser: self.parser_of(task)?, test_command: None };
+        let (parser, row) = (self.parser_of(task)?, row_facts(task));
+        let reader = LogReader { policy: self, parser, row, test_command: None };
         let read = |run: &FileRun| match reader.text(&run.log) {
-            Ok(log) => parse(reader.parser, self.parser.edition, &log).unwrap_or_default(),
+            Ok(log) => parse_row(parser, self.parser.edition, &log, row).unwrap_or_default(),
             Err(_) => StatusMap::default(),
         };
         let statuses = read(fail_to_pass);

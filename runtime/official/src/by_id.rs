@@ -9,6 +9,7 @@ use crate::{
     log::{LogReader, Reading},
     parsers::StatusMap,
     policy::Part,
+    registry::row_facts,
     verdict::{counted, status_of},
 };
 
@@ -30,7 +31,8 @@ impl OfficialPolicy {
             Part::AfterTestCommand => Some(self.test_command_of(task)?),
             _ => None,
         };
-        let reader = LogReader { policy: self, parser: self.parser_of(task)?, test_command };
+        let (parser, row) = (self.parser_of(task)?, row_facts(task));
+        let reader = LogReader { policy: self, parser, row, test_command };
         Ok(self.judge(task, reader.read(log)))
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     ExitRule, OfficialPolicy, Part,
-    parsers::{ParserCrash, ParserName, StatusMap, parse, text},
+    parsers::{ParserCrash, ParserName, RowFacts, StatusMap, parse_row, text},
     policy::{Newlines, Undecodable},
 };
 
@@ -28,6 +28,7 @@ impl From<ParserCrash> for Reading {
 pub(crate) struct LogReader<'a> {
     pub policy: &'a OfficialPolicy,
     pub parser: ParserName,
+    pub row: RowFacts<'a>,
     /// Given where the policy reads after it.
     pub test_command: Option<String>,
 }
@@ -77,9 +78,9 @@ impl LogReader<'_> {
             return refused(format!("the log lacks {said:?}"));
         }
         let edition = self.policy.parser.edition;
-        let mut map = parse(self.parser, edition, self.part(log)?)?;
+        let mut map = parse_row(self.parser, edition, self.part(log)?, self.row)?;
         if map.is_empty() && rules.whole_if_empty {
-            map = parse(self.parser, edition, log)?;
+            map = parse_row(self.parser, edition, log, self.row)?;
         }
         if map.is_empty()
             && let Some(pattern) = &rules.suite_ran

@@ -3,8 +3,13 @@
 use std::{fmt, sync::LazyLock};
 
 use proctor_types::{Benchmark, Commands, Task, from_toml};
+use serde_json::Value;
 
-use crate::{OfficialPolicy, RowText, Subject, parsers::ParserName, policy::Part};
+use crate::{
+    OfficialPolicy, RowText, Subject,
+    parsers::{ParserName, RowFacts},
+    policy::Part,
+};
 
 /// The shipped policies. A further one is a file and a line here.
 const TEXTS: &[(&str, &str)] = &[
@@ -31,6 +36,11 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
         .collect()
 });
 
+/// Characters of a parser's name that an error shows.
+const MOST_SHOWN: usize = 80;
+/// Parsers that a hint lists.
+const MOST_LISTED: usize = 12;
+
 /// Why no official policy can grade a task, and the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError {
@@ -45,6 +55,12 @@ impl fmt::Display for PolicyError {
 }
 
 impl std::error::Error for PolicyError {}
+
+/// What parsers ask about the row of a task.
+pub(crate) fn row_facts(task: &Task) -> RowFacts<'_> {
+    let version = task.details().and_then(|details| details.version.text());
+    RowFacts { id: task.id.as_str(), version }
+}
 
 impl OfficialPolicy {
     /// The policy of the task's benchmark; absent for a task of our own.
@@ -111,16 +127,10 @@ impl OfficialPolicy {
     pub fn parser_of(&self, task: &Task) -> Result<ParserName, PolicyError> {
         let rules = &self.parser;
         self.no_refused_parser(task)?;
-        let said = |key: &RowText| key.of(task.details()?).map(|said| (key.key(), said));
-        let named = rules.details.iter().find_map(said);
-        if let Some((key, named)) = named {
-            let found = named.as_str().and_then(|named| rules.names.get(named.trim()));
-            return found.copied().ok_or_else(|| PolicyError {
-                what: format!("benchmark.details.{key}: {} has no parser {named}", self.benchmark),
-                hint: format!(
-                    "known: {}",
-                    rules.names.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
-                ),
+        if let Some((key, named)) = self.named_parser(task) {
+            return self.parser_named(&named).map_err(|error| PolicyError {
+                what: format!("benchmark.details.{}: {}", key.key(), error.what),
+                hint: error.hint,
             });
         }
         let repo = task.repo.as_deref().unwrap_or_default();
@@ -144,13 +154,60 @@ impl OfficialPolicy {
         })
     }
 
+    /// What the row names as its parser, with the key that names it.
+    fn named_parser(&self, task: &Task) -> Option<(RowText, Value)> {
+        let details = task.details()?;
+        self.parser.details.iter().find_map(|key| Some((*key, key.of(details)?)))
+    }
+
+    fn parser_named(&self, named: &Value) -> Result<ParserName, PolicyError> {
+        let names = &self.parser.names;
+        let found = named.as_str().and_then(|named| names.get(named.trim()));
+        found.copied().ok_or_else(|| {
+            let shown: String = named.to_string().chars().take(MOST_SHOWN).collect();
+            let list = || names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            PolicyError {
+                what: format!("{} {} has no parser {shown}", self.benchmark, self.version),
+                hint: match names.len() {
+                    many if many > MOST_LISTED => {
+                        format!("its policy in configs/benchmarks/policies lists {many} parsers")
+                    }
+                    _ => format!("known: {}", list()),
+                },
+            }
+        })
+    }
+
+    /// The names of parsers that a row may use.
+    pub fn parser_names(&self) -> impl Iterator<Item = &str> {
+        self.parser.names.keys().map(String::as_str)
+    }
+
+    /// Whether the parser that a row names is known, and knows the row. A row that names none passes.
+    ///
+    /// # Errors
+    ///
+    /// The key that names the parser, and what is wrong.
+    pub fn check_named_parser(&self, task: &Task) -> Result<(), (RowText, PolicyError)> {
+        let Some((key, named)) = self.named_parser(task) else { return Ok(()) };
+        let parser = self.parser_named(&named).map_err(|error| (key, error))?;
+        self.check_row(parser, task).map_err(|error| (key, error))
+    }
+
+    fn check_row(&self, parser: ParserName, task: &Task) -> Result<(), PolicyError> {
+        parser.check_row(row_facts(task)).map_err(|crash| PolicyError {
+            what: format!("{} of {} cannot read this row: {crash}", parser.name(), self.benchmark),
+            hint: "correct the row's `instance_id` and `version`, or name another parser".into(),
+        })
+    }
+
     /// Whether the policy can read a task's logs: what [`Self::grade_log`] needs besides a log is there.
     ///
     /// # Errors
     ///
-    /// No parser, or no test command where the log is read after it.
+    /// No parser, a parser that does not know the row, or no test command where the log is read after it.
     pub fn check(&self, task: &Task) -> Result<(), PolicyError> {
-        self.parser_of(task)?;
+        self.check_row(self.parser_of(task)?, task)?;
         match (self.subject, self.log.part) {
             (Subject::Id, Part::AfterTestCommand) => self.test_command_of(task).map(drop),
             _ => Ok(()),
@@ -223,8 +280,6 @@ impl OfficialPolicy {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn task(benchmark: &str, version: Option<&str>, details: Value) -> Task {
@@ -280,10 +335,10 @@ mod tests {
         let error =
             OfficialPolicy::of(&task("swe-bench", Some("9"), serde_json::json!({}))).unwrap_err();
         assert!(error.hint.contains("5.0.2"), "{error}");
-        let jest = task("swe-bench", None, serde_json::json!({"log_parser": "parse_log_jest"}));
-        let policy = OfficialPolicy::of(&jest).unwrap().unwrap();
-        let error = policy.parser_of(&jest).unwrap_err();
-        assert!(error.what.contains("parse_log_jest"), "{error}");
+        let unknown = task("swe-bench", None, serde_json::json!({"log_parser": "parse_log_zig"}));
+        let policy = OfficialPolicy::of(&unknown).unwrap().unwrap();
+        let error = policy.parser_of(&unknown).unwrap_err();
+        assert!(error.what.contains("parse_log_zig"), "{error}");
         let bare = task("swe-bench", None, serde_json::json!({}));
         assert!(policy.parser_of(&bare).unwrap_err().what.contains("a/b"));
     }
@@ -300,6 +355,18 @@ mod tests {
         assert_eq!(policy.parser_of(&smith).unwrap(), ParserName::Smith);
         smith.repo = Some("swesmith/paramiko__paramiko.23f92003".into());
         assert!(policy.parser_of(&smith).unwrap_err().what.contains("short summary"));
+    }
+
+    #[test]
+    fn check_rejects_a_row_that_its_parser_does_not_know() {
+        let row = |parser: &str, version: &str| {
+            let details = serde_json::json!({"log_parser": parser, "version": version});
+            let task = task("swe-bench", None, details);
+            OfficialPolicy::of(&task).unwrap().unwrap().check(&task)
+        };
+        assert!(row("parse_log_jest", "1").is_ok() && row("parse_log_lighthouse", "2.7").is_ok());
+        assert!(row("parse_log_lighthouse", "x").unwrap_err().what.contains("ValueError"));
+        assert!(row("parse_log_jekyll", "1").unwrap_err().what.contains("instance t"));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Details, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, TaskId, canonical,
-    sha256_hex,
+    Details, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, TaskId, TestFormat,
+    TestResults, canonical, sha256_hex,
 };
 
 /// The version of the task format. A task of another version is refused.
@@ -76,6 +76,9 @@ pub struct Task {
     pub pass_to_pass: Vec<String>,
     /// The test runner as an argument vector, without test ids.
     pub test_command: Vec<String>,
+    /// Where the results of other runners than pytest are. Absent: `test_command` starts pytest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_results: Option<TestResults>,
     /// Applied for grading only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_patch: Option<String>,
@@ -221,6 +224,16 @@ impl Task {
         let of_row = || self.details().and_then(|details| details.created_at.text());
         let day = self.created_at.as_deref().or_else(of_row)?.get(..DAY)?;
         is_day(day).then_some(day)
+    }
+
+    /// What `test_command` reports, where it is not pytest under the recorder.
+    pub fn report(&self) -> Option<&TestResults> {
+        self.test_results.as_ref().filter(|results| results.format != TestFormat::Pytest)
+    }
+
+    /// Whether test ids begin with the file of the test.
+    pub fn ids_name_files(&self) -> bool {
+        self.report().is_none_or(|results| results.format == TestFormat::Jest)
     }
 
     /// SHA-256 of the canonical JSON.

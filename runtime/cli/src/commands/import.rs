@@ -291,6 +291,7 @@ fn bare(id: &str, made: &Made) -> Task {
         created_at: None,
         details: Default::default(),
         from_scratch: None,
+        test_results: None,
         benchmark: None,
     }
 }

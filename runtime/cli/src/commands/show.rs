@@ -138,6 +138,11 @@ fn text(task: &Task, gold: bool) -> String {
     fact("base", environment.base.clone().unwrap_or_default());
     fact("workdir", task.workdir.clone());
     fact("tests", task.test_command.join(" "));
+    let results = task.report().map(|results| match &results.path {
+        Some(path) => format!("{} in {path}", results.format),
+        None => format!("{} on standard output", results.format),
+    });
+    fact("results", results.unwrap_or_default());
     fact("limit", format!("{} s for grading", task.timeouts.grade_seconds));
     fact("hidden", task.hidden.join(", "));
     fact("blocked", task.blocked_urls.join(", "));

@@ -14,7 +14,7 @@ use proctor_report::{Report, TaskReport, wrapped};
 use proctor_sandbox_api::wire::RawPath;
 use proctor_types::{
     Budget, Certificate, Event, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec,
-    StatementSpec, Task, TaskId, TestStatus, TrialId, Verdict, file_of,
+    StatementSpec, Task, TaskId, TestStatus, TrialId, Verdict, file_of, plural,
 };
 
 use crate::{
@@ -134,6 +134,9 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     for line in passes_without_gold(&report, &RunDir::view(out)?) {
         tell!("note: {line}");
     }
+    for line in unverified_tasks(&planned) {
+        tell!("{}", wrapped(&format!("note: {line}")));
+    }
     let impossible = not_for_gold(&planned);
     let mut invalid = invalid(&report, &RunDir::view(out)?, &impossible);
     for (planned, wrong) in exposed_tasks(&report, &RunDir::view(out)?, &planned) {
@@ -171,6 +174,23 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
 /// The run's folder, which somebody needs who is to repair a task.
 fn kept(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
     out.map_or_else(|| temporary.keep(), Path::to_owned)
+}
+
+/// Why no verdict on some of the tasks can be `clean`, by the format of their results.
+fn unverified_tasks(planned: &[PlannedTask]) -> Vec<String> {
+    let mut by_format: BTreeMap<&str, (String, Vec<&str>)> = BTreeMap::new();
+    for planned in planned {
+        let Some(results) = planned.task.report() else { continue };
+        let why = || (proctor_grade::unverified_reason(results.format), Vec::new());
+        let (_, ids) = by_format.entry(results.format.name()).or_insert_with(why);
+        ids.push(planned.task.id.as_str());
+    }
+    let line = |(why, ids): (String, Vec<&str>)| {
+        let count = plural(ids.len(), "task");
+        let ids = checks::first_of(ids.into_iter().map(str::to_owned).collect());
+        format!("{count} graded with integrity `unverified`: {why}: {ids}")
+    };
+    by_format.into_values().map(line).collect()
 }
 
 /// The tasks that gold must not resolve.
@@ -281,7 +301,7 @@ fn unknown_ids(task: &Task, verdict: &Verdict, start: Option<&Start>) -> Option<
         let file = file_of(id);
         match verdict.tests.get(*id) {
             Some(status) if is_missing(status) => has_results,
-            Some(TestStatus::Error) => {
+            Some(TestStatus::Error) if task.ids_name_files() => {
                 let is_hidden = task.hidden.iter().any(|path| file.starts_with(path.as_str()));
                 let is_patched = patches.iter().any(|patch| patch.contains(file));
                 let is_there = start.is_none_or(|start| start.read(file).is_some());

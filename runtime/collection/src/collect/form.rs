@@ -60,6 +60,7 @@ impl Shared<'_> {
             created_at: None,
             details: Default::default(),
             from_scratch: None,
+            test_results: None,
             benchmark: None,
         }
     }

@@ -54,9 +54,9 @@ pub(crate) fn build(
     }
     // The rules speak of our fields; the user looks for the row's.
     for complaint in &mut complaints {
-        if let Some(name) = complaint.field.as_ref().and_then(|field| used.get(field)) {
-            complaint.field = Some(name.clone());
-        }
+        let Some(field) = complaint.field.take() else { continue };
+        let field = field.strip_prefix(rules::DETAILS).unwrap_or(&field);
+        complaint.field = Some(used.get(field).map_or(field, String::as_str).to_owned());
     }
     Err(complaints)
 }
@@ -140,6 +140,7 @@ fn draft<'a>(
         created_at: None,
         details: Default::default(),
         from_scratch: None,
+        test_results: None,
         benchmark: None,
     };
     Ok(Draft { task, details, clone, fields, options })
@@ -247,6 +248,14 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
         Some(script) => commands::of_script(script, &directives).map(Value::from),
         None => said,
     };
+    if said.is_none() && of_script.is_none() && by_repo.is_some_and(|by| by.needs_command) {
+        let what = format!(
+            "is missing, and {repo} has no test command of its own: use the rows of {} {}",
+            shape.name,
+            shape.version.as_deref().unwrap_or_default()
+        );
+        return Err(Complaint::at("eval_script", what));
+    }
     let command = commands::command(said.as_ref(), &shape.tests, by_repo);
     let words = commands::words(&command, bin);
     if let Some(script) = of_script.filter(|_| words.is_empty()) {

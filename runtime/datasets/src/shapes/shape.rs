@@ -158,6 +158,9 @@ pub(crate) struct ByRepo {
     pub directives: Option<Directives>,
     /// Stands above the command of the row.
     pub over_row: bool,
+    /// Whether the row must say how its tests are run.
+    #[serde(default)]
+    pub needs_command: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]

@@ -162,3 +162,31 @@ fn a_pattern_that_leads_nowhere_is_an_error() {
         assert!(matches!(error, DatasetError::NoMatch { .. }), "{error}");
     }
 }
+
+#[test]
+fn test_results_allow_ids_of_other_runners_and_are_checked() {
+    let row = |results: Value, ids: Value| {
+        let mut row = with("test_results", results);
+        row["fail_to_pass"] = ids;
+        row
+    };
+    let junit = json!({"format": "junit", "path": "target/surefire-reports/TEST-*.xml"});
+    let loaded = load_rows(&[row(junit, json!(["com.A::adds", "adds 1 > 2"])).to_string()]);
+    assert_eq!(loaded.bad, []);
+    for (results, ids, expected) in [
+        (json!({"format": "nunit"}), json!(["a"]), "test_results.format"),
+        (json!({"format": "tap", "file": "x"}), json!(["a"]), "test_results.file"),
+        (json!({"format": "tap", "path": "../x"}), json!(["a"]), "test_results.path"),
+        (json!({"format": "tap", "path": "/"}), json!(["a"]), "test_results.path"),
+        (json!({"format": "tap", "path": "reports/"}), json!(["a"]), "test_results.path"),
+        (json!({"format": "tap", "path": "*/x.tap"}), json!(["a"]), "test_results.path"),
+        (json!({"format": "tap"}), json!([" "]), "fail_to_pass"),
+        (json!({"format": "tap"}), json!(["a", "a"]), "fail_to_pass"),
+        // pytest reports to Proctor itself, and its ids are what they were.
+        (json!({"format": "pytest", "path": "x.xml"}), json!(["t.py::a"]), "test_results.path"),
+        (json!({"format": "pytest"}), json!(["adds"]), "fail_to_pass"),
+    ] {
+        let (field, what) = complaint(&row(results.clone(), ids));
+        assert_eq!(field.as_deref(), Some(expected), "{results}: {what}");
+    }
+}

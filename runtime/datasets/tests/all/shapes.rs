@@ -510,3 +510,33 @@ fn a_row_of_no_shape_is_told_what_the_nearest_one_misses() {
     let said = load_rows(&[address], "").bad[0].to_string();
     assert!(said.contains("`repo`") && said.contains("OWNER/NAME"), "{said}");
 }
+
+#[test]
+fn a_row_whose_parser_is_unknown_is_rejected_when_it_is_loaded() {
+    let row = |name: &str| with(classic(), &[("log_parser", json!(name))]);
+    let said = complaint(row("parse_log_gotset"), "");
+    assert!(said.starts_with("log_parser: ") && said.contains("\"parse_log_gotset\""), "{said}");
+    assert!(said.contains("did you mean `parse_log_gotest`?"), "{said}");
+    let said = complaint(row("nobody's"), "");
+    assert!(said.contains("swe-bench 5.0.2 has no parser") && said.len() < 300, "{said}");
+    // Known, but not for this instance.
+    let said = complaint(row("parse_log_jekyll"), "");
+    assert!(said.contains("astropy__astropy-12907"), "{said}");
+    assert_eq!(details(&task(row("parse_log_gotest"), ""))["log_parser"], "parse_log_gotest");
+}
+
+#[test]
+fn a_row_of_another_language_says_how_its_tests_are_run() {
+    let go = [("repo", json!("gin-gonic/gin"))];
+    let said = complaint(with(classic(), &go), "");
+    assert!(
+        said.starts_with("eval_script: is missing") && said.contains("gin-gonic/gin"),
+        "{said}"
+    );
+    let script =
+        "set -e\n: '>>>>> Start Test Output'\ngo test -v ./...\n: '>>>>> End Test Output'\n";
+    let row = with(classic(), &[go[0].clone(), ("eval_script", json!(script))]);
+    let task = task(row, "");
+    assert_eq!(task.test_command, ["go", "test", "-v", "./..."]);
+    assert_eq!(details(&task)["log_parser"], "parse_log_gotest");
+}

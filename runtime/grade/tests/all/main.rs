@@ -21,6 +21,7 @@ mod not_run;
 mod official;
 mod pack;
 mod reading;
+mod reports;
 mod restart;
 mod results;
 mod roots;

@@ -5,15 +5,19 @@
 
 mod django;
 mod featurebench;
+mod indented;
+mod javascript;
 mod live;
+mod other_lines;
 mod parser;
 mod pytest;
 mod pytest_v2;
+mod results;
 mod seaborn;
 mod smith;
 mod status_map;
 mod sympy;
 pub mod text;
 
-pub use parser::{Edition, ParserCrash, ParserName, parse};
+pub use parser::{Edition, ParserCrash, ParserName, RowFacts, parse, parse_row};
 pub use status_map::StatusMap;

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::Deserialize;
 
 use crate::parsers::{
-    StatusMap, django, featurebench, live, pytest, pytest_v2, seaborn, smith, sympy,
+    StatusMap, django, featurebench, indented, javascript, live, other_lines, pytest, pytest_v2,
+    results, seaborn, smith, sympy,
 };
 
 /// A parser of a benchmark's own harness. Which repository or row uses which is data of the
@@ -29,6 +30,57 @@ pub enum ParserName {
     Live,
     /// SWE-smith's profile of Python repositories.
     Smith,
+    // SWE-bench 5, other languages than Python.
+    Ant,
+    BpmnJs,
+    Calypso,
+    /// Also the parser of react-pdf.
+    Carbon,
+    Cargo,
+    ChartJs,
+    Cucumber,
+    /// doctest for C++.
+    Doctest,
+    Eslint,
+    Googletest,
+    Gotest,
+    GradleCustom,
+    Grommet,
+    Highlightjs,
+    /// Two parsers, chosen by the row.
+    ImmutableJs,
+    /// Two parsers, chosen by the row.
+    Jekyll,
+    Jest,
+    JestJson,
+    Jq,
+    Karma,
+    /// Three parsers, chosen by the row's version.
+    Lighthouse,
+    Marked,
+    Maven,
+    MicropythonTest,
+    Minitest,
+    /// Two parsers, chosen by the row's version.
+    Next,
+    Openlayers,
+    P5js,
+    Phpunit,
+    Prismjs,
+    QuartoCli,
+    Redis,
+    RspecTransformedJson,
+    RubyUnit,
+    Tap,
+    Vitest,
+}
+
+/// What some parsers ask about the row, besides its log.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RowFacts<'a> {
+    /// `instance_id`.
+    pub id: &'a str,
+    pub version: Option<&'a str>,
 }
 
 impl ParserName {
@@ -48,6 +100,56 @@ impl ParserName {
             Self::FeaturebenchVerbose => "featurebench_verbose",
             Self::Live => "live",
             Self::Smith => "smith",
+            Self::Ant => "ant",
+            Self::BpmnJs => "bpmn_js",
+            Self::Calypso => "calypso",
+            Self::Carbon => "carbon",
+            Self::Cargo => "cargo",
+            Self::ChartJs => "chart_js",
+            Self::Cucumber => "cucumber",
+            Self::Doctest => "doctest",
+            Self::Eslint => "eslint",
+            Self::Googletest => "googletest",
+            Self::Gotest => "gotest",
+            Self::GradleCustom => "gradle_custom",
+            Self::Grommet => "grommet",
+            Self::Highlightjs => "highlightjs",
+            Self::ImmutableJs => "immutable_js",
+            Self::Jekyll => "jekyll",
+            Self::Jest => "jest",
+            Self::JestJson => "jest_json",
+            Self::Jq => "jq",
+            Self::Karma => "karma",
+            Self::Lighthouse => "lighthouse",
+            Self::Marked => "marked",
+            Self::Maven => "maven",
+            Self::MicropythonTest => "micropython_test",
+            Self::Minitest => "minitest",
+            Self::Next => "next",
+            Self::Openlayers => "openlayers",
+            Self::P5js => "p5js",
+            Self::Phpunit => "phpunit",
+            Self::Prismjs => "prismjs",
+            Self::QuartoCli => "quarto_cli",
+            Self::Redis => "redis",
+            Self::RspecTransformedJson => "rspec_transformed_json",
+            Self::RubyUnit => "ruby_unit",
+            Self::Tap => "tap",
+            Self::Vitest => "vitest",
+        }
+    }
+
+    /// Whether the parser can read the log of this row.
+    ///
+    /// # Errors
+    ///
+    /// Where the parser chooses by the row and does not know it: the official parser raises on every log.
+    pub fn check_row(self, row: RowFacts<'_>) -> Result<(), ParserCrash> {
+        match self {
+            Self::ImmutableJs => javascript::immutable_js(row).map(drop),
+            Self::Jekyll => javascript::jekyll(row).map(drop),
+            Self::Lighthouse => javascript::knows_lighthouse(row),
+            _ => Ok(()),
         }
     }
 }
@@ -73,27 +175,47 @@ pub enum Edition {
 /// The official parser raises on this log: its harness counts the instance as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParserCrash {
+    /// The exception's class.
+    pub error: &'static str,
     pub line: String,
 }
 
 impl ParserCrash {
     pub(crate) fn at(line: &str) -> Self {
-        Self { line: line.chars().take(80).collect() }
+        Self::raised("IndexError", line)
+    }
+
+    pub(crate) fn raised(error: &'static str, line: &str) -> Self {
+        Self { error, line: line.chars().take(80).collect() }
     }
 }
 
 impl fmt::Display for ParserCrash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the official parser raises an IndexError at the line {:?}", self.line)
+        write!(f, "the official parser raises {} at {:?}", self.error, self.line)
     }
 }
 
-/// Reads `log` as the named parser of that edition does.
+/// Reads `log` as the named parser of that edition does, for a row of which nothing is known.
 ///
 /// # Errors
 ///
 /// Where the official parser raises.
 pub fn parse(parser: ParserName, edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
+    parse_row(parser, edition, log, RowFacts::default())
+}
+
+/// Reads the log of a row as the named parser of that edition does.
+///
+/// # Errors
+///
+/// Where the official parser raises.
+pub fn parse_row(
+    parser: ParserName,
+    edition: Edition,
+    log: &str,
+    row: RowFacts<'_>,
+) -> Result<StatusMap, ParserCrash> {
     match parser {
         ParserName::Pytest => Ok(pytest::plain(edition, log)),
         ParserName::PytestOptions => Ok(pytest::options(edition, log)),
@@ -108,6 +230,42 @@ pub fn parse(parser: ParserName, edition: Edition, log: &str) -> Result<StatusMa
         ParserName::FeaturebenchVerbose => Ok(featurebench::verbose(log)),
         ParserName::Live => Ok(live::parse(log)),
         ParserName::Smith => Ok(smith::parse(log)),
+        ParserName::BpmnJs => Ok(javascript::bpmn_js(log)),
+        ParserName::Calypso => indented::calypso(log),
+        ParserName::ChartJs => Ok(javascript::chart_js(log)),
+        ParserName::Doctest => other_lines::doctest(log),
+        ParserName::Eslint => Ok(javascript::eslint(log)),
+        ParserName::GradleCustom => Ok(other_lines::gradle(log)),
+        ParserName::Grommet => Ok(javascript::grommet(log)),
+        ParserName::Highlightjs => Ok(indented::highlightjs(log)),
+        ParserName::ImmutableJs => parse_row(javascript::immutable_js(row)?, edition, log, row),
+        ParserName::Jekyll => parse_row(javascript::jekyll(row)?, edition, log, row),
+        ParserName::Karma => indented::karma(log),
+        ParserName::Lighthouse => javascript::lighthouse(log, row.version),
+        ParserName::Maven => Ok(other_lines::maven(log)),
+        ParserName::Next => Ok(indented::next(log, row.version)),
+        ParserName::Openlayers => Ok(javascript::openlayers(log)),
+        ParserName::P5js => Ok(javascript::p5js(log)),
+        ParserName::Phpunit => Ok(other_lines::phpunit(log)),
+        ParserName::Prismjs => javascript::prismjs(log),
+        ParserName::QuartoCli => Ok(javascript::quarto_cli(log)),
+        ParserName::Redis => Ok(other_lines::redis(log)),
+        ParserName::Ant
+        | ParserName::Carbon
+        | ParserName::Cargo
+        | ParserName::Cucumber
+        | ParserName::Googletest
+        | ParserName::Gotest
+        | ParserName::Jest
+        | ParserName::JestJson
+        | ParserName::Jq
+        | ParserName::Marked
+        | ParserName::MicropythonTest
+        | ParserName::Minitest
+        | ParserName::RspecTransformedJson
+        | ParserName::RubyUnit
+        | ParserName::Tap
+        | ParserName::Vitest => Ok(results::parse(parser, log).unwrap_or_default()),
     }
 }
 
@@ -120,4 +278,119 @@ pub(crate) fn starts_with_status(line: &str) -> bool {
 
 pub(crate) fn ends_with_status(line: &str) -> bool {
     STATUSES.iter().any(|status| line.ends_with(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(parser: ParserName, log: &str) -> Vec<(String, String)> {
+        of_row(parser, log, RowFacts::default()).unwrap()
+    }
+
+    fn of_row(
+        parser: ParserName,
+        log: &str,
+        row: RowFacts<'_>,
+    ) -> Result<Vec<(String, String)>, ParserCrash> {
+        let map = parse_row(parser, Edition::V5, log, row)?;
+        Ok(map.iter().map(|(name, word)| (name.to_owned(), word.to_owned())).collect())
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned())).collect()
+    }
+
+    /// Every parser that reads line by line has rules of its own.
+    #[test]
+    fn parse_reads_one_result_with_each_line_parser() {
+        for (parser, line, name, word) in [
+            (ParserName::Ant, "    [junit] [ERR] a.B.c", "a.B.c", "FAILED"),
+            (ParserName::Carbon, "PASS src/a.js (1.2 s)", "src/a.js", "PASSED"),
+            (ParserName::Cargo, "test a::b ... FAILED", "a::b", "FAILED"),
+            (ParserName::Cucumber, "features/a.feature ...F", "features/a.feature", "FAILED"),
+            (ParserName::Googletest, "3: [       OK ] a.b (0 ms)", "a.b", "PASSED"),
+            (ParserName::Gotest, "    --- SKIP: TestA/b (0.00s)", "TestA/b", "SKIPPED"),
+            (ParserName::Jest, "    ✕ adds (12 ms)", "adds", "FAILED"),
+            (ParserName::JestJson, "[PASSED] a > b", "a > b", "PASSED"),
+            (ParserName::Jq, "PASS: tests/jqtest", "tests/jqtest", "PASSED"),
+            (ParserName::Marked, "12) a b ", "a b", "FAILED"),
+            (ParserName::MicropythonTest, "skip  basics/a.py", "basics/a.py", "SKIPPED"),
+            (ParserName::Minitest, "TestA#test_b. = 0.01 s = .", "TestA#test_b", "PASSED"),
+            (ParserName::RspecTransformedJson, "a b - failed", "a b", "FAILED"),
+            (ParserName::RubyUnit, "  test: a:\t\tO: (0.1)", "a", "SKIPPED"),
+            (ParserName::Tap, "not ok 3 a b", "a b", "FAILED"),
+            (ParserName::Vitest, " ✓ a.ts > b 3ms", "a.ts > b", "PASSED"),
+        ] {
+            assert_eq!(of(parser, line), pairs(&[(name, word)]), "{parser:?}");
+            assert!(of(parser, "nothing of a test").is_empty(), "{parser:?}");
+        }
+    }
+
+    #[test]
+    fn parse_takes_results_from_later_lines() {
+        let maven =
+            "+ mvn -Dtest=A#a\n+ mvn -Dtest=A#b\n[INFO] BUILD SUCCESS\n[INFO] BUILD FAILURE";
+        assert_eq!(of(ParserName::Maven, maven), pairs(&[("A#a", "PASSED"), ("A#b", "FAILED")]));
+        let gradle = "a.T > b\nwarning: x\nPASSED\na.T > c FAILED\nPASSED";
+        let expected = pairs(&[("a.T > b", "PASSED"), ("a.T > c", "FAILED")]);
+        assert_eq!(of(ParserName::GradleCustom, gradle), expected);
+        let php = "✔ Lost\nCalc (Tests\\Calc)\n ✘ Adds\n ↩ Skips";
+        let expected =
+            [("None > Lost", "PASSED"), ("Calc > Adds", "FAILED"), ("Calc > Skips", "SKIPPED")];
+        assert_eq!(of(ParserName::Phpunit, php), pairs(&expected));
+        let redis = "[ok]: a (3 ms)\n[err]: b in tests/x.tcl\n[ignore]: c";
+        let expected = [("a", "PASSED"), ("b", "FAILED"), ("c", "SKIPPED")];
+        assert_eq!(of(ParserName::Redis, redis), pairs(&expected));
+    }
+
+    #[test]
+    fn parse_reads_the_xml_of_doctest_and_raises_without_its_end() {
+        let log = "x <doctest><TestCase name='a'><SubCase name='b'><Expression success='true'/>\
+                   <SubCase name='c'><Expression success='false'/></SubCase></SubCase></TestCase></doctest> y";
+        let expected = pairs(&[("a > b", "FAILED"), ("a > c", "FAILED")]);
+        assert_eq!(of(ParserName::Doctest, log), expected);
+        assert!(of(ParserName::Doctest, "none").is_empty());
+        assert!(parse(ParserName::Doctest, Edition::V5, "<doctest><TestCase/>").is_err());
+    }
+
+    #[test]
+    fn parse_names_tests_by_their_suites() {
+        let jest = "yarn ./node_modules/.bin/jest x\n  outer\n    inner\n      ✓ a (3ms)\n    ✕ b\n  ● x\n      ✓ c";
+        let expected = [("outer - inner - a", "PASSED"), ("outer - inner - b", "FAILED")];
+        assert_eq!(of(ParserName::Calypso, jest), pairs(&expected));
+        let karma = "Starting browser\n  A\n    B\n      ✔ a\n    ✖ b\nSUMMARY:\n    ✔ c";
+        let expected = [("A > B > a", "PASSED"), ("A > B > b", "FAILED")];
+        assert_eq!(of(ParserName::Karma, karma), pairs(&expected));
+        let mocha = "  suite\n    ✓ a (20ms)\n    1) b\n\n  1 passing (2s)\n  1) suite";
+        let expected = [("suite.a", "PASSED"), ("suite.b", "FAILED")];
+        assert_eq!(of(ParserName::Highlightjs, mocha), pairs(&expected));
+    }
+
+    #[test]
+    fn without_the_noise_of_a_browser_log_failures_remain() {
+        let log = "{\n1) in json:\n}\n<a><b>1) in xml:</b></a><a>\n  1) suite\n       title:\n     Error\n  2) x\n y:\n";
+        assert_eq!(of(ParserName::P5js, log), pairs(&[("suite:title", "FAILED")]));
+        let chart =
+            "\x1b[31mChrome 99.0 (Linux 0.0.0) a b FAILED\x1b[39m\nChrome 99.0 (Linux 0.0.0) c";
+        assert_eq!(of(ParserName::ChartJs, chart), pairs(&[("a b ", "FAILED")]));
+    }
+
+    #[test]
+    fn some_parsers_are_chosen_by_the_row() {
+        let row = |id, version| RowFacts { id, version };
+        let log = "Feature: A ...F\nTestA#b. = 0.1 s = .";
+        let jekyll = |id| of_row(ParserName::Jekyll, log, row(id, None));
+        assert_eq!(jekyll("jekyll__jekyll-8761").unwrap(), pairs(&[("Feature: A", "FAILED")]));
+        assert_eq!(jekyll("jekyll__jekyll-9141").unwrap(), pairs(&[("TestA#b", "PASSED")]));
+        assert!(jekyll("jekyll__jekyll-1").is_err() && jekyll("").is_err());
+        for (parser, good, bad) in [
+            (ParserName::Jekyll, row("a-8047", None), row("a-8048", None)),
+            (ParserName::ImmutableJs, row("a-2005", None), row("a-2", None)),
+            (ParserName::Lighthouse, row("", Some("2.4")), row("", Some("new"))),
+            (ParserName::Lighthouse, row("", Some("9.5")), row("", None)),
+        ] {
+            assert!(parser.check_row(good).is_ok() && parser.check_row(bad).is_err(), "{parser:?}");
+        }
+    }
 }

@@ -18,6 +18,16 @@ pub fn pattern(text: &str) -> Regex {
     Regex::new(text).unwrap()
 }
 
+/// A pattern as Python reads it: `\s` and `\S` know the information separators, in classes too.
+pub fn python_pattern(text: &str) -> Regex {
+    pattern(&text.replace(r"\s", SPACE).replace(r"\S", r"[^\s\x1c-\x1f]"))
+}
+
+/// The characters of white space that a line begins with.
+pub fn indent(line: &str) -> usize {
+    line.chars().take_while(|c| is_space(*c)).count()
+}
+
 /// `str.split()`.
 pub fn words(text: &str) -> Vec<&str> {
     text.split(is_space).filter(|word| !word.is_empty()).collect()
@@ -46,5 +56,13 @@ mod tests {
         assert_eq!(words(" a\x1fb\u{a0}c\n"), ["a", "b", "c"]);
         assert_eq!(strip("\x1c a \u{3000}"), "a");
         assert_eq!(universal_newlines("a\r\nb\rc"), "a\nb\nc");
+        assert_eq!(indent("\t\u{a0}\x1ca b"), 3);
+    }
+
+    #[test]
+    fn python_pattern_knows_separators_in_and_out_of_classes() {
+        let space = python_pattern(r"^a\sb\S[\d\s][^\S\n]c$");
+        assert!(space.is_match("a\x1cb-\x1f\x1dc"));
+        assert!(!space.is_match("a\x1cb-\x1f\nc") && !space.is_match("a\x1cb\x1e1 c"));
     }
 }

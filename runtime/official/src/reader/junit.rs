@@ -1,6 +1,6 @@
 //! JUnit XML reports: pytest's, and those of every other runner.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
 
 use proctor_types::{ShippedTable, TestStatus};
 use regex::Regex;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, agreement::Account, worst},
+    reader::{LogReading, Report, agreement::Account, worst},
 };
 
 /// `configs/junit.toml`.
@@ -62,6 +62,14 @@ pub(super) fn is_one(text: &str) -> bool {
     rest.starts_with("<testsuite") || (rest.is_empty() && start.starts_with("<?xml"))
 }
 
+/// Whether a line of a text begins a report.
+pub(super) fn has_one(text: &str) -> bool {
+    text.lines().any(|line| {
+        let rest = line.trim_start().strip_prefix("<testsuite");
+        rest.is_some_and(|rest| rest.starts_with(['s', ' ', '>']))
+    })
+}
+
 /// A report is written at the end of a run, so one that can be read has its end.
 pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = LogReading::default();
@@ -105,6 +113,69 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     reading
 }
 
+/// Every test of a report. The report may stand among other output, and several may follow each other.
+pub(super) fn report(text: &str) -> Report {
+    let words = match WORDS.get() {
+        Ok(words) => words,
+        Err(error) => return Report { doubts: vec![error], ..Report::default() },
+    };
+    let text = allowed(text);
+    let mut report = Report::default();
+    let Some(whole) = suites(&text) else { return report };
+    let whole = Document::parse(whole).map(|document| vec![document]);
+    let documents = whole.or_else(|_| {
+        let parts = text.split("<?xml").filter_map(suites);
+        parts.map(Document::parse).collect::<Result<Vec<_>, _>>()
+    });
+    let documents = match documents {
+        Ok(documents) => documents,
+        Err(error) => {
+            report.doubts.push(format!("the report cannot be read: {error}"));
+            return report;
+        }
+    };
+    report.ended = true;
+    // How often pytest lists a test: it reports each try of one that is run again.
+    let mut tries: BTreeMap<String, usize> = BTreeMap::new();
+    for node in documents.iter().flat_map(|document| document.descendants()) {
+        if node.has_tag_name("testcase") {
+            let id = id_of(&node);
+            if is_pytests(&node) {
+                *tries.entry(id.clone()).or_default() += 1;
+            }
+            report.add(id, status(&node, words));
+        } else if node.has_tag_name("testsuite") || node.has_tag_name("testsuites") {
+            report.compare(&totals(&node, words));
+        }
+    }
+    for (id, _) in tries.into_iter().filter(|(_, count)| *count > 1) {
+        if report.tests.get(&id) == Some(&TestStatus::Passed) {
+            report.tests.insert(id, TestStatus::Flaky);
+        }
+    }
+    report.doubts.dedup();
+    report
+}
+
+/// From the first suite's beginning to the last one's end.
+fn suites(text: &str) -> Option<&str> {
+    let start = text.find("<testsuite")?;
+    let text = &text[start..];
+    let close = if text.starts_with("<testsuites") { "</testsuites>" } else { "</testsuite>" };
+    let end = text.rfind(close).map(|at| at + close.len());
+    Some(end.map_or(text.trim_end(), |end| &text[..end]))
+}
+
+/// The name of a test case, behind its class where that says more. node writes `test` for every class.
+fn id_of(case: &Node<'_, '_>) -> String {
+    let name = case.attribute("name").unwrap_or_default();
+    match case.attribute("classname").unwrap_or_default() {
+        "" | "test" => name.to_owned(),
+        class if class == name => name.to_owned(),
+        class => format!("{class}::{name}"),
+    }
+}
+
 /// The text without what XML 1.0 does not allow.
 fn allowed(text: &str) -> Cow<'_, str> {
     let is_allowed =
@@ -145,10 +216,19 @@ fn totals(suite: &Node<'_, '_>, words: &Words) -> Account {
         .descendants()
         .filter(|node| node.has_tag_name("failure") || node.has_tag_name("error"));
     let elements = elements.count();
+    // node counts a suite that failed as one failure of the suite around it.
+    let parts = suite.children().filter(|node| match node.tag_name().name() {
+        "testcase" => is_bad(node),
+        "testsuite" => {
+            node.descendants().any(|inner| inner.has_tag_name("testcase") && is_bad(&inner))
+        }
+        _ => false,
+    });
+    let parts = parts.count();
     Account {
         counted,
-        shown_min: cases.min(elements),
-        shown_max: cases.max(elements),
+        shown_min: cases.min(elements).min(parts),
+        shown_max: cases.max(elements).max(parts),
         ..Account::default()
     }
 }
@@ -209,7 +289,7 @@ fn is_named(case: &Node<'_, '_>, id: &str) -> bool {
 }
 
 /// `tests/test_a.py::Case::test_b[x]` is `test_b[x]` of `tests.test_a.Case`.
-fn node_id(id: &str) -> (String, String) {
+pub(super) fn node_id(id: &str) -> (String, String) {
     let (nodes, parameters) = match id.find('[') {
         Some(at) => id.split_at(at),
         None => (id, ""),
@@ -268,6 +348,96 @@ mod tests {
                 TestStatus::Missing
             ]
         );
+    }
+
+    #[test]
+    fn reports_of_runners_name_their_tests_by_class_and_name() {
+        use TestStatus::{Failed, Passed, Skipped, Xpassed};
+        for (text, expected) in [
+            (
+                include_str!("../../tests/reports/node.xml"),
+                vec![
+                    ("badly", Failed),
+                    ("child", Passed),
+                    ("later", Skipped),
+                    ("some day", Skipped),
+                    ("top level", Passed),
+                    ("two # numbers", Passed),
+                ],
+            ),
+            (
+                include_str!("../../tests/reports/jest-junit.xml"),
+                vec![
+                    (" top level", Passed),
+                    ("calc adds badly", Failed),
+                    ("calc adds two numbers", Passed),
+                    ("calc later", Skipped),
+                ],
+            ),
+            (
+                include_str!("../../tests/reports/vitest-junit.xml"),
+                vec![
+                    ("a.test.js::calc > adds > badly", Failed),
+                    ("a.test.js::calc > adds > two numbers", Passed),
+                    ("a.test.js::calc > later", Skipped),
+                    ("a.test.js::top level", Passed),
+                ],
+            ),
+            (
+                // Behind what a test printed.
+                include_str!("../../tests/reports/mocha.xml"),
+                vec![
+                    ("calc adds::badly", Failed),
+                    ("calc adds::two numbers", Passed),
+                    ("calc::later", Skipped),
+                    ("top level", Passed),
+                ],
+            ),
+        ] {
+            let report = report(text);
+            let found: Vec<(&str, TestStatus)> =
+                report.tests.iter().map(|(id, status)| (id.as_str(), *status)).collect();
+            assert_eq!(found, expected);
+            assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        }
+        let pytest = report(REPORT);
+        assert_eq!(pytest.tests["t::again"], TestStatus::Flaky);
+        assert_eq!(pytest.tests["t::twice"], TestStatus::Error);
+        assert_eq!(
+            pytest.statuses(&["tests/test_a.py::test_c".to_owned()])["tests/test_a.py::test_c"],
+            Failed
+        );
+        let odd = "<testsuite><testcase name='a' status='xpass'/></testsuite>";
+        assert_eq!(report(odd).tests["a"], Xpassed);
+    }
+
+    #[test]
+    fn several_documents_in_one_output_are_one_report() {
+        let suite = |class: &str| {
+            format!(
+                "<?xml version='1.0'?>\n<testsuite><testcase classname='{class}' name='t'/></testsuite>\n"
+            )
+        };
+        let both = report(&format!("> mvn test\n{}noise\n{}done", suite("A"), suite("B")));
+        assert_eq!(both.tests.keys().collect::<Vec<_>>(), ["A::t", "B::t"]);
+        assert!(both.ended && both.doubts.is_empty(), "{:?}", both.doubts);
+        // A test that prints XML does not split its report.
+        let quoting = "<testsuite><testcase name='a'><system-out><![CDATA[<?xml <testsuite>]]></system-out></testcase></testsuite>";
+        assert_eq!(report(quoting).tests.len(), 1);
+        let torn = report("<testsuites><testsuite><testcase name='a'/>");
+        assert!(!torn.ended && torn.tests.is_empty() && !torn.doubts.is_empty());
+    }
+
+    #[test]
+    fn a_suite_that_failed_may_count_as_one_failure() {
+        let failure =
+            "<testcase name='a'><failure/></testcase><testcase name='b'><failure/></testcase>";
+        let nested = format!(
+            "<testsuites><testsuite failures='1'><testsuite failures='2'>{failure}</testsuite></testsuite></testsuites>"
+        );
+        assert_eq!(report(&nested).doubts, Vec::<String>::new());
+        let hidden = nested.replacen("failures='1'", "failures='3'", 1);
+        assert_eq!(report(&hidden).doubts, ["failures counted: 3, shown: 2"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Our own reading of logs, for the strict policy.
+//! Our own reading of logs and reports, for the strict policy.
 //!
 //! It looks for the ids that a task expects, so that no id needs to be guessed from a line. A
 //! failure counts wherever it is printed and is final; a pass counts only where the runner prints
@@ -10,16 +10,18 @@ mod count;
 mod junit;
 mod lines;
 mod pytest;
+mod report;
 mod scope;
 mod sympy;
 mod unittest;
 
 use std::collections::BTreeMap;
 
-use proctor_types::TestStatus;
+use proctor_types::{TestFormat, TestResults, TestStatus};
 
 pub use lines::plain;
 pub use pytest::{Totals, totals};
+pub use report::{Report, detect};
 
 /// What a log says about the expected tests.
 #[derive(Debug, Default)]
@@ -31,21 +33,51 @@ pub struct LogReading {
     pub doubts: Vec<String>,
 }
 
-/// Reads a log of pytest, unittest (and Django), sympy, or a JUnit XML report.
-pub fn read(log: &[u8], wanted: &[String]) -> LogReading {
+/// Reads a log of pytest, unittest (and Django) or sympy, or a report in another format. The format is
+/// detected; `results` is the task's own, for a report that was cut off. Paths below `root` are shown
+/// relative to it.
+pub fn read(
+    log: &[u8],
+    wanted: &[String],
+    results: Option<&TestResults>,
+    root: &str,
+) -> LogReading {
     let text = plain(log);
-    if junit::is_one(&text) {
-        return junit::read(&text, wanted);
+    let named =
+        results.map(|results| results.format).filter(|format| *format != TestFormat::Pytest);
+    if named.is_none() && junit::is_one(&text) {
+        return junit_of_any_task(&text, wanted);
+    }
+    if let Some(format) = detect(&text).filter(|_| named.is_some()).or(named) {
+        return Report::of_text(format, &text, root).reading(wanted);
     }
     let scope = scope::of(&text);
-    let mut reading = if sympy::is_one(scope.body) {
+    let is_sympy = sympy::is_one(scope.body);
+    let is_unittest = !is_sympy && unittest::is_one(scope.body);
+    let mut reading = if is_sympy {
         sympy::read(scope.body, wanted, scope.exit)
-    } else if unittest::is_one(scope.body) {
+    } else if is_unittest {
         unittest::read(scope.body, wanted, scope.exit)
+    } else if totals(scope.body).is_none()
+        && let Some(format) = detect(scope.body)
+    {
+        Report::of_text(format, scope.body, root).reading(wanted)
     } else {
         pytest::read(scope.body, wanted, scope.exit)
     };
     reading.doubts.extend(scope.doubts);
+    reading
+}
+
+/// The ids of a task that says nothing of JUnit may be written in several ways.
+fn junit_of_any_task(text: &str, wanted: &[String]) -> LogReading {
+    let mut reading = junit::read(text, wanted);
+    let more = Report::of_text(TestFormat::Junit, text, "").statuses(wanted);
+    for (id, status) in &mut reading.tests {
+        if *status == TestStatus::Missing {
+            *status = more.get(id).copied().unwrap_or(*status);
+        }
+    }
     reading
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use proctor_official::{
     FileRun, Official, OfficialPolicy,
-    parsers::{Edition, ParserName, parse},
+    parsers::{Edition, ParserName, RowFacts, parse_row},
 };
 use proctor_types::{Task, TestGroup};
 use serde::Deserialize;
@@ -24,6 +24,8 @@ enum Found {
         edition: Edition,
         /// Absent where the parser raised.
         statuses: Option<Vec<(String, String)>>,
+        /// What the parser was told of the row.
+        row: Option<Row>,
     },
     Verdict {
         log: String,
@@ -43,10 +45,19 @@ enum Found {
     },
 }
 
+#[derive(Debug, Deserialize)]
+struct Row {
+    id: String,
+    version: Option<String>,
+}
+
 /// How often they agree.
 #[derive(Default)]
 pub struct Tally {
     logs: BTreeSet<String>,
+    /// Logs of runners in other languages than Python, and the parsers that read them.
+    language_logs: BTreeSet<String>,
+    parsers: BTreeSet<&'static str>,
     maps: usize,
     entries: usize,
     /// Benchmark and version: verdicts, and resolved ones.
@@ -78,14 +89,22 @@ impl Tally {
 
     fn one(&mut self, found: Found, bytes: &[u8]) -> Result<(), String> {
         match found {
-            Found::Statuses { log, parser, edition, statuses } => {
+            Found::Statuses { log, parser, edition, statuses, row } => {
                 let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
-                let ours = parse(parser, edition, &text).ok().map(|map| {
+                let facts = row.as_ref().map_or_else(RowFacts::default, |row| RowFacts {
+                    id: &row.id,
+                    version: row.version.as_deref(),
+                });
+                if row.is_some() {
+                    self.language_logs.insert(log.clone());
+                    self.parsers.insert(parser.name());
+                }
+                let ours = parse_row(parser, edition, &text, facts).ok().map(|map| {
                     map.iter().map(|(name, word)| (name.to_owned(), word.to_owned())).collect()
                 });
                 self.maps += 1;
                 self.entries += statuses.as_ref().map_or(0, Vec::len);
-                let place = format!("{log}: {parser:?} of {edition:?}");
+                let place = format!("{log}: {parser:?} of {edition:?}, row {row:?}");
                 same(&place, &ours, &statuses)
             }
             Found::Verdict { log, task, resolved, groups } => {
@@ -125,6 +144,11 @@ impl Tally {
 
     pub fn logs(&self) -> usize {
         self.logs.len()
+    }
+
+    /// Logs of other languages' runners, and the parsers that read each of them.
+    pub fn languages(&self) -> (usize, usize) {
+        (self.language_logs.len(), self.parsers.len())
     }
 
     pub fn figures(&self) -> String {

@@ -22,4 +22,8 @@ fn the_official_graders_agree_on_every_log() {
     println!("{made}\n{}", tally.figures());
     tally.assert_agreement();
     assert!(tally.logs() >= 300, "{} logs are too few", tally.logs());
+    let (logs, parsers) = tally.languages();
+    assert!(logs >= 260, "{logs} logs of other languages are too few");
+    // 37 names, of which two are one parser.
+    assert_eq!(parsers, 36);
 }

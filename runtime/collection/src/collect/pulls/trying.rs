@@ -209,6 +209,7 @@ impl Bench<'_> {
             created_at: None,
             details: Default::default(),
             from_scratch: None,
+            test_results: None,
             benchmark: None,
         }
     }

@@ -1,0 +1,318 @@
+//! Parsers of JavaScript suites that look for patterns in the whole log, and those that choose another
+//! parser by the row.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use regex::{NoExpand, Regex};
+use serde_json::Value;
+
+use crate::parsers::{
+    ParserCrash, ParserName, RowFacts, StatusMap,
+    indented::{lighthouse_mocha, without_escapes},
+    results,
+    text::{indent, is_space, python_pattern, strip},
+};
+
+static SPACES: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\s+"));
+
+/// White space as single spaces.
+fn folded(text: &str) -> String {
+    strip(&SPACES.replace_all(text, " ")).to_owned()
+}
+
+const PRISM_COMMAND: &str = "./node_modules/.bin/mocha tests/run.js --reporter json";
+
+/// `parse_log_prismjs`: mocha's JSON after each mention of the command.
+pub(super) fn prismjs(log: &str) -> Result<StatusMap, ParserCrash> {
+    let mut map = StatusMap::default();
+    for part in log.split(PRISM_COMMAND).skip(1) {
+        let body = part.split_once('{').map_or(part, |(_, body)| body);
+        let body = body.rsplit_once('}').map_or(body, |(body, _)| body);
+        let crash = |error: &'static str| ParserCrash::raised(error, part);
+        let report: Value =
+            serde_json::from_str(&format!("{{{body}}}")).map_err(|_| crash("JSONDecodeError"))?;
+        for (key, status) in [("failures", "FAILED"), ("passes", "PASSED")] {
+            let tests =
+                report.get(key).and_then(Value::as_array).ok_or_else(|| crash("KeyError"))?;
+            for test in tests {
+                let name = test.get("fullTitle").and_then(Value::as_str);
+                map.set(name.ok_or_else(|| crash("KeyError"))?, status);
+            }
+        }
+    }
+    Ok(map)
+}
+
+static ESLINT: LazyLock<Regex> =
+    LazyLock::new(|| python_pattern(r"(\s{2}\d+\))([\s\S]*?)\s+(?:(.*)Error)"));
+
+/// `parse_log_eslint`: mocha's list of failures.
+pub(super) fn eslint(log: &str) -> StatusMap {
+    let mut map = StatusMap::default();
+    for found in ESLINT.captures_iter(log) {
+        map.set(folded(&found[2]), "FAILED");
+    }
+    map
+}
+
+static BPMN: LazyLock<[(Regex, usize); 4]> = LazyLock::new(|| {
+    [
+        (r"2KPhantomJS\s[\d\.]+\s\(Linux\s[\d\.]+\)\s(.*)FAILED\n", 1),
+        (r"2KPhantomJS\s[\d\.]+\s\(Linux\sx86_64\)\s(.*)FAILED\n", 1),
+        (r"Chrome\sHeadless\s(.*)\s\(Linux\sx86_64\)\s(.*)FAILED\n", 2),
+        (r"HeadlessChrome\s[\d\.]+\s\(Linux\s[\d\.]+\)\s(.*)FAILED\n", 1),
+    ]
+    .map(|(text, group)| (python_pattern(text), group))
+});
+
+/// `parse_log_bpmn_js`: karma's failures.
+pub(super) fn bpmn_js(log: &str) -> StatusMap {
+    let mut map = StatusMap::default();
+    for (pattern, group) in BPMN.iter() {
+        for found in pattern.captures_iter(log) {
+            map.set(&found[*group], "FAILED");
+        }
+    }
+    map
+}
+
+static OPENLAYERS: LazyLock<[Regex; 4]> = LazyLock::new(|| {
+    [
+        r"(?m)Chrome\sHeadless\s[\d\.]+\s\(Linux\s[\d\._\S]+\)\s(.*)\sFAILED\n",
+        r"(?m)Chrome\s[\d\.]+\s\(Linux\s[\d\._\S]+\)\s(.*)FAILED\n",
+        r"(?m)^\s{2}\d+\)([\s\S]*?)Error:",
+        r"(?m)^case\s(.*):\smismatch",
+    ]
+    .map(python_pattern)
+});
+
+/// `parse_log_openlayers`: the failures of karma, mocha and its own rendering tests.
+pub(super) fn openlayers(log: &str) -> StatusMap {
+    let mut map = StatusMap::default();
+    for pattern in OPENLAYERS.iter() {
+        for found in pattern.captures_iter(log) {
+            map.set(folded(&found[1]), "FAILED");
+        }
+    }
+    map
+}
+
+static GROMMET: LazyLock<[(Regex, &str); 2]> = LazyLock::new(|| {
+    [(r"(?m)^FAIL\s(.*)", "FAILED"), (r"(?m)^PASS\s(.*)", "PASSED")]
+        .map(|(text, status)| (python_pattern(text), status))
+});
+static GROMMET_TIME: LazyLock<Regex> =
+    LazyLock::new(|| python_pattern(r"\s\([\d\.]+\s?(?:ms|s)\)$"));
+
+/// `parse_log_grommet`: jest's list of files, where a pass replaces a failure.
+pub(super) fn grommet(log: &str) -> StatusMap {
+    let mut map = StatusMap::default();
+    for (pattern, status) in GROMMET.iter() {
+        for found in pattern.captures_iter(log) {
+            map.set(GROMMET_TIME.replace(strip(&found[1]), ""), *status);
+        }
+    }
+    map
+}
+
+static FULL_TITLE: LazyLock<Regex> =
+    LazyLock::new(|| python_pattern("\"fullTitle\":\\s\"(.*)\",\n"));
+const LIGHTHOUSE_COMMAND: &str = "./node_modules/.bin/mocha --reporter json";
+
+/// `parse_log_lighthouse`: mocha, jest or mocha's JSON by the row's version.
+pub(super) fn lighthouse(log: &str, version: Option<&str>) -> Result<StatusMap, ParserCrash> {
+    if version.is_some_and(|version| matches!(version, "9.5" | "10.0" | "10.2")) {
+        return Ok(lighthouse_mocha(log));
+    }
+    if lighthouse_version(version)? >= 3.0 {
+        return Ok(results::parse(ParserName::Carbon, log).unwrap_or_default());
+    }
+    let mut map = StatusMap::default();
+    for run in log.split(LIGHTHOUSE_COMMAND).skip(1) {
+        let parts = [("\"passes\": [", "]", "PASSED"), ("\"failures\": [", "],", "FAILED")];
+        for (start, end, status) in parts {
+            let part = run.rsplit_once(start).map_or(run, |(_, part)| part);
+            let part = part.rsplit_once(end).map_or(part, |(part, _)| part);
+            for found in FULL_TITLE.captures_iter(part) {
+                map.set(&found[1], status);
+            }
+        }
+    }
+    Ok(map)
+}
+
+fn lighthouse_version(version: Option<&str>) -> Result<f64, ParserCrash> {
+    let text = version.ok_or_else(|| ParserCrash::raised("TypeError", "version: none"))?;
+    strip(text).parse().map_err(|_| ParserCrash::raised("ValueError", &format!("version: {text}")))
+}
+
+static QUARTO_TEST: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\[(smoke|unit)\]"));
+static QUARTO_FILES: LazyLock<[Regex; 2]> =
+    LazyLock::new(|| [r"/tmp/(\w+)\.qmd", r"/tmp/(\w+)/"].map(python_pattern));
+
+/// `parse_log_quarto_cli`: deno's results, with temporary files numbered in their order.
+pub(super) fn quarto_cli(log: &str) -> StatusMap {
+    let mut map = StatusMap::default();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    for line in log.split('\n') {
+        if line.contains("ERRORS") || line.contains("failures:") {
+            break;
+        }
+        if !QUARTO_TEST.is_match(line) {
+            continue;
+        }
+        let mut line = line.to_owned();
+        for pattern in QUARTO_FILES.iter() {
+            let Some(found) = pattern.find(&line).map(|found| found.as_str().to_owned()) else {
+                continue;
+            };
+            let next = numbers.len();
+            let number = *numbers.entry(found).or_insert(next);
+            let name = format!("/tmp/{number}");
+            line = pattern.replace_all(&line, NoExpand(&name)).into_owned();
+        }
+        let counts = ["passed", "failed", "steps"].iter().all(|word| line.contains(*word));
+        if line.starts_with("test result:") || counts || line.contains("34mINFO") {
+            continue;
+        }
+        let name = strip(line.split("...").next().unwrap_or(&line));
+        if line.contains("32mok") {
+            map.set(name, "PASSED");
+        } else if line.contains("31mFAILED") || map.get(name).is_none() {
+            map.set(name, "FAILED");
+        }
+    }
+    map
+}
+
+static CHART_JS: LazyLock<Regex> =
+    LazyLock::new(|| python_pattern(r"(?m)Chrome\s[\d\.]+[^\S\r\n]\(.+?\)[^\S\r\n](.*)FAILED$"));
+
+/// `parse_log_chart_js`: karma's failures.
+pub(super) fn chart_js(log: &str) -> StatusMap {
+    let mut map = StatusMap::default();
+    let log = without_escapes(log);
+    for found in CHART_JS.captures_iter(&log) {
+        map.set(&found[1], "FAILED");
+    }
+    map
+}
+
+static P5_NUMBER: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"(?m)^\s*(\d+)\)"));
+/// Characters within which the title of a failure ends.
+const P5_TITLE: usize = 1000;
+
+/// `parse_log_p5js`: mocha's list of failures, without what tests printed as JSON and XML.
+pub(super) fn p5js(log: &str) -> StatusMap {
+    let mut map = StatusMap::default();
+    let log = without_escapes(log);
+    let log = without_json(&log);
+    let log = without_xml(&log);
+    let mut from = 0;
+    while let Some(head) = P5_NUMBER.find_at(&log, from) {
+        let title = &log[head.end()..];
+        let end = title.char_indices().take(P5_TITLE + 1).find(|(_, c)| *c == ':');
+        let Some((end, _)) = end else {
+            from = head.end();
+            continue;
+        };
+        from = head.end() + end + 1;
+        let lines: Vec<&str> = title[..end].split('\n').collect();
+        let mut above = 0;
+        let deepens = lines.iter().all(|line| {
+            let depth = indent(line);
+            let deeper = depth > above;
+            above = depth;
+            deeper
+        });
+        if deepens {
+            let names: Vec<&str> = lines.into_iter().map(strip).collect();
+            map.set(names.join(":"), "FAILED");
+        }
+    }
+    map
+}
+
+/// The log without lines of JSON objects and lists.
+fn without_json(log: &str) -> String {
+    let (mut in_object, mut in_list) = (false, false);
+    let mut kept = Vec::new();
+    for line in log.split('\n') {
+        let text = line.trim_end_matches(is_space);
+        if text.ends_with('{') {
+            in_object = true;
+        } else if text.ends_with('[') {
+            in_list = true;
+        } else if text == "}" && in_object {
+            in_object = false;
+        } else if text == "]" && in_list {
+            in_list = false;
+        } else if !(in_object
+            || in_list
+            || (text.starts_with('{') && text.ends_with('}'))
+            || (text.starts_with('[') && text.ends_with(']')))
+        {
+            kept.push(line);
+        }
+    }
+    kept.join("\n")
+}
+
+static TAG: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"<(\w+)>"));
+
+/// The log without XML elements. The harness removes one match of `<x>...</x>` after the other and puts the
+/// opening tags inside it back, which is counting: one closing tag ends one opening tag.
+fn without_xml(log: &str) -> String {
+    let mut kept = String::new();
+    let mut ends: HashMap<&str, Option<usize>> = HashMap::new();
+    let mut from = 0;
+    while let Some(found) = TAG.captures_at(log, from) {
+        let (Some(tag), Some(name)) = (found.get(0), found.get(1)) else { break };
+        let close = format!("</{}>", name.as_str());
+        let last = *ends.entry(name.as_str()).or_insert_with(|| log.rfind(&close));
+        if last.is_none_or(|last| last < tag.end()) {
+            kept.push_str(&log[from..tag.end()]);
+            from = tag.end();
+            continue;
+        }
+        kept.push_str(&log[from..tag.start()]);
+        from = tag.end();
+        let mut open = 1;
+        while open > 0 {
+            let Some(at) = log[from..].find(&close) else { break };
+            open += log[from..from + at].matches(tag.as_str()).count();
+            open -= 1;
+            from += at + close.len();
+        }
+        kept.push_str(&tag.as_str().repeat(open));
+    }
+    kept.push_str(&log[from..]);
+    kept
+}
+
+/// `parse_log_immutable_js`: the parser of the row.
+pub(super) fn immutable_js(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
+    match row.id.rsplit('-').next() {
+        Some("2006") => Ok(ParserName::Jest),
+        Some("2005") => Ok(ParserName::JestJson),
+        _ => Err(unknown_row(row)),
+    }
+}
+
+/// `parse_log_jekyll`: the parser of the row.
+pub(super) fn jekyll(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
+    match row.id.split('-').nth(1) {
+        Some("9141" | "8047" | "8167") => Ok(ParserName::Minitest),
+        Some("8761" | "8771") => Ok(ParserName::Cucumber),
+        _ => Err(unknown_row(row)),
+    }
+}
+
+fn unknown_row(row: RowFacts<'_>) -> ParserCrash {
+    ParserCrash::raised("ValueError", &format!("instance {}", row.id))
+}
+
+/// Whether the parser of lighthouse can be chosen for a row.
+pub(super) fn knows_lighthouse(row: RowFacts<'_>) -> Result<(), ParserCrash> {
+    lighthouse_version(row.version).map(drop)
+}

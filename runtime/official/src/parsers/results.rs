@@ -1,0 +1,213 @@
+//! Parsers that read one test from one line: a pattern, and what its words mean.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::parsers::{
+    ParserName, StatusMap,
+    text::{python_pattern, strip},
+};
+
+/// How a parser reads lines.
+struct LineRules {
+    parser: ParserName,
+    /// Whether white space around the line is removed first.
+    stripped: bool,
+    /// Whether white space around the name is removed.
+    trims_name: bool,
+    /// Patterns in the order in which they are tried, each with the status that it gives. `word` is the
+    /// captured group of a word and `name` that of the test.
+    patterns: &'static [(&'static str, Given)],
+}
+
+/// Where the status of a matching line comes from.
+#[derive(Clone, Copy)]
+enum Given {
+    Always(&'static str),
+    /// From the group `word`. A word that is not listed says nothing.
+    ByWord(&'static [(&'static str, &'static str)]),
+}
+
+use Given::{Always, ByWord};
+
+/// jest's list of files. Only the line's end differs between the patterns.
+const FILES: &[(&str, Given)] = &[
+    (r"^PASS\s(?P<name>.*)\s\([\d\.]+ms\)", Always("PASSED")),
+    (r"^PASS\s(?P<name>.*)\s\([\d\.]+\ss\)", Always("PASSED")),
+    (r"^PASS\s(?P<name>.*)\s\([\d\.]+s\)", Always("PASSED")),
+    (r"^PASS\s(?P<name>.*)", Always("PASSED")),
+    (r"^FAIL\s(?P<name>.*)\s\([\d\.]+ms\)", Always("FAILED")),
+    (r"^FAIL\s(?P<name>.*)\s\([\d\.]+\ss\)", Always("FAILED")),
+    (r"^FAIL\s(?P<name>.*)\s\([\d\.]+s\)", Always("FAILED")),
+    (r"^FAIL\s(?P<name>.*)", Always("FAILED")),
+];
+
+/// The words of the groups are those of the runners; a row is a parser of `swebench` 5.0.2.
+const RULES: &[LineRules] = &[
+    LineRules {
+        parser: ParserName::Ant,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^\s*\[junit\]\s+\[(?P<word>PASS|FAIL|ERR)\]\s+(?P<name>.*)$",
+            ByWord(&[("PASS", "PASSED"), ("FAIL", "FAILED"), ("ERR", "FAILED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::Cargo,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^test\s+(?P<name>\S+)\s+\.\.\.\s+(?P<word>\w+)$",
+            ByWord(&[("ok", "PASSED"), ("FAILED", "FAILED")]),
+        )],
+    },
+    LineRules { parser: ParserName::Carbon, stripped: false, trims_name: false, patterns: FILES },
+    LineRules {
+        parser: ParserName::Cucumber,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^(?P<name>.*) \.+(?P<word>\.|F)",
+            ByWord(&[(".", "PASSED"), ("F", "FAILED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::Googletest,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^.*\[\s*(?P<word>OK|FAILED)\s*\]\s(?P<name>.*)\s\(.*\)$",
+            ByWord(&[("OK", "PASSED"), ("FAILED", "FAILED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::Gotest,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^--- (?P<word>PASS|FAIL|SKIP): (?P<name>.+) \((.+)\)$",
+            ByWord(&[("PASS", "PASSED"), ("FAIL", "FAILED"), ("SKIP", "SKIPPED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::Jest,
+        stripped: true,
+        trims_name: true,
+        patterns: &[(
+            r"^\s*(?P<word>✓|✕|○)\s(?P<name>.+?)(?:\s\((\d+\s*m?s)\))?$",
+            ByWord(&[("✓", "PASSED"), ("✕", "FAILED"), ("○", "SKIPPED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::JestJson,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^\[(?P<word>PASSED|FAILED)\]\s(?P<name>.+)$",
+            ByWord(&[("PASSED", "PASSED"), ("FAILED", "FAILED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::Jq,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^\s*(?P<word>PASS|FAIL):\s(?P<name>.+)$",
+            ByWord(&[("PASS", "PASSED"), ("FAIL", "FAILED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::Marked,
+        stripped: false,
+        trims_name: true,
+        patterns: &[(r"^\d+\)\s(?P<name>.*)", Always("FAILED"))],
+    },
+    LineRules {
+        parser: ParserName::MicropythonTest,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^(?P<word>pass|FAIL|skip)\s+(?P<name>.+)$",
+            ByWord(&[("pass", "PASSED"), ("FAIL", "FAILED"), ("skip", "SKIPPED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::Minitest,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^(?P<name>.+)\. .*=.*(?P<word>\.|F|E).*$",
+            ByWord(&[(".", "PASSED"), ("F", "FAILED"), ("E", "FAILED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::RspecTransformedJson,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^(?P<name>.+) - (?P<word>passed|failed)",
+            ByWord(&[("passed", "PASSED"), ("failed", "FAILED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::RubyUnit,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^\s*(?:test: )?(?P<name>.+):\s+(?P<word>\.|E\b|F\b|O\b)",
+            ByWord(&[(".", "PASSED"), ("E", "FAILED"), ("F", "FAILED"), ("O", "SKIPPED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::Tap,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^(?P<word>ok|not ok) (\d+) (?P<name>.+)$",
+            ByWord(&[("ok", "PASSED"), ("not ok", "FAILED")]),
+        )],
+    },
+    LineRules {
+        parser: ParserName::Vitest,
+        stripped: true,
+        trims_name: false,
+        patterns: &[(
+            r"^\s*(?P<word>✓|×|↓)\s(?P<name>.+?)(?:\s(\d+\s*m?s?|\[skipped\]))?$",
+            ByWord(&[("✓", "PASSED"), ("×", "FAILED"), ("↓", "SKIPPED")]),
+        )],
+    },
+];
+
+static COMPILED: LazyLock<Vec<Vec<Regex>>> = LazyLock::new(|| {
+    let of = |rules: &LineRules| {
+        rules.patterns.iter().map(|(text, _)| python_pattern(text)).collect::<Vec<_>>()
+    };
+    RULES.iter().map(of).collect()
+});
+
+/// Reads `log` by the rules of `parser`; nothing where the parser does not read line by line.
+pub(super) fn parse(parser: ParserName, log: &str) -> Option<StatusMap> {
+    let at = RULES.iter().position(|rules| rules.parser == parser)?;
+    let (rules, patterns) = (&RULES[at], &COMPILED[at]);
+    let mut map = StatusMap::default();
+    for line in log.split('\n') {
+        let line = if rules.stripped { strip(line) } else { line };
+        let found = patterns.iter().zip(rules.patterns).find_map(|(pattern, (_, given))| {
+            pattern.captures(line).map(|captures| (captures, *given))
+        });
+        let Some((captures, given)) = found else { continue };
+        let status = match given {
+            Always(status) => Some(status),
+            ByWord(words) => captures.name("word").and_then(|word| {
+                words.iter().find(|(known, _)| *known == word.as_str()).map(|(_, status)| *status)
+            }),
+        };
+        let name = captures.name("name").map_or("", |name| name.as_str());
+        if let Some(status) = status {
+            map.set(if rules.trims_name { strip(name) } else { name }, status);
+        }
+    }
+    Some(map)
+}

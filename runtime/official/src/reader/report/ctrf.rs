@@ -1,0 +1,96 @@
+//! Common Test Report Format: <https://ctrf.io>.
+
+use proctor_types::TestStatus;
+use serde_json::Value;
+
+use super::{
+    Account, Report,
+    json::{list, number, object, text},
+};
+
+fn results(value: &Value) -> Option<&Value> {
+    value.get("results").filter(|results| results.get("tests").is_some_and(Value::is_array))
+}
+
+fn find(log: &str) -> Option<Value> {
+    object(log, &|value| results(value).is_some())
+}
+
+pub(super) fn is_one(log: &str) -> bool {
+    find(log).is_some()
+}
+
+pub(super) fn read(log: &str) -> Report {
+    let mut report = Report::default();
+    let value = find(log);
+    let Some(results) = value.as_ref().and_then(results) else { return report };
+    report.ended = true;
+    for test in list(results, "tests") {
+        let Some(name) = text(test, "name") else { continue };
+        let suites: Vec<&str> = match test.get("suite") {
+            Some(Value::String(suite)) if !suite.is_empty() => vec![suite.as_str()],
+            Some(Value::Array(suites)) => suites.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        let id = suites.into_iter().chain([name]).collect::<Vec<_>>().join(" > ");
+        let flaky = test.get("flaky").and_then(Value::as_bool) == Some(true);
+        report.add(
+            id,
+            match text(test, "status") {
+                Some("passed") if flaky => TestStatus::Flaky,
+                Some("passed") => TestStatus::Passed,
+                Some("failed") => TestStatus::Failed,
+                Some("skipped" | "pending") => TestStatus::Skipped,
+                // `other`: it is no pass.
+                _ => TestStatus::Error,
+            },
+        );
+    }
+    let listed = |status: &str| {
+        list(results, "tests").iter().filter(|test| text(test, "status") == Some(status)).count()
+    };
+    let (passed, failed) = (listed("passed"), listed("failed"));
+    let summary = results.get("summary");
+    let counted = |key: &str| summary.and_then(|summary| number(summary, key));
+    report.compare(&Account {
+        counted: counted("failed"),
+        shown_min: failed,
+        shown_max: failed,
+        can_pass: counted("passed"),
+        passed,
+        ..Account::default()
+    });
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_named_by_suite_and_name() {
+        let log = r#"{"results": {"tool": {"name": "pytest"},
+            "summary": {"tests": 6, "passed": 3, "failed": 1, "pending": 0, "skipped": 1, "other": 1},
+            "tests": [
+              {"name": "plain", "status": "passed", "duration": 1},
+              {"name": "old", "status": "failed", "suite": "calc"},
+              {"name": "new", "status": "passed", "suite": ["calc", "adds"]},
+              {"name": "lucky", "status": "passed", "flaky": true, "suite": ""},
+              {"name": "later", "status": "skipped"}, {"name": "odd", "status": "other"}]}}"#;
+        let report = read(log);
+        use TestStatus::{Error, Failed, Flaky, Passed, Skipped};
+        for (id, status) in [
+            ("plain", Passed),
+            ("calc > old", Failed),
+            ("calc > adds > new", Passed),
+            ("lucky", Flaky),
+            ("later", Skipped),
+            ("odd", Error),
+        ] {
+            assert_eq!(report.tests.get(id), Some(&status), "{id}");
+        }
+        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        let forged = log.replace("\"failed\": 1", "\"failed\": 2");
+        assert_eq!(read(&forged).doubts, ["failures counted: 2, shown: 1"]);
+    }
+}

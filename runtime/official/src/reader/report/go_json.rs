@@ -1,0 +1,128 @@
+//! `go test -json`: one event on each line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_types::TestStatus;
+use serde_json::Value;
+
+use super::{
+    Report,
+    json::{lines, text},
+};
+
+fn is_event(value: &Value) -> bool {
+    value.get("Action").is_some_and(Value::is_string)
+        && ["Package", "ImportPath"].iter().any(|key| value.get(key).is_some())
+}
+
+pub(super) fn is_one(log: &str) -> bool {
+    lines(log).take(100).any(|value| is_event(&value))
+}
+
+fn ending(action: &str) -> Option<TestStatus> {
+    match action {
+        "pass" => Some(TestStatus::Passed),
+        "fail" => Some(TestStatus::Failed),
+        "skip" => Some(TestStatus::Skipped),
+        _ => None,
+    }
+}
+
+pub(super) fn read(log: &str) -> Report {
+    let mut report = Report::default();
+    // How each package ended, where it did.
+    let mut packages: BTreeMap<String, Option<TestStatus>> = BTreeMap::new();
+    let mut started: BTreeSet<String> = BTreeSet::new();
+    let mut results: Vec<(String, TestStatus)> = Vec::new();
+    for event in lines(log).filter(is_event) {
+        let action = text(&event, "Action").unwrap_or_default();
+        let Some(package) = text(&event, "Package") else {
+            report.other_failures += usize::from(action == "build-fail");
+            continue;
+        };
+        let ends = packages.entry(package.to_owned()).or_default();
+        let Some(test) = text(&event, "Test") else {
+            *ends = ending(action).or(*ends);
+            continue;
+        };
+        let id = format!("{package}::{test}");
+        if action == "run" {
+            started.insert(id);
+        } else if let Some(status) = ending(action) {
+            results.push((id, status));
+        }
+    }
+    let is_traced = !started.is_empty();
+    for (id, status) in results {
+        // Go takes a line that a test prints (`--- PASS: TestX`) for a result of a test that never ran.
+        if status != TestStatus::Passed || !is_traced || started.contains(&id) {
+            report.add(id, status);
+        }
+    }
+    // A test that a failed package never ended: it panicked, or its process did.
+    for id in &started {
+        let package = id.rsplit_once("::").map_or("", |(package, _)| package);
+        let failed = packages.get(package) == Some(&Some(TestStatus::Failed));
+        if failed && !report.tests.contains_key(id) {
+            report.add(id.clone(), TestStatus::Failed);
+        }
+    }
+    for (package, ends) in &packages {
+        let prefix = format!("{package}::");
+        let has_failed = |(id, status): (&String, &TestStatus)| {
+            id.starts_with(&prefix) && *status == TestStatus::Failed
+        };
+        if *ends == Some(TestStatus::Failed) && !report.tests.iter().any(has_failed) {
+            report.other_failures += 1;
+        }
+    }
+    report.ended = !packages.is_empty() && packages.values().all(Option::is_some);
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(action: &str, package: &str, test: &str) -> String {
+        let test = if test.is_empty() { String::new() } else { format!(",\"Test\":\"{test}\"") };
+        format!("{{\"Time\":\"x\",\"Action\":\"{action}\",\"Package\":\"{package}\"{test}}}\n")
+    }
+
+    #[test]
+    fn events_of_a_real_run_give_each_test_its_status() {
+        let report = read(include_str!("../../../tests/reports/go.json"));
+        use TestStatus::{Failed, Passed, Skipped};
+        for (id, status) in [
+            ("example.com/calc::TestAdd", Some(Failed)),
+            ("example.com/calc::TestAdd/case_one", Some(Passed)),
+            ("example.com/calc::TestAdd/bad", Some(Failed)),
+            ("example.com/calc::TestSkip", Some(Skipped)),
+            ("example.com/calc::TestGood", Some(Passed)),
+            ("example.com/calc/sub::TestPanic", Some(Failed)),
+            // A test printed its result; it does not exist.
+            ("example.com/calc::TestFake", None),
+        ] {
+            assert_eq!(report.tests.get(id).copied(), status, "{id}");
+        }
+        assert!(report.ended && report.doubts.is_empty());
+    }
+
+    #[test]
+    fn a_package_without_an_end_leaves_the_report_open() {
+        let open = [event("run", "p", "T"), event("pass", "p", "T")].concat();
+        assert!(!read(&open).ended);
+        let closed = format!("{open}{}", event("pass", "p", ""));
+        assert!(read(&closed).ended && read(&closed).failures() == 0);
+        let broken = format!("{closed}{}", event("fail", "q", ""));
+        assert_eq!((read(&broken).ended, read(&broken).failures()), (true, 1));
+        // The process ended inside a test.
+        let died = [event("run", "p", "T"), event("fail", "p", "")].concat();
+        assert_eq!(read(&died).tests["p::T"], TestStatus::Failed);
+    }
+
+    #[test]
+    fn a_result_without_its_start_counts_where_no_start_is_told() {
+        assert_eq!(read(&event("pass", "p", "T")).tests["p::T"], TestStatus::Passed);
+    }
+}

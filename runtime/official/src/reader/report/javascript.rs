@@ -1,0 +1,186 @@
+//! The JSON of jest, of vitest, which writes the same, and of mocha.
+
+use proctor_types::TestStatus;
+use serde_json::Value;
+
+use super::{
+    Account, Report, Root,
+    json::{list, number, object, text},
+};
+
+fn is_jest(value: &Value) -> bool {
+    value.get("testResults").is_some_and(Value::is_array)
+}
+
+fn is_mocha(value: &Value) -> bool {
+    let has = |key: &str| value.get(key).is_some_and(Value::is_array);
+    value.get("stats").is_some_and(Value::is_object) && has("passes") && has("failures")
+}
+
+fn find(log: &str) -> Option<Value> {
+    object(log, &|value| is_jest(value) || is_mocha(value))
+}
+
+pub(super) fn is_one(log: &str) -> bool {
+    find(log).is_some()
+}
+
+pub(super) fn read(log: &str, root: &Root) -> Report {
+    match find(log) {
+        Some(value) if is_jest(&value) => jest(&value, root),
+        Some(value) => mocha(&value, root),
+        None => Report::default(),
+    }
+}
+
+/// `file::outer > inner > name`. Without a file, `outer > inner > name`.
+fn id(file: Option<&str>, suites: &[&str], name: &str, root: &Root) -> String {
+    let path: Vec<&str> = suites.iter().copied().chain([name]).collect();
+    let path = path.join(" > ");
+    match file.filter(|file| !file.is_empty()) {
+        Some(file) => format!("{}::{path}", root.relative(file)),
+        None => path,
+    }
+}
+
+fn jest(value: &Value, root: &Root) -> Report {
+    let mut report = Report::default();
+    let (mut passed, mut failed) = (0, 0);
+    for file in list(value, "testResults") {
+        let tests = list(file, "assertionResults");
+        for test in tests {
+            let Some(name) = text(test, "title") else { continue };
+            let suites: Vec<&str> =
+                list(test, "ancestorTitles").iter().filter_map(Value::as_str).collect();
+            let again = number(test, "invocations").is_some_and(|times| times > 1);
+            let status = match text(test, "status") {
+                Some("passed") => {
+                    passed += 1;
+                    if again { TestStatus::Flaky } else { TestStatus::Passed }
+                }
+                Some("failed") => {
+                    failed += 1;
+                    TestStatus::Failed
+                }
+                Some("pending" | "skipped" | "todo" | "disabled") => TestStatus::Skipped,
+                _ => TestStatus::Error,
+            };
+            report.add(id(text(file, "name"), &suites, name, root), status);
+        }
+        let is_failed = |test: &Value| text(test, "status") == Some("failed");
+        if is_failed(file) && !tests.iter().any(is_failed) {
+            report.other_failures += 1;
+        }
+    }
+    // jest says that a run was interrupted; vitest does not know the key.
+    report.ended = value.get("wasInterrupted").and_then(Value::as_bool) != Some(true);
+    report.compare(&Account {
+        counted: number(value, "numFailedTests"),
+        shown_min: failed,
+        shown_max: failed,
+        can_pass: number(value, "numPassedTests"),
+        passed,
+        ..Account::default()
+    });
+    report
+}
+
+fn mocha(value: &Value, root: &Root) -> Report {
+    let mut report = Report { ended: true, ..Report::default() };
+    let kinds = [
+        ("passes", TestStatus::Passed),
+        ("failures", TestStatus::Failed),
+        ("pending", TestStatus::Skipped),
+    ];
+    for (key, status) in kinds {
+        for test in list(value, key) {
+            let Some(name) = text(test, "title") else { continue };
+            let full = text(test, "fullTitle").unwrap_or(name);
+            // The titles of suites are joined by spaces, so nested suites cannot be told apart.
+            let above = full.strip_suffix(name).map(str::trim_end);
+            let suites: Vec<&str> = above.into_iter().filter(|above| !above.is_empty()).collect();
+            let again = number(test, "currentRetry").is_some_and(|retries| retries > 0);
+            let status = match status {
+                TestStatus::Passed if again => TestStatus::Flaky,
+                status => status,
+            };
+            report.add(id(text(test, "file"), &suites, name, root), status);
+        }
+    }
+    let stats = value.get("stats");
+    let counted = |key: &str| stats.and_then(|stats| number(stats, key));
+    let (passed, failed) = (list(value, "passes").len(), list(value, "failures").len());
+    report.compare(&Account {
+        counted: counted("failures"),
+        shown_min: failed,
+        shown_max: failed,
+        can_pass: counted("passes"),
+        passed,
+        ..Account::default()
+    });
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(log: &str, root: &str) -> Report {
+        read(log, &Root::new(root))
+    }
+
+    #[test]
+    fn jest_and_vitest_name_tests_by_file_and_suites() {
+        for (log, file) in [
+            (include_str!("../../../tests/reports/jest.json"), "a.test.js"),
+            (include_str!("../../../tests/reports/vitest.json"), "v/a.test.js"),
+        ] {
+            let report = of(log, "/testbed");
+            use TestStatus::{Failed, Passed, Skipped};
+            for (name, status) in [
+                ("calc > adds > two numbers", Passed),
+                ("calc > adds > badly", Failed),
+                ("calc > later", Skipped),
+                ("top level", Passed),
+            ] {
+                assert_eq!(report.tests.get(&format!("{file}::{name}")), Some(&status), "{name}");
+            }
+            assert_eq!(report.tests.len(), 4);
+            assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+            // Elsewhere the path stays whole, and the ids of the task still end it.
+            let elsewhere = of(log, "/other");
+            let id = format!("{file}::top level");
+            assert_eq!(elsewhere.statuses(&[id.clone()])[&id], Passed);
+        }
+    }
+
+    #[test]
+    fn mocha_names_tests_by_file_and_the_titles_above_them() {
+        let report = of(include_str!("../../../tests/reports/mocha.json"), "/testbed/");
+        use TestStatus::{Failed, Passed, Skipped};
+        for (name, status) in [
+            ("calc adds > two numbers", Passed),
+            ("calc adds > badly", Failed),
+            ("calc > later", Skipped),
+            ("top level", Passed),
+        ] {
+            let id = format!("m/a.spec.js::{name}");
+            assert_eq!(report.tests.get(&id), Some(&status), "{id}");
+        }
+        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+    }
+
+    #[test]
+    fn a_file_that_does_not_load_is_a_failure_and_a_second_try_is_flaky() {
+        let log = r#"{"testResults": [
+            {"name": "/r/a.js", "status": "failed", "message": "Cannot find module", "assertionResults": []},
+            {"name": "/r/b.js", "status": "passed", "assertionResults": [
+              {"title": "t", "ancestorTitles": [], "status": "passed", "invocations": 2}]}]}"#;
+        let report = of(log, "/r");
+        assert_eq!((report.failures(), report.tests["b.js::t"]), (1, TestStatus::Flaky));
+        let forged = log.replace("{\"testResults\"", "{\"numFailedTests\": 1, \"testResults\"");
+        assert_eq!(of(&forged, "/r").doubts, ["failures counted: 1, shown: 0"]);
+        let stopped = log.replace("{\"testResults\"", "{\"wasInterrupted\": true, \"testResults\"");
+        assert!(!of(&stopped, "/r").ended);
+    }
+}

@@ -1,0 +1,64 @@
+//! JSON among other output.
+
+use serde_json::{Deserializer, Value};
+
+/// The first object that satisfies `fits` and begins a line. Runners print it on standard output, where
+/// package managers and tests print as well.
+pub(super) fn object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<Value> {
+    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+    let mut from = 0;
+    for start in starts {
+        // A line inside an object that was read is not the beginning of another one.
+        if start < from || !text[start..].trim_start_matches([' ', '\t']).starts_with('{') {
+            continue;
+        }
+        let mut values = Deserializer::from_str(&text[start..]).into_iter::<Value>();
+        let Some(Ok(value)) = values.next() else { continue };
+        if fits(&value) {
+            return Some(value);
+        }
+        from = start + values.byte_offset();
+    }
+    None
+}
+
+/// The objects of a text that has one on each line. Other lines are skipped.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = Value> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with('{'))
+        .filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// The text under a key.
+pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key)?.as_str()
+}
+
+/// The count under a key.
+pub(super) fn number(value: &Value, key: &str) -> Option<usize> {
+    usize::try_from(value.get(key)?.as_u64()?).ok()
+}
+
+/// The list under a key.
+pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_is_found_behind_noise_and_not_inside_another_one() {
+        let fits = |value: &Value| value.get("wanted").is_some();
+        let found = |text: &str| object(text, &fits).map(|value| value["wanted"].clone());
+        assert_eq!(
+            found("> npm test\n{broken\n{\"a\": 1}\n  {\"wanted\": 2} trailing"),
+            Some(2.into())
+        );
+        assert_eq!(found("{\"a\":\n{\"wanted\": 1}\n}\n{\"wanted\": 2}"), Some(2.into()));
+        assert_eq!(found("x {\"wanted\": 1}"), None);
+        assert_eq!(found("{\"wanted\": 1"), None);
+    }
+}

@@ -1,0 +1,442 @@
+//! Rust: libtest as text and as JSON, and what cargo-nextest prints.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use proctor_types::TestStatus;
+use regex::Regex;
+use serde_json::Value;
+
+use super::{
+    Account, Report,
+    json::{lines, number, text},
+};
+use crate::parsers::text::pattern;
+
+/// cargo names the binary whose tests follow; it prints that on standard error.
+static BINARY: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^\s*(?:Running (?:unittests )?(?:\S+ )?\(?(?:\S*/)?([^\s/()`]+?)(?:-[0-9a-f]{16})?(?:\.exe)?\)?|Doc-tests (\S+))$",
+    )
+});
+static RUNNING: LazyLock<Regex> = LazyLock::new(|| pattern(r"^running (\d+) tests?$"));
+static TEST: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^test (.+?)(?: - should panic)? \.\.\. ?(.*)$"));
+static RESULT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^test result: (ok|FAILED)\. (\d+) passed; (\d+) failed(?:; (\d+) ignored)?")
+});
+/// `PASS [   0.005s] (1/9) crate::binary path::to::test`.
+static NEXTEST: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^\s*(?:TRY (\d+) )?([A-Z][A-Z -]*?)(?: \d+/\d+)? \[[ >\d.]*s? *\](?: \([ \d/─-]+\))? +(\S+) +(\S.*)$",
+    )
+});
+static SUMMARY: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^\s*Summary \[[^\]]*\] +(?:\d+/)?(\d+) tests? run: (\d+) passed(.*)$")
+});
+static FAILED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(\d+) (?:failed|timed out|exec failed)"));
+
+pub(super) fn is_one(log: &str) -> bool {
+    let has = |pattern: &Regex| log.lines().any(|line| pattern.is_match(line));
+    has(&RUNNING) && (has(&RESULT) || has(&TEST))
+        || has(&SUMMARY)
+        || log.lines().any(|line| nextest(line).is_some())
+        || lines(log).take(100).any(|value| is_event(&value))
+}
+
+fn is_event(value: &Value) -> bool {
+    let kind = text(value, "type");
+    let known = kind.is_some_and(|kind| matches!(kind, "suite" | "test" | "bench"));
+    known && value.get("event").is_some_and(Value::is_string)
+}
+
+pub(super) fn read(log: &str) -> Report {
+    let mut reader = Reader::default();
+    for line in log.lines() {
+        reader.line(line);
+    }
+    reader.report()
+}
+
+/// One binary's tests, as far as they are read.
+#[derive(Default)]
+struct Suite {
+    announced: usize,
+    passed: usize,
+    failed: usize,
+    results: usize,
+}
+
+#[derive(Default)]
+struct Reader {
+    report: Report,
+    /// The binary whose tests follow, where cargo said it.
+    binary: Option<String>,
+    suite: Option<Suite>,
+    /// A test whose status comes on a later line: without captured output it prints in between.
+    pending: Option<String>,
+    /// In the list of failures, which quotes what failed tests printed.
+    in_failures: bool,
+    /// The last try of each test that nextest ran again.
+    tries: BTreeMap<String, TestStatus>,
+    ends: usize,
+}
+
+impl Reader {
+    fn id(&self, test: &str) -> String {
+        match &self.binary {
+            Some(binary) => format!("{binary}::{test}"),
+            None => test.to_owned(),
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        let is_last = |result: &str| !self.in_failures || result == "FAILED";
+        if let Some(found) = RESULT.captures(line).filter(|found| is_last(&found[1])) {
+            self.result(&found);
+        } else if self.in_failures {
+            // It quotes what failed tests printed, and names them once more.
+        } else if let Some(found) = RUNNING.captures(line) {
+            self.close();
+            let announced = found[1].parse().unwrap_or(usize::MAX);
+            self.suite = Some(Suite { announced, ..Suite::default() });
+        } else if line == "failures:" {
+            self.in_failures = true;
+        } else if let Some(found) = TEST.captures(line).filter(|_| self.suite.is_some()) {
+            let test = found[1].to_owned();
+            match status(&found[2]) {
+                Some(status) => self.test(&test, status),
+                None => self.pending = Some(test),
+            }
+        } else if let Some(status) = status(line).filter(|_| self.pending.is_some()) {
+            if let Some(test) = self.pending.take() {
+                self.test(&test, status);
+            }
+        } else if let Some(found) = BINARY.captures(line) {
+            self.close();
+            let name = found.get(1).or_else(|| found.get(2));
+            self.binary = name.map(|name| name.as_str().to_owned());
+        } else if let Some(found) = nextest(line) {
+            if found.is_try {
+                self.tries.insert(found.id, found.status);
+            } else {
+                self.report.add(found.id, found.status);
+            }
+        } else if let Some(found) = SUMMARY.captures(line) {
+            self.summary(&found);
+        } else if line.trim_start().starts_with('{')
+            && let Ok(event) = serde_json::from_str::<Value>(line)
+            && is_event(&event)
+        {
+            self.event(&event);
+        }
+    }
+
+    fn test(&mut self, test: &str, status: TestStatus) {
+        if let Some(suite) = &mut self.suite {
+            suite.results += 1;
+            suite.passed += usize::from(status == TestStatus::Passed);
+            suite.failed += usize::from(status == TestStatus::Failed);
+        }
+        let id = self.id(test);
+        self.report.add(id, status);
+    }
+
+    /// `test result: ...`: the end of a binary's tests.
+    fn result(&mut self, found: &regex::Captures<'_>) {
+        self.in_failures = false;
+        self.pending = None;
+        let Some(suite) = self.suite.take() else { return };
+        self.ends += 1;
+        let count =
+            |at: usize| found.get(at).and_then(|count| count.as_str().parse::<usize>().ok());
+        self.report.compare(&Account {
+            counted: count(3),
+            shown_min: suite.failed,
+            shown_max: suite.failed,
+            can_pass: count(2),
+            passed: suite.passed,
+            ..Account::default()
+        });
+    }
+
+    /// A binary's tests end here: one without its result was cut off.
+    fn close(&mut self) {
+        self.pending = None;
+        if let Some(suite) = self.suite.take() {
+            let what = format!("tests announced: {}, ended: {}", suite.announced, suite.results);
+            self.report.doubts.push(format!("a run has no result; {what}"));
+        }
+    }
+
+    fn summary(&mut self, found: &regex::Captures<'_>) {
+        self.ends += 1;
+        self.take_tries();
+        let failed = FAILED
+            .captures_iter(&found[3])
+            .filter_map(|count| count[1].parse::<usize>().ok())
+            .fold(0, usize::saturating_add);
+        let shown = self.report.failures();
+        self.report.compare(&Account {
+            counted: Some(failed),
+            shown_min: shown,
+            shown_max: shown,
+            ..Account::default()
+        });
+    }
+
+    fn take_tries(&mut self) {
+        for (id, status) in std::mem::take(&mut self.tries) {
+            self.report.add(id, status);
+        }
+    }
+
+    fn event(&mut self, event: &Value) {
+        let what = text(event, "event").unwrap_or_default();
+        match text(event, "type") {
+            Some("suite") if what == "started" => {
+                self.close();
+                let announced = number(event, "test_count").unwrap_or_default();
+                self.suite = Some(Suite { announced, ..Suite::default() });
+            }
+            Some("suite") => {
+                let Some(suite) = self.suite.take() else { return };
+                self.ends += 1;
+                self.report.compare(&Account {
+                    counted: number(event, "failed"),
+                    shown_min: suite.failed,
+                    shown_max: suite.failed,
+                    can_pass: number(event, "passed"),
+                    passed: suite.passed,
+                    ..Account::default()
+                });
+            }
+            Some("test") => {
+                let (Some(name), Some(status)) = (text(event, "name"), event_status(what)) else {
+                    return;
+                };
+                let name = name.strip_suffix(" - should panic").unwrap_or(name);
+                // nextest: `crate::binary$path::to::test`, and `#2` for a second try.
+                match name.split_once('$') {
+                    Some((binary, test)) => {
+                        let outer = self.binary.replace(binary.to_owned());
+                        self.test(without_try(test), status);
+                        self.binary = outer;
+                    }
+                    None => self.test(name, status),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn report(mut self) -> Report {
+        let is_open = self.suite.is_some();
+        self.close();
+        self.take_tries();
+        self.report.ended = self.ends > 0 && !is_open;
+        self.report
+    }
+}
+
+fn without_try(test: &str) -> &str {
+    match test.rsplit_once('#') {
+        Some((name, number))
+            if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            name
+        }
+        _ => test,
+    }
+}
+
+fn status(word: &str) -> Option<TestStatus> {
+    // `ok <0.003s>` where times are reported.
+    let word = word.trim();
+    let word = word.split_once(" <").map_or(word, |(word, _)| word);
+    match word {
+        "ok" => Some(TestStatus::Passed),
+        "FAILED" | "failed" => Some(TestStatus::Failed),
+        "failed (allowed)" => Some(TestStatus::Xfailed),
+        word if word == "ignored" || word.starts_with("ignored, ") => Some(TestStatus::Skipped),
+        _ => None,
+    }
+}
+
+fn event_status(event: &str) -> Option<TestStatus> {
+    match event {
+        "ok" => Some(TestStatus::Passed),
+        "failed" => Some(TestStatus::Failed),
+        "ignored" => Some(TestStatus::Skipped),
+        "allowed_failure" => Some(TestStatus::Xfailed),
+        // `started`, and `timeout`, which only warns.
+        _ => None,
+    }
+}
+
+/// What a line of nextest's says about one test.
+struct Line {
+    id: String,
+    status: TestStatus,
+    /// Whether the test is run again if it fails. The last try counts.
+    is_try: bool,
+}
+
+fn nextest(line: &str) -> Option<Line> {
+    let found = NEXTEST.captures(line)?;
+    let is_try = found.get(1).is_some();
+    let status = match &found[2] {
+        "PASS" if is_try => TestStatus::Flaky,
+        "PASS" | "LEAK" => TestStatus::Passed,
+        "FLAKY" => TestStatus::Flaky,
+        "FAIL" | "TIMEOUT" | "ABORT" | "XFAIL" | "LEAK FAIL" => TestStatus::Failed,
+        "SKIP" => TestStatus::Skipped,
+        word if word.starts_with("SIG") => TestStatus::Failed,
+        // `SLOW`, `START`, `TERMINATING`: the test goes on.
+        _ => return None,
+    };
+    Some(Line { id: format!("{}::{}", &found[3], found[4].trim_end()), status, is_try })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use TestStatus::{Failed, Flaky, Passed, Skipped};
+
+    fn assert_tests(report: &Report, expected: &[(&str, TestStatus)]) {
+        let found: Vec<(&str, TestStatus)> =
+            report.tests.iter().map(|(id, status)| (id.as_str(), *status)).collect();
+        assert_eq!(found, expected);
+    }
+
+    const TEXT: &str = "\nrunning 5 tests\n\
+        test tests::adds ... ok\n\
+        test tests::later ... ignored, not yet\n\
+        test tests::panics - should panic ... ok\n\
+        test tests::bad ... FAILED\n\
+        test tests::timed ... ok <0.001s>\n\nfailures:\n\n---- tests::bad stdout ----\n\
+        test tests::fake ... ok\nthread 'tests::bad' panicked at src/lib.rs:9:9:\n\n\nfailures:\n    tests::bad\n\n\
+        test result: FAILED. 3 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+
+    #[test]
+    fn text_is_read_without_what_failed_tests_printed() {
+        let report = read(TEXT);
+        assert_tests(
+            &report,
+            &[
+                ("tests::adds", Passed),
+                ("tests::bad", Failed),
+                ("tests::later", Skipped),
+                ("tests::panics", Passed),
+                ("tests::timed", Passed),
+            ],
+        );
+        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        let forged = TEXT.replace("3 passed", "2 passed");
+        assert_eq!(read(&forged).doubts, ["tests read as passed: 3, counted: 2"]);
+    }
+
+    #[test]
+    fn the_binary_is_a_part_of_the_id_where_cargo_names_it() {
+        let run = |test: &str| {
+            format!(
+                "running 1 test\ntest {test} ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n\n"
+            )
+        };
+        let log = format!(
+            "   Compiling calc v0.1.0 (/testbed)\n    Finished `test` profile [unoptimized] target(s) in 0.5s\n     \
+             Running unittests src/lib.rs (target/debug/deps/calc-0123456789abcdef)\n\n{}     \
+             Running tests/whole.rs (target/debug/deps/whole-fedcba9876543210)\n\n{}     \
+             Running target/debug/deps/old-0123456789abcdef\n\n{}   Doc-tests calc\n\n{}",
+            run("tests::a"),
+            run("b"),
+            run("c"),
+            run("src/lib.rs - add (line 3)")
+        );
+        let report = read(&log);
+        assert_tests(
+            &report,
+            &[
+                ("calc::src/lib.rs - add (line 3)", Passed),
+                ("calc::tests::a", Passed),
+                ("old::c", Passed),
+                ("whole::b", Passed),
+            ],
+        );
+        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        assert_eq!(report.resolve("tests::a"), Some("calc::tests::a"));
+    }
+
+    #[test]
+    fn a_status_may_come_after_what_a_test_printed() {
+        let log = "running 2 tests\ntest a ... hello\nok\ntest b ... \nmore\nFAILED\n\nfailures:\n    b\n\n\
+                   test result: FAILED. 1 passed; 1 failed; 0 ignored\n";
+        let report = read(log);
+        assert_tests(&report, &[("a", Passed), ("b", Failed)]);
+        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+    }
+
+    #[test]
+    fn a_run_that_was_cut_off_has_no_end() {
+        let whole =
+            "running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n";
+        let torn = "running 2 tests\ntest b ... ok\n";
+        assert!(read(whole).ended && !read(torn).ended && !read("error: no such target\n").ended);
+        assert!(!read(&format!("{whole}{torn}")).ended);
+        let first = read(&format!("{torn}{whole}"));
+        assert!(
+            first.ended && first.doubts == ["a run has no result; tests announced: 2, ended: 1"]
+        );
+    }
+
+    #[test]
+    fn json_of_libtest_and_of_nextest_is_read() {
+        let log = r#"{ "type": "suite", "event": "started", "test_count": 3 }
+            { "type": "test", "event": "started", "name": "tests::a" }
+            { "type": "test", "name": "tests::a", "event": "ok" }
+            { "type": "test", "name": "tests::b", "event": "failed", "stdout": "x" }
+            { "type": "test", "name": "tests::c", "event": "ignored" }
+            { "type": "suite", "event": "failed", "passed": 1, "failed": 1, "ignored": 1 }"#;
+        let report = read(log);
+        assert_tests(&report, &[("tests::a", Passed), ("tests::b", Failed), ("tests::c", Skipped)]);
+        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        let nextest = log.replace("\"tests::", "\"calc::calc$tests::").replace("::b\"", "::b#2\"");
+        assert_tests(
+            &read(&nextest),
+            &[
+                ("calc::calc::tests::a", Passed),
+                ("calc::calc::tests::b", Failed),
+                ("calc::calc::tests::c", Skipped),
+            ],
+        );
+    }
+
+    #[test]
+    fn text_of_nextest_is_read() {
+        let log = "    Starting 6 tests across 2 binaries\n        \
+            PASS [   0.004s] calc tests::a\n        \
+            FAIL [   0.004s] (2/5) calc::whole b\n  \
+            TRY 1 FAIL [   0.003s] calc tests::flaky\n  \
+            TRY 2 PASS [   0.003s] calc tests::flaky\n     \
+            TRY 1 FAIL [   0.003s] calc tests::never\n  \
+            TRY 2 FAIL [   0.003s] calc tests::never\n     \
+            SIGABRT [   0.100s] calc tests::dies\n        \
+            SKIP [         ] calc tests::later\n------------\n     \
+            Summary [   0.015s] 5 tests run: 2 passed (1 flaky), 3 failed, 1 skipped\n       \
+            TRY 2 FAIL [   0.003s] calc tests::never\n       \
+            FLAKY 2/2 [   0.003s] calc tests::flaky\n        FAIL [   0.004s] (2/5) calc::whole b\n";
+        let report = read(log);
+        assert_tests(
+            &report,
+            &[
+                ("calc::tests::a", Passed),
+                ("calc::tests::dies", Failed),
+                ("calc::tests::flaky", Flaky),
+                ("calc::tests::later", Skipped),
+                ("calc::tests::never", Failed),
+                ("calc::whole::b", Failed),
+            ],
+        );
+        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+    }
+}

@@ -1,0 +1,272 @@
+//! Reports of test runners: every test of a run, whatever a task expects of it.
+//!
+//! Each reader gives the tests by the ids that `docs/tasks.md` promises for its format. A test that is
+//! reported twice has its worst status.
+
+mod ctrf;
+mod go_json;
+mod javascript;
+mod json;
+mod libtest;
+mod tap;
+
+use std::collections::BTreeMap;
+
+use proctor_types::{TestFormat, TestStatus};
+
+use crate::reader::{LogReading, agreement::Account, junit, plain, worst};
+
+/// What a report says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Every test by its id.
+    pub tests: BTreeMap<String, TestStatus>,
+    /// The report ends as a whole run's does.
+    pub ended: bool,
+    /// What speaks against the report itself.
+    pub doubts: Vec<String>,
+    /// Failures that belong to no test: a file that does not load, a package that does not build.
+    pub other_failures: usize,
+}
+
+impl Report {
+    /// Reads the files of one run. Paths below `root` are shown relative to it. No file is an empty report.
+    pub fn read(format: TestFormat, files: &[Vec<u8>], root: &str) -> Self {
+        let mut report = Self::default();
+        for (at, file) in files.iter().enumerate() {
+            let one = Self::of_text(format, &plain(file), root);
+            for (id, status) in one.tests {
+                report.add(id, status);
+            }
+            report.ended = one.ended && (at == 0 || report.ended);
+            report.doubts.extend(one.doubts);
+            report.other_failures += one.other_failures;
+        }
+        report
+    }
+
+    pub(super) fn of_text(format: TestFormat, text: &str, root: &str) -> Self {
+        let root = Root::new(root);
+        match format {
+            // pytest's own log has no format of a report.
+            TestFormat::Pytest => Self::default(),
+            TestFormat::Junit => junit::report(text),
+            TestFormat::Tap => tap::read(text, &root),
+            TestFormat::GoJson => go_json::read(text),
+            TestFormat::Libtest => libtest::read(text),
+            TestFormat::Jest => javascript::read(text, &root),
+            TestFormat::Ctrf => ctrf::read(text),
+        }
+    }
+
+    /// The statuses of the expected tests.
+    pub fn statuses(&self, wanted: &[String]) -> BTreeMap<String, TestStatus> {
+        let status = |id: &String| {
+            self.resolve(id)
+                .and_then(|id| self.tests.get(id))
+                .copied()
+                .unwrap_or(TestStatus::Missing)
+        };
+        wanted.iter().map(|id| (id.clone(), status(id))).collect()
+    }
+
+    /// The id that an expected one stands for: itself, or the only one that ends with it.
+    ///
+    /// Parts of an id come first: `adds` is `Calc::adds` although a test `Calc::never adds` exists.
+    pub fn resolve(&self, wanted: &str) -> Option<&str> {
+        if let Some((id, _)) = self.tests.get_key_value(wanted) {
+            return Some(id.as_str());
+        }
+        if wanted.is_empty() {
+            return None;
+        }
+        let is_part = |head: &str| head.ends_with("::") || head.ends_with(" > ");
+        let is_word = |head: &str| !head.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let found = self.only(wanted, &is_part).or_else(|| self.only(wanted, &is_word));
+        // pytest's JUnit report writes a node id as a class and a name.
+        found.flatten().or_else(|| {
+            let (class, name) = junit::node_id(wanted);
+            self.tests.get_key_value(&format!("{class}::{name}")).map(|(id, _)| id.as_str())
+        })
+    }
+
+    /// The one id that ends with `wanted` where what comes before satisfies `fits`. Nothing where no id
+    /// does, and `Some(None)` where several do.
+    fn only(&self, wanted: &str, fits: &dyn Fn(&str) -> bool) -> Option<Option<&str>> {
+        let ends = |id: &&String| id.strip_suffix(wanted).is_some_and(|head| fits(head));
+        let mut found = self.tests.keys().filter(ends);
+        let first = found.next()?;
+        Some(found.next().is_none().then_some(first.as_str()))
+    }
+
+    /// Adds a result. The worst of a test's results counts.
+    pub(super) fn add(&mut self, id: String, status: TestStatus) {
+        let now = self.tests.entry(id).or_insert(status);
+        *now = worst(&[*now, status]);
+    }
+
+    fn count(&self, statuses: &[TestStatus]) -> usize {
+        self.tests.values().filter(|status| statuses.contains(status)).count()
+    }
+
+    /// Tests that failed, and failures of no test.
+    pub fn failures(&self) -> usize {
+        self.count(&[TestStatus::Failed, TestStatus::Error]) + self.other_failures
+    }
+
+    /// Compares what the runner counts with what it lists.
+    pub(super) fn compare(&mut self, account: &Account) {
+        self.doubts.extend(account.disagreements());
+    }
+
+    pub(super) fn reading(self, wanted: &[String]) -> LogReading {
+        LogReading { tests: self.statuses(wanted), ended: self.ended, doubts: self.doubts }
+    }
+}
+
+/// The format of a report, where a text is one.
+pub fn detect(text: &str) -> Option<TestFormat> {
+    if junit::is_one(text) {
+        return Some(TestFormat::Junit);
+    }
+    let formats: [(TestFormat, fn(&str) -> bool); 6] = [
+        (TestFormat::Ctrf, ctrf::is_one),
+        (TestFormat::Jest, javascript::is_one),
+        (TestFormat::GoJson, go_json::is_one),
+        (TestFormat::Libtest, libtest::is_one),
+        (TestFormat::Tap, tap::is_one),
+        // Behind what a package manager printed.
+        (TestFormat::Junit, junit::has_one),
+    ];
+    formats.into_iter().find(|(_, is_one)| is_one(text)).map(|(format, _)| format)
+}
+
+/// The folder that paths in a report are relative to.
+struct Root(String);
+
+impl Root {
+    fn new(folder: &str) -> Self {
+        Self(format!("{}/", folder.trim_end_matches('/')))
+    }
+
+    fn relative<'p>(&self, path: &'p str) -> &'p str {
+        let path = path.strip_prefix("file://").unwrap_or(path);
+        path.strip_prefix(self.0.as_str()).unwrap_or(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(tests: &[(&str, TestStatus)]) -> Report {
+        let mut report = Report::default();
+        for (id, status) in tests {
+            report.add((*id).to_owned(), *status);
+        }
+        report
+    }
+
+    #[test]
+    fn resolve_takes_a_bare_name_that_only_one_id_ends_with() {
+        use TestStatus::Passed;
+        let report = of(&[
+            ("com.A::adds", Passed),
+            ("com.A::never adds", Passed),
+            ("com.A::twice", Passed),
+            ("com.B::twice", Passed),
+            ("/x/src/a.test.js::outer > inner", Passed),
+            ("pkg::TestSum/two_ones", Passed),
+            ("tests.test_a.Case::test_b[x::y]", Passed),
+        ]);
+        for (wanted, found) in [
+            ("com.A::adds", Some("com.A::adds")),
+            ("adds", Some("com.A::adds")),
+            ("never adds", Some("com.A::never adds")),
+            ("twice", None),
+            ("com.B::twice", Some("com.B::twice")),
+            ("src/a.test.js::outer > inner", Some("/x/src/a.test.js::outer > inner")),
+            ("inner", Some("/x/src/a.test.js::outer > inner")),
+            ("two_ones", Some("pkg::TestSum/two_ones")),
+            // The end of a word is no name.
+            ("dds", None),
+            ("ones", None),
+            ("", None),
+            ("nowhere", None),
+            ("tests/test_a.py::Case::test_b[x::y]", Some("tests.test_a.Case::test_b[x::y]")),
+        ] {
+            assert_eq!(report.resolve(wanted), found, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn the_worst_of_two_results_counts() {
+        use TestStatus::{Error, Failed, Passed, Skipped};
+        for (first, second, worst) in
+            [(Passed, Failed, Failed), (Error, Passed, Error), (Skipped, Passed, Skipped)]
+        {
+            assert_eq!(of(&[("t", first), ("t", second)]).tests["t"], worst);
+        }
+    }
+
+    #[test]
+    fn no_file_is_a_report_without_tests_or_end() {
+        let wanted = ["a".to_owned()];
+        for format in [
+            TestFormat::Junit,
+            TestFormat::Tap,
+            TestFormat::GoJson,
+            TestFormat::Libtest,
+            TestFormat::Jest,
+            TestFormat::Ctrf,
+        ] {
+            for files in [vec![], vec![Vec::new()], vec![b"npm ERR! missing script\n".to_vec()]] {
+                let report = Report::read(format, &files, "/testbed");
+                assert!(!report.ended, "{format}");
+                assert_eq!(report.statuses(&wanted)["a"], TestStatus::Missing, "{format}");
+            }
+        }
+    }
+
+    #[test]
+    fn several_files_are_one_report_that_ends_where_all_end() {
+        let suite = |class: &str| {
+            format!("<testsuite><testcase classname='{class}' name='t'/></testsuite>").into_bytes()
+        };
+        let both = Report::read(TestFormat::Junit, &[suite("A"), suite("B")], "/");
+        assert_eq!(both.tests.keys().collect::<Vec<_>>(), ["A::t", "B::t"]);
+        assert!(both.ended && both.doubts.is_empty());
+        let torn = Report::read(TestFormat::Junit, &[suite("A"), b"<testsuite>".to_vec()], "/");
+        assert!(!torn.ended && torn.tests.len() == 1);
+    }
+
+    #[test]
+    fn detect_tells_formats_apart() {
+        for (text, format) in [
+            ("<testsuites/>", Some(TestFormat::Junit)),
+            ("TAP version 14\n1..1\nok 1 - a\n", Some(TestFormat::Tap)),
+            ("1..1\nok 1 - a\n", Some(TestFormat::Tap)),
+            ("{\"Action\":\"pass\",\"Package\":\"p\",\"Test\":\"T\"}\n", Some(TestFormat::GoJson)),
+            (
+                "\nrunning 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed;",
+                Some(TestFormat::Libtest),
+            ),
+            (
+                "{\"type\":\"suite\",\"event\":\"started\",\"test_count\":1}\n",
+                Some(TestFormat::Libtest),
+            ),
+            ("        PASS [   0.004s] crate tests::a\n", Some(TestFormat::Libtest)),
+            ("> jest --json\n{\"success\":true,\"testResults\":[]}", Some(TestFormat::Jest)),
+            ("{\"stats\":{},\"passes\":[],\"failures\":[]}", Some(TestFormat::Jest)),
+            ("{\"results\":{\"tool\":{\"name\":\"x\"},\"tests\":[]}}", Some(TestFormat::Ctrf)),
+            (
+                "== test session starts ==\ncollected 1 item\nt.py . [100%]\n== 1 passed in 0.1s ==",
+                None,
+            ),
+            ("{\"a\":1}\n", None),
+            ("", None),
+        ] {
+            assert_eq!(detect(text), format, "{text}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The Test Anything Protocol, versions 12 to 14, as `prove -v`, `node --test` and node-tap print it.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use proctor_types::TestStatus;
+use regex::Regex;
+
+use super::{Report, Root};
+use crate::parsers::text::pattern;
+
+static POINT: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(not )?ok(?:[ \t]+(\d+))?(?:[ \t]+(?:-(?:[ \t]+|$))?(.*))?$"));
+static PLAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^1\.\.(\d+)[ \t]*(?:#.*)?$"));
+static DIRECTIVE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)(?:^|[ \t])#[ \t]*(skip|todo)\w*(?:\W.*)?$"));
+/// What node-tap adds: it is no part of the description.
+static DURATION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[ \t])#[ \t]*time=\S+[ \t]*$"));
+/// Columns by which a subtest is indented.
+const INDENT: usize = 4;
+
+pub(super) fn is_one(log: &str) -> bool {
+    let (mut version, mut plan, mut point) = (false, false, false);
+    for line in log.lines() {
+        version |= line.starts_with("TAP version 1");
+        plan |= PLAN.is_match(line);
+        point |= POINT.captures(line).is_some_and(|found| found.get(2).is_some());
+    }
+    point && (version || plan)
+}
+
+/// Results of one level that wait for the test that they are parts of.
+type Waiting = Vec<(String, TestStatus)>;
+
+#[derive(Default)]
+struct Reading {
+    levels: BTreeMap<usize, Waiting>,
+    /// Tests whose subtests follow in braces.
+    open: BTreeMap<usize, String>,
+    /// `# Subtest: name`, by the column of the comment.
+    announced: BTreeMap<usize, String>,
+    planned: usize,
+    has_plan: bool,
+    /// Points of the outermost level.
+    points: usize,
+    /// `ok` alone: a point without a number, or what `prove` prints when a file ends.
+    bare: usize,
+}
+
+impl Reading {
+    /// Moves the results below a test to the test's own level.
+    fn adopt(&mut self, level: usize, name: &str) {
+        let below = self.levels.remove(&(level + 1)).unwrap_or_default();
+        let named = below.into_iter().map(|(id, status)| (format!("{name} > {id}"), status));
+        self.levels.entry(level).or_default().extend(named);
+    }
+
+    fn point(&mut self, level: usize, failed: bool, number: Option<&str>, rest: &str) {
+        let (rest, is_open) = match rest.strip_suffix('{') {
+            Some(head) if head.is_empty() || head.ends_with([' ', '\t']) => (head, true),
+            _ => (rest, false),
+        };
+        let directive = DIRECTIVE.captures(rest);
+        let end = directive.as_ref().and_then(|found| found.get(0)).map(|found| found.start());
+        let name = DURATION.replace(&rest[..end.unwrap_or(rest.len())], "");
+        let name = unescaped(name.trim());
+        if level == 0 {
+            match (number, name.is_empty()) {
+                (None, true) => self.bare += 1,
+                _ => self.points += 1,
+            }
+        }
+        let name = match (name.is_empty(), number) {
+            (false, _) => name,
+            (true, Some(number)) => number.to_owned(),
+            (true, None) => return,
+        };
+        let word = directive.as_ref().map(|found| found[1].to_ascii_lowercase());
+        let status = match (word.as_deref(), failed) {
+            (Some("skip"), _) => TestStatus::Skipped,
+            (Some(_), true) => TestStatus::Xfailed,
+            (Some(_), false) => TestStatus::Xpassed,
+            (None, true) => TestStatus::Failed,
+            (None, false) => TestStatus::Passed,
+        };
+        self.adopt(level, &name);
+        self.levels.entry(level).or_default().push((name.clone(), status));
+        if is_open {
+            self.open.insert(level, name);
+        }
+    }
+}
+
+pub(super) fn read(log: &str, root: &Root) -> Report {
+    let mut report = Report::default();
+    let mut reading = Reading::default();
+    let (mut in_yaml, mut after_point) = (false, false);
+    for line in log.lines() {
+        let text = line.trim_start_matches(' ');
+        let column = line.len() - text.len();
+        let text = text.trim_end();
+        if in_yaml {
+            in_yaml = text != "...";
+            continue;
+        }
+        let level = column / INDENT;
+        // A block belongs to the point right above it: a test may print the same marker.
+        let is_yaml = std::mem::take(&mut after_point) && text == "---" && column > 0;
+        if is_yaml {
+            in_yaml = true;
+        } else if let Some(name) = text.strip_prefix("# Subtest: ") {
+            reading.announced.insert(level, unescaped(name));
+        } else if text == "}"
+            && let Some(name) = reading.open.remove(&level)
+        {
+            reading.adopt(level, &name);
+        } else if text.starts_with("Bail out!") {
+            report.doubts.push(format!("the run gave up: {text}"));
+        } else if !column.is_multiple_of(INDENT) {
+            // Output of a test, or a diagnostic.
+        } else if let Some(found) = PLAN.captures(text) {
+            if level == 0 {
+                reading.has_plan = true;
+                let count: usize = found[1].parse().unwrap_or(usize::MAX);
+                reading.planned = reading.planned.saturating_add(count);
+            }
+        } else if let Some(found) = POINT.captures(text) {
+            let rest = found.get(3).map_or("", |rest| rest.as_str());
+            let number = found.get(2).map(|number| number.as_str());
+            reading.point(level, found.get(1).is_some(), number, rest);
+            after_point = true;
+        }
+    }
+    // Subtests whose test never ended.
+    while let Some(deepest) = reading.levels.keys().next_back().copied().filter(|level| *level > 0)
+    {
+        let announced = reading.announced.get(&(deepest - 1)).or(reading.announced.get(&deepest));
+        let name = announced.cloned().unwrap_or_else(|| "?".to_owned());
+        reading.adopt(deepest - 1, &name);
+    }
+    let (points, bare) = (reading.points, reading.bare);
+    let is_counted = (points..=points.saturating_add(bare)).contains(&reading.planned);
+    report.ended = reading.has_plan && is_counted && report.doubts.is_empty();
+    if reading.has_plan && reading.planned < points {
+        report.doubts.push(format!("tests planned: {}, listed: {points}", reading.planned));
+    }
+    for (id, status) in reading.levels.into_values().flatten() {
+        // node names a file by its path.
+        report.add(root.relative(&id).to_owned(), status);
+    }
+    report
+}
+
+/// A description without the backslashes before `#` and `\`.
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\\'
+            && let Some(next) = chars.next_if(|next| matches!(next, '#' | '\\'))
+        {
+            out.push(next);
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(log: &str) -> Report {
+        read(log, &Root::new("/testbed"))
+    }
+
+    fn assert_tests(report: &Report, expected: &[(&str, TestStatus)]) {
+        let expected = expected.iter().map(|(id, status)| ((*id).to_owned(), *status));
+        assert_eq!(report.tests, expected.collect::<BTreeMap<_, _>>());
+    }
+
+    use TestStatus::{Failed, Passed, Skipped, Xfailed, Xpassed};
+
+    #[test]
+    fn node_nests_subtests_before_the_test_that_they_are_parts_of() {
+        let report = of(include_str!("../../../tests/reports/node.tap"));
+        assert_tests(
+            &report,
+            &[
+                ("calc", Failed),
+                ("calc > adds", Failed),
+                ("calc > adds > badly", Failed),
+                ("calc > adds > two # numbers", Passed),
+                ("calc > later", Skipped),
+                ("calc > some day", Xpassed),
+                ("parent", Passed),
+                ("parent > child", Passed),
+                ("top level", Passed),
+            ],
+        );
+        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+    }
+
+    #[test]
+    fn prove_and_mocha_print_several_kinds_of_points() {
+        let report = of(include_str!("../../../tests/reports/prove.tap"));
+        assert_tests(
+            &report,
+            &[
+                ("4", Skipped),
+                ("adds", Passed),
+                ("b one", Passed),
+                ("group", Failed),
+                ("group > inner # one", Passed),
+                ("group > inner bad", Failed),
+                ("todo", Xfailed),
+            ],
+        );
+        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        let mocha = of(include_str!("../../../tests/reports/mocha.tap"));
+        assert_eq!(mocha.tests["calc adds badly"], Failed);
+        assert_eq!(mocha.tests["calc later"], Skipped);
+        assert!(mocha.ended);
+    }
+
+    #[test]
+    fn subtests_may_follow_in_braces_with_durations() {
+        let log = "TAP version 14\nok 1 - outer # time=5.1ms {\n    ok 1 - inner # time=1ms\n    1..1\n}\n\
+                   not ok 2 - later # TODO soon\nok 3 - skips # SKIP\n1..3\n";
+        let report = of(log);
+        let expected =
+            [("later", Xfailed), ("outer", Passed), ("outer > inner", Passed), ("skips", Skipped)];
+        assert_tests(&report, &expected);
+        assert!(report.ended);
+    }
+
+    #[test]
+    fn what_is_cut_off_has_no_end() {
+        assert!(!of("ok 1 - a\n").ended);
+        assert!(!of("1..2\nok 1 - a\n").ended);
+        assert!(!of("1..1\nok 1 - a\nBail out! no disk\n").ended);
+        assert!(!of("1..1\nok 1 - a\nok 2 - b\n").ended);
+        let inside = of("# Subtest: p\n    ok 1 - c\n");
+        assert!(!inside.ended);
+        assert_tests(&inside, &[("p > c", Passed)]);
+    }
+
+    #[test]
+    fn points_of_diagnostics_and_of_other_words_are_none() {
+        let log = "1..2\nok 1 - a\n  ---\n  at: |\n    not ok 1 - a\n  ...\nokay 7 - no\n    ---\n  ok 9 - odd\n# ok 3 - c\nok 2 - a \\# b\n";
+        assert_tests(&of(log), &[("a", Passed), ("a # b", Passed)]);
+        assert!(of(log).ended);
+        // A description that begins with a number or a dash.
+        assert_tests(
+            &of("1..2\nok 1 2 apples\nok - -x\n"),
+            &[("-x", Passed), ("2 apples", Passed)],
+        );
+    }
+}

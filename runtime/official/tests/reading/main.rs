@@ -1,0 +1,52 @@
+//! Logs and reports are written where graded code runs: any bytes at all.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
+use fuzz::fuzz;
+use proctor_official::{
+    OfficialPolicy,
+    parsers::{RowFacts, parse_row},
+    reader::{Report, detect, plain, read},
+};
+use proctor_types::TestFormat;
+
+/// Every seed is a whole report of a real run, whose format is detected.
+#[test]
+fn any_bytes_are_a_report_or_none() {
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reports");
+    let wanted =
+        ["calc adds", "top level", "example.com/calc::TestGood", "adds"].map(str::to_owned);
+    fuzz(seeds, |bytes| {
+        read(bytes, &wanted, None, "/testbed");
+        for format in [TestFormat::Junit, TestFormat::Tap, TestFormat::Libtest, TestFormat::GoJson]
+        {
+            Report::read(format, &[bytes.to_vec()], "/testbed");
+        }
+        let Some(format) = detect(&plain(bytes)) else { return false };
+        let report = Report::read(format, &[bytes.to_vec()], "/testbed");
+        assert_eq!(report.statuses(&wanted).len(), wanted.len());
+        report.ended && !report.tests.is_empty()
+    });
+}
+
+#[test]
+fn no_log_stops_a_parser_of_swe_bench() {
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/official/languages");
+    let policies = OfficialPolicy::all().unwrap();
+    let newest = policies.iter().find(|policy| policy.version == "5.0.2").unwrap();
+    let rows = [
+        RowFacts { id: "jekyll__jekyll-9141", version: Some("1.27") },
+        RowFacts { id: "immutable-js__immutable-js-2005", version: Some("9.5") },
+        RowFacts { id: "", version: Some("2.0") },
+    ];
+    fuzz(seeds, |bytes| {
+        let log = String::from_utf8_lossy(bytes);
+        for parser in newest.parser.names.values() {
+            for row in rows {
+                // Where the official parser raises, so does ours.
+                let _ = parse_row(*parser, newest.parser.edition, &log, row);
+            }
+        }
+        true
+    });
+}

@@ -1,0 +1,90 @@
+//! Where a task's test results come from, and in which format.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the results of a task's tests are read. `test_command` then runs as written: no test ids are appended.
+///
+/// ```
+/// use proctor_types::{TestFormat, TestResults};
+///
+/// let read: TestResults = serde_json::from_str(r#"{"format": "go-json"}"#).unwrap();
+/// assert_eq!((read.format, read.path), (TestFormat::GoJson, None));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestResults {
+    /// The format of the results.
+    pub format: TestFormat,
+    /// The report that `test_command` writes: absolute, or relative to `workdir`. `*` in the last part
+    /// matches any characters, for runners that write a file for each class. The runtime deletes the report
+    /// before the run. Absent: the standard output of `test_command` is the report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// A format of test results. `docs/tasks.md` says what the test ids of each are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TestFormat {
+    /// pytest under Proctor's own recorder: the default.
+    Pytest,
+    /// JUnit XML of any runner.
+    Junit,
+    /// The Test Anything Protocol, versions 12 to 14.
+    Tap,
+    /// `go test -json`.
+    GoJson,
+    /// Rust's libtest as text or JSON, and cargo-nextest.
+    Libtest,
+    /// The JSON of jest, vitest and mocha.
+    Jest,
+    /// Common Test Report Format, JSON.
+    Ctrf,
+}
+
+impl TestFormat {
+    /// As it is written in a task.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pytest => "pytest",
+            Self::Junit => "junit",
+            Self::Tap => "tap",
+            Self::GoJson => "go-json",
+            Self::Libtest => "libtest",
+            Self::Jest => "jest",
+            Self::Ctrf => "ctrf",
+        }
+    }
+}
+
+impl fmt::Display for TestFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_written_as_it_is_shown() {
+        for format in [
+            TestFormat::Pytest,
+            TestFormat::Junit,
+            TestFormat::Tap,
+            TestFormat::GoJson,
+            TestFormat::Libtest,
+            TestFormat::Jest,
+            TestFormat::Ctrf,
+        ] {
+            assert_eq!(serde_json::to_value(format).unwrap(), format.name());
+        }
+        let unknown = serde_json::from_str::<TestResults>(r#"{"format": "nunit"}"#).unwrap_err();
+        assert!(unknown.to_string().contains("go-json"), "{unknown}");
+        assert!(serde_json::from_str::<TestResults>(r#"{"format": "tap", "file": "x"}"#).is_err());
+    }
+}

@@ -1,0 +1,5 @@
+package broken
+
+import "testing"
+
+func TestB(t *testing.T) { undefined() }

@@ -1,0 +1,6 @@
+package sub
+
+import "testing"
+
+func TestPanic(t *testing.T) { panic("x") }
+func TestNever(t *testing.T) {}

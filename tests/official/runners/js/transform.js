@@ -1,0 +1,1 @@
+const d = JSON.parse(require('fs').readFileSync(process.argv[2])); for (const f of d.testResults) for (const t of f.assertionResults) console.log(`[${t.status.toUpperCase()}] ${[...t.ancestorTitles, t.title].join(' > ')}`);

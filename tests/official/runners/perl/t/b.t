@@ -1,0 +1,1 @@
+use Test::More tests=>1; ok(1,"b one");
