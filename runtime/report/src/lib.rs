@@ -19,6 +19,7 @@ mod paid;
 mod single;
 mod spread;
 mod table;
+mod tables;
 mod task;
 mod text;
 mod unmarked;
@@ -32,7 +33,7 @@ pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
     GateResult, Pair, PairWhy, compare, comparison_text,
 };
-pub use csv::{csv, groups_csv};
+pub use csv::{csv, csv_line, groups_csv};
 pub use curve::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, curve_csv, curve_html, curve_text,
 };
@@ -47,6 +48,10 @@ pub use single::{
     EditStatus, ProbeScore, Quality, ShownFiles, SingleAnswer, SingleShot, SingleShotReport,
 };
 pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval, telling_ks};
-pub use task::TaskReport;
+pub use tables::{
+    Cell, Column, ColumnInfo, ColumnKind, STEPS, StepFacts, StepRow, TESTS, TRIALS, TableInfo,
+    TestRow, TrialRow, step_facts, tables, tables_page, test_rows,
+};
+pub use task::{TaskReport, TestCounts};
 pub use text::{percent, short, text};
 pub use unmarked::{Unmarked, add_quality};
