@@ -16,7 +16,7 @@ pub use self::{
     collect::{CollectArgs, CollectPullsArgs},
     exchange::{ExportFormat, ImportArgs, ImportFormat},
     grade::GradeArgs,
-    results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs},
+    results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs, TrialPart},
     run::{ForkArgs, RunArgs, Select, ShellArgs},
     tasks::{Dataset, TasksAction, WHOLE_PACK},
 };

@@ -9,7 +9,8 @@ use std::{
 };
 
 use proctor_interchange::{
-    Fidelity, Format, Log, Trial, mini, prediction, rollout, sample, spans, swe_agent, trajectory,
+    Fidelity, Format, Log, TableFormat, Trial, mini, prediction, rollout, sample, spans, swe_agent,
+    trajectory,
 };
 use proctor_record::{RunDir, read_journal};
 use proctor_types::{RunRecord, plural, sha256_hex, standing};
@@ -18,7 +19,10 @@ use zip::{ZipWriter, write::SimpleFileOptions};
 
 use crate::{
     args::ExportFormat,
-    commands::submission::{Folders, files_of_trial, submission_folder},
+    commands::{
+        export_tables::export_tables,
+        submission::{Folders, files_of_trial, submission_folder},
+    },
     error::{CommandError, UserError},
     print::shown,
     trials::{Found, planned},
@@ -31,9 +35,6 @@ pub const FIDELITY: &str = "fidelity.json";
 const LONGEST: usize = 180;
 
 pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, CommandError> {
-    let dir = RunDir::view(run).map_err(CommandError::of_run)?;
-    let record = dir.read_run()?;
-    new_or_empty(out)?;
     let format = match format {
         ExportFormat::Atif => Format::Atif,
         ExportFormat::Inspect => Format::Inspect,
@@ -43,7 +44,13 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
         ExportFormat::SweAgent => Format::SweAgent,
         ExportFormat::Swebench => Format::SweBench,
         ExportFormat::SwebenchSubmission => Format::Submission,
+        ExportFormat::Csv => return export_tables(run, TableFormat::Csv, out),
+        ExportFormat::Jsonl => return export_tables(run, TableFormat::JsonLines, out),
+        ExportFormat::Parquet => return export_tables(run, TableFormat::Parquet, out),
     };
+    let dir = RunDir::view(run).map_err(CommandError::of_run)?;
+    let record = dir.read_run()?;
+    new_or_empty(out)?;
     let mut export = Export {
         run: &dir,
         record: &record,
