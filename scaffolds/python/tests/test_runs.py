@@ -130,7 +130,7 @@ def test_a_run_is_a_frame_of_every_kind(finished: proctor.Run) -> None:
 
 
 def test_mistakes_are_config_errors_with_a_hint(tmp_path: Path) -> None:
-    config = stage(tmp_path, [], TWO)
+    config = stage(tmp_path, [call("submit")], TWO)
     with pytest.raises(proctor.ConfigError) as error:
         proctor.run(config, out=tmp_path / "a", set={"budget.step": 3}, progress=False)
     assert "budget.step" in error.value.message
@@ -164,7 +164,7 @@ def test_an_endpoint_that_rejects_requests_is_an_endpoint_error(tmp_path: Path) 
 def test_progress_is_drawn_without_disturbing_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = stage(tmp_path, [], '[[arms]]\nname = "noop"\nscaffold = "noop"\n')
+    config = stage(tmp_path, [call("submit")], '[[arms]]\nname = "noop"\nscaffold = "noop"\n')
     text = config.read_text()
     config.write_text(text[: text.index("[models")])
     run = proctor.run(config, out=tmp_path / "out", set={"budget": {}})

@@ -99,14 +99,15 @@ def test_progress_counts_trials() -> None:
     bar = _progress.Progress(lambda: 4, stream)
     trial = {"task": "t", "arm": "a", "attempt": 1}
     other = {"task": "u", "arm": "a", "attempt": 1}
-    for event in [
+    events: list[dict[str, Any]] = [
         {"event": "started", **trial},
         {"event": "started", **other},
         {"event": "stepped", "step": 3, **trial},
         {"event": "ended", "cost_usd": 0.5, **trial},
         {"event": "graded", "resolved": True, **trial},
         {"event": "environment_built", "task": "t"},
-    ]:
+    ]
+    for event in events:
         bar.take(event)
     text = bar.text()
     assert "1/4 graded, 1 resolved, 1 running, $0.50" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import sys
 import time
 from typing import Any, Callable, Optional, TextIO
@@ -97,11 +98,10 @@ def _notebook_display() -> Optional[Callable[[str], None]]:
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None or not hasattr(shell, "kernel"):
         return None
-    from IPython.display import HTML, display
-
-    handle: Any = display(HTML(""), display_id=True)
+    display = importlib.import_module("IPython.display")
+    handle = display.display(display.HTML(""), display_id=True)
 
     def show(text: str) -> None:
-        handle.update(HTML(text))
+        handle.update(display.HTML(text))
 
     return show
