@@ -1,6 +1,6 @@
 """A smolagents agent that brings its own client: it asks the model at ``session.openai_base_url``.
 
-pip install 'smolagents[openai]==1.24.0'
+pip install 'smolagents[openai]==1.26.0'
 """
 
 from __future__ import annotations
