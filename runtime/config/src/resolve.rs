@@ -237,11 +237,11 @@ fn settings(
     let settings = scaffold.settings(&given).map_err(|wrong| {
         // It stands beside `settings`, where every scaffold has its own keys.
         let is_own = !(wrong.key == INTERPRETER && arm.interpreter.is_some());
-        let path: &[&str] = match is_own {
-            true => &["arms", index, "settings", &wrong.key],
-            false => &["arms", index, INTERPRETER],
+        let path: Vec<&str> = match is_own {
+            true => vec!["arms", index, "settings", wrong.key.as_str()],
+            false => vec!["arms", index, INTERPRETER],
         };
-        written.error(path, wrong.what).hint(wrong.hint)
+        written.error(&path, wrong.what).hint(wrong.hint)
     })?;
     let settings = with_repository_settings(arm, scaffold, settings).map_err(|(what, hint)| {
         written.error(&["arms", index, RepositorySettings::KEY], what).hint(hint)

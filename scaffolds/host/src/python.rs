@@ -182,7 +182,7 @@ impl Scaffold for Python {
         // Isolated from the environment's variables, without writing bytecode, in UTF-8.
         let executable = interpreter.executable.to_string_lossy();
         let words = [
-            executable.as_ref(),
+            &*executable,
             "-I",
             "-B",
             "-u",

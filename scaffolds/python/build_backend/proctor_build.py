@@ -37,3 +37,11 @@ def build_wheel(
 ) -> str:
     _arguments()
     return str(maturin.build_wheel(wheel_directory, config_settings, metadata_directory))
+
+
+def build_editable(
+    wheel_directory: str,
+    config_settings: Optional[dict[str, Any]] = None,
+    metadata_directory: Optional[str] = None,
+) -> str:
+    return str(maturin.build_editable(wheel_directory, config_settings, metadata_directory))
