@@ -58,11 +58,22 @@ impl Interpreter {
             let what = format!("{shown} is not a usable Python interpreter: {last}");
             return Err((what, hint.to_owned()));
         }
-        let found: Self = serde_json::from_slice(&done.stdout).map_err(|error| {
+        let mut found: Self = serde_json::from_slice(&done.stdout).map_err(|error| {
             (format!("{shown} is not a usable Python interpreter: {error}"), hint.to_owned())
         })?;
+        // A link such as `~/.local/bin/python3` is outside the installation that it leads to.
+        if !found.is_visible(&found.executable) {
+            found.executable = fs::canonicalize(&found.executable)
+                .map_err(|error| (format!("{shown}: {error}"), hint.to_owned()))?;
+        }
         found.check(file)?;
         Ok(found)
+    }
+
+    /// Whether the sandbox shows a path.
+    fn is_visible(&self, path: &Path) -> bool {
+        is_shown(path)
+            || [&self.prefix, &self.base_prefix].iter().any(|root| path.starts_with(root))
     }
 
     fn check(&self, file: &Path) -> Result<(), Problem> {
@@ -85,23 +96,22 @@ impl Interpreter {
                 }
             }
         }
-        // A link of a virtual environment leads to the interpreter that it was made from.
-        let real = fs::canonicalize(&self.executable)
-            .map_err(|error| (format!("{shown}: {error}"), "name another one".to_owned()))?;
-        if !self.roots().iter().any(|root| real.starts_with(root)) && !is_shown(&real) {
-            let what = format!("{shown} leads to {}, outside its environment", real.display());
-            return Err((what, "name an interpreter that is installed in one folder".to_owned()));
-        }
         Ok(())
     }
 
     /// The folders that a sandbox has to be lent: the environment, and the installation that it was made from.
     pub(crate) fn roots(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> = Vec::new();
-        for folder in [&self.base_prefix, &self.prefix] {
+        let mut folders = vec![self.base_prefix.clone(), self.prefix.clone()];
+        // A virtual environment's `bin/python` may lead to the installation by another name, link by link.
+        folders.extend(links(&self.executable).iter().filter_map(|link| {
+            let bin = link.parent()?;
+            (!self.is_visible(link)).then(|| bin.parent().unwrap_or(bin).to_owned())
+        }));
+        for folder in folders {
             let is_there = |root: &PathBuf| folder.starts_with(root);
-            if !is_shown(folder) && !roots.iter().any(is_there) {
-                roots.push(folder.clone());
+            if !is_shown(&folder) && !roots.iter().any(is_there) {
+                roots.push(folder);
             }
         }
         roots
@@ -169,6 +179,19 @@ fn default_interpreter() -> PathBuf {
     caller.filter(|path| path.is_file()).or_else(beside).unwrap_or_else(|| "python3".into())
 }
 
+/// Where a path leads, link by link.
+fn links(path: &Path) -> Vec<PathBuf> {
+    let (mut found, mut at) = (Vec::new(), path.to_owned());
+    // The kernel follows 40.
+    while found.len() < 40
+        && let Ok(target) = fs::read_link(&at)
+    {
+        at = at.parent().map_or_else(|| target.clone(), |parent| parent.join(&target));
+        found.push(at.clone());
+    }
+    found
+}
+
 fn is_shown(path: &Path) -> bool {
     SHOWN.iter().any(|root| path.starts_with(root))
 }
@@ -185,6 +208,8 @@ fn kept_out(file: &Path) -> Vec<(PathBuf, &'static str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     fn at(prefix: &str, base: &str) -> Interpreter {
@@ -213,6 +238,21 @@ mod tests {
         assert_eq!(roots("/c/envs/x", "/c"), ["/c"]);
         // A name that merely begins alike is another folder.
         assert_eq!(roots("/usrlocal", "/usr"), ["/usrlocal"]);
+    }
+
+    #[test]
+    fn links_of_an_environment_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        fs::create_dir_all(place("3.12.1/bin")).unwrap();
+        fs::create_dir_all(place("venv/bin")).unwrap();
+        fs::write(place("3.12.1/bin/python3.12"), "").unwrap();
+        symlink(place("3.12.1"), place("3.12")).unwrap();
+        symlink(place("3.12/bin/python3.12"), place("venv/bin/python3")).unwrap();
+        symlink("python3", place("venv/bin/python")).unwrap();
+        let mut found = at(place("venv").to_str().unwrap(), place("3.12.1").to_str().unwrap());
+        found.executable = place("venv/bin/python");
+        assert_eq!(found.roots(), [place("3.12.1"), place("venv"), place("3.12")]);
     }
 
     #[test]

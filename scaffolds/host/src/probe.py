@@ -33,11 +33,11 @@ def packages():
 
 
 print(json.dumps({
-    "executable": sys.executable,
+    "executable": os.path.abspath(sys.executable),
     "implementation": sys.implementation.name,
     "version": list(sys.version_info[:3]),
-    "prefix": sys.prefix,
-    "base_prefix": sys.base_prefix,
+    "prefix": os.path.abspath(sys.prefix),
+    "base_prefix": os.path.abspath(sys.base_prefix),
     "site": sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}),
     "packages": packages(),
 }))

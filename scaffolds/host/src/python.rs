@@ -181,18 +181,8 @@ impl Scaffold for Python {
         let path = format!("{MOUNT}/{file}");
         // Isolated from the environment's variables, without writing bytecode, in UTF-8.
         let executable = interpreter.executable.to_string_lossy();
-        let words = [
-            &*executable,
-            "-I",
-            "-B",
-            "-u",
-            "-X",
-            "utf8",
-            "-c",
-            START,
-            path.as_str(),
-            function,
-        ];
+        let words =
+            [&*executable, "-I", "-B", "-u", "-X", "utf8", "-c", START, path.as_str(), function];
         let command = words.iter().map(|word| (*word).to_owned()).collect();
         let conversation = Conversation {
             limits: self.limits,
