@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 import proctor
-from proctor._run import _carry_out
+from proctor._run import TableName, _carry_out
 
 from conftest import ROOT, needs
 
@@ -127,6 +128,21 @@ def test_a_run_is_a_frame_of_every_kind(finished: proctor.Run) -> None:
     assert len(finished.frame("trials", to="pandas")) == 2
     pytest.importorskip("pyarrow")
     assert finished.frame("tests").num_rows == len(tests)
+
+
+@needs("export", "parquet", "jsonl")
+def test_parquet_holds_what_the_frames_hold(finished: proctor.Run, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "tables"
+    arguments = ["export", str(finished.path), "--format", "parquet", "--out", str(out)]
+    subprocess.run([proctor.binary(), *arguments], check=True)
+    names: list[TableName] = ["trials", "steps", "tests"]
+    for name in names:
+        table = parquet.read_table(out / f"{name}.parquet")
+        assert table.to_pylist() == finished.frame(name, to="records")
+        assert table.schema.equals(finished.frame(name, to="arrow").schema)
+        about = json.loads(table.schema.metadata[b"proctor.columns"])
+        assert [column["name"] for column in about] == table.column_names
 
 
 def test_mistakes_are_config_errors_with_a_hint(tmp_path: Path) -> None:

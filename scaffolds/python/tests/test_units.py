@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,42 @@ def test_progress_counts_trials() -> None:
     assert "1/4 graded, 1 resolved, 1 running, $0.50" in text
     # A file is no terminal: nothing is drawn over itself.
     assert stream.getvalue() == ""
+
+
+def test_progress_is_drawn_in_a_terminal_and_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    trial = {"task": "<t>", "arm": "a", "attempt": 1}
+    events: list[dict[str, Any]] = [
+        {"event": "started", **trial},
+        {"event": "graded", "resolved": True, **trial},
+    ]
+    terminal = Terminal()
+    bar = _progress.Progress(lambda: 1, terminal)
+    for event in events:
+        bar.take(event)
+    bar.say("run directory: x")
+    bar.close()
+    assert "run directory: x\n" in terminal.getvalue()
+    assert "[##############################] 1/1 graded, 1 resolved" in terminal.getvalue()
+
+    shown: list[str] = []
+    display = types.ModuleType("IPython.display")
+    handle = types.SimpleNamespace(update=shown.append)
+    vars(display).update(HTML=str, display=lambda html, display_id: handle)
+    ipython = types.ModuleType("IPython")
+    vars(ipython).update(get_ipython=lambda: types.SimpleNamespace(kernel=object()))
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    stream = io.StringIO()
+    bar = _progress.Progress(lambda: 1, stream)
+    for event in events:
+        bar.take(event)
+    bar.close()
+    assert stream.getvalue() == ""
+    assert '<progress max="1" value="1.0000">' in shown[-1] and "1/1 graded" in shown[-1]
 
 
 ROWS = [
