@@ -88,7 +88,7 @@ fn a_run_is_exported_as_tables_and_shown_in_parts() {
 
     let task = scripted["task"].as_str().unwrap().to_owned();
     let part = |arm: &str, more: &[&str]| -> Vec<u8> {
-        let first = ["show", run_text, &task, arm, "1", "--print"];
+        let first = ["show", run_text, task.as_str(), arm, "1", "--print"];
         stage.run([&first[..], more].concat(), 0).stdout
     };
     let events = String::from_utf8(part("tools/scripted", &["events"])).unwrap();
@@ -109,10 +109,10 @@ fn a_run_is_exported_as_tables_and_shown_in_parts() {
     assert!(tree.as_array().unwrap().iter().any(|entry| entry["path"] == "numerals/roman.py"));
     for (more, says) in [
         (&["--print", "file"][..], "needs a path"),
-        (&["--print", "file", "--path", "nothing.py"], "no such file"),
-        (&["--print", "tree", "--step", "77"], "no tree after step 77"),
+        (&["--print", "file", "--path", "nothing.py"][..], "no such file"),
+        (&["--print", "tree", "--step", "77"][..], "no tree after step 77"),
     ] {
-        let args = [&["show", run_text, &task, "tools/scripted", "1"][..], more].concat();
+        let args = [&["show", run_text, task.as_str(), "tools/scripted", "1"][..], more].concat();
         let said = stage.run(args, 2).stderr;
         assert!(String::from_utf8_lossy(&said).contains(says), "{more:?}");
     }
