@@ -18,6 +18,108 @@ fn exported(stage: &Stage, form: &str) -> (std::path::PathBuf, String) {
     (out, String::from_utf8(said.stderr).unwrap())
 }
 
+/// The tables of a run, and the parts that the Python package reads.
+#[test]
+fn a_run_is_exported_as_tables_and_shown_in_parts() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script(&[DEMO_SOLUTION.to_owned()]))).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n[budget]\nsteps = 9\n\
+             [[arms]]\nname = \"tools/scripted\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+             [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n\
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n\
+             price = {{ input = 1.0, output = 2.0 }}\n",
+            fake.base_url()
+        ),
+    );
+    let run = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", run.to_str().unwrap()], 0);
+    let rows = |out: &Path, table: &str| -> Vec<Value> {
+        let text = fs::read_to_string(out.join(format!("{table}.jsonl"))).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let (out, _) = exported(&stage, "jsonl");
+    let trials = rows(&out, "trials");
+    let report = stage.report(&run);
+    assert_eq!(trials.len(), report["tasks"].as_array().unwrap().len());
+    let of_arm = |rows: &[Value], arm: &str| -> Vec<Value> {
+        rows.iter().filter(|row| row["arm_name"] == arm).cloned().collect()
+    };
+    let scripted = &of_arm(&trials, "tools/scripted")[0];
+    assert_eq!(scripted["resolved"], true, "{scripted:#}");
+    assert_eq!((&scripted["limit_steps"], &scripted["scaffold"]), (&9.into(), &"tools".into()));
+    assert_eq!(scripted["integrity"], "clean");
+    assert!(scripted["factors"].as_str().unwrap().contains("\"steps\":9"), "{scripted:#}");
+    let steps = of_arm(&rows(&out, "steps"), "tools/scripted");
+    assert_eq!(steps.len() as u64, scripted["steps"].as_u64().unwrap());
+    for key in ["input_tokens", "output_tokens"] {
+        let sum: u64 = steps.iter().map(|step| step[key].as_u64().unwrap()).sum();
+        assert_eq!(Some(sum), scripted[key].as_u64(), "{key}");
+    }
+    let cost: f64 = steps.iter().map(|step| step["cost_usd"].as_f64().unwrap()).sum();
+    assert!((cost - scripted["cost_usd"].as_f64().unwrap()).abs() < 1e-5 && cost > 0.0, "{cost}");
+    assert!(steps[0]["tools"] == "shell" && steps[0]["changed_paths"].as_u64() > Some(0));
+    let tests = rows(&out, "tests");
+    let passed = of_arm(&tests, "tools/scripted");
+    assert!(!passed.is_empty() && passed.iter().all(|test| test["passed"] == true));
+    let failed = of_arm(&tests, "noop");
+    assert!(failed.iter().any(|test| test["kind"] == "fail_to_pass" && test["passed"] == false));
+    let columns: Value =
+        serde_json::from_slice(&fs::read(out.join("columns.json")).unwrap()).unwrap();
+    let listed = columns["trials"].as_array().unwrap();
+    assert_eq!(listed.len(), scripted.as_object().unwrap().len());
+
+    let (out, said) = exported(&stage, "parquet");
+    for table in ["trials", "steps", "tests"] {
+        let bytes = fs::read(out.join(format!("{table}.parquet"))).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{table}: {said}");
+    }
+    let (out, _) = exported(&stage, "csv");
+    let sheet = fs::read_to_string(out.join("trials.csv")).unwrap();
+    let reported = stage.run(["report", run.to_str().unwrap(), "--format", "csv"], 0);
+    assert_eq!(sheet, String::from_utf8(reported.stdout).unwrap());
+    // A folder that holds something is not mixed with.
+    let (run_text, out_text) = (run.to_str().unwrap(), out.to_str().unwrap());
+    let again = stage.run(["export", run_text, "--format", "parquet", "--out", out_text], 2);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is not empty"));
+
+    let task = scripted["task"].as_str().unwrap().to_owned();
+    let part = |arm: &str, more: &[&str]| -> Vec<u8> {
+        let first = ["show", run_text, task.as_str(), arm, "1", "--print"];
+        stage.run([&first[..], more].concat(), 0).stdout
+    };
+    let events = String::from_utf8(part("tools/scripted", &["events"])).unwrap();
+    let kinds: Vec<Value> = events
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].clone())
+        .collect();
+    assert!(kinds[0] == "trial_started" && kinds.last().unwrap() == "trial_ended", "{kinds:?}");
+    assert!(part("tools/scripted", &["patch"]).starts_with(b"diff --git"));
+    let verdict: Value = serde_json::from_slice(&part("tools/scripted", &["verdict"])).unwrap();
+    assert_eq!(verdict["resolved"], true);
+    let at = |step: &str| {
+        part("tools/scripted", &["file", "--path", "numerals/roman.py", "--step", step])
+    };
+    assert!(!String::from_utf8(at("0")).unwrap().contains("from_roman"));
+    assert!(String::from_utf8(at("1")).unwrap().contains("from_roman"));
+    let tree: Value = serde_json::from_slice(&part("noop", &["tree"])).unwrap();
+    assert!(tree.as_array().unwrap().iter().any(|entry| entry["path"] == "numerals/roman.py"));
+    for (more, says) in [
+        (&["--print", "file"][..], "needs a path"),
+        (&["--print", "file", "--path", "nothing.py"][..], "no such file"),
+        (&["--print", "tree", "--step", "77"][..], "no tree after step 77"),
+    ] {
+        let args = [&["show", run_text, task.as_str(), "tools/scripted", "1"][..], more].concat();
+        let said = stage.run(args, 2).stderr;
+        assert!(String::from_utf8_lossy(&said).contains(says), "{more:?}");
+    }
+    let said = stage.run(["show", run_text, "--print", "events"], 2).stderr;
+    assert!(String::from_utf8_lossy(&said).contains("--print is of one trial"));
+}
+
 #[test]
 fn a_run_is_exported_and_says_what_stayed_behind() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -22,7 +22,7 @@ pub use self::{
     groups::command,
     init::InitArgs,
     mask::MaskArgs,
-    results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs},
+    results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs, TrialPart},
     run::{ForkArgs, RunArgs, Select, ShellArgs},
     tasks::{Dataset, StatsFormat, TasksAction, WHOLE_PACK},
 };

@@ -8,7 +8,7 @@ use std::{
 
 use proctor_bundles::{Bundle, Bundles};
 use proctor_external::{External, Loaded, Manifest};
-use proctor_host_scaffolds::{PROGRAM, Programs};
+use proctor_host_scaffolds::{PROGRAM, PYTHON, Programs, restore_python};
 use proctor_scaffold_api::Scaffold;
 use proctor_types::{Arm, RunRecord};
 use serde_json::Value;
@@ -82,7 +82,7 @@ fn manifest(name: &str) -> Result<Option<Loaded>, UserError> {
 
 /// Whether the loop of a scaffold is a program of a user's, in a sandbox of its own.
 pub fn is_host(name: &str) -> bool {
-    proctor_host_scaffolds::names().contains(&name)
+    proctor_host_scaffolds::is_host(name)
 }
 
 /// Where the programs of users are kept.
@@ -197,6 +197,14 @@ pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError>
 /// from may still be the same.
 fn program<'a>(arm: &Arm, mut written: impl Iterator<Item = &'a Value>) -> Result<(), UserError> {
     let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
+    if arm.scaffold == PYTHON {
+        let written = written.find(|one| one["name"] == arm.name.as_str());
+        let restored =
+            restore_python(&programs()?, &arm.settings_table(), written.unwrap_or(&Value::Null));
+        return restored.map_err(|what| {
+            problem(what).hint("put the file and the environment back, or start a new run")
+        });
+    }
     let Some(digest) = arm.settings[PROGRAM].as_str() else { return Ok(()) };
     let programs = programs()?;
     if programs.copy_of(digest).is_some() {

@@ -136,9 +136,15 @@ pub struct ArmFile {
     #[schemars(length(min = 1), example = &"tools/my-model")]
     pub name: String,
     /// `tools`, `bash`, `single-shot`, `gold`, `noop` or `replay` (`docs/scaffolds.md`), a command-line agent such as `codex`, or
-    /// the file of a manifest (`docs/external.md`), or `process`, `acp` or `mcp` for a program of your own (`docs/host.md`).
+    /// the file of a manifest (`docs/external.md`), `python:FILE.py:FUNCTION` for a Python function of your own
+    /// (`docs/python.md`), or `process`, `acp` or `mcp` for a program of your own (`docs/host.md`).
     #[schemars(length(min = 1), example = &"tools")]
     pub scaffold: String,
+    /// The Python interpreter of a `python:` scaffold: a path, or a name on `PATH`. Its version and its packages are
+    /// factors. Default: the interpreter that runs `proctor`, else `python3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = &".venv/bin/python")]
+    pub interpreter: Option<PathBuf>,
     /// The scaffold's own options.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(example = serde_json::json!({ "reasoning_effort": "high" }))]
@@ -188,6 +194,7 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
     ArmFile {
         name: scaffold.to_owned(),
         scaffold: scaffold.to_owned(),
+        interpreter: None,
         settings: Map::new(),
         model: None,
         control: false,

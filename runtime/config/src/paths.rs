@@ -20,6 +20,9 @@ const MANIFESTS: [&str; 1] = [".toml"];
 /// Scaffolds whose setting `program` is a file or folder (`docs/host.md`).
 const PROGRAMS: [&str; 3] = ["acp", "mcp", "process"];
 
+/// How an arm names a Python function: `python:FILE.py:FUNCTION` (`docs/python.md`).
+pub const PYTHON: &str = "python:";
+
 /// Options of a dataset whose values are files or folders.
 const FILES: [&str; 4] = ["ids", "repos", "setup", "shape"];
 
@@ -63,7 +66,20 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
         if let Some(prompts) = &mut arm.prompts {
             *prompts = places.find(&["arms", &index, "prompts"], prompts);
         }
-        if PROGRAMS.contains(&arm.scaffold.as_str())
+        if let Some((file, function)) =
+            arm.scaffold.strip_prefix(PYTHON).and_then(|rest| rest.rsplit_once(':'))
+        {
+            let found = places.find(&["arms", &index, "scaffold"], Path::new(file));
+            arm.scaffold = format!("{PYTHON}{}:{function}", found.display());
+        }
+        if let Some(interpreter) = &mut arm.interpreter
+            // A name alone is looked up on the path.
+            && interpreter.components().count() > 1
+        {
+            *interpreter = places.find(&["arms", &index, "interpreter"], interpreter);
+        }
+        let is_program = PROGRAMS.contains(&arm.scaffold.as_str());
+        if (is_program || arm.scaffold.starts_with(PYTHON))
             && let Some(Value::String(program)) = arm.settings.get_mut("program")
         {
             let found = places.find(&["arms", &index, "settings", "program"], Path::new(program));

@@ -17,7 +17,7 @@ use crate::{
     UserError,
     {
         ArmFile, ConfigFile, Extent, Written, effect, endpoints, kind::nearest, model::at_vendor,
-        models, walk,
+        models, paths::PYTHON, walk,
     },
 };
 
@@ -167,10 +167,16 @@ pub fn resolve(
         }
         if let (Some(key), Some(_)) = (inner(&arm.budget), found.model_endpoint(&arm.settings)) {
             let what = format!("cannot be kept for the scaffold `{}`", arm.scaffold);
-            return Err(written.error(&written.of_arm(&index, "budget", key), what).hint(
-                "its loop runs inside the sandbox, where Proctor cannot inform it or stop its tools: \
-                 remove the key for this arm",
-            ));
+            let hint = match arm.scaffold.starts_with(PYTHON) {
+                true => {
+                    "add `endpoint = false` to [arms.settings] if the agent uses `session.ask` alone, or remove the key"
+                }
+                false => {
+                    "its loop runs inside the sandbox, where Proctor cannot inform it or stop its tools: \
+                          remove the key for this arm"
+                }
+            };
+            return Err(written.error(&written.of_arm(&index, "budget", key), what).hint(hint));
         }
         let shipped = found.factors();
         let found = match &arm.prompts {
@@ -223,6 +229,9 @@ pub fn resolve(
 /// factor.
 pub const REPLAY: &str = "replay";
 
+/// The key of an arm's interpreter, and of the setting that a `python:` scaffold reads it from.
+const INTERPRETER: &str = "interpreter";
+
 /// The scaffold's own settings.
 fn settings(
     arm: &ArmFile,
@@ -230,8 +239,21 @@ fn settings(
     written: &Written,
     index: &str,
 ) -> Result<Value, UserError> {
-    let settings = scaffold.settings(&arm.settings).map_err(|wrong| {
-        let path = ["arms", index, "settings", &wrong.key];
+    let mut given = arm.settings.clone();
+    if let Some(interpreter) = &arm.interpreter {
+        if !arm.scaffold.starts_with(PYTHON) {
+            let what = format!("has no effect: the scaffold `{}` runs no Python", arm.scaffold);
+            return Err(written.error(&["arms", index, INTERPRETER], what).hint("remove the key"));
+        }
+        given.insert(INTERPRETER.to_owned(), interpreter.to_string_lossy().into());
+    }
+    let settings = scaffold.settings(&given).map_err(|wrong| {
+        // It stands beside `settings`, where every scaffold has its own keys.
+        let is_own = !(wrong.key == INTERPRETER && arm.interpreter.is_some());
+        let path: Vec<&str> = match is_own {
+            true => vec!["arms", index, "settings", wrong.key.as_str()],
+            false => vec!["arms", index, INTERPRETER],
+        };
         written.error(&path, wrong.what).hint(wrong.hint)
     })?;
     let settings = with_repository_settings(arm, scaffold, settings).map_err(|(what, hint)| {

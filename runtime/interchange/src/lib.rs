@@ -1,6 +1,7 @@
 //! Trials in the forms that other tools read and write, and what each form cannot hold.
 //!
-//! No I/O: whoever calls has read the journal and the patch. `docs/export.md` and `docs/import.md` are its pages.
+//! No files: the caller reads the journal and the patch, and opens what is written. `docs/export.md`, `docs/import.md` and
+//! `docs/tables.md` are its pages.
 
 mod atif;
 mod conversation;
@@ -14,6 +15,7 @@ mod predictions;
 mod rollouts;
 mod submission;
 mod swe_agent;
+mod tables;
 mod trial;
 
 pub use atif::trajectory;
@@ -26,4 +28,5 @@ pub use predictions::prediction;
 pub use rollouts::rollout;
 pub use submission::{Submission, day, harness_report, is_resolved, test_output};
 pub use swe_agent::swe_agent;
+pub use tables::{TableFormat, TableWriter};
 pub use trial::{Format, Trial};

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use proctor_types::{
-    ArmId, EvidenceClass, ForkOrigin, Integrity, Outcome, Reason, Responders, Spent, TokenClasses,
-    Verdict,
+    Arm, ArmId, Budget, EvidenceClass, ForkOrigin, Integrity, Outcome, Reason, Responders, Spent,
+    TokenClasses, Verdict, canonical, sha256_hex,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     EarlierReport, GroupReport, Intervals, NoiseReport, Paid, SingleShotReport, TrialResult,
@@ -28,6 +29,21 @@ pub struct ArmReport {
     /// Where its trials begin, if not at the task's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
+    /// Whether the arm is a control.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
+    /// The scaffold. Absent in reports that only see the trials, like the three below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaffold: Option<String>,
+    /// What the endpoint calls the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The limits of each trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// All factors, with the SHA-256 of the prompts' canonical JSON in their place: they may be long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factors: Option<Value>,
     /// Trials of the plan.
     pub trials: u64,
     /// Those with a verdict.
@@ -299,6 +315,11 @@ impl ArmReport {
             arm: arm.clone(),
             name: trials.first().map(|trial| trial.arm_name.clone()).unwrap_or_default(),
             forked_from: None,
+            control: trials.iter().any(|trial| trial.control),
+            scaffold: None,
+            model: None,
+            budget: None,
+            factors: None,
             trials: trials.len() as u64,
             graded: verdicts.len() as u64,
             complete: missing == 0,
@@ -378,6 +399,20 @@ impl ArmReport {
 }
 
 impl ArmReport {
+    /// Adds what the plan says of the arm.
+    pub fn describe(&mut self, arm: &Arm) {
+        let mut factors = arm.factors();
+        if let Some(prompts) = factors.get_mut("prompts") {
+            *prompts = format!("sha256:{}", sha256_hex(canonical(prompts).as_bytes())).into();
+        }
+        self.forked_from = arm.forked_from.clone();
+        self.control = arm.is_control();
+        self.scaffold = Some(arm.scaffold.clone());
+        self.model = arm.model.as_ref().map(|model| model.name.clone());
+        self.budget = Some(arm.budget.clone());
+        self.factors = Some(factors);
+    }
+
     /// Seconds are known of its trials. Of predictions, and of some imports, they are not; nor of trials that go on.
     pub fn is_timed(&self) -> bool {
         self.wall_seconds.total > 0.0

@@ -21,6 +21,7 @@ mod repeats;
 mod single;
 mod spread;
 mod table;
+mod tables;
 mod task;
 mod text;
 mod unmarked;
@@ -35,7 +36,7 @@ pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
     GateResult, Pair, PairWhy, Texts, compare, compare_with, comparison_text, comparison_text_with,
 };
-pub use csv::{csv, groups_csv};
+pub use csv::{csv, csv_line, groups_csv};
 pub use curve::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, curve_csv, curve_html, curve_text,
 };
@@ -51,6 +52,10 @@ pub use single::{
     EditStatus, ProbeScore, Quality, ShownFiles, SingleAnswer, SingleShot, SingleShotReport,
 };
 pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval, telling_ks};
-pub use task::TaskReport;
+pub use tables::{
+    Cell, Column, ColumnInfo, ColumnKind, STEPS, StepFacts, StepRow, TESTS, TRIALS, TableInfo,
+    TestRow, TrialRow, step_facts, tables, tables_page, test_rows,
+};
+pub use task::{TaskReport, TestCounts};
 pub use text::{exception_rows, percent, short, text};
 pub use unmarked::{Unmarked, add_quality};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{
     ArmId, BudgetKind, Ending, EnvironmentRecord, EvidenceClass, ExitCause, Integrity,
-    Interruptions, Noise, QualityMark, Reason, SandboxLimit, TaskId, Verdict,
+    Interruptions, Noise, QualityMark, Reason, SandboxLimit, Spent, TaskId, TestGroup, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +97,51 @@ pub struct TaskReport {
     /// As in `outcome.json`: the trial was resumed, or started again.
     #[serde(default, skip_serializing_if = "Interruptions::is_none")]
     pub interruptions: Interruptions,
+    /// What the try that counts has spent: tokens by class, side requests, responses after the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
+    /// Tool calls in the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u64>,
+    /// Tool calls whose arguments can't be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub malformed_calls: Option<u64>,
+    /// In tools, all calls together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_seconds: Option<f64>,
+    /// Absent: no patch was collected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch_bytes: Option<u64>,
+    /// Absent without a verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<TestCounts>,
+    /// The task's repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
+    /// The task's level (FeatureBench).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u32>,
+}
+
+/// The expected tests of a verdict, counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestCounts {
+    pub fail_to_pass: u64,
+    pub fail_to_pass_passed: u64,
+    pub pass_to_pass: u64,
+    pub pass_to_pass_passed: u64,
+}
+
+impl TestCounts {
+    fn of(verdict: &Verdict) -> Self {
+        let all = |group: &TestGroup| (group.passed.len() + group.failed.len()) as u64;
+        Self {
+            fail_to_pass: all(&verdict.fail_to_pass),
+            fail_to_pass_passed: verdict.fail_to_pass.passed.len() as u64,
+            pass_to_pass: all(&verdict.pass_to_pass),
+            pass_to_pass_passed: verdict.pass_to_pass.passed.len() as u64,
+        }
+    }
 }
 
 impl TaskReport {
@@ -135,6 +180,14 @@ impl TaskReport {
             waited_seconds: outcome.map(|outcome| round(outcome.waited_seconds)),
             outgrown: outcome.is_some_and(|outcome| outcome.spent.outgrown),
             interruptions: outcome.map(|one| one.interruptions.clone()).unwrap_or_default(),
+            spent: outcome.map(|outcome| outcome.spent),
+            tool_calls: outcome.and_then(|outcome| outcome.tool_calls),
+            malformed_calls: outcome.map(|outcome| outcome.malformed_calls),
+            tool_seconds: outcome.map(|outcome| round(outcome.tool_seconds)),
+            patch_bytes: trial.patch_bytes,
+            tests: verdict.map(TestCounts::of),
+            repo: trial.facts.repo.clone(),
+            level: trial.facts.level,
             damage: trial.damage.clone(),
             single_shot: trial.single.clone(),
             cause: outcome.and_then(|outcome| match &outcome.ending {

@@ -21,14 +21,14 @@ use crate::{
     agent::{self, Agent, Heard},
     ending::{ended, exited, with_words},
     limits::{self, Limits},
-    own,
+    own::{self, Quiet},
     program::Programs,
     rpc::{self, Error, INVALID, Message, NO_METHOD, OVER, PARAMS},
     settings::{self, Asks, Settings},
 };
 
 /// The version of the protocol: raised when a program that kept to it would have to be changed.
-const PROTOCOL: u64 = 1;
+pub(crate) const PROTOCOL: u64 = 1;
 /// The id of Proctor's one request.
 const FIRST: u64 = 0;
 
@@ -80,32 +80,64 @@ impl Scaffold for Process {
         let wrong =
             |what: String| Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid));
         let settings = Settings::read(&session.brief().settings).map_err(wrong)?;
-        let place = own::of(session)?;
-        let starting = Agent::start(&place, agent::command(&settings.command, &[]), self.limits);
-        let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
-        let mut talk = Talk {
+        let conversation = Conversation {
             limits: self.limits,
-            idle: Duration::from_secs_f64(settings.idle_seconds),
-            tools: self.tools.open(session),
-            specs: self.tools.specs(),
-            state: State::Greeting,
-            last: None,
-            counts: Counts::default(),
+            tools: &self.tools,
+            command: settings.command,
+            env: Vec::new(),
+            idle_seconds: settings.idle_seconds,
+            own: &settings.own,
+            endpoint: false,
         };
-        let first = talk.initialize(session, &settings);
-        agent.send(&rpc::request(FIRST, "initialize", first));
-        let end = talk.run(&mut agent, session).await;
-        let end = match end {
-            // In nobody's journal otherwise: a sandbox that its own content has ended is an end like any other.
-            Err(End::Broken(error)) => own::broken(&place, error).await,
-            Err(End::Stop(stop)) => Err(stop),
-            Ok(finish) => Ok(finish),
-        };
-        if !matches!(end, Err(Stop::Fault(_))) {
-            session.keep("stderr.log", &agent.last_errors().await).await?;
-        }
-        end
+        converse(session, conversation).await
     }
+}
+
+/// What a conversation with a program needs.
+pub(crate) struct Conversation<'a> {
+    pub(crate) limits: &'static Limits,
+    pub(crate) tools: &'a ToolSet,
+    pub(crate) command: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) idle_seconds: f64,
+    /// The program's own settings.
+    pub(crate) own: &'a Map<String, Value>,
+    /// A client of the program may ask the model over HTTP.
+    pub(crate) endpoint: bool,
+}
+
+/// Starts the program in its own sandbox and does what it asks until the trial ends.
+pub(crate) async fn converse(
+    session: &mut dyn Session,
+    with: Conversation<'_>,
+) -> Result<Finish, Stop> {
+    let place = own::of(session)?;
+    let starting = Agent::start(&place, agent::command(&with.command, &with.env), with.limits);
+    let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
+    let mut talk = Talk {
+        limits: with.limits,
+        idle: Duration::from_secs_f64(with.idle_seconds),
+        quiet: with.endpoint.then(|| Quiet::new(with.idle_seconds)),
+        http_requests: 0,
+        tools: with.tools.open(session),
+        specs: with.tools.specs(),
+        state: State::Greeting,
+        last: None,
+        counts: Counts::default(),
+    };
+    let first = talk.initialize(session, with.own);
+    agent.send(&rpc::request(FIRST, "initialize", first));
+    let end = talk.run(&mut agent, session).await;
+    let end = match end {
+        // In nobody's journal otherwise: a sandbox that its own content has ended is an end like any other.
+        Err(End::Broken(error)) => own::broken(&place, error).await,
+        Err(End::Stop(stop)) => Err(stop),
+        Ok(finish) => Ok(finish),
+    };
+    if !matches!(end, Err(Stop::Fault(_))) {
+        session.keep("stderr.log", &agent.last_errors().await).await?;
+    }
+    end
 }
 
 /// Why a conversation ended that did not finish.
@@ -142,6 +174,10 @@ struct Counts {
 struct Talk {
     limits: &'static Limits,
     idle: Duration,
+    /// If the program may ask the model over HTTP: since when it has asked for nothing in either way.
+    quiet: Option<Quiet>,
+    /// Requests over HTTP that were seen.
+    http_requests: u64,
     tools: OpenTools,
     specs: Vec<ToolSpec>,
     state: State,
@@ -188,7 +224,7 @@ fn yes() -> bool {
 }
 
 impl Talk {
-    fn initialize(&self, session: &dyn Session, settings: &Settings) -> Value {
+    fn initialize(&self, session: &dyn Session, own: &Map<String, Value>) -> Value {
         let brief = session.brief();
         json!({
             "protocol": PROTOCOL,
@@ -198,16 +234,31 @@ impl Talk {
             "limits": brief.announced.as_ref().and_then(Announced::of),
             "command_seconds": brief.command_limit.as_secs_f64(),
             "tools": self.specs,
-            "settings": settings.own,
+            "settings": own,
         })
     }
 
     async fn run(&mut self, agent: &mut Agent, session: &mut dyn Session) -> Result<Finish, End> {
-        let mut asked = Instant::now();
+        let (mut asked, mut looked) = (Instant::now(), Instant::now());
         loop {
+            let wake = match &self.quiet {
+                Some(quiet) => looked + quiet.tick(),
+                None => asked + self.idle,
+            };
             let heard = tokio::select! {
                 heard = agent.next() => heard.map_err(End::Broken)?,
-                () = sleep_until(asked + self.idle) => {
+                () = sleep_until(wake) => {
+                    if let Some(quiet) = &mut self.quiet {
+                        looked = Instant::now();
+                        match quiet.end(&session.traffic(), self.limits) {
+                            Some(Finish::Exited { cause, why }) => {
+                                let why = with_words(why, &agent.errors());
+                                return Ok(Finish::Exited { cause, why });
+                            }
+                            Some(end) => return Ok(end),
+                            None => continue,
+                        }
+                    }
                     let why = format!("it asked nothing for {} s", self.idle.as_secs_f64());
                     return Ok(ended(ExitCause::Idle, with_words(why, &agent.errors())));
                 }
@@ -220,7 +271,9 @@ impl Talk {
                     return Ok(ended(ExitCause::Crashed, why));
                 }
                 Heard::Exited(status) => {
-                    return Ok(exited(&status, self.last.as_ref(), &agent.errors()));
+                    // A client of its own may have been given the last answer.
+                    let last = self.last.take().or_else(|| session.traffic().answer);
+                    return Ok(exited(&status, last.as_ref(), &agent.errors()));
                 }
             };
             match Message::read(&line) {
@@ -240,10 +293,15 @@ impl Talk {
                         leave(agent, &end, self.limits.leave()).await;
                         return end.map_err(End::Stop);
                     }
+                    let seen = session.traffic().requests;
+                    if std::mem::replace(&mut self.http_requests, seen) != seen {
+                        self.counts.requests = 0;
+                    }
                     if let Some(end) = self.count(failed) {
                         return Ok(end);
                     }
                     if !failed {
+                        self.seen();
                         asked = Instant::now();
                     }
                 }
@@ -254,6 +312,7 @@ impl Talk {
                     if let Err(why) = self.greeted(&id, result) {
                         return Ok(ended(ExitCause::Crashed, why));
                     }
+                    self.seen();
                     asked = Instant::now();
                 }
                 Err(wrong) => {
@@ -273,6 +332,13 @@ impl Talk {
                     agent.send(&wrong);
                 }
             }
+        }
+    }
+
+    /// It asked for something, and was given it.
+    fn seen(&mut self) {
+        if let Some(quiet) = &mut self.quiet {
+            quiet.seen();
         }
     }
 
@@ -363,13 +429,17 @@ impl Talk {
         let tools = asked.tools.unwrap_or_else(|| self.specs.clone());
         match session.ask(&Ask { messages: asked.messages, tools }).await {
             Ok(answer) => {
-                let told = json!({
+                let mut told = json!({
                     "content": answer.content,
                     "tool_calls": answer.tool_calls,
                     "extra": answer.extra,
                     "finish_reason": answer.finish_reason,
                     "usage": answer.usage,
                 });
+                // The turn in the endpoint's own format, for the agent to send back.
+                if let Some(native) = &answer.native {
+                    told["native"] = json!(native);
+                }
                 self.last = Some(answer);
                 self.counts.requests = 0;
                 Ok(Replied::With(Ok(told)))

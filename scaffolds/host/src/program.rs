@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -68,6 +68,56 @@ impl Programs {
     pub fn copy_of(&self, digest: &str) -> Option<PathBuf> {
         let plain = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         Some(self.folder.join(digest)).filter(|folder| plain && folder.is_dir())
+    }
+
+    /// Keeps files that Proctor carries itself: paths below one folder, and their texts. Returns the folder.
+    ///
+    /// # Errors
+    /// The folder of copies can't be written.
+    pub(crate) fn keep_texts(&self, files: &[(&str, &str)]) -> Result<PathBuf, ProgramError> {
+        let all: String = files.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
+        let place = self.folder.join(sha256_hex(all.as_bytes()));
+        if place.is_dir() {
+            return Ok(place);
+        }
+        let io = |error: io::Error| ProgramError(format!("{}: {error}", self.folder.display()));
+        fs::create_dir_all(&self.folder).map_err(io)?;
+        let making = tempfile::Builder::new().prefix(".making-").tempdir_in(&self.folder);
+        let making = making.map_err(io)?;
+        fs::set_permissions(making.path(), fs::Permissions::from_mode(0o755)).map_err(io)?;
+        for (path, text) in files {
+            let to = making.path().join(path);
+            if let Some(parent) = to.parent() {
+                fs::create_dir_all(parent).map_err(io)?;
+            }
+            fs::write(&to, text).map_err(io)?;
+        }
+        match fs::rename(making.path(), &place) {
+            Ok(()) => drop(making.keep()),
+            // Another process has written the same one.
+            Err(_) if place.is_dir() => {}
+            Err(error) => return Err(io(error)),
+        }
+        Ok(place)
+    }
+
+    /// Keeps a small text beside the copies, by its name.
+    ///
+    /// # Errors
+    /// The folder of copies can't be written.
+    pub(crate) fn keep_note(&self, name: &str, text: &str) -> Result<(), ProgramError> {
+        let io = |error: io::Error| ProgramError(format!("{}: {error}", self.folder.display()));
+        fs::create_dir_all(&self.folder).map_err(io)?;
+        let mut making = tempfile::NamedTempFile::new_in(&self.folder).map_err(io)?;
+        making.write_all(text.as_bytes()).map_err(io)?;
+        making.persist(self.folder.join(name)).map_err(|error| io(error.error))?;
+        Ok(())
+    }
+
+    /// The text of a name, if it is kept.
+    pub(crate) fn note(&self, name: &str) -> Option<String> {
+        let bytes = fs::read(self.folder.join(name)).ok()?;
+        String::from_utf8(bytes).ok()
     }
 
     /// Copies a file or a folder and returns its digest: of names, modes and contents. What is in the copy is what

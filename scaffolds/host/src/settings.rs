@@ -12,14 +12,14 @@ use crate::program::Programs;
 pub const PROGRAM: &str = "program";
 /// The key of the command line.
 pub const COMMAND: &str = "command";
-const IDLE: &str = "idle_seconds";
+pub(crate) const IDLE: &str = "idle_seconds";
 /// The program's own keys, as the resolved settings hold them.
-const OWN: &str = "settings";
+pub(crate) const OWN: &str = "settings";
 /// Which requests of an agent that asks the model itself are its main conversation.
-const REQUESTS: &str = "requests";
+pub(crate) const REQUESTS: &str = "requests";
 const KEYS: [&str; 4] = [PROGRAM, COMMAND, IDLE, REQUESTS];
 
-const IDLE_SECONDS: f64 = 600.0;
+pub(crate) const IDLE_SECONDS: f64 = 600.0;
 const MOST_IDLE: f64 = 86_400.0;
 
 /// Who asks the model for the agent.
@@ -53,14 +53,7 @@ pub(crate) fn resolve(
     };
     let mut own = given.clone();
     let [program, command, idle, requests] = KEYS.map(|key| own.remove(key));
-    for key in own.keys() {
-        if let Some(near) = KEYS.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
-            let what = "is nearly the name of a key of the scaffold's".to_owned();
-            let hint =
-                format!("did you mean `{near}`? Give a key of your agent's own another name");
-            return Err(wrong(key, what, &hint));
-        }
-    }
+    check_own(&own, &KEYS)?;
     let example = "such as [\"python3\", \"/agent/agent.py\"] (docs/host.md)";
     let words = command.as_ref().and_then(Value::as_array).filter(|words| {
         let texts = words.iter().all(|word| word.as_str().is_some_and(|w| !w.contains('\0')));
@@ -73,25 +66,12 @@ pub(crate) fn resolve(
         };
         return Err(wrong(COMMAND, what, example));
     };
-    let idle_seconds = match &idle {
-        None => IDLE_SECONDS,
-        Some(value) => value
-            .as_f64()
-            .filter(|seconds| (1.0..=MOST_IDLE).contains(seconds))
-            .ok_or_else(|| wrong(IDLE, "is not a number from 1 to 86400".into(), "in seconds"))?,
-    };
-    let rules = match requests {
-        None => RequestRules::default(),
-        Some(_) if asks == Asks::Proctor => {
-            let what =
-                format!("is no key of the scaffold `{scaffold}`: each `model/ask` is a step");
-            return Err(wrong(REQUESTS, what, "give a key of your agent's own another name"));
-        }
-        Some(table) => serde_path_to_error::deserialize(table).map_err(|error| {
-            let what = format!("cannot be read: {error}");
-            wrong(REQUESTS, what, "write it as a manifest's [requests] (docs/budgets.md)")
-        })?,
-    };
+    let idle_seconds = idle_seconds(idle.as_ref())?;
+    if requests.is_some() && asks == Asks::Proctor {
+        let what = format!("is no key of the scaffold `{scaffold}`: each `model/ask` is a step");
+        return Err(wrong(REQUESTS, what, "give a key of your agent's own another name"));
+    }
+    let rules = request_rules(requests)?;
     let digest = match &program {
         None => None,
         Some(Value::String(path)) => {
@@ -110,6 +90,41 @@ pub(crate) fn resolve(
         resolved[REQUESTS] = json!(rules);
     }
     Ok(resolved.as_object().cloned().unwrap_or_default())
+}
+
+/// Rejects keys of the agent's own that look like a slip for one of the scaffold's.
+pub(crate) fn check_own(own: &Map<String, Value>, keys: &[&str]) -> Result<(), WrongSetting> {
+    for key in own.keys() {
+        if let Some(near) = keys.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
+            return Err(WrongSetting {
+                key: key.clone(),
+                what: "is nearly the name of a key of the scaffold's".to_owned(),
+                hint: format!("did you mean `{near}`? Give a key of your agent's own another name"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The value of `idle_seconds`, or the default.
+pub(crate) fn idle_seconds(given: Option<&Value>) -> Result<f64, WrongSetting> {
+    let Some(value) = given else { return Ok(IDLE_SECONDS) };
+    let seconds = value.as_f64().filter(|seconds| (1.0..=MOST_IDLE).contains(seconds));
+    seconds.ok_or_else(|| WrongSetting {
+        key: IDLE.to_owned(),
+        what: "is not a number from 1 to 86400".to_owned(),
+        hint: "in seconds".to_owned(),
+    })
+}
+
+/// The table `requests`, or the default.
+pub(crate) fn request_rules(given: Option<Value>) -> Result<RequestRules, WrongSetting> {
+    let Some(table) = given else { return Ok(RequestRules::default()) };
+    serde_path_to_error::deserialize(table).map_err(|error| WrongSetting {
+        key: REQUESTS.to_owned(),
+        what: format!("cannot be read: {error}"),
+        hint: "write it as a manifest's [requests] (docs/budgets.md)".to_owned(),
+    })
 }
 
 /// The rules of resolved settings. Without any, each request of the agent is a step.

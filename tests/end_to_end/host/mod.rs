@@ -3,3 +3,4 @@
 mod acp;
 mod libraries;
 mod process;
+mod python;

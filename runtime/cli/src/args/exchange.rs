@@ -11,12 +11,18 @@ use super::Kind;
 pub enum ExportFormat {
     /// Trajectories of Harbor (ATIF 1.8): a file a trial.
     Atif,
+    /// Trials, steps and tests as tables in CSV.
+    Csv,
     /// Logs of Inspect AI (`.eval`): a file an arm.
     Inspect,
+    /// Trials, steps and tests as tables, a JSON object per row.
+    Jsonl,
     /// Trajectories of mini-swe-agent (format 1.1): a file a trial.
     Mini,
     /// Spans of OpenTelemetry (OTLP in JSON): a file for each arm and attempt, a line a trial.
     Otel,
+    /// Trials, steps and tests as tables in Parquet: `trials.parquet`, `steps.parquet`, `tests.parquet`.
+    Parquet,
     /// Conversations with their scores, for training: a file for each arm and attempt, a line a trial.
     Rollouts,
     /// Trajectories of SWE-agent (`.traj`): a file a trial.

@@ -40,6 +40,30 @@ pub struct ShowArgs {
     /// Prints this step whole: message, calls, outputs, and what it changed.
     #[arg(long, value_name = "K")]
     pub step: Option<u64>,
+    /// Print one part of a trial for programs, exactly as recorded. `tree` and `file` show the work directory after
+    /// `--step`, by default at the end.
+    #[arg(long, value_enum, value_name = "PART")]
+    pub print: Option<TrialPart>,
+    /// With `--print file`: the file's path below the work directory, as `--print tree` lists it.
+    #[arg(long, value_name = "PATH", requires = "print")]
+    pub path: Option<String>,
+}
+
+/// A part of a trial that `show --print` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TrialPart {
+    /// The events that count, one JSON object per line.
+    Events,
+    /// One file of the work directory, as bytes.
+    File,
+    /// The outcome as JSON; `null` until the trial has ended.
+    Outcome,
+    /// The patch, as bytes.
+    Patch,
+    /// The files of the work directory as a JSON list.
+    Tree,
+    /// The verdict as JSON; `null` without one.
+    Verdict,
 }
 
 #[derive(Debug, Args)]

@@ -9,7 +9,8 @@ use std::{
 };
 
 use proctor_interchange::{
-    Fidelity, Format, Log, Trial, mini, prediction, rollout, sample, spans, swe_agent, trajectory,
+    Fidelity, Format, Log, TableFormat, Trial, mini, prediction, rollout, sample, spans, swe_agent,
+    trajectory,
 };
 use proctor_record::{RunDir, read_journal};
 use proctor_types::{RunRecord, plural, sha256_hex, standing};
@@ -18,7 +19,10 @@ use zip::{ZipWriter, write::SimpleFileOptions};
 
 use crate::{
     args::ExportFormat,
-    commands::submission::{Folders, files_of_trial, submission_folder},
+    commands::{
+        export_tables::export_tables,
+        submission::{Folders, files_of_trial, submission_folder},
+    },
     error::{CommandError, UserError},
     mask::Mask,
     print::shown,
@@ -37,9 +41,6 @@ pub fn export(
     out: &Path,
     mask: &Mask,
 ) -> Result<ExitCode, CommandError> {
-    let dir = RunDir::view(run).map_err(CommandError::of_run)?;
-    let record = dir.read_run()?;
-    new_or_empty(out)?;
     let format = match format {
         ExportFormat::Atif => Format::Atif,
         ExportFormat::Inspect => Format::Inspect,
@@ -49,7 +50,13 @@ pub fn export(
         ExportFormat::SweAgent => Format::SweAgent,
         ExportFormat::Swebench => Format::SweBench,
         ExportFormat::SwebenchSubmission => Format::Submission,
+        ExportFormat::Csv => return export_tables(run, TableFormat::Csv, out, mask),
+        ExportFormat::Jsonl => return export_tables(run, TableFormat::JsonLines, out, mask),
+        ExportFormat::Parquet => return export_tables(run, TableFormat::Parquet, out, mask),
     };
+    let dir = RunDir::view(run).map_err(CommandError::of_run)?;
+    let record = dir.read_run()?;
+    new_or_empty(out)?;
     let mut export = Export {
         run: &dir,
         record: &record,

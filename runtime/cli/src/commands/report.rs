@@ -68,7 +68,7 @@ pub fn report(
     let mut report = with(proctor_report::build(results), remarks);
     let results = kept;
     for run in runs {
-        name_origins(&mut report, run)?;
+        describe_arms(&mut report, run)?;
         add_labels(&mut report, run)?;
     }
     if let Some(quality) = &quality {
@@ -128,7 +128,7 @@ pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, C
         result_of(&run, found, checked)
     });
     let mut report = with(proctor_report::build(results), remarks_of(path, false)?.0);
-    name_origins(&mut report, path)?;
+    describe_arms(&mut report, path)?;
     add_labels(&mut report, path)?;
     Ok(report)
 }
@@ -143,11 +143,11 @@ fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Says of forked arms where they come from.
-fn name_origins(report: &mut Report, run: &Path) -> Result<(), CommandError> {
+/// Adds the factors of each arm, and says of forked arms where they come from.
+fn describe_arms(report: &mut Report, run: &Path) -> Result<(), CommandError> {
     for arm in RunDir::view(run)?.read_run()?.arms {
         if let Some(shown) = report.arms.iter_mut().find(|shown| shown.arm == arm.id) {
-            shown.forked_from = arm.forked_from;
+            shown.describe(&arm);
         }
     }
     Ok(())

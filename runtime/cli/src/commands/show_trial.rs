@@ -9,7 +9,7 @@ use proctor_types::{plural, visible, visible_line};
 
 use crate::{
     args::ShowArgs,
-    commands::{result_of_trial, results_of},
+    commands::{result_of_trial, results_of, show_part::show_part},
     error::{CommandError, UserError},
     print::result,
     trials::{Found, Index, labels_of, matching, step, trial},
@@ -23,6 +23,15 @@ pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
     let record = run.read_run()?;
     let (task, arm) = (args.task.as_deref(), args.arm.as_deref());
     let found = matching(&record, task, arm, args.attempt)?;
+    if let Some(part) = args.print {
+        let [one] = found.as_slice() else {
+            let what = format!("--print is of one trial, and this names {}", found.len());
+            let hint = "name the task, the arm and the attempt: proctor show RUN TASK ARM ATTEMPT --print PART";
+            return Err(UserError::new(what).hint(hint).into());
+        };
+        show_part(&run, *one, args, part)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let shown = match (found.as_slice(), args.step) {
         ([one], None) if task.is_some() => {
             let result = result_of_trial(&run, one);

@@ -2,3 +2,4 @@
 
 mod compare;
 mod report;
+mod tables;

@@ -10,7 +10,12 @@ use proctor_types::{
 };
 use serde_json::{Value, json};
 
-fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> TrialResult {
+pub(crate) fn trial(
+    arm: &str,
+    task: &str,
+    ending: Option<Ending>,
+    passed: Option<f64>,
+) -> TrialResult {
     let steps = if arm == "gold" { 0 } else { 10 };
     TrialResult {
         arm: ArmId::new(format!("{arm}-id")),
@@ -94,7 +99,7 @@ fn fault() -> Option<Ending> {
     Some(Ending::InfrastructureFault { fault })
 }
 
-fn submitted() -> Option<Ending> {
+pub(crate) fn submitted() -> Option<Ending> {
     Some(Ending::Submitted)
 }
 
@@ -164,6 +169,19 @@ fn the_stable_part_is_as_the_design_says() {
             "wall_seconds": 2.5, "waited_seconds": 1.5,
             "fault": "model fault: 503 from the endpoint (is it up?)",
             "score_valid": false, "reason": "infrastructure", "limit": null,
+            "spent": {
+                "steps": 10, "input_tokens": 10000, "output_tokens": 100, "cached_tokens": 1000,
+                "cost_usd": 1.0,
+                "classes": {
+                    "fresh_input": 9000, "cache_read": 1000, "cache_write": null,
+                    "output_visible": 100, "reasoning": null,
+                },
+                "estimated": false, "side_requests": 2, "side_input_tokens": 200,
+                "side_output_tokens": 10, "grace_answers": 1, "grace_input_tokens": 30,
+                "grace_output_tokens": 20, "grace_cost_usd": 0.1, "outgrown": false,
+                "unpriced": false,
+            },
+            "tool_calls": 15, "malformed_calls": 1, "tool_seconds": 0.5, "patch_bytes": 0,
         })
     );
     let resolved = &report["tasks"][2];
@@ -339,12 +357,48 @@ fn a_mixture_of_responders_is_noted() {
     );
 }
 
+/// A field of the first trial's line. Only for lines whose fields hold no comma.
+fn in_csv(report: &Report, column: &str) -> String {
+    let sheet = proctor_report::csv(report);
+    let mut lines = sheet.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let (head, first) = (lines.next().unwrap(), lines.next().unwrap());
+    assert_eq!(head.len(), first.len(), "{sheet}");
+    first[head.iter().position(|name| *name == column).unwrap()].to_owned()
+}
+
+/// The sheet of an earlier version had these columns first, in this order.
+#[test]
+fn csv_keeps_its_first_columns_and_gains_the_others() {
+    let mut one = trial("tools", "t1", submitted(), Some(1.0));
+    one.verdict.as_mut().unwrap().fail_to_pass =
+        TestGroup { passed: vec!["a".into()], failed: vec!["b".into()] };
+    let report = build(vec![one]);
+    let sheet = proctor_report::csv(&report);
+    let first = "task,arm,arm_name,attempt,outcome,resolved,passed_rate,score_valid,reason,limit,integrity,\
+                 steps,cost_usd,paid_usd,wall_seconds,waited_seconds,fault,";
+    assert!(sheet.starts_with(first), "{sheet}");
+    for (column, value) in [
+        ("resolved", "true"),
+        ("steps", "10"),
+        ("cost_usd", "1"),
+        ("fresh_input_tokens", "9000"),
+        ("cache_write_tokens", ""),
+        ("tool_calls", "15"),
+        ("fail_to_pass", "2"),
+        ("fail_to_pass_passed", "1"),
+        ("integrity", "clean"),
+        ("limit_steps", ""),
+    ] {
+        assert_eq!(in_csv(&report, column), value, "{column}");
+    }
+}
+
 #[test]
 fn interrupted_trials_are_marked_in_every_form() {
     let mut plain = vec![trial("tools", "t0", submitted(), Some(1.0))];
     let report = build(plain.clone());
     assert!(!text(&report).contains("interrupted"));
-    assert!(!proctor_report::csv(&report).contains("interruptions"));
+    assert_eq!(in_csv(&report, "interruptions"), "");
     assert_eq!(serde_json::to_value(&report.tasks[0]).unwrap().get("interruptions"), None);
 
     let interruptions = &mut plain[0].outcome.as_mut().unwrap().interruptions;
@@ -355,7 +409,6 @@ fn interrupted_trials_are_marked_in_every_form() {
     let said = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains(&format!("tools / t0 / 1: interrupted: {words}.")), "{said}");
     let sheet = proctor_report::csv(&report);
-    assert!(sheet.lines().next().unwrap().ends_with(",interruptions"), "{sheet}");
     assert!(sheet.contains(&format!(",\"{words}\"")), "{sheet}");
     assert_eq!(
         serde_json::to_value(&report.tasks[0]).unwrap()["interruptions"],

@@ -1,0 +1,113 @@
+//! `proctor export --format parquet`, `jsonl` and `csv`: a run as tables.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{self, BufWriter},
+    path::Path,
+    process::ExitCode,
+};
+
+use proctor_interchange::{TableFormat, TableWriter};
+use proctor_record::{RunDir, read_journal};
+use proctor_report::{Cell, StepRow, TableInfo, TrialRow, step_facts, tables, test_rows};
+use proctor_types::{plural, standing};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    commands::{export::new_or_empty, report::of_run},
+    error::{CommandError, UserError},
+    mask::Mask,
+    print::shown,
+    trials::planned,
+};
+
+/// Beside the tables: what their columns mean.
+const COLUMNS: &str = "columns.json";
+/// The version of `columns.json`.
+const COLUMNS_SCHEMA: u32 = 1;
+
+/// Writes the tables of a run, which may still be running. One trial is in memory at a time.
+pub fn export_tables(
+    run: &Path,
+    format: TableFormat,
+    out: &Path,
+    mask: &Mask,
+) -> Result<ExitCode, CommandError> {
+    let dir = RunDir::view(run).map_err(CommandError::of_run)?;
+    let record = dir.read_run()?;
+    new_or_empty(out)?;
+    let report = of_run(run, HashMap::new())?;
+    let cannot_write = |error: io::Error| {
+        UserError::new(format!("cannot write {}: {error}", out.display()))
+            .hint("name a folder that you may write to, on a disk with free space")
+    };
+    fs::create_dir_all(out).map_err(cannot_write)?;
+    let all = tables();
+    let start = |table: &TableInfo| {
+        let path = out.join(format!("{}.{}", table.name, format.extension()));
+        TableWriter::new(format, table, BufWriter::new(File::create(path)?))
+    };
+    let [trials, steps, tests] = &all;
+    let (mut trials, mut steps, mut tests) = (
+        start(trials).map_err(cannot_write)?,
+        start(steps).map_err(cannot_write)?,
+        start(tests).map_err(cannot_write)?,
+    );
+    // The report lists the trials of the plan in the plan's order.
+    for (found, trial) in planned(&record).iter().zip(&report.tasks) {
+        let arm = report.arms.iter().find(|arm| arm.arm == trial.arm);
+        let arm_name = found.arm.name.as_str();
+        trials.push(masked(mask, "trials", TrialRow { trial, arm }.cells())).map_err(cannot_write)?;
+        let journal = dir.trial_path(&found.id()).trajectory();
+        let events = match journal.exists().then(|| read_journal(&journal)).transpose() {
+            Ok(reading) => reading.map(|reading| standing(reading.events)).unwrap_or_default(),
+            Err(error) => {
+                tell!("{}: steps left out: {error}", found.name());
+                Vec::new()
+            }
+        };
+        for facts in &step_facts(&events) {
+            let row = StepRow { trial, arm_name, facts };
+            steps.push(masked(mask, "steps", row.cells())).map_err(cannot_write)?;
+        }
+        if trial.resolved.is_some()
+            && let Some(verdict) = dir.check(&found.id()).verdict
+        {
+            for row in test_rows(trial, arm_name, &verdict) {
+                tests.push(masked(mask, "tests", row.cells())).map_err(cannot_write)?;
+            }
+        }
+    }
+    let counts = [trials, steps, tests].map(TableWriter::close);
+    let mut rows = Vec::new();
+    for count in counts {
+        rows.push(count.map_err(cannot_write)?);
+    }
+    let mut columns = Map::from_iter([
+        ("schema_version".to_owned(), json!(COLUMNS_SCHEMA)),
+        ("proctor".to_owned(), json!(env!("CARGO_PKG_VERSION"))),
+    ]);
+    columns.extend(all.iter().map(|table| (table.name.to_owned(), json!(table.columns))));
+    let text = serde_json::to_string_pretty(&Value::Object(columns))? + "\n";
+    fs::write(out.join(COLUMNS), text).map_err(cannot_write)?;
+    shown(&format!(
+        "{}, {}, {} as {} below {}\n",
+        plural(rows[0], "trial"),
+        plural(rows[1], "step"),
+        plural(rows[2], "test"),
+        format.extension(),
+        out.display()
+    ))?;
+    mask.tell();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The cells of a row without secrets.
+fn masked(mask: &Mask, table: &str, cells: Vec<Cell>) -> Vec<Cell> {
+    let without = |cell| match cell {
+        Cell::Text(text) => Cell::Text(mask.text(Path::new(table), &text)),
+        other => other,
+    };
+    cells.into_iter().map(without).collect()
+}

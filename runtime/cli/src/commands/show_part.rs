@@ -1,0 +1,105 @@
+//! `proctor show --print`: one part of a trial, for programs.
+
+use std::io::{self, ErrorKind, Write};
+
+use proctor_record::{RecordError, RunDir, Tree, read_journal};
+use proctor_sandbox_api::wire::RawPath;
+use proctor_types::{Envelope, Event, standing};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{ShowArgs, TrialPart},
+    error::{CommandError, UserError},
+    trials::Found,
+};
+
+/// Writes the part of one trial to standard output.
+pub fn show_part(
+    run: &RunDir,
+    found: Found<'_>,
+    args: &ShowArgs,
+    part: TrialPart,
+) -> Result<(), CommandError> {
+    let dir = run.trial_path(&found.id());
+    let events = || -> Result<Vec<Envelope>, RecordError> {
+        let journal = dir.trajectory();
+        match journal.exists() {
+            true => Ok(standing(read_journal(journal)?.events)),
+            false => Ok(Vec::new()),
+        }
+    };
+    let bytes = match part {
+        TrialPart::Events => {
+            let mut lines = Vec::new();
+            for event in events()? {
+                serde_json::to_writer(&mut lines, &event)?;
+                lines.push(b'\n');
+            }
+            lines
+        }
+        TrialPart::Outcome => line(&json!(run.check(&found.id()).outcome)),
+        TrialPart::Verdict => line(&json!(run.check(&found.id()).verdict)),
+        TrialPart::Patch => {
+            let patch = run.check(&found.id()).patch.ok_or_else(|| {
+                UserError::new(format!("{} has no patch", found.name()))
+                    .hint("a patch is collected when the trial ends")
+            })?;
+            run.patch_of(&dir, &patch.hash)?
+        }
+        TrialPart::Tree => {
+            let tree = tree(run, found, &events()?, args.step)?;
+            let entries: Vec<_> = tree.entries.values().collect();
+            line(&json!(entries))
+        }
+        TrialPart::File => {
+            let path = args.path.as_deref().ok_or_else(|| {
+                UserError::new("--print file needs a path").hint("name the file: --path PATH")
+            })?;
+            let tree = tree(run, found, &events()?, args.step)?;
+            let missing = |what: &str| {
+                UserError::new(format!("--path {path}: {what}")).hint(
+                    "`--print tree` lists the files; escape bytes that are not ASCII as it does",
+                )
+            };
+            let raw = RawPath::parse(path).ok_or_else(|| missing("a bad escape"))?;
+            let entry = tree.entries.get(&raw).ok_or_else(|| missing("no such file"))?;
+            let hash = entry.hash.as_ref().filter(|_| entry.link.is_none());
+            let hash = hash.ok_or_else(|| missing("its content is not recorded"))?;
+            run.blobs_of(&dir).get(hash)?
+        }
+    };
+    // Raw bytes: a patch or a file is what it is. A closed pipe ends the printing, as everywhere.
+    let mut out = io::stdout().lock();
+    match out.write_all(&bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    format!("{value}\n").into_bytes()
+}
+
+/// The work directory after a step, or at the end. Step 0 is before the agent began.
+fn tree(
+    run: &RunDir,
+    found: Found<'_>,
+    events: &[Envelope],
+    step: Option<u64>,
+) -> Result<Tree, CommandError> {
+    let last = events.iter().map(|event| event.step).max().unwrap_or(0);
+    let step = step.unwrap_or(last);
+    let snapshots = events.iter().filter_map(|one| match &one.event {
+        Event::SetupFinished { base_snapshot, .. } => Some((one.step, base_snapshot)),
+        Event::SnapshotTaken { snapshot, .. } => Some((one.step, snapshot)),
+        _ => None,
+    });
+    // A step without a snapshot changed nothing.
+    let taken = snapshots.filter(|(of, _)| *of <= step && step <= last).next_back();
+    let Some((_, hash)) = taken else {
+        let what = format!("{} has no tree after step {step}", found.name());
+        return Err(UserError::new(what).hint(format!("it has steps 0 to {last}")).into());
+    };
+    let blobs = run.blobs_of(&run.trial_path(&found.id()));
+    Ok(Tree::load(&blobs, hash)?)
+}

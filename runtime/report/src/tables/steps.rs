@@ -1,0 +1,262 @@
+//! The table `steps`: one row for each step, of trials that are still running too.
+
+use proctor_types::{Envelope, Event, RequestClass, Usage};
+
+use super::{Cell, Column, ColumnKind, info};
+use crate::TaskReport;
+
+/// What the journal says of one step.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StepFacts {
+    /// Counted from 1.
+    pub step: u64,
+    /// Seconds of the try, when the request left.
+    pub started: f64,
+    /// Seconds of the try, when the response was complete.
+    pub answered: f64,
+    /// Seconds of the try, at the last thing that the step did.
+    pub ended: f64,
+    /// Sends of the request, failed ones included.
+    pub sends: u64,
+    pub failed_sends: u64,
+    pub waited_seconds: f64,
+    pub model_seconds: f64,
+    pub usage: Usage,
+    pub cost_usd: Option<f64>,
+    pub finish_reason: Option<String>,
+    /// Side requests since the step before.
+    pub side_requests: u64,
+    /// The tools that were called, in order.
+    pub tools: Vec<String>,
+    pub malformed_calls: u64,
+    /// Calls that were malformed or ended with a status other than 0.
+    pub failed_calls: u64,
+    pub tool_seconds: f64,
+    /// Paths that the step created or changed.
+    pub changed: u64,
+    pub removed: u64,
+    /// URLs that the agent asked the egress proxy for.
+    pub urls: u64,
+    /// The hash of the work directory's manifest after the step.
+    pub snapshot: Option<String>,
+}
+
+/// Reads the steps of a trial from the events that stand (`proctor_types::standing`).
+pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
+    let mut steps: Vec<StepFacts> = Vec::new();
+    // Sends, waits and side requests come before the response that they belong to.
+    let mut open: Option<StepFacts> = None;
+    let mut last = 0.0;
+    for one in events {
+        let now = one.t_mono;
+        let pending = |open: &mut Option<StepFacts>, at: f64| -> StepFacts {
+            open.take().unwrap_or_else(|| StepFacts { started: at, ..StepFacts::default() })
+        };
+        let current = steps.iter_mut().rev().find(|step| step.step == one.step);
+        match &one.event {
+            Event::ModelAsked { .. } => {
+                let mut step = pending(&mut open, now);
+                if step.sends == 0 {
+                    step.started = now;
+                }
+                open = Some(step);
+            }
+            Event::ModelAttempted { error, wait_seconds, queued_seconds, seconds, .. } => {
+                let mut step = pending(&mut open, last);
+                step.sends += 1;
+                step.failed_sends += u64::from(error.is_some());
+                step.waited_seconds += wait_seconds + queued_seconds;
+                step.model_seconds += seconds.unwrap_or_default();
+                open = Some(step);
+            }
+            Event::RequestServed { class: RequestClass::Side, .. } => {
+                // Its sends belong to no step.
+                let side_requests = pending(&mut open, now).side_requests + 1;
+                open = Some(StepFacts { started: now, side_requests, ..StepFacts::default() });
+            }
+            Event::ModelAnswered { answer } => {
+                let step = pending(&mut open, last);
+                steps.push(StepFacts {
+                    step: one.step,
+                    answered: now,
+                    ended: now,
+                    usage: answer.usage,
+                    cost_usd: answer.cost_usd,
+                    finish_reason: answer.finish_reason.clone(),
+                    ..step
+                });
+            }
+            Event::ToolCalled { name, .. } => {
+                if let Some(step) = current {
+                    step.tools.push(name.clone());
+                }
+            }
+            Event::ToolReturned { exit_status, seconds, malformed, .. } => {
+                if let Some(step) = current {
+                    let failed = *malformed || exit_status.is_some_and(|status| status != 0);
+                    step.malformed_calls += u64::from(*malformed);
+                    step.failed_calls += u64::from(failed);
+                    step.tool_seconds += seconds;
+                    step.ended = step.ended.max(now);
+                }
+            }
+            Event::SnapshotTaken { snapshot, changed, removed, .. } => {
+                if let Some(step) = current {
+                    step.changed += changed;
+                    step.removed += removed;
+                    step.snapshot = Some(snapshot.clone());
+                    step.ended = step.ended.max(now);
+                }
+            }
+            Event::UrlRequested(_) => {
+                if let Some(step) = current {
+                    step.urls += 1;
+                }
+            }
+            _ => {}
+        }
+        last = now;
+    }
+    steps
+}
+
+/// One step with its trial.
+#[derive(Debug, Clone, Copy)]
+pub struct StepRow<'a> {
+    pub trial: &'a TaskReport,
+    pub arm_name: &'a str,
+    pub facts: &'a StepFacts,
+}
+
+impl StepRow<'_> {
+    /// The row's values, in the order of [`STEPS`].
+    pub fn cells(&self) -> Vec<Cell> {
+        STEPS.iter().map(|column| (column.of)(self)).collect()
+    }
+}
+
+type Of = fn(&StepRow<'_>) -> Cell;
+
+const fn column(
+    name: &'static str,
+    kind: ColumnKind,
+    unit: &'static str,
+    about: &'static str,
+    of: Of,
+) -> Column<Of> {
+    Column { info: info(name, kind, unit, about), of }
+}
+
+const fn count(name: &'static str, unit: &'static str, about: &'static str, of: Of) -> Column<Of> {
+    column(name, ColumnKind::Integer, unit, about, of)
+}
+
+const fn seconds(name: &'static str, about: &'static str, of: Of) -> Column<Of> {
+    column(name, ColumnKind::Number, "seconds", about, of)
+}
+
+const fn text(name: &'static str, about: &'static str, of: Of) -> Column<Of> {
+    column(name, ColumnKind::Text, "", about, of)
+}
+
+/// The columns.
+pub static STEPS: &[Column<Of>] = &[
+    text("task", "the task's id", |row| (&row.trial.task).into()),
+    text("arm", "the arm's id", |row| row.trial.arm.as_str().into()),
+    text("arm_name", "the arm's name", |row| row.arm_name.into()),
+    count("attempt", "", "the attempt, counted from 1", |row| row.trial.attempt.into()),
+    count("step", "", "the step, counted from 1", |row| row.facts.step.into()),
+    seconds("started_seconds", "when the request left, since the try began", |row| {
+        row.facts.started.into()
+    }),
+    seconds("seconds", "from the request to the last thing that the step did", |row| {
+        (row.facts.ended - row.facts.started).max(0.0).into()
+    }),
+    seconds("response_seconds", "from the request to the complete response", |row| {
+        (row.facts.answered - row.facts.started).max(0.0).into()
+    }),
+    seconds("model_seconds", "requests to the endpoint, without waits", |row| {
+        row.facts.model_seconds.into()
+    }),
+    seconds("waited_seconds", "back-off and queue before the sends", |row| {
+        row.facts.waited_seconds.into()
+    }),
+    seconds("tool_seconds", "in tools, all calls together", |row| row.facts.tool_seconds.into()),
+    count("sends", "requests", "sends of the request, failed ones included", |row| {
+        row.facts.sends.into()
+    }),
+    count("failed_sends", "requests", "sends that failed", |row| row.facts.failed_sends.into()),
+    count("side_requests", "requests", "side requests since the step before", |row| {
+        row.facts.side_requests.into()
+    }),
+    count("input_tokens", "tokens", "tokens in, those from a cache included", |row| {
+        row.facts.usage.input.into()
+    }),
+    count("output_tokens", "tokens", "tokens out, reasoning included", |row| {
+        row.facts.usage.output.into()
+    }),
+    count("cached_tokens", "tokens", "tokens in that a cache served", |row| {
+        row.facts.usage.cached.into()
+    }),
+    count("fresh_input_tokens", "tokens", "class: in, neither from a cache nor into one", |row| {
+        row.facts.usage.classes.fresh_input.into()
+    }),
+    count("cache_read_tokens", "tokens", "class: in, served by a cache", |row| {
+        row.facts.usage.classes.cache_read.into()
+    }),
+    count("cache_write_tokens", "tokens", "class: in, written to a cache", |row| {
+        row.facts.usage.classes.cache_write.into()
+    }),
+    count("cache_write_1h_tokens", "tokens", "the part of cache_write kept for an hour", |row| {
+        row.facts.usage.classes.cache_write_1h.into()
+    }),
+    count("output_visible_tokens", "tokens", "class: out, without reasoning", |row| {
+        row.facts.usage.classes.output_visible.into()
+    }),
+    count("reasoning_tokens", "tokens", "class: out, reasoning", |row| {
+        row.facts.usage.classes.reasoning.into()
+    }),
+    column(
+        "usage_estimated",
+        ColumnKind::Boolean,
+        "",
+        "the tokens are local counts, not the endpoint's",
+        |row| row.facts.usage.estimated.into(),
+    ),
+    column(
+        "cost_usd",
+        ColumnKind::Number,
+        "US dollars",
+        "cost of the response; null without a price",
+        |row| row.facts.cost_usd.into(),
+    ),
+    text("finish_reason", "why the response ended, in the endpoint's words", |row| {
+        row.facts.finish_reason.as_deref().into()
+    }),
+    count("tool_calls", "calls", "tool calls of the step", |row| {
+        (row.facts.tools.len() as u64).into()
+    }),
+    text("tools", "the tools that were called, in order", |row| {
+        let tools = &row.facts.tools;
+        (!tools.is_empty()).then(|| tools.join(" ")).into()
+    }),
+    count("malformed_calls", "calls", "tool calls whose arguments can't be read", |row| {
+        row.facts.malformed_calls.into()
+    }),
+    count(
+        "failed_calls",
+        "calls",
+        "malformed calls, and those with a status other than 0",
+        |row| row.facts.failed_calls.into(),
+    ),
+    count("changed_paths", "paths", "paths that the step created or changed", |row| {
+        row.facts.changed.into()
+    }),
+    count("removed_paths", "paths", "paths that the step removed", |row| row.facts.removed.into()),
+    count("urls", "requests", "requests of the agent to the egress proxy", |row| {
+        row.facts.urls.into()
+    }),
+    text("snapshot", "the hash of the work directory after the step", |row| {
+        row.facts.snapshot.as_deref().into()
+    }),
+];

@@ -1,0 +1,304 @@
+//! The interpreter of a Python scaffold: which one it is, what is installed for it, and what a sandbox shows of it.
+
+use std::{
+    env, fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::UNIX_EPOCH,
+};
+
+use proctor_types::sha256_hex;
+use serde::{Deserialize, Serialize};
+
+use crate::program::Programs;
+
+/// What the sandbox of a program shows of this machine in any case.
+const SHOWN: [&str; 2] = ["/usr", "/opt"];
+/// The oldest version that the driver runs on.
+const OLDEST: [u64; 2] = [3, 9];
+/// Set by the Python package: the interpreter that called Proctor.
+const CALLER: &str = "PROCTOR_PYTHON";
+const PROBE: &str = include_str!("probe.py");
+
+/// What is wrong, and what to change.
+pub(crate) type Problem = (String, String);
+
+/// An interpreter with its packages. The version and the packages are factors of an arm, and the paths aren't.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Interpreter {
+    pub executable: PathBuf,
+    pub implementation: String,
+    pub version: [u64; 3],
+    prefix: PathBuf,
+    base_prefix: PathBuf,
+    site: Vec<PathBuf>,
+    /// `name==version`, sorted.
+    pub packages: Vec<String>,
+}
+
+impl Interpreter {
+    /// Asks an interpreter what it is. `named`: the one that the arm names. `file`: the agent's file.
+    pub(crate) fn find(named: Option<&str>, file: &Path) -> Result<Self, Problem> {
+        let program = match named {
+            Some(named) => PathBuf::from(named),
+            None => default_interpreter(),
+        };
+        let shown = program.display();
+        let hint = "name a Python interpreter: interpreter = \"PATH\"";
+        // Isolated, as in the sandbox: variables and packages of the user's home say nothing.
+        let done = Command::new(&program)
+            .args(["-I", "-c", PROBE])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| (format!("{shown} does not run: {error}"), hint.to_owned()))?;
+        if !done.status.success() {
+            let errors = String::from_utf8_lossy(&done.stderr);
+            let last = errors.lines().last().unwrap_or("no message");
+            let what = format!("{shown} is not a usable Python interpreter: {last}");
+            return Err((what, hint.to_owned()));
+        }
+        let mut found: Self = serde_json::from_slice(&done.stdout).map_err(|error| {
+            (format!("{shown} is not a usable Python interpreter: {error}"), hint.to_owned())
+        })?;
+        // A link such as `~/.local/bin/python3` is outside the installation that it leads to.
+        if !found.is_visible(&found.executable) {
+            found.executable = fs::canonicalize(&found.executable)
+                .map_err(|error| (format!("{shown}: {error}"), hint.to_owned()))?;
+        }
+        found.check(file)?;
+        Ok(found)
+    }
+
+    /// Whether the sandbox shows a path.
+    fn is_visible(&self, path: &Path) -> bool {
+        is_shown(path)
+            || [&self.prefix, &self.base_prefix].iter().any(|root| path.starts_with(root))
+    }
+
+    fn check(&self, file: &Path) -> Result<(), Problem> {
+        let shown = self.executable.display();
+        let [major, minor, _] = self.version;
+        if [major, minor] < OLDEST {
+            let what = format!("{shown} is Python {major}.{minor}");
+            return Err((what, format!("use Python {}.{} or newer", OLDEST[0], OLDEST[1])));
+        }
+        for root in self.roots() {
+            for (inside, what) in kept_out(file) {
+                if inside.starts_with(&root) {
+                    let what = format!(
+                        "the environment of {shown}, {}, contains {what}, which agents must not see",
+                        root.display()
+                    );
+                    let hint =
+                        "create the environment in a folder of its own: python3 -m venv .venv";
+                    return Err((what, hint.to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The folders that a sandbox has to be lent: the environment, and the installation that it was made from.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        let mut roots: Vec<PathBuf> = Vec::new();
+        let mut folders = vec![self.base_prefix.clone(), self.prefix.clone()];
+        // A virtual environment's `bin/python` may lead to the installation by another name, link by link.
+        folders.extend(links(&self.executable).iter().filter_map(|link| {
+            let bin = link.parent()?;
+            (!self.is_visible(link)).then(|| bin.parent().unwrap_or(bin).to_owned())
+        }));
+        for folder in folders {
+            let is_there = |root: &PathBuf| folder.starts_with(root);
+            if !is_shown(&folder) && !roots.iter().any(is_there) {
+                roots.push(folder);
+            }
+        }
+        roots
+    }
+
+    /// Names version and packages: the factor.
+    pub(crate) fn digest(&self) -> String {
+        let packages = self.packages.join("\n");
+        sha256_hex(format!("{} {:?}\n{packages}", self.implementation, self.version).as_bytes())
+    }
+
+    /// `cpython 3.12.1`.
+    pub(crate) fn name(&self) -> String {
+        let [major, minor, patch] = self.version;
+        format!("{} {major}.{minor}.{patch}", self.implementation)
+    }
+
+    /// Changes when something is installed or removed: what the leak check found holds for one state.
+    pub(crate) fn state(&self) -> String {
+        let mut text = format!("{}\n", self.executable.display()).into_bytes();
+        for site in &self.site {
+            let mut entries: Vec<_> = fs::read_dir(site).into_iter().flatten().flatten().collect();
+            entries.sort_by_key(fs::DirEntry::file_name);
+            for entry in entries {
+                text.extend_from_slice(entry.file_name().as_bytes());
+                let modified = entry.metadata().and_then(|found| found.modified()).ok();
+                let since = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+                text.extend_from_slice(format!("\0{since:?}\n").as_bytes());
+            }
+        }
+        sha256_hex(&text)
+    }
+
+    /// Remembers where this interpreter is, for trials that know its digest alone.
+    pub(crate) fn keep(&self, programs: &Programs) -> Result<String, Problem> {
+        let digest = self.digest();
+        let text = serde_json::to_string(self).unwrap_or_default();
+        programs
+            .keep_note(&note(&digest), &text)
+            .map_err(|error| (error.to_string(), "make the cache writable".to_owned()))?;
+        Ok(digest)
+    }
+
+    /// The interpreter of a digest, if this machine knows it.
+    pub(crate) fn kept(programs: &Programs, digest: &str) -> Option<Self> {
+        let text = programs.note(&note(digest))?;
+        let found: Self = serde_json::from_str(&text).ok()?;
+        found.executable.exists().then_some(found)
+    }
+}
+
+fn note(digest: &str) -> String {
+    format!("interpreter-{digest}.json")
+}
+
+/// The interpreter that runs Proctor: the caller of the Python package, or the one beside the binary of a wheel. Else
+/// `python3` on the path.
+fn default_interpreter() -> PathBuf {
+    let caller = env::var_os(CALLER).map(PathBuf::from);
+    let beside = || {
+        let binary = env::current_exe().ok()?;
+        let folder = binary.parent()?;
+        ["python3", "python"].iter().map(|name| folder.join(name)).find(|path| path.is_file())
+    };
+    caller.filter(|path| path.is_file()).or_else(beside).unwrap_or_else(|| "python3".into())
+}
+
+/// Where a path leads, link by link.
+fn links(path: &Path) -> Vec<PathBuf> {
+    let (mut found, mut at) = (Vec::new(), path.to_owned());
+    // The kernel follows 40.
+    while found.len() < 40
+        && let Ok(target) = fs::read_link(&at)
+    {
+        at = at.parent().map_or_else(|| target.clone(), |parent| parent.join(&target));
+        found.push(at.clone());
+    }
+    found
+}
+
+fn is_shown(path: &Path) -> bool {
+    SHOWN.iter().any(|root| path.starts_with(root))
+}
+
+/// What an agent's sandbox never shows, with the words for it.
+fn kept_out(file: &Path) -> Vec<(PathBuf, &'static str)> {
+    let mut all = vec![(file.to_owned(), "the agent's own file")];
+    all.extend(env::var_os("HOME").map(|home| (PathBuf::from(home), "your home folder")));
+    all.extend(env::current_dir().ok().map(|here| (here, "the current folder")));
+    // `/` holds everything: two root folders are enough to say so.
+    all.push((PathBuf::from("/etc"), "this machine's root"));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn at(prefix: &str, base: &str) -> Interpreter {
+        Interpreter {
+            executable: "/usr/bin/python3".into(),
+            implementation: "cpython".into(),
+            version: [3, 11, 2],
+            prefix: prefix.into(),
+            base_prefix: base.into(),
+            site: Vec::new(),
+            packages: vec!["a==1".into()],
+        }
+    }
+
+    #[test]
+    fn roots_are_the_folders_that_a_sandbox_does_not_show() {
+        let roots = |prefix: &str, base: &str| {
+            let all = at(prefix, base).roots();
+            all.iter().map(|root| root.display().to_string()).collect::<Vec<_>>()
+        };
+        assert!(roots("/usr", "/usr").is_empty());
+        assert!(roots("/opt/conda/envs/x", "/opt/conda").is_empty());
+        assert_eq!(roots("/home/me/p/.venv", "/usr"), ["/home/me/p/.venv"]);
+        let both = roots("/p/.venv", "/root/.pyenv/versions/3.12.1");
+        assert_eq!(both, ["/root/.pyenv/versions/3.12.1", "/p/.venv"]);
+        assert_eq!(roots("/c/envs/x", "/c"), ["/c"]);
+        // A name that merely begins alike is another folder.
+        assert_eq!(roots("/usrlocal", "/usr"), ["/usrlocal"]);
+    }
+
+    #[test]
+    fn links_of_an_environment_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        fs::create_dir_all(place("3.12.1/bin")).unwrap();
+        fs::create_dir_all(place("venv/bin")).unwrap();
+        fs::write(place("3.12.1/bin/python3.12"), "").unwrap();
+        symlink(place("3.12.1"), place("3.12")).unwrap();
+        symlink(place("3.12/bin/python3.12"), place("venv/bin/python3")).unwrap();
+        symlink("python3", place("venv/bin/python")).unwrap();
+        let mut found = at(place("venv").to_str().unwrap(), place("3.12.1").to_str().unwrap());
+        found.executable = place("venv/bin/python");
+        assert_eq!(found.roots(), [place("3.12.1"), place("venv"), place("3.12")]);
+    }
+
+    #[test]
+    fn environments_that_hold_files_of_the_user_are_rejected() {
+        for (prefix, says) in [
+            ("/", "contains"),
+            ("/project", "the agent's own file"),
+            ("/project/agents", "the agent's own file"),
+        ] {
+            let (what, hint) =
+                at(prefix, "/usr").check(Path::new("/project/agents/a.py")).unwrap_err();
+            assert!(what.contains(says) && hint.contains("venv"), "{prefix}: {what}");
+        }
+        at("/project/.venv", "/usr").check(Path::new("/project/agents/a.py")).unwrap();
+        let mut old = at("/usr", "/usr");
+        old.version = [3, 8, 9];
+        let (what, hint) = old.check(Path::new("/a.py")).unwrap_err();
+        assert!(what.contains("Python 3.8") && hint.contains("3.9"), "{what}: {hint}");
+    }
+
+    #[test]
+    fn version_and_packages_are_the_factor_and_paths_are_not() {
+        let one = at("/a", "/usr");
+        assert_eq!(one.digest(), at("/b", "/opt/x").digest());
+        let mut other = one.clone();
+        other.packages.push("b==2".into());
+        assert_ne!(one.digest(), other.digest());
+        let mut other = one.clone();
+        other.version = [3, 11, 3];
+        assert_ne!(one.digest(), other.digest());
+    }
+
+    #[test]
+    fn an_interpreter_is_found_kept_and_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let programs = Programs::new(folder.path().join("programs"));
+        let found =
+            Interpreter::find(Some("/usr/bin/python3"), Path::new("/nowhere/a.py")).unwrap();
+        assert_eq!(found.version[0], 3);
+        assert!(found.roots().is_empty(), "{found:?}");
+        let digest = found.keep(&programs).unwrap();
+        assert_eq!(Interpreter::kept(&programs, &digest), Some(found));
+        assert_eq!(Interpreter::kept(&programs, "other"), None);
+        for (named, says) in [("/no/such/python", "does not run"), ("/bin/false", "not a usable")] {
+            let (what, hint) = Interpreter::find(Some(named), Path::new("/a.py")).unwrap_err();
+            assert!(what.contains(says) && hint.contains("interpreter = "), "{what}");
+        }
+    }
+}

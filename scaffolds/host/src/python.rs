@@ -1,0 +1,459 @@
+//! The scaffold `python:FILE.py:FUNCTION`: a function of the user's, called with a session by a driver of Proctor's.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use proctor_sandbox_api::Mount;
+use proctor_scaffold_api::{Finish, OwnSandbox, Scaffold, Session, Stop, WrongSetting};
+use proctor_scaffolds::ToolSet;
+use proctor_types::{RequestRules, sha256_hex};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    agent::WORKDIR,
+    interpreter::Interpreter,
+    limits::{self, Limits},
+    own,
+    process::{Conversation, PROTOCOL, converse},
+    program::{MOUNT, Programs},
+    settings::{self, IDLE, IDLE_SECONDS, OWN, PROGRAM, REQUESTS},
+};
+
+/// The name of the scaffold in records.
+pub const NAME: &str = "python";
+/// How a configuration names it: `python:FILE.py:FUNCTION`.
+const PREFIX: &str = "python:";
+/// The key of the arm's interpreter: a path in a configuration, a digest in a record.
+pub(crate) const INTERPRETER: &str = "interpreter";
+/// Whether the agent's own client may ask the model over HTTP.
+const ENDPOINT: &str = "endpoint";
+const KEYS: [&str; 5] = [PROGRAM, INTERPRETER, ENDPOINT, IDLE, REQUESTS];
+/// Where the sandbox shows the driver: the package `proctor`.
+const PACKAGE_MOUNT: &str = "/proctor";
+const START: &str = "import sys; sys.path.insert(0, '/proctor'); from proctor._driver import main; main(sys.argv[1:])";
+
+/// The Python package, without what needs the binary.
+const PACKAGE: [(&str, &str); 9] = [
+    ("proctor/__init__.py", include_str!("../../python/src/proctor/__init__.py")),
+    ("proctor/_binary.py", include_str!("../../python/src/proctor/_binary.py")),
+    ("proctor/_driver.py", include_str!("../../python/src/proctor/_driver.py")),
+    ("proctor/_errors.py", include_str!("../../python/src/proctor/_errors.py")),
+    ("proctor/_frames.py", include_str!("../../python/src/proctor/_frames.py")),
+    ("proctor/_progress.py", include_str!("../../python/src/proctor/_progress.py")),
+    ("proctor/_results.py", include_str!("../../python/src/proctor/_results.py")),
+    ("proctor/_run.py", include_str!("../../python/src/proctor/_run.py")),
+    ("proctor/_session.py", include_str!("../../python/src/proctor/_session.py")),
+];
+/// Modules of the package that agents import by name.
+const MODULES: [(&str, &str); 1] =
+    [("proctor/minisweagent.py", include_str!("../../python/src/proctor/minisweagent.py"))];
+
+/// A function of a user's in a Python file.
+#[derive(Debug)]
+pub struct Python {
+    programs: Programs,
+    tools: ToolSet,
+    limits: &'static Limits,
+    /// Absent: the scaffold of a record, whose settings say all.
+    source: Option<Source>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Source {
+    file: PathBuf,
+    function: String,
+}
+
+/// Whether a name in a configuration or a record is of this scaffold.
+pub(crate) fn is_named(name: &str) -> bool {
+    name == NAME || name.starts_with(PREFIX)
+}
+
+impl Source {
+    fn of(name: &str) -> Option<Self> {
+        let (file, function) = name.strip_prefix(PREFIX)?.rsplit_once(':')?;
+        let is_name = function.chars().all(|c| c.is_alphanumeric() || c == '_')
+            && function.chars().next().is_some_and(|c| !c.is_ascii_digit());
+        (is_name && file.ends_with(".py"))
+            .then(|| Self { file: file.into(), function: function.to_owned() })
+    }
+
+    /// The folder or file to copy, and where the agent's file is in the copy.
+    fn program(&self, folder: Option<&str>) -> Result<(PathBuf, PathBuf), String> {
+        let Some(folder) = folder else {
+            let name = self.file.file_name().unwrap_or_default();
+            return Ok((self.file.clone(), name.into()));
+        };
+        let below = self
+            .file
+            .strip_prefix(folder)
+            .map_err(|_| format!("{folder} does not contain {}", self.file.display()))?;
+        Ok((folder.into(), below.to_owned()))
+    }
+}
+
+impl Python {
+    /// The scaffold of a name: `python`, or `python:FILE.py:FUNCTION`.
+    ///
+    /// # Errors
+    /// The data that Proctor was built with does not load, which a test rules out.
+    pub fn new(programs: Programs, name: &str) -> Result<Self, String> {
+        let tools = ToolSet::load().map_err(|error| error.to_string())?;
+        Ok(Self { programs, tools, limits: Limits::get()?, source: Source::of(name) })
+    }
+}
+
+#[async_trait]
+impl Scaffold for Python {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn factors(&self) -> Value {
+        let driver: String =
+            package().iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
+        json!({
+            "protocol": PROTOCOL,
+            "limits": limits::TEXT,
+            "tools": self.tools.factors(),
+            "driver": sha256_hex(driver.as_bytes()),
+        })
+    }
+
+    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+        resolve(self.source.as_ref(), given, &self.programs)
+    }
+
+    fn needs_model(&self) -> bool {
+        true
+    }
+
+    fn model_endpoint(&self, settings: &Map<String, Value>) -> Option<Value> {
+        has_endpoint(settings).then(|| settings::rules(settings))
+    }
+
+    fn own_sandbox(
+        &self,
+        settings: &Map<String, Value>,
+    ) -> Result<Option<OwnSandbox>, (String, String)> {
+        let again = || "resume the run: what is missing is copied again".to_owned();
+        let program = text(settings, PROGRAM)?;
+        let folder = self
+            .programs
+            .copy_of(program)
+            .ok_or_else(|| (format!("the copy of the arm's program {program} is gone"), again()))?;
+        let digest = text(settings, INTERPRETER)?;
+        let interpreter = Interpreter::kept(&self.programs, digest)
+            .ok_or_else(|| ("the arm's interpreter is gone".to_owned(), again()))?;
+        let package = self.programs.keep_texts(&package()).map_err(|error| (error.0, again()))?;
+        let mut mounts = vec![
+            Mount { folder, at: MOUNT.into() },
+            Mount { folder: package.clone(), at: PACKAGE_MOUNT.into() },
+        ];
+        for root in interpreter.roots() {
+            let at = root.to_str().ok_or_else(|| {
+                let what = format!("{} is not UTF-8", root.display());
+                (what, "create the environment in another folder".to_owned())
+            })?;
+            mounts.push(Mount { at: at.into(), folder: root.clone() });
+        }
+        let package = package.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Some(OwnSandbox {
+            mounts,
+            digest: format!("{program} {package} {}", interpreter.state()),
+            limits: self.limits.sandbox(),
+            workdir: WORKDIR.into(),
+        }))
+    }
+
+    async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
+        let settings = session.brief().settings.clone();
+        let of = |key| text(&settings, key).map_err(|(what, _)| own::setup(what));
+        let (file, function) = (of("file")?, of("function")?);
+        let interpreter = Interpreter::kept(&self.programs, of(INTERPRETER)?)
+            .ok_or_else(|| own::setup("the arm's interpreter is gone"))?;
+        let own = settings.get(OWN).and_then(Value::as_object).cloned().unwrap_or_default();
+        let endpoint = has_endpoint(&settings);
+        let env = match endpoint {
+            true => own::variables(session.brief(), &own)?,
+            false => Vec::new(),
+        };
+        let path = format!("{MOUNT}/{file}");
+        // Isolated from the environment's variables, without writing bytecode, in UTF-8.
+        let executable = interpreter.executable.to_string_lossy();
+        let words =
+            [&*executable, "-I", "-B", "-u", "-X", "utf8", "-c", START, path.as_str(), function];
+        let command = words.iter().map(|word| (*word).to_owned()).collect();
+        let conversation = Conversation {
+            limits: self.limits,
+            tools: &self.tools,
+            command,
+            env,
+            idle_seconds: settings.get(IDLE).and_then(Value::as_f64).unwrap_or(IDLE_SECONDS),
+            own: &own,
+            endpoint,
+        };
+        converse(session, conversation).await
+    }
+}
+
+fn package() -> Vec<(&'static str, &'static str)> {
+    PACKAGE.into_iter().chain(MODULES).collect()
+}
+
+fn has_endpoint(settings: &Map<String, Value>) -> bool {
+    settings.get(ENDPOINT) != Some(&Value::Bool(false))
+}
+
+fn text<'a>(settings: &'a Map<String, Value>, key: &str) -> Result<&'a str, (String, String)> {
+    let found = settings.get(key).and_then(Value::as_str);
+    found.ok_or_else(|| (format!("the arm has no `{key}`"), "start a new run".to_owned()))
+}
+
+/// Checks the settings, copies the program, and asks the interpreter what is installed.
+fn resolve(
+    source: Option<&Source>,
+    given: &Map<String, Value>,
+    programs: &Programs,
+) -> Result<Map<String, Value>, WrongSetting> {
+    let wrong = |key: &str, what: String, hint: &str| WrongSetting {
+        key: key.to_owned(),
+        what,
+        hint: hint.to_owned(),
+    };
+    let Some(source) = source else {
+        let what = "the scaffold `python` needs a file and a function".to_owned();
+        return Err(wrong(PROGRAM, what, "write scaffold = \"python:FILE.py:FUNCTION\""));
+    };
+    let mut own = given.clone();
+    let [program, interpreter, endpoint, idle, requests] = KEYS.map(|key| own.remove(key));
+    settings::check_own(&own, &KEYS)?;
+    let folder = match &program {
+        None => None,
+        Some(Value::String(path)) => Some(path.as_str()),
+        Some(_) => {
+            let what = "is not the path of a folder".to_owned();
+            return Err(wrong(PROGRAM, what, "name the folder that contains the agent's file"));
+        }
+    };
+    let interpreter = match &interpreter {
+        None => None,
+        Some(Value::String(path)) => Some(path.as_str()),
+        Some(_) => {
+            let what = "is not the path of a Python interpreter".to_owned();
+            return Err(wrong(INTERPRETER, what, "such as \".venv/bin/python\""));
+        }
+    };
+    let endpoint = match endpoint {
+        None => true,
+        Some(Value::Bool(endpoint)) => endpoint,
+        Some(_) => {
+            return Err(wrong(ENDPOINT, "is not true or false".into(), "the default is true"));
+        }
+    };
+    let idle_seconds = settings::idle_seconds(idle.as_ref())?;
+    let rules = settings::request_rules(requests)?;
+    if !endpoint && rules != RequestRules::default() {
+        let what = "has no effect without the model endpoint".to_owned();
+        return Err(wrong(REQUESTS, what, "remove it, or remove `endpoint = false`"));
+    }
+    let hint = "name the agent's file: scaffold = \"python:FILE.py:FUNCTION\"";
+    let (copied, file) = source.program(folder).map_err(|what| wrong(PROGRAM, what, hint))?;
+    let file = file.to_str().ok_or_else(|| {
+        wrong(PROGRAM, format!("{} is not UTF-8", source.file.display()), "rename the file")
+    })?;
+    if !source.file.is_file() {
+        let what = format!("{}: no such file", source.file.display());
+        return Err(wrong(PROGRAM, what, hint));
+    }
+    let digest = programs.keep(&copied).map_err(|error| wrong(PROGRAM, error.0, hint))?;
+    let of_interpreter = |(what, hint): (String, String)| wrong(INTERPRETER, what, &hint);
+    let found = Interpreter::find(interpreter, &source.file).map_err(of_interpreter)?;
+    let kept = found.keep(programs).map_err(of_interpreter)?;
+    let mut resolved = json!({
+        PROGRAM: digest,
+        "file": file,
+        "function": source.function,
+        INTERPRETER: kept,
+        "python": found.name(),
+        "packages": found.packages,
+        ENDPOINT: endpoint,
+        IDLE: idle_seconds,
+        OWN: own,
+    });
+    if rules != RequestRules::default() {
+        resolved[REQUESTS] = json!(rules);
+    }
+    Ok(resolved.as_object().cloned().unwrap_or_default())
+}
+
+/// Copies the program and finds the interpreter of a planned arm again, if their copies are gone. `written` is the arm as
+/// the configuration has it.
+///
+/// # Errors
+/// They are gone, or something else now: the trial would run what was not planned.
+pub fn restore_python(
+    programs: &Programs,
+    planned: &Map<String, Value>,
+    written: &Value,
+) -> Result<(), String> {
+    let of = |key| text(planned, key).map_err(|(what, _)| what);
+    let (program, interpreter) = (of(PROGRAM)?, of(INTERPRETER)?);
+    let source = written["scaffold"].as_str().and_then(Source::of);
+    let file = source.as_ref().map(|source| source.file.clone()).unwrap_or_default();
+    if programs.copy_of(program).is_none() {
+        let source = source.as_ref().ok_or("the configuration names no file")?;
+        let (copied, _) = source.program(written["settings"][PROGRAM].as_str())?;
+        let kept = programs.keep(&copied).map_err(|error| error.0)?;
+        if kept != program {
+            let copied = copied.display();
+            return Err(format!("{copied} was changed since the run was planned"));
+        }
+    }
+    if Interpreter::kept(programs, interpreter).is_none() {
+        let named = written[INTERPRETER].as_str();
+        let found = Interpreter::find(named, Path::new(&file)).map_err(|(what, _)| what)?;
+        if found.digest() != interpreter {
+            let shown = found.executable.display();
+            return Err(format!(
+                "{shown} is {}, or has other packages than the run was planned with",
+                found.name()
+            ));
+        }
+        found.keep(programs).map_err(|(what, _)| what)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use super::*;
+
+    #[test]
+    fn names_hold_a_file_and_a_function() {
+        let of = |name: &str| Source::of(name).map(|one| (one.file, one.function));
+        assert_eq!(of("python:a/b.py:drive"), Some(("a/b.py".into(), "drive".into())));
+        assert_eq!(of("python:C:x/b.py:_d2"), Some(("C:x/b.py".into(), "_d2".into())));
+        for wrong in [
+            "python",
+            "python:",
+            "python:a.py",
+            "python:a.py:",
+            "python:a.txt:f",
+            "python:a.py:2f",
+            "python:a.py:f()",
+        ] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+        assert!(is_named("python") && is_named("python:a.py:f") && !is_named("pythonic"));
+    }
+
+    /// A module that is missing here would be missing in the sandbox.
+    #[test]
+    fn the_whole_package_is_carried() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/src/proctor");
+        let files: BTreeSet<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".py"))
+            .map(|name| format!("proctor/{name}"))
+            .collect();
+        let carried: BTreeSet<String> =
+            package().iter().map(|(path, _)| (*path).to_owned()).collect();
+        assert_eq!(carried, files);
+    }
+
+    fn resolved(
+        file: &Path,
+        programs: &Programs,
+        given: Value,
+    ) -> Result<Map<String, Value>, WrongSetting> {
+        let source = Source { file: file.to_owned(), function: "drive".into() };
+        let mut given = given.as_object().unwrap().clone();
+        given.entry(INTERPRETER).or_insert_with(|| "/usr/bin/python3".into());
+        resolve(Some(&source), &given, programs)
+    }
+
+    #[test]
+    fn content_and_packages_are_factors_and_paths_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let programs = Programs::new(folder.path().join("programs"));
+        let at = |name: &str, text: &str| {
+            let place = folder.path().join(name);
+            fs::create_dir_all(&place).unwrap();
+            fs::write(place.join("agent.py"), text).unwrap();
+            place.join("agent.py")
+        };
+        let of = |file: &Path, given: Value| resolved(file, &programs, given).unwrap();
+        let one = of(&at("one", "same"), json!({"effort": "low"}));
+        assert_eq!(one, of(&at("two", "same"), json!({"effort": "low"})));
+        assert_ne!(one, of(&at("three", "other"), json!({"effort": "low"})));
+        assert_eq!((&one["file"], &one[OWN]["effort"]), (&json!("agent.py"), &json!("low")));
+        assert!(one["packages"].is_array() && one["python"].as_str().unwrap().contains(" 3."));
+        assert!(!serde_json::to_string(&one).unwrap().contains("/usr/bin"), "{one:?}");
+        // With a folder its other files are factors too.
+        let two = folder.path().join("two");
+        let whole = json!({"program": two.to_str().unwrap()});
+        let before = of(&two.join("agent.py"), whole.clone());
+        fs::write(two.join("helper.py"), "x = 1").unwrap();
+        assert_ne!(before[PROGRAM], of(&two.join("agent.py"), whole)[PROGRAM]);
+        // Both are found again, unless they changed.
+        let planned = of(&at("four", "text"), json!({}));
+        let file = folder.path().join("four/agent.py");
+        let written = json!({
+            "scaffold": format!("python:{}:drive", file.display()),
+            "interpreter": "/usr/bin/python3",
+        });
+        fs::remove_dir_all(folder.path().join("programs")).unwrap();
+        restore_python(&programs, &planned, &written).unwrap();
+        fs::remove_dir_all(folder.path().join("programs")).unwrap();
+        fs::write(&file, "changed").unwrap();
+        let why = restore_python(&programs, &planned, &written).unwrap_err();
+        assert!(why.contains("was changed since"), "{why}");
+    }
+
+    #[test]
+    fn mistakes_are_reported_by_their_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let programs = Programs::new(folder.path().join("programs"));
+        let file = folder.path().join("agent.py");
+        fs::write(&file, "").unwrap();
+        for (given, key, says) in [
+            (json!({"interpreter": 3}), INTERPRETER, "not the path"),
+            (json!({"interpreter": "/no/python"}), INTERPRETER, "does not run"),
+            (json!({"endpoint": "no"}), ENDPOINT, "true or false"),
+            (json!({"idle_seconds": 0}), IDLE, "1 to 86400"),
+            (json!({"program": "/usr/lib"}), PROGRAM, "does not contain"),
+            (json!({"idle_second": 3}), "idle_second", "nearly"),
+            (json!({"endpoint": false, "requests": {"default": "side"}}), REQUESTS, "no effect"),
+        ] {
+            let wrong = resolved(&file, &programs, given.clone()).unwrap_err();
+            assert_eq!(wrong.key, key, "{given}: {}", wrong.what);
+            assert!(wrong.what.contains(says), "{given}: {}", wrong.what);
+        }
+        let wrong = resolved(&folder.path().join("none.py"), &programs, json!({})).unwrap_err();
+        assert!(wrong.what.contains("none.py: no such file"), "{}", wrong.what);
+        let wrong = resolve(None, &Map::new(), &programs).unwrap_err();
+        assert!(wrong.hint.contains("python:FILE.py:FUNCTION"), "{}", wrong.hint);
+    }
+
+    #[test]
+    fn the_sandbox_shows_the_program_the_driver_and_the_environment() {
+        let folder = tempfile::tempdir().unwrap();
+        let programs = Programs::new(folder.path().join("programs"));
+        let file = folder.path().join("agent.py");
+        fs::write(&file, "x").unwrap();
+        let settings = resolved(&file, &programs, json!({})).unwrap();
+        let python = Python::new(programs, NAME).unwrap();
+        let own = python.own_sandbox(&settings).unwrap().unwrap();
+        let places: Vec<String> = own.mounts.iter().map(|mount| mount.at.to_string()).collect();
+        assert_eq!(places, [MOUNT, PACKAGE_MOUNT]);
+        assert!(own.mounts[0].folder.join("agent.py").is_file());
+        assert!(own.mounts[1].folder.join("proctor/_driver.py").is_file());
+        assert!(python.model_endpoint(&settings).is_some());
+        let ask = json!({"endpoint": false}).as_object().unwrap().clone();
+        assert_eq!(python.model_endpoint(&ask), None);
+    }
+}

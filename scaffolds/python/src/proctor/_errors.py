@@ -1,0 +1,79 @@
+"""What can go wrong, with the binary's own message and hint."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    from ._run import Run
+
+
+class ProctorError(Exception):
+    """An error of the ``proctor`` binary.
+
+    ``message`` says what failed, ``hint`` what to change, ``status`` is the exit status.
+    """
+
+    def __init__(
+        self, message: str, *, hint: Optional[str] = None, status: Optional[int] = None
+    ) -> None:
+        super().__init__(message if hint is None else f"{message}\nhint: {hint}")
+        self.message = message
+        self.hint = hint
+        self.status = status
+
+
+class ConfigError(ProctorError):
+    """The configuration, an option or a path is wrong. Nothing has started."""
+
+
+class BinaryError(ProctorError):
+    """The binary is missing, or its version does not fit this package."""
+
+
+class IncompleteRun(ProctorError):
+    """The run has ended, but some trials have no verdict. ``run`` is that run; ``proctor.resume(run)`` continues it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        run: Run,
+        hint: Optional[str] = None,
+        status: Optional[int] = None,
+    ) -> None:
+        super().__init__(message, hint=hint, status=status)
+        self.run = run
+
+
+class EndpointError(IncompleteRun):
+    """The run is incomplete because a model's endpoint failed or rejected the requests."""
+
+
+_ERROR = re.compile(r"^error: (?P<what>.*?)(?=^ *hint: |\Z)", re.MULTILINE | re.DOTALL)
+_HINT = re.compile(r"^ *hint: (?P<hint>.*)\Z", re.MULTILINE | re.DOTALL)
+
+
+def parse(stderr: str) -> tuple[str, Optional[str]]:
+    """Returns the message and the hint at the end of the binary's standard error."""
+    start = stderr.rfind("\nerror: ")
+    text = stderr[start + 1 :] if start >= 0 else stderr
+    error = _ERROR.search(text)
+    if error is None:
+        lines = [line for line in stderr.splitlines() if line.strip()]
+        return (lines[-1].strip() if lines else "proctor failed without a message"), None
+    hint = _HINT.search(text)
+    return _flat(error["what"]), _flat(hint["hint"]) if hint else None
+
+
+def _flat(text: str) -> str:
+    # The binary wraps lines for terminals.
+    return " ".join(text.split())
+
+
+def error_of(status: int, stderr: str) -> ProctorError:
+    """Returns the error of a command that has failed."""
+    message, hint = parse(stderr)
+    kind = ConfigError if status == 2 else ProctorError
+    return kind(message, hint=hint, status=status)

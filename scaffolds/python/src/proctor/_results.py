@@ -1,0 +1,314 @@
+"""The typed results of a run. Each one keeps the binary's JSON in ``data``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Optional
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from . import _binary
+from ._errors import ConfigError
+
+JSON = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm's numbers. Rates are over all planned trials."""
+
+    id: str
+    name: str
+    trials: int
+    graded: int
+    complete: bool
+    resolved: int
+    resolved_rate: float
+    #: The 95 % interval of ``resolved_rate``, clustered by task.
+    interval: Optional[tuple[float, float]]
+    passed_rate: float
+    #: US dollars; None if some response has no price.
+    cost_usd: Optional[float]
+    scaffold: Optional[str]
+    model: Optional[str]
+    data: JSON = field(repr=False)
+
+    @classmethod
+    def of(cls, data: JSON) -> Arm:
+        interval = data.get("intervals", {}).get("resolved_rate")
+        return cls(
+            id=data["arm"],
+            name=data["name"],
+            trials=data["trials"],
+            graded=data["graded"],
+            complete=data["complete"],
+            resolved=data["resolved"],
+            resolved_rate=data["resolved_rate"],
+            interval=(interval[0], interval[1]) if interval else None,
+            passed_rate=data["passed_rate"],
+            cost_usd=data["cost_usd"] if data.get("cost_known") else None,
+            scaffold=data.get("scaffold"),
+            model=data.get("model"),
+            data=data,
+        )
+
+
+@dataclass(frozen=True)
+class TreeEntry:
+    """One path of the work directory. ``path`` is relative; bytes that are not UTF-8 are surrogate escapes."""
+
+    path: str
+    #: ``file``, ``dir``, ``link`` or ``other``.
+    kind: str
+    #: Permission bits.
+    mode: int
+    #: Bytes.
+    size: int
+    hash: Optional[str]
+    #: The target of a symbolic link.
+    link: Optional[str]
+
+
+class Tree(Mapping[str, TreeEntry]):
+    """The work directory after a step: entries by path, and ``read`` for their content."""
+
+    def __init__(self, trial: Trial, step: Optional[int], entries: list[JSON]) -> None:
+        self._trial = trial
+        self._step = step
+        self._entries: dict[str, TreeEntry] = {}
+        for entry in entries:
+            path, link = _path(entry["path"]), entry.get("link")
+            self._entries[path] = TreeEntry(
+                path=path,
+                kind=entry["kind"],
+                mode=entry["mode"],
+                size=entry["size"],
+                hash=entry.get("hash"),
+                link=None if link is None else _path(link),
+            )
+
+    def __getitem__(self, path: str) -> TreeEntry:
+        return self._entries[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        step = "the end" if self._step is None else f"step {self._step}"
+        return f"<Tree of {self._trial.task} after {step}: {len(self)} paths>"
+
+    def read(self, path: str) -> bytes:
+        """Returns the content of a file."""
+        if path not in self._entries:
+            raise KeyError(path)
+        escaped = quote_from_bytes(os.fsencode(path), safe=_PLAIN)
+        return self._trial._part("file", self._step, "--path", escaped)
+
+
+#: The binary writes these bytes of a path as they are, and all others as %XX.
+_PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+
+
+def _path(escaped: str) -> str:
+    return os.fsdecode(unquote_to_bytes(escaped))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial: a task, an arm and an attempt. What it holds beyond its row is read when you ask for it."""
+
+    task: str
+    #: The arm's name.
+    arm: str
+    arm_id: str
+    attempt: int
+    #: None until the trial has ended.
+    outcome: Optional[str]
+    #: None without a verdict.
+    resolved: Optional[bool]
+    passed_rate: Optional[float]
+    #: Why the task is not resolved.
+    reason: Optional[str]
+    #: The limit of its own that ended the trial.
+    limit: Optional[str]
+    integrity: Optional[str]
+    steps: Optional[int]
+    #: US dollars.
+    cost_usd: Optional[float]
+    #: Seconds.
+    wall_seconds: Optional[float]
+    data: JSON = field(repr=False)
+    run: str = field(repr=False)
+
+    @classmethod
+    def of(cls, data: JSON, run: str, names: Mapping[str, str]) -> Trial:
+        return cls(
+            task=data["task"],
+            arm=names.get(data["arm"], data["arm"]),
+            arm_id=data["arm"],
+            attempt=data["attempt"],
+            outcome=data["outcome"],
+            resolved=data["resolved"],
+            passed_rate=data["passed_rate"],
+            reason=data.get("reason"),
+            limit=data.get("limit"),
+            integrity=data.get("integrity"),
+            steps=data.get("steps"),
+            cost_usd=data.get("cost_usd"),
+            wall_seconds=data.get("wall_seconds"),
+            data=data,
+            run=run,
+        )
+
+    def _part(self, part: str, step: Optional[int] = None, *more: str) -> bytes:
+        arguments = ["show", "--print", part, *more]
+        if step is not None:
+            arguments += ["--step", str(step)]
+        # Names may begin with a dash.
+        return _binary.output([*arguments, "--", self.run, self.task, self.arm_id, str(self.attempt)])
+
+    def events(self) -> list[dict[str, Any]]:
+        """Returns the trial's events, oldest first: requests, responses, tool calls, snapshots (docs/events.md)."""
+        return [json.loads(line) for line in self._part("events").splitlines()]
+
+    @property
+    def patch(self) -> Optional[str]:
+        """The patch; None until the trial has ended. Bytes that are not UTF-8 are surrogate escapes."""
+        try:
+            return self._part("patch").decode("utf-8", "surrogateescape")
+        except ConfigError as error:
+            if "has no patch" in error.message:
+                return None
+            raise
+
+    @property
+    def verdict(self) -> Optional[dict[str, Any]]:
+        """The verdict with the status of each test; None without one."""
+        verdict: Optional[dict[str, Any]] = json.loads(self._part("verdict"))
+        return verdict
+
+    def tree(self, step: Optional[int] = None) -> Tree:
+        """Returns the work directory after a step. 0: before the agent began. Default: at the end."""
+        return Tree(self, step, json.loads(self._part("tree", step)))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The comparison of two arms by one metric."""
+
+    a: str
+    b: str
+    metric: str
+    #: Tasks that both arms have results for.
+    tasks: int
+    difference: Optional[float]
+    #: The 95 % interval of the difference.
+    interval: Optional[tuple[float, float]]
+    p_value: Optional[float]
+    p_adjusted: Optional[float]
+    #: Whether the data can tell the arms apart.
+    distinguishable: bool
+    #: The result in one sentence.
+    sentence: str
+    data: JSON = field(repr=False)
+
+    @classmethod
+    def of(cls, data: JSON) -> Pair:
+        interval = data.get("interval")
+        return cls(
+            a=data["a"],
+            b=data["b"],
+            metric=data["metric"],
+            tasks=data["tasks"],
+            difference=data.get("difference"),
+            interval=(interval[0], interval[1]) if interval else None,
+            p_value=data.get("p_value"),
+            p_adjusted=data.get("p_adjusted"),
+            distinguishable=data["distinguishable"],
+            sentence=data.get("sentence", ""),
+            data=data,
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All pairs of arms. Pairs with a control arm are in ``controls``."""
+
+    pairs: list[Pair]
+    controls: list[Pair]
+    data: JSON = field(repr=False)
+
+    @classmethod
+    def of(cls, data: JSON) -> Comparison:
+        return cls(
+            pairs=[Pair.of(pair) for pair in data["pairs"]],
+            controls=[Pair.of(pair) for pair in data.get("controls", [])],
+            data=data,
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(pair.sentence for pair in [*self.pairs, *self.controls] if pair.sentence)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One arm at one budget."""
+
+    arm: str
+    #: ``steps``, ``tokens``, ``cost`` or ``seconds``.
+    budget: str
+    at: float
+    trials: int
+    graded: int
+    resolved: int
+    resolved_rate: float
+    interval: Optional[tuple[float, float]]
+    passed_rate: float
+    data: JSON = field(repr=False)
+
+    @classmethod
+    def of(cls, data: JSON) -> Point:
+        interval = data.get("interval")
+        return cls(
+            arm=data["name"],
+            budget=data["budget"],
+            at=data["at"],
+            trials=data["trials"],
+            graded=data["graded"],
+            resolved=data["resolved"],
+            resolved_rate=data["resolved_rate"],
+            interval=(interval[0], interval[1]) if interval else None,
+            passed_rate=data["passed_rate"],
+            data=data,
+        )
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What smaller limits would have given, from the snapshots of the run."""
+
+    points: list[Point]
+    #: With ``every=True``: the step at which each trial first resolves its task.
+    first_resolved: list[JSON]
+    data: JSON = field(repr=False)
+
+    @classmethod
+    def of(cls, data: JSON) -> Curve:
+        return cls(
+            points=[Point.of(point) for point in data["points"]],
+            first_resolved=list(data.get("first_resolved", [])),
+            data=data,
+        )
+
+    def series(self, arm: str) -> tuple[list[float], list[float]]:
+        """Returns the budgets and the resolved rates of an arm, ready to plot."""
+        points = sorted((point for point in self.points if point.arm == arm), key=lambda p: p.at)
+        if not points:
+            known = ", ".join(sorted({point.arm for point in self.points}))
+            raise KeyError(f"no arm is called {arm!r}; the curve has: {known}")
+        return [point.at for point in points], [point.resolved_rate for point in points]

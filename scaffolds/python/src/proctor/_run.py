@@ -1,0 +1,324 @@
+"""Starts runs and reads them."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Optional, Union, overload
+
+from . import _binary, _frames
+from ._errors import EndpointError, IncompleteRun, error_of
+from ._progress import Progress
+from ._results import Arm, Comparison, Curve, Trial
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+PathLike = Union[str, "os.PathLike[str]"]
+TableName = Literal["trials", "steps", "tests"]
+
+#: Done, but some trials have no verdict.
+INCOMPLETE = 3
+INTERRUPTED = 130
+#: Lines of standard error that are kept for a message.
+TAIL = 200
+
+
+class Run:
+    """A run directory: finished, in progress, or imported. Results are read when you ask for them and kept until
+    ``refresh``."""
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = Path(path)
+        self._report: Optional[dict[str, Any]] = None
+        # A wrong path is an error here, not at the first use.
+        self._read()
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    def _read(self) -> dict[str, Any]:
+        if self._report is None:
+            report: dict[str, Any] = _binary.output_json(
+                ["report", "--format", "json", "--", str(self.path)]
+            )
+            self._report = report
+        return self._report
+
+    def refresh(self) -> Run:
+        """Forgets what was read, so that the next use sees the present state of a run in progress."""
+        self._report = None
+        return self
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """``proctor report --format json`` of the run."""
+        return self._read()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned trial has a verdict."""
+        return all(arm.complete for arm in self.arms)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What you must know besides the numbers, one sentence each."""
+        return list(self._read().get("remarks", []))
+
+    @property
+    def arms(self) -> list[Arm]:
+        """The arms, in the order of the plan."""
+        return [Arm.of(data) for data in self._read()["arms"]]
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Every planned trial, in the order of the plan."""
+        report = self._read()
+        names = {arm["arm"]: arm["name"] for arm in report["arms"]}
+        return [Trial.of(data, str(self.path), names) for data in report["tasks"]]
+
+    def trial(self, task: str, arm: Optional[str] = None, attempt: int = 1) -> Trial:
+        """Returns one trial. ``arm`` is a name or an id; you may leave it out if the run has one arm."""
+        trials = self.trials
+        found = [one for one in trials if one.task == task and one.attempt == attempt]
+        if arm is not None:
+            found = [one for one in found if arm in (one.arm, one.arm_id)]
+        if len(found) == 1:
+            return found[0]
+        tasks = sorted({one.task for one in trials})
+        arms = sorted({one.arm for one in trials})
+        wanted = f"{task!r}, arm {arm!r}, attempt {attempt}"
+        problem = f"{len(found)} trials are called" if found else "no trial is called"
+        raise LookupError(
+            f"{problem} {wanted}; tasks: {_first(tasks)}; arms: {_first(arms)}"
+        )
+
+    def compare(self, *others: Union[Run, PathLike]) -> Comparison:
+        """Compares the arms of this run, and of others, on the tasks that they share."""
+        runs = [str(one.path if isinstance(one, Run) else one) for one in (self, *others)]
+        return Comparison.of(_binary.output_json(["compare", "--format", "json", "--", *runs]))
+
+    def curve(
+        self,
+        *,
+        steps: Optional[Iterable[int]] = None,
+        tokens: Optional[Iterable[int]] = None,
+        cost: Optional[Iterable[float]] = None,
+        seconds: Optional[Iterable[float]] = None,
+        every: bool = False,
+        arms: Iterable[str] = (),
+    ) -> Curve:
+        """Computes what smaller limits would have given, without calling a model. Name one kind of limit.
+
+        ``every`` finds the step at which each trial first resolves its task.
+        """
+        kinds = {"steps": steps, "tokens": tokens, "cost": cost, "seconds": seconds}
+        given = {kind: list(values) for kind, values in kinds.items() if values is not None}
+        if len(given) > 1:
+            raise ValueError(f"name one kind of limit, not {' and '.join(given)}")
+        arguments = ["curve", "--format", "json"]
+        for kind, values in given.items():
+            arguments += ["--at", f"{kind}={','.join(str(value) for value in values)}"]
+        if every:
+            arguments.append("--every")
+        for pattern in arms:
+            arguments += ["--arms", pattern]
+        # Points of a run in progress are part of the answer.
+        accept = (0, INCOMPLETE)
+        return Curve.of(
+            _binary.output_json([*arguments, "--", str(self.path)], accept=accept)
+        )
+
+    @overload
+    def frame(self, name: TableName, to: Literal["records"]) -> list[dict[str, Any]]: ...
+    @overload
+    def frame(self, name: TableName, to: Literal["arrow"]) -> pyarrow.Table: ...
+    @overload
+    def frame(self, name: TableName, to: Literal["pandas"]) -> pandas.DataFrame: ...
+    @overload
+    def frame(self, name: TableName, to: Literal["polars"]) -> polars.DataFrame: ...
+    @overload
+    def frame(self, name: TableName, to: None = None) -> Any: ...
+
+    def frame(self, name: TableName, to: Optional[str] = None) -> Any:
+        """Returns a table of the run: ``trials``, ``steps`` or ``tests`` (docs/tables.md has the columns).
+
+        ``to`` is ``arrow``, ``pandas``, ``polars`` or ``records``. The default is Arrow if pyarrow is installed, else
+        a list of dictionaries.
+        """
+        return _frames.frame(str(self.path), name, to)
+
+
+def run(
+    config: PathLike,
+    *,
+    out: Optional[PathLike] = None,
+    set: Optional[Mapping[str, Any]] = None,  # noqa: A002
+    progress: bool = True,
+    model: Optional[str] = None,
+    tasks: Iterable[str] = (),
+    arms: Iterable[str] = (),
+    limit: Optional[int] = None,
+    jobs: Optional[int] = None,
+    extend: bool = False,
+) -> Run:
+    """Runs a configuration and returns the run.
+
+    ``set`` overrides keys of the configuration: ``{"budget.steps": 100}``. The other options are those of
+    ``proctor run``.
+
+    Raises ConfigError before anything starts, and IncompleteRun if some trials have no verdict: EndpointError if a
+    model's endpoint is the cause. A second Ctrl-C stops at once, as in a terminal.
+    """
+    arguments = ["run", os.fspath(config)]
+    if out is not None:
+        arguments += ["--out", os.fspath(out)]
+    for key, value in (set or {}).items():
+        arguments += ["--set", f"{key}={toml(value)}"]
+    if model is not None:
+        arguments += ["--model", model]
+    for pattern in tasks:
+        arguments += ["--tasks", pattern]
+    for pattern in arms:
+        arguments += ["--arms", pattern]
+    if limit is not None:
+        arguments += ["--limit", str(limit)]
+    if jobs is not None:
+        arguments += ["--jobs", str(jobs)]
+    if extend:
+        arguments.append("--extend")
+    return _carry_out(arguments, None if out is None else Path(out), progress)
+
+
+def resume(run: Union[Run, PathLike], *, progress: bool = True) -> Run:
+    """Continues a run: trials without a verdict are run or graded. Raises the errors of ``run``."""
+    path = run.path if isinstance(run, Run) else Path(run)
+    return _carry_out(["resume", str(path)], path, progress)
+
+
+def toml(value: Any) -> str:
+    """Returns a value as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, (str, os.PathLike)):
+        return json.dumps(os.fspath(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        items = (f"{json.dumps(str(key), ensure_ascii=False)} = {toml(one)}" for key, one in value.items())
+        return "{" + ", ".join(items) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(toml(one) for one in value) + "]"
+    raise TypeError(f"{value!r} cannot be written as TOML")
+
+
+def _first(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+class _Listener:
+    """Reads the standard error of the binary: progress objects, and lines for people."""
+
+    def __init__(self, out: Optional[Path], progress: bool) -> None:
+        self.out = out
+        self.tail: collections.deque[str] = collections.deque(maxlen=TAIL)
+        self.halted: Optional[str] = None
+        self._bar = Progress(self._total) if progress else None
+
+    def _total(self) -> Optional[int]:
+        if self.out is None:
+            return None
+        try:
+            return len(Run(self.out).trials)
+        except Exception:  # noqa: BLE001  A bar without a total is better than no run.
+            return None
+
+    def read(self, stream: Iterable[str]) -> None:
+        for line in stream:
+            line = line.rstrip("\n")
+            if line.startswith("{"):
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    continue
+                if self._bar is not None:
+                    self._bar.take(event)
+                continue
+            self.tail.append(line)
+            if line.startswith("run directory: ") and self.out is None:
+                self.out = Path(line[len("run directory: ") :])
+            elif line.startswith("halted: "):
+                self.halted = line[len("halted: ") :]
+            if self._bar is not None and not line.startswith(("error: ", " hint: ")):
+                self._bar.say(line)
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _carry_out(arguments: Sequence[str], out: Optional[Path], progress: bool) -> Run:
+    listener = _Listener(out, progress)
+    process = subprocess.Popen(
+        [_binary.binary(), "--progress", "json", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        env=_binary.environment(),
+    )
+    assert process.stderr is not None
+    reader = threading.Thread(target=listener.read, args=(process.stderr,), daemon=True)
+    reader.start()
+    interrupted = False
+    while True:
+        try:
+            status = process.wait()
+            break
+        except KeyboardInterrupt:
+            # A terminal signals the binary too; a notebook's kernel signals this process alone.
+            interrupted = True
+            if not _shares_terminal():
+                process.send_signal(signal.SIGINT)
+    reader.join()
+    if interrupted or status == INTERRUPTED:
+        raise KeyboardInterrupt
+    if status == 0 and listener.out is not None:
+        return Run(listener.out)
+    stderr = "\n".join(listener.tail)
+    if status == INCOMPLETE and listener.out is not None:
+        raise _incomplete(Run(listener.out), listener.halted)
+    raise error_of(status, stderr)
+
+
+def _shares_terminal() -> bool:
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _incomplete(run: Run, halted: Optional[str]) -> IncompleteRun:
+    missing = [trial for trial in run.trials if trial.resolved is None]
+    faults = [str(trial.data["fault"]) for trial in missing if trial.data.get("fault")]
+    of_model = [
+        str(trial.data.get("fault", ""))
+        for trial in missing
+        if trial.outcome == "infrastructure_fault_model"
+    ]
+    count = f"{len(missing)} of {len(run.trials)} trials have no verdict"
+    hint = f"proctor.resume({str(run.path)!r}) continues"
+    if of_model or halted:
+        why = halted or of_model[0]
+        return EndpointError(f"{count}: {why}", run=run, hint=hint, status=INCOMPLETE)
+    why = f": {faults[0]}" if faults else ""
+    return IncompleteRun(f"{count}{why}", run=run, hint=hint, status=INCOMPLETE)

@@ -1,0 +1,265 @@
+"""Real runs with the binary, on scripted models."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import proctor
+from proctor._run import TableName, _carry_out
+
+from conftest import ROOT, needs
+
+SOLUTION = r'''cat >> numerals/roman.py <<'END'
+
+
+def from_roman(text: str) -> int:
+    total, rest = 0, text
+    for numeral, value in VALUES.items():
+        while rest.startswith(numeral):
+            total += value
+            rest = rest[len(numeral):]
+    if rest or not 1 <= total <= 3999 or to_roman(total) != text:
+        raise ValueError(f"not a Roman numeral: {text!r}")
+    return total
+END
+sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py'''
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def stage(folder: Path, turns: list[dict[str, Any]], arms: str, *, budget: str = "steps = 20") -> Path:
+    """Writes the demo task, a script and a configuration."""
+    rows = (ROOT / "configs/tasks/demo.jsonl").read_text().splitlines()
+    task = json.loads(rows[0])
+    task["source"]["path"] = str(ROOT / "configs/tasks/numerals")
+    (folder / "task.jsonl").write_text(json.dumps(task) + "\n")
+    script = {"conversation": [{"model": "m", "turn": turns, "repeat_last": False}]}
+    (folder / "script.json").write_text(json.dumps(script))
+    config = folder / "run.toml"
+    config.write_text(
+        f"tasks = [\"task.jsonl\"]\n[budget]\n{budget}\n{arms}\n"
+        '[models.m]\nbase_url = "script:script.json"\nname = "m"\nprice = { input = 1.0, output = 2.0 }\n'
+    )
+    return config
+
+
+TWO = (
+    '[[arms]]\nname = "tools"\nscaffold = "tools"\nmodel = "m"\n'
+    '[[arms]]\nname = "noop"\nscaffold = "noop"\n'
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> proctor.Run:
+    folder = tmp_path_factory.mktemp("run")
+    config = stage(folder, [call("shell", command=SOLUTION), call("submit")], TWO)
+    return proctor.run(config, out=folder / "out", set={"budget.steps": 7}, progress=False)
+
+
+def test_a_run_has_arms_trials_and_numbers(finished: proctor.Run) -> None:
+    assert finished.complete
+    tools, noop = finished.arms
+    assert (tools.name, tools.resolved, tools.trials) == ("tools", 1, 1)
+    assert tools.interval is not None and tools.interval[0] < 1.0
+    assert noop.resolved == 0
+    trial = finished.trial("demo__roman-1", arm="tools")
+    assert trial.resolved and trial.steps == 2 and trial.integrity == "clean"
+    assert trial.cost_usd is not None and trial.cost_usd > 0
+    failed = finished.trial("demo__roman-1", arm="noop")
+    assert (failed.resolved, failed.reason) == (False, "never_edited")
+    assert proctor.Run(finished.path).trials == finished.trials
+    with pytest.raises(LookupError, match="tasks: demo__roman-1; arms: noop, tools"):
+        finished.trial("demo__roman-2")
+    with pytest.raises(LookupError, match="2 trials"):
+        finished.trial("demo__roman-1")
+
+
+def test_runs_are_compared_and_drawn_as_curves(finished: proctor.Run) -> None:
+    comparison = finished.compare()
+    assert comparison.pairs == []
+    pair = next(pair for pair in comparison.controls if pair.metric == "resolved")
+    assert {pair.a, pair.b} == {"tools", "noop"}
+    assert pair.sentence in str(comparison)
+    curve = finished.curve(steps=[1, 5], arms=["tools"])
+    assert curve.series("tools") == ([1, 5], [1.0, 1.0])
+    with pytest.raises(KeyError, match="the curve has: tools"):
+        curve.series("other")
+    with pytest.raises(ValueError, match="one kind of limit"):
+        finished.curve(steps=[1], cost=[1.0])
+
+
+@needs("show", "--print")
+def test_a_trial_shows_its_parts(finished: proctor.Run) -> None:
+    trial = finished.trial("demo__roman-1", arm="tools")
+    kinds = [event["kind"] for event in trial.events()]
+    assert kinds[0] == "trial_started" and kinds.count("model_answered") == 2
+    assert trial.patch is not None and "from_roman" in trial.patch
+    assert trial.verdict is not None and trial.verdict["resolved"] is True
+    before, after = trial.tree(step=0), trial.tree(step=1)
+    assert "numerals/roman.py" in before and before["numerals/roman.py"].kind == "file"
+    assert b"from_roman" not in before.read("numerals/roman.py")
+    assert b"from_roman" in after.read("numerals/roman.py")
+    assert len(trial.tree()) == len(after)
+    with pytest.raises(proctor.ConfigError, match="no tree after step 99"):
+        trial.tree(step=99)
+
+
+@needs("export", "parquet", "jsonl")
+def test_a_run_is_a_frame_of_every_kind(finished: proctor.Run) -> None:
+    rows = finished.frame("trials", to="records")
+    assert {row["arm_name"] for row in rows} == {"tools", "noop"}
+    row = next(row for row in rows if row["arm_name"] == "tools")
+    assert (row["steps"], row["limit_steps"], row["resolved"]) == (2, 7, True)
+    steps = finished.frame("steps", to="records")
+    assert sum(step["input_tokens"] for step in steps) == row["input_tokens"]
+    tests = finished.frame("tests", to="records")
+    assert {test["kind"] for test in tests} == {"fail_to_pass", "pass_to_pass"}
+    pytest.importorskip("pandas")
+    assert len(finished.frame("trials", to="pandas")) == 2
+    pytest.importorskip("pyarrow")
+    assert finished.frame("tests").num_rows == len(tests)
+
+
+@needs("export", "parquet", "jsonl")
+def test_parquet_holds_what_the_frames_hold(finished: proctor.Run, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "tables"
+    arguments = ["export", str(finished.path), "--format", "parquet", "--out", str(out)]
+    subprocess.run([proctor.binary(), *arguments], check=True)
+    names: list[TableName] = ["trials", "steps", "tests"]
+    for name in names:
+        table = parquet.read_table(out / f"{name}.parquet")
+        assert table.to_pylist() == finished.frame(name, to="records")
+        assert table.schema.equals(finished.frame(name, to="arrow").schema)
+        about = json.loads(table.schema.metadata[b"proctor.columns"])
+        assert [column["name"] for column in about] == table.column_names
+
+
+def test_mistakes_are_config_errors_with_a_hint(tmp_path: Path) -> None:
+    config = stage(tmp_path, [call("submit")], TWO)
+    with pytest.raises(proctor.ConfigError) as error:
+        proctor.run(config, out=tmp_path / "a", set={"budget.step": 3}, progress=False)
+    assert "budget.step" in error.value.message
+    assert error.value.hint and "steps" in error.value.hint
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(proctor.ConfigError, match="is not empty"):
+        proctor.run(config, out=tmp_path / "full", progress=False)
+    with pytest.raises(proctor.ConfigError, match="not a run directory"):
+        proctor.Run(tmp_path)
+
+
+def test_an_endpoint_that_rejects_requests_is_an_endpoint_error(tmp_path: Path) -> None:
+    fault = {"content": "x", "fault": [{"kind": "status", "status": 401, "times": 0}]}
+    config = stage(tmp_path, [fault], TWO)
+    with pytest.raises(proctor.EndpointError) as error:
+        proctor.run(config, out=tmp_path / "out", progress=False)
+    assert "401" in error.value.message
+    assert isinstance(error.value, proctor.IncompleteRun)
+    unfinished = error.value.run
+    assert [trial.resolved for trial in unfinished.trials] == [None, False]
+    assert not unfinished.complete
+    # Resumed with a model that answers.
+    script = json.loads((tmp_path / "script.json").read_text())
+    script["conversation"][0]["turn"] = [call("submit")]
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    again = proctor.resume(unfinished, progress=False)
+    assert again.complete and again.trial("demo__roman-1", arm="tools").resolved is False
+
+
+def test_progress_is_drawn_without_disturbing_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = stage(tmp_path, [call("submit")], '[[arms]]\nname = "noop"\nscaffold = "noop"\n')
+    text = config.read_text()
+    config.write_text(text[: text.index("[models")])
+    run = proctor.run(config, out=tmp_path / "out", set={"budget": {}})
+    assert run.complete
+    assert "run directory: " in capsys.readouterr().err
+
+
+def program(folder: Path, text: str) -> str:
+    """An agent's folder for `scaffold = "process"`: the package beside the agent's file."""
+    source = Path(proctor.__file__).parent
+    shutil.copytree(source, folder / "agent/lib/proctor", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "agent/agent.py").write_text(text)
+    start = "import sys; sys.path.insert(0, '/agent/lib'); from proctor._driver import main; main(sys.argv[1:])"
+    words = ["/usr/bin/python3", "-I", "-u", "-c", start, "/agent/agent.py", "drive"]
+    return (
+        '[[arms]]\nname = "mine"\nscaffold = "process"\nmodel = "m"\n[arms.settings]\n'
+        f'program = "agent"\nidle_seconds = 60\ncommand = {json.dumps(words)}\n'
+    )
+
+
+def test_the_driver_speaks_the_protocol_of_process_scaffolds(tmp_path: Path) -> None:
+    text = (ROOT / "scaffolds/python/examples/plain_agent.py").read_text()
+    config = stage(tmp_path, [call("shell", command=SOLUTION), call("submit")], program(tmp_path, text))
+    run = proctor.run(config, out=tmp_path / "out", progress=False)
+    (trial,) = run.trials
+    assert (trial.outcome, trial.resolved, trial.steps) == ("submitted", True, 2)
+
+
+def test_an_agent_acts_in_the_sandbox_and_cannot_pass_a_limit(tmp_path: Path) -> None:
+    text = '''
+import proctor
+
+@proctor.scaffold
+def drive(session):
+    session.write("note.txt", "one\\n")
+    session.edit("note.txt", "one", "two")
+    assert session.read("note.txt") == "two\\n"
+    done = session.shell("cat note.txt; echo problem >&2; exit 3")
+    assert (done.stdout, done.stderr, done.exit_status) == ("two\\n", "problem\\n", 3), done
+    try:
+        session.read("missing.txt")
+    except proctor.Refused as error:
+        session.log(str(error))
+    print("printed")
+    while True:
+        try:
+            session.ask([{"role": "user", "content": "go on"}], [])
+        except Exception:
+            pass
+'''
+    config = stage(
+        tmp_path, [{"content": "yes"}] * 5, program(tmp_path, text), budget="steps = 2"
+    )
+    run = proctor.run(config, out=tmp_path / "out", progress=False)
+    (trial,) = run.trials
+    assert (trial.outcome, trial.steps, trial.limit) == ("budget_steps", 2, "steps"), trial.data
+    journals = list((tmp_path / "out").rglob("stderr.log"))
+    assert "printed" in journals[0].read_text()
+
+
+PYTHON = '[[arms]]\nname = "mine"\nscaffold = "python:agent.py:drive"\nmodel = "m"\n'
+
+
+def knows_python_arms(tmp_path: Path) -> bool:
+    shutil.copy(ROOT / "scaffolds/python/examples/plain_agent.py", tmp_path / "agent.py")
+    config = stage(tmp_path, [call("submit")], PYTHON)
+    try:
+        _carry_out(["run", str(config), "--dry-run"], tmp_path, False)
+    except proctor.ConfigError as error:
+        return "no scaffold is called" not in error.message
+    return True
+
+
+def test_a_python_arm_runs_in_its_own_sandbox(tmp_path: Path) -> None:
+    if not os.environ.get("PROCTOR_TEST_ALL") and not knows_python_arms(tmp_path):
+        pytest.skip("this binary has no python: arms")
+    shutil.copy(ROOT / "scaffolds/python/examples/plain_agent.py", tmp_path / "agent.py")
+    arms = PYTHON + f'interpreter = "{sys.executable}"\n'
+    config = stage(tmp_path, [call("shell", command=SOLUTION), call("submit")], arms)
+    run = proctor.run(config, out=tmp_path / "out", progress=False)
+    (trial,) = run.trials
+    assert (trial.outcome, trial.resolved, trial.steps) == ("submitted", True, 2), trial.data

@@ -1,0 +1,256 @@
+//! The scaffold `python:FILE.py:FUNCTION`: functions that solve, and each way to misbehave.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use super::process::{Seen, configuration};
+use crate::stage::{Stage, docker, root};
+
+const AGENTS: &str = "tests/end_to_end/host/python_agents.py";
+const EXAMPLE: &str = "scaffolds/python/examples/plain_agent.py";
+
+/// A virtual environment in the stage's folder with one package, `marker`.
+fn environment(stage: &Stage, version: &str) -> PathBuf {
+    let venv = stage.path("venv");
+    if !venv.is_dir() {
+        let made = Command::new("/usr/bin/python3")
+            .args(["-m", "venv", "--without-pip"])
+            .arg(&venv)
+            .status();
+        assert!(made.unwrap().success());
+    }
+    let site = fs::read_dir(venv.join("lib")).unwrap().next().unwrap().unwrap().path();
+    let site = site.join("site-packages");
+    fs::write(site.join("marker.py"), "VALUE = 'of the environment'\n").unwrap();
+    for old in ["1.0", "2.0"] {
+        let _ = fs::remove_dir_all(site.join(format!("marker-{old}.dist-info")));
+    }
+    let info = site.join(format!("marker-{version}.dist-info"));
+    fs::create_dir(&info).unwrap();
+    let metadata = format!("Metadata-Version: 2.1\nName: marker\nVersion: {version}\n");
+    fs::write(info.join("METADATA"), metadata).unwrap();
+    venv.join("bin/python")
+}
+
+/// An arm of one function.
+fn arm(name: &str, function: &str, model: &str, lines: &str) -> String {
+    format!(
+        "[[arms]]\nname = \"{name}\"\nscaffold = \"python:agents.py:{function}\"\nmodel = \"{model}\"\n\
+         interpreter = \"venv/bin/python\"\n{lines}\n"
+    )
+}
+
+fn run(stage: &Stage, kind: &str, arms: &str, models: &[&str], status: i32) -> PathBuf {
+    environment(stage, "1.0");
+    fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();
+    let text = configuration(stage, kind, models) + arms;
+    let config = stage.file("run.toml", &text);
+    let out = stage.path("run");
+    let mut command = stage.proctor(["run", config.to_str().unwrap(), "--out"]);
+    let output = command.arg(&out).env("SOME_API_KEY", "proctor-test-key").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    out
+}
+
+fn solve(kind: &str) {
+    let stage = Stage::new();
+    fs::copy(root().join(EXAMPLE), stage.path("plain.py")).unwrap();
+    let example = arm("example", "drive", "submits", "").replace("agents.py", "plain.py");
+    let arms = example
+        + &arm("ask", "solves", "solves", "")
+        + &arm("client", "own_client", "solves", "")
+        + &arm("prints", "prints", "submits", "")
+        + &arm("coroutine", "coroutine", "submits", "")
+        + &arm("alone", "solves", "solves", "settings = { endpoint = false }");
+    let out = run(&stage, kind, &arms, &["solves", "submits"], 0);
+    for (name, steps) in
+        [("example", 2), ("ask", 3), ("client", 3), ("prints", 2), ("coroutine", 2), ("alone", 3)]
+    {
+        let seen = Seen::of(&stage, &out, name);
+        assert_eq!(seen.row["outcome"], "submitted", "{name}: {:#}", seen.row);
+        assert_eq!(seen.row["resolved"], true, "{name}: {:#}", seen.row);
+        assert_eq!(seen.row["integrity"], "clean", "{name}: {:#}", seen.row);
+        assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
+    }
+    let printed = Seen::of(&stage, &out, "prints").file("scaffold/stderr.log");
+    assert!(printed.contains("not a message") && printed.contains("neither is this"), "{printed}");
+}
+
+#[test]
+fn a_function_solves_the_task() {
+    solve("native");
+}
+
+#[test]
+fn docker_a_function_solves_the_task() {
+    if docker("docker_a_function_solves_the_task") {
+        solve("docker");
+    }
+}
+
+#[test]
+fn every_end_of_a_function_has_its_outcome() {
+    let stage = Stage::new();
+    let steps = "budget = { steps = 3 }";
+    let idle = "settings = { idle_seconds = 3 }";
+    let arms = arm("steps", "solves", "goes-on", steps)
+        + &arm("stubborn", "stubborn_client", "goes-on", steps)
+        + &arm("both", "both", "goes-on", steps)
+        + &arm("raises", "raises", "solves", "")
+        + &arm("raises later", "raises_later", "solves", "")
+        + &arm("returns", "returns", "solves", "")
+        + &arm("returns later", "returns_later", "solves", "")
+        + &arm("forever", "forever", "solves", idle)
+        + &arm("missing", "no_such_function", "solves", "");
+    let out = run(&stage, "native", &arms, &["goes-on", "solves"], 3);
+    for (name, outcome, cause, says) in [
+        ("steps", "budget_steps", None, ""),
+        ("stubborn", "budget_steps", None, ""),
+        ("both", "budget_steps", None, ""),
+        ("raises", "infrastructure_fault_setup", None, "a bug before the first request"),
+        ("raises later", "scaffold_exited", Some("crashed"), "a bug after the first response"),
+        ("returns", "infrastructure_fault_setup", None, "without session.submit()"),
+        ("returns later", "scaffold_exited", Some("finished"), "without session.submit()"),
+        ("forever", "scaffold_exited", Some("idle"), "asked nothing for 3 s"),
+        ("missing", "infrastructure_fault_setup", None, "has no function no_such_function"),
+    ] {
+        let seen = Seen::of(&stage, &out, name);
+        let row = &seen.row;
+        assert_eq!(row["outcome"], outcome, "{name}: {row:#}");
+        assert_eq!(row["cause"].as_str(), cause, "{name}: {row:#}");
+        let why = format!("{} {}", row["why"], row["fault"]);
+        assert!(why.contains(says), "{name}: {row:#}");
+        assert_eq!(row["steps"].as_u64().unwrap_or(0), seen.answers() as u64, "{name}");
+    }
+    for name in ["steps", "stubborn", "both"] {
+        assert_eq!(Seen::of(&stage, &out, name).answers(), 3, "{name}");
+    }
+    // The commands of the last step ran, and none after the refusal.
+    let stubborn = Seen::of(&stage, &out, "stubborn");
+    assert_eq!(stubborn.file("patch.diff").matches("+one").count(), 3);
+}
+
+#[test]
+fn a_hostile_file_finds_no_key_no_file_of_the_user_and_no_network() {
+    let stage = Stage::new();
+    let secret = "proctor-secret-of-the-user";
+    stage.file(secret, "key");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let settings = format!("settings = {{ secret = \"{secret}\", port = {port} }}");
+    let arms = arm("hostile", "hostile", "submits", &settings);
+    let out = run(&stage, "native", &arms, &["submits"], 0);
+    let seen = Seen::of(&stage, &out, "hostile");
+    let logs = seen.logs();
+    assert!(logs.contains(&"marker: of the environment"), "{logs:?} {:#}", seen.row);
+    let prefix = format!("prefix: {}", stage.path("venv").display());
+    assert!(logs.contains(&prefix.as_str()), "{logs:?}");
+    assert!(logs.contains(&"looked"), "{logs:?} {:#}", seen.row);
+    assert!(!logs.iter().any(|line| line.starts_with("found: ")), "{logs:?}");
+    assert_eq!(seen.row["resolved"], true, "{:#}", seen.row);
+}
+
+/// The arm's id as a plan prints it.
+fn planned(stage: &Stage, config: &Path) -> String {
+    let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 0);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    printed.split_whitespace().nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn file_and_packages_are_factors_and_paths_are_not() {
+    let plan = |file: &str, text: &str, version: &str| {
+        let stage = Stage::new();
+        environment(&stage, version);
+        stage.file(file, text);
+        let arm = format!(
+            "[[arms]]\nname = \"a\"\nscaffold = \"python:{file}:drive\"\nmodel = \"solves\"\n\
+             interpreter = \"venv/bin/python\"\n"
+        );
+        let config = stage.file("run.toml", &(configuration(&stage, "native", &["solves"]) + &arm));
+        planned(&stage, &config)
+    };
+    let first = plan("agent.py", "one", "1.0");
+    assert_eq!(first, plan("agent.py", "one", "1.0"), "another folder, the same arm");
+    assert_ne!(first, plan("agent.py", "two", "1.0"));
+    assert_ne!(first, plan("agent.py", "one", "2.0"));
+}
+
+#[test]
+fn mistakes_of_a_python_arm_are_reported_at_their_key() {
+    let told = |scaffold: &str, lines: &str| {
+        let stage = Stage::new();
+        stage.file("agent.py", "");
+        let text = configuration(&stage, "native", &["solves"]);
+        let text = format!(
+            "{text}[[arms]]\nname = \"a\"\nscaffold = \"{scaffold}\"\nmodel = \"solves\"\n{lines}\n"
+        );
+        let config = stage.file("run.toml", &text);
+        let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 2);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let good = "python:agent.py:drive";
+    for (scaffold, lines, says) in [
+        ("python", "", "python:FILE.py:FUNCTION"),
+        ("python:agent.py", "", "python:FILE.py:FUNCTION"),
+        ("python:none.py:drive", "", "none.py: no such file"),
+        (good, "interpreter = \"no/python\"", "key `arms.0.interpreter` (arm `a`)"),
+        (good, "settings = { endpoint = 3 }", "key `arms.0.settings.endpoint`"),
+        (good, "budget = { tool_seconds = 5 }", "endpoint = false"),
+        ("tools", "interpreter = \"python3\"", "runs no Python"),
+    ] {
+        let said = told(scaffold, lines);
+        assert!(said.contains(says), "{scaffold} {lines}: {said}");
+    }
+    let stage = Stage::new();
+    stage.file("agent.py", "");
+    let text = configuration(&stage, "native", &["solves"]);
+    let arm = format!(
+        "[[arms]]\nname = \"a\"\nscaffold = \"{good}\"\nmodel = \"solves\"\n\
+         settings = {{ endpoint = false }}\nbudget = {{ tool_seconds = 5 }}\n"
+    );
+    let config = stage.file("run.toml", &(text + &arm));
+    assert!(!planned(&stage, &config).is_empty());
+}
+
+/// A trial runs what was planned, from any machine that has the same file and packages.
+#[test]
+fn a_run_finds_its_file_and_interpreter_again() {
+    let stage = Stage::new();
+    let arms = arm("a", "solves", "no-key", "");
+    let cache = stage.path("cache");
+    environment(&stage, "1.0");
+    fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();
+    let config = stage.file("run.toml", &(configuration(&stage, "native", &["no-key"]) + &arms));
+    let out = stage.path("run");
+    let proctor = |args: &[&str]| {
+        let output = stage.proctor(args).env("PROCTOR_CACHE", &cache).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // Lines are wrapped for terminals.
+        (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let (config, out_text) = (config.to_str().unwrap(), out.to_str().unwrap());
+    assert_eq!(proctor(&["run", config, "--out", out_text]).0, Some(3));
+    let script: Value =
+        serde_json::from_slice(&fs::read(stage.path("script.json")).unwrap()).unwrap();
+    let healed = script.to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
+    stage.file("script.json", &healed);
+    // Another version of a package is another arm.
+    fs::remove_dir_all(cache.join("programs")).unwrap();
+    environment(&stage, "2.0");
+    let (status, said) = proctor(&["resume", out_text]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("other packages than the run"), "{said}");
+    environment(&stage, "1.0");
+    let (status, said) = proctor(&["resume", out_text]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(Seen::of(&stage, &out, "a").answers() > 0);
+}
