@@ -127,6 +127,11 @@ impl Claim {
         let _ = self.held.lost.subscribe().wait_for(|lost| *lost).await;
     }
 
+    /// Whether another worker has taken the key over, as far as the last heartbeat knows.
+    pub fn is_lost(&self) -> bool {
+        *self.held.lost.borrow()
+    }
+
     /// Nobody needs the key any more.
     pub fn end(&mut self) {
         self.ended = true;
@@ -196,11 +201,26 @@ impl Chain {
     fn top_after(&self, first: u32) -> io::Result<Option<Top>> {
         let mut top = None;
         for generation in first.. {
-            let Some((token, file)) = files::read::<Token>(&self.path(generation))? else { break };
-            top = Some(Top { generation, token, written: file.metadata()?.modified()? });
+            let path = self.path(generation);
+            let (token, written) = match files::read::<Token>(&path) {
+                Ok(None) => break,
+                Ok(Some((token, file))) => (token, file.metadata()?.modified()?),
+                // Power went before the file server had it on disk.
+                Err(error) if is_unreadable(error.kind()) => {
+                    let worker = String::new();
+                    (Token { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)
+                }
+                Err(error) => return Err(error),
+            };
+            top = Some(Top { generation, token, written });
         }
         Ok(top)
     }
+}
+
+/// What JSON errors become: cut short, or no such value.
+fn is_unreadable(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
 #[cfg(test)]

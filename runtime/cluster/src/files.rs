@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde::{Serialize, de::DeserializeOwned};
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 /// Begins the names of files that are being written.
 const TEMPORARY: &str = ".tmp-";
@@ -16,10 +16,10 @@ const TEMPORARY: &str = ".tmp-";
 /// Writes a value under a name that nobody has yet. `false`: somebody has it.
 pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
     let written = write_beside(path, value)?;
-    match fs::hard_link(written.path(), path) {
+    match fs::hard_link(&written, path) {
         Ok(()) => Ok(true),
         // The reply of a file server may get lost after it made the link. The count of links tells.
-        Err(error) => match fs::metadata(written.path()) {
+        Err(error) => match fs::metadata(&written) {
             Ok(found) if found.nlink() == 2 => Ok(true),
             _ if error.kind() == ErrorKind::AlreadyExists => Ok(false),
             _ => Err(at(path, error)),
@@ -33,16 +33,18 @@ pub(crate) fn replace(path: &Path, value: &impl Serialize) -> io::Result<()> {
     written.persist(path).map(drop).map_err(|error| at(path, error.error))
 }
 
-fn write_beside(path: &Path, value: &impl Serialize) -> io::Result<NamedTempFile> {
+/// The file is closed: an NFS client sends what was written when it closes a file.
+fn write_beside(path: &Path, value: &impl Serialize) -> io::Result<TempPath> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let write = || -> io::Result<NamedTempFile> {
-        let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?;
-        serde_json::to_writer(&mut file, value)?;
-        file.write_all(b"\n")?;
-        file.as_file().sync_data()?;
-        // Temporary files are private. The group may read what the folder lets it read.
-        file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-        Ok(file)
+    let write = || -> io::Result<TempPath> {
+        let mut builder = tempfile::Builder::new();
+        // As other new files, and not private as temporary ones.
+        let mode = fs::Permissions::from_mode(0o666);
+        let mut file = builder.prefix(TEMPORARY).permissions(mode).tempfile_in(folder)?;
+        let mut line = serde_json::to_vec(value)?;
+        line.push(b'\n');
+        file.write_all(&line)?;
+        Ok(file.into_temp_path())
     };
     write().map_err(|error| at(path, error))
 }

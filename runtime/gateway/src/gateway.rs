@@ -3,7 +3,8 @@ use std::sync::{Arc, Once, OnceLock};
 use proctor_types::{Budget, Fault, Layer, ModelSpec, Price, with_causes};
 
 use crate::{
-    EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, TrialGateway,
+    EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, SharedRates,
+    TrialGateway,
     endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds, trial::Line,
 };
 
@@ -49,7 +50,18 @@ impl Gateway {
 
     /// Keeps the rate limits of the endpoints that the tables name; those of others are learnt.
     #[must_use]
-    pub fn rates(mut self, tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
+    pub fn rates(self, tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
+        let alone = |table| (table, SharedRates::default());
+        self.shared_rates(tables.into_iter().map(alone).collect(), policy)
+    }
+
+    /// The same where other processes share the limits.
+    #[must_use]
+    pub fn shared_rates(
+        mut self,
+        tables: Vec<(EndpointRates, SharedRates)>,
+        policy: RatePolicy,
+    ) -> Self {
         self.rates = Rates::new(tables, policy);
         self
     }
