@@ -9,7 +9,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{Plan, PlannedTask, Progress, RunContext, TrialEnd, run_trial};
+use crate::{Plan, PlannedTask, Progress, RunContext, TrialEnd, Until, run_trial};
 
 /// Between two looks at the trials that other workers have: at first, and later.
 const SHORTEST: Duration = Duration::from_millis(500);
@@ -86,7 +86,8 @@ pub async fn dispatch(
     }
     others.append(&mut faulted);
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
-    let mut work = Work { context, permits, running: JoinSet::new(), ends };
+    let (running, until) = (JoinSet::new(), plan.until);
+    let mut work = Work { context, permits, running, ends, until };
     let mut elsewhere = work.look(others, true).await;
     let mut wait = SHORTEST;
     while !elsewhere.is_empty() && !work.context.cancel.winds_down() {
@@ -116,6 +117,7 @@ struct Work {
     permits: Arc<Semaphore>,
     running: JoinSet<(usize, Dispatched)>,
     ends: Vec<(usize, Dispatched)>,
+    until: Option<Until>,
 }
 
 impl Work {
@@ -133,7 +135,7 @@ impl Work {
                 break;
             }
             let (id, planned, arm) = &trial;
-            if self.context.ends_too_late(planned, arm) {
+            if self.until.is_some_and(|until| until.comes_before(&planned.task, arm)) {
                 let end = Dispatched { trial: id.clone(), end: Ok(End::NoTime) };
                 self.ends.push((index, end));
                 continue;
@@ -141,7 +143,8 @@ impl Work {
             let lease = match self.context.run.lease(id) {
                 Ok(Leased::Mine(lease)) => Some(lease),
                 Ok(Leased::Ended) => {
-                    self.context.tell(Progress::EndedElsewhere { trial: id.clone() });
+                    let (trial, arm) = (id.clone(), arm.name.clone());
+                    self.context.tell(Progress::EndedElsewhere { trial, arm });
                     let end = Dispatched { trial: id.clone(), end: Ok(End::Recorded) };
                     self.ends.push((index, end));
                     continue;

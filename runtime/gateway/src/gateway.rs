@@ -4,8 +4,8 @@ use proctor_types::{Budget, Fault, Layer, ModelSpec, Price, with_causes};
 
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, SharedRates,
-    TrialGateway,
-    endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds, trial::Line,
+    TrialGateway, endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds,
+    trial::Line,
 };
 
 type KeyOf = dyn Fn(&str) -> Option<String> + Send + Sync;

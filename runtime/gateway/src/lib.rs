@@ -68,10 +68,10 @@ pub use recheck::recheck_rejection;
 pub use retry::RetryPolicy;
 pub use rules::{RequestFacts, classify};
 pub use server::{GatewayServer, Listening};
-pub use shared::{
-    Amounts, REQUESTS, Refused, Reservation, SharedLimit, SharedRates, TOKENS, limits as limits_by_name,
-    spent as spent_by_name,
-};
 pub use settings::{WrongSetting, check_settings};
+pub use shared::{
+    Amounts, REQUESTS, Refused, Reservation, SharedLimit, SharedRates, TOKENS,
+    limits as limits_by_name, spent as spent_by_name,
+};
 pub use sink::{ExchangeSink, Waiting};
 pub use trial::TrialGateway;

@@ -223,7 +223,8 @@ impl Replacement {
     }
 
     fn make(&self, folder: &Path, dead: &str) -> io::Result<()> {
-        let (part, new) = (self.named(self.generation, ".part"), self.named(self.generation, ".new"));
+        let (part, new) =
+            (self.named(self.generation, ".part"), self.named(self.generation, ".new"));
         let old = self.named(self.generation, "");
         if let Some(parent) = self.stem.parent() {
             fs::create_dir_all(parent)?;
