@@ -263,9 +263,9 @@ impl Drop for Membership {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let alone = self.shared.is_alone();
         let _ = fs::remove_file(&self.shared.path);
-        if alone {
+        // Asked after its own file is gone: of two that leave at once, one at least finds nobody.
+        if self.shared.is_alone() {
             // The last one leaves nothing behind. Files of dead workers go, too.
             for folder in [CLAIMS, SHARES, WORKERS] {
                 files::remove_folder(&self.shared.run.join(folder));

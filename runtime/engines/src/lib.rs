@@ -34,7 +34,7 @@ pub struct Request {
 }
 
 /// A scheduler.
-pub trait Engine: fmt::Debug {
+pub trait Engine: fmt::Debug + Send + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
