@@ -159,6 +159,10 @@ impl Engine for Kubernetes {
         "kubernetes"
     }
 
+    fn check(&self, _settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
+        Err(only_a_manifest())
+    }
+
     fn submit(&self, _request: &Request) -> Result<Submission, EngineError> {
         Err(only_a_manifest())
     }

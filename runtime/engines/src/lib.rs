@@ -38,6 +38,12 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
+    /// Whether workers can be queued from here with these settings. Asked before a run is planned.
+    ///
+    /// # Errors
+    /// The scheduler isn't here, or has no such setting.
+    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError>;
+
     /// Queues the workers.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //! formats that are the same in 22.05 and 24.11 are read.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -37,6 +38,12 @@ pub struct Slurm;
 impl Engine for Slurm {
     fn name(&self) -> &'static str {
         "slurm"
+    }
+
+    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
+        expect_settings(settings)?;
+        let said = command::run(Command::new("sbatch").arg("--version"), answer()?);
+        said.map(drop).map_err(|trouble| trouble.error("sbatch"))
     }
 
     fn submit(&self, request: &Request) -> Result<Submission, EngineError> {
@@ -106,10 +113,14 @@ fn answer() -> Result<Duration, EngineError> {
     Ok(Duration::from_secs(table()?.answer_seconds))
 }
 
+fn expect_settings(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    let known: Vec<&str> = OPTIONS.iter().map(|(key, _)| *key).chain([EXTRA]).collect();
+    expect_keys("slurm", settings, &known)
+}
+
 /// The options of `sbatch`.
 fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
-    let known: Vec<&str> = OPTIONS.iter().map(|(key, _)| *key).chain([EXTRA]).collect();
-    expect_keys("slurm", &request.settings, &known)?;
+    expect_settings(&request.settings)?;
     let last = request
         .workers
         .checked_sub(1)
@@ -177,17 +188,19 @@ fn jobs(out: &str) -> Vec<Job> {
 
 /// What `sbatch` says, with a hint where its words are known.
 fn refused(err: &str) -> EngineError {
-    const HINTS: [(&str, &str); 6] = [
+    const HINTS: [(&str, &str); 7] = [
         ("partition", "`sinfo -s` lists the partitions"),
         ("account", "`sacctmgr show associations user=$USER` lists your accounts"),
         ("qos", "`sacctmgr show qos` lists the qualities of service"),
         ("time limit", "use a shorter --engine-set time=..."),
+        ("memory", "no node has so much memory: use a smaller --engine-set mem=..."),
         ("node configuration", "no node has so much: use smaller mem, cpus or gres"),
         ("array", "use fewer --workers: the site limits the size of arrays"),
     ];
     let said = first_line(err);
     let error = EngineError::new(format!("sbatch refused the job: {said}"));
-    let known = HINTS.iter().find(|(word, _)| said.to_lowercase().contains(word));
+    let all = err.to_lowercase();
+    let known = HINTS.iter().find(|(word, _)| all.contains(word));
     match known {
         Some((_, hint)) => error.hint(*hint),
         None => error,

@@ -7,6 +7,7 @@ use std::{
     pin::pin,
     process::ExitCode,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use proctor_core::{
@@ -44,6 +45,9 @@ const SHOWN: usize = 3;
 /// As a shell counts a program that an interrupt ended.
 pub const INTERRUPTED: u8 = 130;
 
+/// Signals within this time of the first are one wish to end.
+const SAME_WISH: Duration = Duration::from_secs(1);
+
 /// What asked the run to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interrupt {
@@ -71,6 +75,13 @@ async fn interrupted() -> Interrupt {
         _ = drain.recv() => Interrupt::Drain,
         () = hangup => Interrupt::Ending,
     }
+}
+
+/// Schedulers signal every process of a job, and the job's script may pass its signal on: what comes within a moment is
+/// the same wish.
+async fn interrupted_again() {
+    sleep(SAME_WISH).await;
+    interrupted().await;
 }
 
 /// Whether SIGHUP, the first of signals, was ignored when the process began.
@@ -225,7 +236,7 @@ pub async fn carry(
                 context.cancel.tell();
                 tokio::select! {
                     _ = &mut run => {}
-                    _ = interrupted() => {}
+                    () = interrupted_again() => {}
                     () = sleep(CLOSING) => tell!("some sandboxes are still open; the next run removes them"),
                 }
             }

@@ -42,6 +42,9 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         return Ok(ExitCode::SUCCESS);
     }
     let engine = engine(name.name()).map_err(user)?;
+    if !dry_run {
+        engine.check(&settings).map_err(user)?;
+    }
     if !is_run {
         let planned = crate::args::RunArgs { out: Some(out.clone()), ..args.run };
         match prepare(planned).await? {
