@@ -187,8 +187,12 @@ impl Membership {
         self.joined
     }
 
-    /// Others may take this worker for dead, because its heartbeat could not be written for a lease.
+    /// Others may have taken over this worker's claims, because its heartbeat could not be written for a lease. One that
+    /// only slept, as a stopped process does, goes on: its next heartbeat finds out which claims are still its own.
     pub fn is_lost(&self) -> bool {
+        if self.shared.is_lost() {
+            self.shared.beat();
+        }
         self.shared.is_lost()
     }
 
@@ -312,6 +316,15 @@ mod tests {
         fs::remove_file(path).unwrap();
         other.shared.beat();
         assert!(other.is_lost() && !one.is_lost());
+    }
+
+    #[test]
+    fn a_member_that_only_slept_goes_on() {
+        let run = tempfile::tempdir().unwrap();
+        let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        *one.shared.last_beat.lock().unwrap() = long_ago;
+        assert!(one.shared.is_lost() && !one.is_lost() && !one.shared.is_lost());
     }
 
     #[test]
