@@ -115,7 +115,9 @@ fn member() -> Result<Member, String> {
     static TABLE: ShippedTable<Table> =
         ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
     let seconds = match std::env::var("PROCTOR_LEASE_SECONDS") {
-        Ok(text) => text.parse().map_err(|_| format!("PROCTOR_LEASE_SECONDS={text}: no number"))?,
+        Ok(text) => {
+            text.parse::<f64>().map_err(|_| format!("PROCTOR_LEASE_SECONDS={text}: no number"))?
+        }
         Err(_) => TABLE.get()?.lease_seconds,
     };
     let lease = Duration::try_from_secs_f64(seconds).ok().filter(|lease| !lease.is_zero());
