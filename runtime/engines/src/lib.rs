@@ -2,6 +2,7 @@
 //! starts N identical jobs, says how they are, and ends them.
 
 mod command;
+mod inquiry;
 mod kubernetes;
 mod slurm;
 mod submissions;
@@ -10,6 +11,7 @@ mod time;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
+pub use inquiry::Inquiry;
 pub use kubernetes::Kubernetes;
 pub use slurm::Slurm;
 pub use submissions::{Submission, Submissions};

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     fs::{self, File},
     io,
     os::fd::AsRawFd as _,
@@ -10,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_cluster::{Claim, Claims, Member, Membership, Taken};
+use proctor_cluster::{Claim, Claims, Member, Membership, Taken, members};
 use proctor_types::{ShippedTable, TrialId};
 use serde::Deserialize;
 
@@ -165,11 +166,16 @@ impl RunDir {
             Taken::Held(_) => return Ok(Leased::Elsewhere),
             Taken::Ended => return Ok(Leased::Ended),
         };
+        let dead = claim.dead().map(|dead| self.worker_in_words(dead));
+        if let Some(dead) = &dead {
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            lost.insert(id.clone(), dead.clone());
+        }
         if self.shares {
             let folder = self.plain_path(id);
             let replacing = || -> io::Result<File> {
                 Replacement::of(self.path(), &key, claim.generation()).finish(&folder)?;
-                if let Some(dead) = claim.dead()
+                if let Some(dead) = &dead
                     && folder.exists()
                     && TrialDir::at(&folder).read_verdict().ok().flatten().is_none()
                 {
@@ -182,6 +188,47 @@ impl RunDir {
             self.pins.lock().insert(id.clone(), pinned);
         }
         Ok(Leased::Mine(Lease { claim, id: id.clone(), pins: Arc::clone(&self.pins) }))
+    }
+}
+
+impl RunDir {
+    /// Gives the scheduler's word for a job, such as `NODE_FAIL`, to what is recorded of dead workers.
+    #[must_use]
+    pub fn asking_about_jobs(
+        mut self,
+        ask: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.jobs = Jobs(Some(Box::new(ask)));
+        self
+    }
+
+    /// The worker from which this one took the trial over, in words.
+    pub fn lost_worker(&self, id: &TrialId) -> Option<String> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    fn worker_in_words(&self, worker: &str) -> String {
+        let all = members(self.path()).unwrap_or_default();
+        let Some((member, _)) = all.into_iter().find(|(member, _)| member.id == worker) else {
+            return format!("worker {worker}");
+        };
+        let Some(job) = &member.job else { return format!("worker {worker} on {}", member.host) };
+        let state = self.jobs.0.as_ref().and_then(|ask| ask(job));
+        let state = state.unwrap_or_else(|| "state unknown".to_owned());
+        format!("worker {worker} on {}, job {job} ({state})", member.host)
+    }
+}
+
+/// Asks the scheduler about a job.
+type Ask = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Who knows how jobs ended.
+#[derive(Default)]
+pub(crate) struct Jobs(Option<Box<Ask>>);
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Jobs").field(&self.0.is_some()).finish()
     }
 }
 
@@ -234,7 +281,7 @@ impl Replacement {
         let _ = fs::remove_dir_all(&part);
         copy(folder, &part, true)?;
         fs::rename(&part, &new)?;
-        fs::write(folder.join("superseded.txt"), format!("worker {dead} was taken for dead\n"))?;
+        fs::write(folder.join("superseded.txt"), format!("{dead} was taken for dead\n"))?;
         fs::rename(folder, &old)?;
         fs::rename(&new, folder)
     }
@@ -319,6 +366,7 @@ mod tests {
         drop(made);
         let (dead, next) =
             (RunDir::join(folder.path()).unwrap(), RunDir::join(folder.path()).unwrap());
+        let next = next.asking_about_jobs(|_| Some("NODE_FAIL".to_owned()));
         let lease = mine(dead.lease(&id(1)));
         let old = dead.trial(&id(1)).unwrap();
         let mut journal = File::create(old.trajectory()).unwrap();
@@ -334,6 +382,7 @@ mod tests {
         let second = mine(next.lease(&id(1)));
         let new = next.trial(&id(1)).unwrap();
         assert_eq!(fs::read(new.trajectory()).unwrap(), b"paid\n");
+        assert!(next.lost_worker(&id(1)).unwrap().contains(&worker));
         assert!(new.tries().join("1/trajectory.jsonl").exists());
 
         // The first goes on: nothing of it reaches the second.

@@ -1,7 +1,7 @@
 //! The run directory and its lock.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::{self, File, OpenOptions, TryLockError},
     io::{Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use crate::{
     Blobs, Checked, Damage, RecordError, Remedy, TrialDir,
     check::{Check, Known, cannot_be_read},
     disk,
-    lease::Pins,
+    lease::{Jobs, Pins},
     run_file,
     trial_dir::TRIES,
 };
@@ -39,6 +39,9 @@ pub struct RunDir {
     pub(crate) pins: Arc<Pins>,
     /// Other machines may work on the run at the same time.
     pub(crate) shares: bool,
+    /// Of trials that were taken over: whose they were.
+    pub(crate) lost: Mutex<HashMap<TrialId, String>>,
+    pub(crate) jobs: Jobs,
     /// Closing it unlocks.
     _lock: Option<File>,
 }
@@ -65,7 +68,16 @@ impl RunDir {
 
     fn at(root: PathBuf, lock: Option<File>) -> Self {
         let (known, membership) = (Known::at(root.join(KNOWN)), Mutex::default());
-        Self { known, root, membership, pins: Arc::default(), shares: false, _lock: lock }
+        Self {
+            known,
+            root,
+            membership,
+            pins: Arc::default(),
+            shares: false,
+            lost: Mutex::default(),
+            jobs: Jobs::default(),
+            _lock: lock,
+        }
     }
 
     /// Opens a run to go on writing to it, and locks it.
