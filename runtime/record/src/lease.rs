@@ -166,27 +166,34 @@ impl RunDir {
             Taken::Held(_) => return Ok(Leased::Elsewhere),
             Taken::Ended => return Ok(Leased::Ended),
         };
+        let folder = self.plain_path(id);
+        let taking = RecordError::io(&folder, "the trial can't be taken over");
+        let replacement = Replacement { superseded: self.path().join(SUPERSEDED), key };
         let dead = claim.dead().map(|dead| self.worker_in_words(dead));
-        if let Some(dead) = &dead {
-            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-            lost.insert(id.clone(), dead.clone());
+        let takes_over = || -> io::Result<Option<File>> {
+            replacement.finish(&folder)?;
+            if !self.shares {
+                return Ok(None);
+            }
+            if let Some(dead) = &dead
+                && folder.exists()
+                && TrialDir::at(&folder).read_verdict().ok().flatten().is_none()
+            {
+                replacement.make(&folder, dead)?;
+            }
+            fs::create_dir_all(&folder)?;
+            File::open(&folder).map(Some)
+        };
+        if let Some(folder) = takes_over().map_err(taking)? {
+            self.pins.lock().insert(id.clone(), folder);
         }
-        if self.shares {
-            let folder = self.plain_path(id);
-            let replacing = || -> io::Result<File> {
-                Replacement::of(self.path(), &key, claim.generation()).finish(&folder)?;
-                if let Some(dead) = &dead
-                    && folder.exists()
-                    && TrialDir::at(&folder).read_verdict().ok().flatten().is_none()
-                {
-                    Replacement::of(self.path(), &key, claim.generation()).make(&folder, dead)?;
-                }
-                fs::create_dir_all(&folder)?;
-                File::open(&folder)
-            };
-            let pinned = replacing().map_err(RecordError::io(&folder, "it can't be taken over"))?;
-            self.pins.lock().insert(id.clone(), pinned);
-        }
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        match dead {
+            // On one machine, whoever resumes a run knows what became of the process before.
+            Some(dead) if self.shares => lost.insert(id.clone(), dead),
+            _ => lost.remove(id),
+        };
+        drop(lost);
         Ok(Leased::Mine(Lease { claim, id: id.clone(), pins: Arc::clone(&self.pins) }))
     }
 }
@@ -239,49 +246,50 @@ fn key(id: &TrialId) -> String {
 }
 
 /// The copy that a successor continues, while the folder of the dead worker is put aside whole.
+///
+/// `superseded/<key>.new` is a complete copy that has still to get its place. `superseded/<key>.<n>` are folders that were
+/// put aside.
 struct Replacement {
-    /// `superseded/<key>.`
-    stem: PathBuf,
-    generation: u32,
+    superseded: PathBuf,
+    key: String,
 }
 
-impl Replacement {
-    fn of(run: &Path, key: &str, generation: u32) -> Self {
-        Self { stem: run.join(SUPERSEDED).join(key), generation }
-    }
+/// A dead worker that is not so dead may move files while they are copied.
+const COPIES: usize = 5;
 
-    fn named(&self, generation: u32, suffix: &str) -> PathBuf {
-        let mut name = self.stem.as_os_str().to_owned();
-        name.push(format!(".{generation}{suffix}"));
-        PathBuf::from(name)
+impl Replacement {
+    fn named(&self, suffix: &str) -> PathBuf {
+        self.superseded.join(format!("{}.{suffix}", self.key))
     }
 
     /// Finishes what a worker began that died between the two renames.
     fn finish(&self, folder: &Path) -> io::Result<()> {
-        for generation in (1..=self.generation).rev() {
-            let new = self.named(generation, ".new");
-            if !new.exists() {
-                continue;
-            }
-            match folder.exists() {
-                true => fs::remove_dir_all(&new)?,
-                false => fs::rename(&new, folder)?,
-            }
+        let new = self.named("new");
+        match (new.exists(), folder.exists()) {
+            (false, _) => Ok(()),
+            // It died before the first one: the copy may be older than the folder by now.
+            (true, true) => fs::remove_dir_all(&new),
+            (true, false) => fs::rename(&new, folder),
         }
-        Ok(())
     }
 
     fn make(&self, folder: &Path, dead: &str) -> io::Result<()> {
-        let (part, new) =
-            (self.named(self.generation, ".part"), self.named(self.generation, ".new"));
-        let old = self.named(self.generation, "");
-        if let Some(parent) = self.stem.parent() {
-            fs::create_dir_all(parent)?;
+        fs::create_dir_all(&self.superseded)?;
+        let (part, new) = (self.named("part"), self.named("new"));
+        let mut copied = Ok(());
+        for _ in 0..COPIES {
+            let _ = fs::remove_dir_all(&part);
+            copied = copy(folder, &part, true);
+            match &copied {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                _ => break,
+            }
         }
-        let _ = fs::remove_dir_all(&part);
-        copy(folder, &part, true)?;
+        copied?;
         fs::rename(&part, &new)?;
         fs::write(folder.join("superseded.txt"), format!("{dead} was taken for dead\n"))?;
+        let mut free = (1_u32..).map(|number| self.named(&number.to_string()));
+        let old = free.find(|old| !old.exists()).unwrap_or_else(|| self.named("0"));
         fs::rename(folder, &old)?;
         fs::rename(&new, folder)
     }
@@ -404,12 +412,25 @@ mod tests {
     fn a_takeover_that_was_cut_short_is_finished() {
         let folder = tempfile::tempdir().unwrap();
         let trial = folder.path().join("trial");
-        let replacement = Replacement::of(folder.path(), "k", 2);
-        let new = replacement.named(2, ".new");
+        let superseded = folder.path().join(SUPERSEDED);
+        let replacement = Replacement { superseded, key: "k".to_owned() };
+        let new = replacement.named("new");
         fs::create_dir_all(&new).unwrap();
         fs::write(new.join("trajectory.jsonl"), "paid\n").unwrap();
-        Replacement::of(folder.path(), "k", 3).finish(&trial).unwrap();
+        replacement.finish(&trial).unwrap();
         assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
+        assert!(!new.exists());
+        for times in 1..=2 {
+            replacement.make(&trial, "worker").unwrap();
+            assert!(replacement.named(&times.to_string()).join("superseded.txt").exists());
+            assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
+            assert!(!trial.join("superseded.txt").exists());
+        }
+        // Cut short before the folder was moved: the folder may have grown since.
+        fs::create_dir_all(&new).unwrap();
+        fs::write(trial.join("trajectory.jsonl"), "paid\nmore\n").unwrap();
+        replacement.finish(&trial).unwrap();
+        assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\nmore\n");
         assert!(!new.exists());
     }
 

@@ -16,7 +16,7 @@ use proctor_record::RunDir;
 use proctor_types::{Arm, Envelope, Event, TrialId, plural};
 use serde_json::json;
 use tokio::{
-    sync::watch,
+    sync::watch::{Receiver, channel},
     task::{JoinHandle, spawn_blocking},
     time::{interval, sleep},
 };
@@ -83,13 +83,13 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
 /// What the scheduler says of a run's workers. It is asked at most every few seconds, and a controller that hangs does
 /// not hold up the rest.
 struct Queue {
-    lines: watch::Receiver<Vec<String>>,
+    lines: Receiver<Vec<String>>,
     asking: Option<JoinHandle<()>>,
 }
 
 impl Queue {
     fn ask(run: &Path) -> Result<Self, CommandError> {
-        let (sender, lines) = watch::channel(Vec::new());
+        let (sender, lines) = channel(Vec::new());
         if Submissions::of(run).map_err(user)?.open().next().is_none() {
             return Ok(Self { lines, asking: None });
         }

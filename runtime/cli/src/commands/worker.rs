@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use proctor_engines::duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     args::WorkerArgs,
@@ -14,6 +15,8 @@ use crate::{
 const NO_LIMIT: [&str; 3] = ["UNLIMITED", "NOT_SET", "INVALID"];
 
 pub async fn worker(args: WorkerArgs) -> Result<ExitCode, CommandError> {
+    // Until the run listens to it, the signal must not kill this process.
+    let _listens = signal(SignalKind::user_defined1());
     let left = match args.time_left.as_deref().map(str::trim) {
         None => None,
         Some(text) if NO_LIMIT.contains(&text) => None,
