@@ -89,7 +89,9 @@ fn is_root() -> bool {
 }
 
 fn told(output: &Output) -> String {
-    [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat()
+    let text = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
+    // Without line breaks, which depend on the lengths of paths.
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn kill(pid: &str) {

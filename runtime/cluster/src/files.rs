@@ -30,7 +30,7 @@ pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
 /// Writes a value under a name, in place of what has it.
 pub(crate) fn replace(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let written = write_beside(path, value)?;
-    written.persist(path).map(drop).map_err(|error| at(path, error.error))
+    written.persist(path).map_err(|error| at(path, error.error))
 }
 
 /// The file is closed: an NFS client sends what was written when it closes a file.
