@@ -127,6 +127,7 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
         .ok_or_else(|| EngineError::new("--workers 0: nothing to submit").hint("use at least 1"))?;
     let name = request.run.file_name().unwrap_or_default().to_string_lossy();
     let log = logs(&request.run).join("%A_%a.log");
+    // Jobs start in the folder from which they are submitted, which relative paths of a plan may start from.
     let mut all = vec![
         "--parsable".to_owned(),
         format!("--array=0-{last}"),
@@ -135,7 +136,6 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
         format!("--signal=B:USR1@{}", table()?.drain_seconds),
         format!("--job-name=proctor-{name}"),
         format!("--output={}", log.display()),
-        format!("--chdir={}", request.run.display()),
     ];
     for (key, option) in OPTIONS {
         if let Some(value) = request.settings.get(key) {
