@@ -32,7 +32,7 @@ pub enum Taken {
     Mine(Claim),
     /// This worker holds it.
     Held(String),
-    /// A worker finished it after this one had joined.
+    /// A worker ended it, and there have been workers ever since.
     Ended,
 }
 
@@ -79,7 +79,7 @@ impl Claims {
             let mut dead = None;
             if let Some(Top { token: Token { worker, status }, written, .. }) = &top {
                 match status {
-                    Status::Ended if *written >= self.membership.joined() => {
+                    Status::Ended if *written >= self.membership.since() => {
                         return Ok(Taken::Ended);
                     }
                     Status::Held if self.membership.is_live(worker)? => {
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_key_has_one_owner_until_it_is_freed() {
         let run = tempfile::tempdir().unwrap();
-        let ((_a, one), (_b, other)) = (worker(run.path()), worker(run.path()));
+        let ((a, one), (b, other)) = (worker(run.path()), worker(run.path()));
         let claim = mine(one.take("ab12"));
         assert!(matches!(other.take("ab12").unwrap(), Taken::Held(_)));
         assert!(matches!(one.take("ab12").unwrap(), Taken::Held(_)), "not even by its owner");
@@ -257,9 +257,26 @@ mod tests {
         claim.end();
         drop(claim);
         assert!(matches!(one.take("ab12").unwrap(), Taken::Ended));
-        let (_c, late) = worker(run.path());
-        let claim = mine(late.take("ab12"));
-        assert_eq!(claim.generation(), 3, "what ended before it joined, it may do again");
+        let (late, claims) = worker(run.path());
+        assert!(matches!(claims.take("ab12").unwrap(), Taken::Ended), "the others were there");
+        drop((a, one, b, other, late, claims));
+        let (_c, next) = worker(run.path());
+        mine(next.take("ab12"));
+    }
+
+    #[test]
+    fn what_ended_before_all_workers_died_may_be_done_again() {
+        let run = tempfile::tempdir().unwrap();
+        let (_a, one) = worker(run.path());
+        let mut claim = mine(one.take("ab12"));
+        claim.end();
+        drop(claim);
+        // As after a power cut: the files stay, and the workers do not.
+        let begun = SystemTime::now() + Duration::from_secs(60);
+        let since = run.path().join(WORKERS).join("since");
+        File::options().write(true).open(since).unwrap().set_modified(begun).unwrap();
+        let (_b, other) = worker(run.path());
+        assert_eq!(mine(other.take("ab12")).generation(), 2);
     }
 
     #[test]

@@ -23,6 +23,9 @@ use crate::{
     process::Process,
 };
 
+/// The file of the first worker: since when there have been workers.
+const BEGINNING: &str = "since";
+
 /// Heartbeats in one lease: some may be late before a worker counts as dead.
 const BEATS: u32 = 4;
 
@@ -114,7 +117,7 @@ pub fn live(run: &Path) -> io::Result<Vec<Member>> {
 #[derive(Debug)]
 pub struct Membership {
     shared: Arc<Shared>,
-    joined: SystemTime,
+    since: SystemTime,
     /// Dropping it ends the thread.
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -159,10 +162,15 @@ impl Membership {
             lost: AtomicBool::new(false),
             held: Mutex::default(),
         });
-        // Limits that workers shared before all of them ended: what they spent is in the journals by now.
-        if shared.is_alone() {
-            files::remove_folder(&run.join(SHARES));
-        }
+        let beginning = folder.join(BEGINNING);
+        let since = match shared.is_alone() {
+            true => {
+                // Limits that workers shared before all of them ended: what they spent is in the journals by now.
+                files::remove_folder(&run.join(SHARES));
+                files::replace(&beginning, &()).and_then(|()| clock::touch(&beginning))?
+            }
+            false => fs::metadata(&beginning).and_then(|it| it.modified()).unwrap_or(joined),
+        };
         let (stop, stopped) = mpsc::channel::<()>();
         let beating = Arc::clone(&shared);
         let thread = thread::Builder::new().name("heartbeat".into()).spawn(move || {
@@ -170,7 +178,7 @@ impl Membership {
                 beating.beat();
             }
         })?;
-        Ok(Self { shared, joined, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { shared, since, stop: Some(stop), thread: Some(thread) })
     }
 
     pub fn member(&self) -> &Member {
@@ -182,9 +190,9 @@ impl Membership {
         &self.shared.run
     }
 
-    /// When it joined, by the file server's clock.
-    pub(crate) fn joined(&self) -> SystemTime {
-        self.joined
+    /// Since when there have been workers without a break, by the file server's clock.
+    pub(crate) fn since(&self) -> SystemTime {
+        self.since
     }
 
     /// Others may have taken over this worker's claims, because its heartbeat could not be written for a lease. One that

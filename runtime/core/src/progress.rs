@@ -27,7 +27,7 @@ pub enum Progress {
         trial: TrialId,
         arm: String,
     },
-    /// Another worker ended it since this one began.
+    /// Another worker ended it, and there have been workers ever since.
     EndedElsewhere {
         trial: TrialId,
         arm: String,

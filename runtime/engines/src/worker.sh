@@ -18,7 +18,8 @@ found=$("$program" --version 2>&1)
 [ "$found" = "proctor $version" ] || fail "$program is \"$found\", and the run was submitted with proctor $version" "install the same version for all nodes"
 
 export PROCTOR_JOB=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}
-left=$(timeout 30 squeue -h -j "$SLURM_JOB_ID" -o %L 2>/dev/null)
+# Not $SLURM_JOB_ID: for one task of an array, that is the id of the whole array.
+left=$(timeout 30 squeue -h -j "$PROCTOR_JOB" -o %L 2>/dev/null)
 
 # Slurm sends USR1 before the time limit, and TERM when it ends the job.
 worker=
@@ -33,12 +34,13 @@ wait "$worker"
 while kill -0 "$worker" 2>/dev/null; do wait "$worker"; done
 wait "$worker"
 code=$?
+worker=
 
 # 75: told to end, and trials are left.
 if [ "$code" = 75 ]; then
   if [ "${SLURM_RESTART_COUNT:-0}" -ge "$requeues" ]; then
     echo "trials are left, and this job was requeued $requeues times: run \`proctor submit $run\` for more" >&2
-  elif scontrol requeue "$SLURM_JOB_ID"; then
+  elif scontrol requeue "$PROCTOR_JOB"; then
     # Slurm ends this job now.
     sleep 120
   else

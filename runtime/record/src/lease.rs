@@ -26,7 +26,7 @@ pub enum Leased {
     Mine(Lease),
     /// Another worker has it.
     Elsewhere,
-    /// Another worker has ended it since this one joined.
+    /// Another worker has ended it, and there have been workers ever since.
     Ended,
 }
 
