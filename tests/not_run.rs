@@ -4,7 +4,7 @@ use std::{env, fmt::Display, io::Write as _};
 
 /// Says so, or fails where `PROCTOR_REQUIRE_<need>` is set, as in `.ci/run`. Needs are `DOCKER`, `ROOT`
 /// (also namespaces and file attributes), `CLIENTS` (Java, Node, packages of PyPI and npm), `OFFICIAL` (the
-/// benchmarks' own graders) and `MODEL` (the packages of `tests/real-model`).
+/// benchmarks' own graders), `SLURM` (Slurm's daemons, root) and `MODEL` (the packages of `tests/real-model`).
 ///
 /// # Panics
 /// Where the need is required.

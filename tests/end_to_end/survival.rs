@@ -352,7 +352,7 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     }
     assert!(!held.is_empty());
     let (mut child, out) = start("waits");
-    wait_for("the trial's lease", || fs::read_dir(out.join("leases")).ok()?.next().map(drop));
+    wait_for("the trial's claim", || fs::read_dir(out.join("claims")).ok()?.next().map(drop));
     sleep(Duration::from_secs(1));
     interrupt(&child);
     sleep(Duration::from_millis(500));
@@ -387,7 +387,7 @@ fn two_runtimes_share_the_trials_of_a_run() {
     assert_eq!(journals.len(), 6);
     assert!(journals.iter().all(|journal| events(journal, "trial_ended").len() == 1));
     assert_eq!(bench.stage.report(&out)["arms"][0]["graded"], 6);
-    assert_eq!(fs::read_dir(out.join("leases")).unwrap().count(), 0);
+    assert!(!out.join("claims").exists() && !out.join("workers").exists());
 }
 
 /// Two whole steps around a command that leaves time to kill.
@@ -436,5 +436,5 @@ fn a_dead_runtime_s_trial_is_taken_over_by_the_one_that_joined() {
         (&report["arms"][0]["graded"], &report["arms"][0]["complete"]),
         (&2.into(), &true.into())
     );
-    assert_eq!(fs::read_dir(out.join("leases")).unwrap().count(), 0);
+    assert!(!out.join("claims").exists(), "the last worker leaves nothing");
 }

@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod cluster;
 mod collect;
 mod exchange;
 mod grade;
@@ -16,6 +17,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use proctor_types::SandboxKind;
 
 pub use self::{
+    cluster::{EngineName, SubmitArgs, WorkerArgs},
     collect::{CollectArgs, CollectPullsArgs},
     exchange::{ExportFormat, ImportArgs, ImportFormat},
     grade::GradeArgs,
@@ -56,9 +58,12 @@ pub enum Command {
         /// another endpoint (`models.NAME.base_url=...`, `key_env`, `price`).
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Shares the trials with the runtimes that work on the run already. Each trial is one's.
+        /// Work on the run together with other workers, as `proctor worker` does.
         #[arg(long, conflicts_with = "set")]
         join: bool,
+        /// Run the rest on this machine, although `proctor submit` gave the run to an engine.
+        #[arg(long)]
+        here: bool,
         /// Trials at once, instead of the run's `jobs`.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
         jobs: Option<u64>,
@@ -66,6 +71,25 @@ pub enum Command {
         /// requests would be paid for twice.
         #[arg(long)]
         confirm: bool,
+    },
+    /// Run trials of a run together with other workers, until none is left.
+    ///
+    /// Workers may run on any machine that sees the run directory. Each trial is run by one worker. If a worker dies,
+    /// another one continues its trials from their records. SIGUSR1 lets current steps and gradings finish and then ends
+    /// the worker with status 75 if trials are left.
+    Worker(WorkerArgs),
+    /// Plan a run and let a scheduler start workers for it, or add workers to a run.
+    ///
+    /// The run directory must be on a file system that the nodes share. `proctor watch` shows how far the run is, and
+    /// `proctor cancel` ends the workers.
+    #[command(
+        override_usage = "proctor submit <CONFIG|RUN> --engine <ENGINE> --workers <N> [OPTIONS]"
+    )]
+    Submit(SubmitArgs),
+    /// End the workers that `submit` started. The run can be continued.
+    Cancel {
+        /// The run directory.
+        run: PathBuf,
     },
     /// Repeats trials of a run. What was there is kept as the evidence of a try that does not count.
     Rerun {

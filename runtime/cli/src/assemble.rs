@@ -9,7 +9,7 @@ use std::{
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
     Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
-    OutsideLimits, Plan, Progress, RunContext, SharedMeters, Verdicts, met,
+    OutsideLimits, Plan, Progress, RunContext, SharedMeters, Verdicts, met, shared_rates,
 };
 use proctor_egress::Egress;
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
@@ -258,7 +258,9 @@ pub fn context(
     let sources = sources.collect();
     let egress = Egress::new()
         .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress proxy: {error}")))?;
-    let gateway = Gateway::new(PriceTable::shipped()?)?.rates(endpoints, RatePolicy::shipped()?);
+    let policy = RatePolicy::shipped()?;
+    let endpoints = shared_rates(&run, endpoints, policy)?;
+    let gateway = Gateway::new(PriceTable::shipped()?)?.shared_rates(endpoints, policy);
     Ok(RunContext {
         shared: SharedMeters::of(&run, plan)?,
         run: Arc::new(run),

@@ -29,6 +29,7 @@ mod tasks;
 mod trials;
 mod wanted;
 mod watchdog;
+mod workers;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -80,14 +81,17 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Init(args) => commands::init(args),
         Command::Run(args) => commands::run(args).await,
-        Command::Resume { run, set, join, jobs, confirm } => {
+        Command::Resume { run, set, join, here, jobs, confirm } => {
             let jobs = jobs.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
-            let options = commands::ResumeOptions { jobs, confirm };
+            let options = commands::ResumeOptions { jobs, confirm, here };
             match join {
-                true => commands::join(&run, options).await,
+                true => commands::join(&run, options, None).await,
                 false => commands::resume(&run, &set, options, assemble::Grading::Once).await,
             }
         }
+        Command::Worker(args) => commands::worker(args).await,
+        Command::Submit(args) => commands::submit(args).await,
+        Command::Cancel { run } => commands::cancel(&run).await,
         Command::Fork(args) => commands::fork(args).await,
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,

@@ -1,18 +1,19 @@
-//! Runs a plan: `jobs` trials at once, a task each.
+//! Runs a plan: `jobs` trials at once, a task each. Workers on other machines may run the same plan.
 
 use std::{sync::Arc, time::Duration};
 
-use proctor_record::{Checked, Lease};
-use proctor_types::{Fault, TrialId};
+use proctor_record::{Checked, Lease, Leased};
+use proctor_types::{Arm, Fault, TrialId};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
 
-use crate::{Plan, Progress, RunContext, run_trial};
+use crate::{Plan, PlannedTask, Progress, RunContext, TrialEnd, Until, run_trial};
 
-/// Between two looks at a trial that another runtime has.
-const LOOK: Duration = Duration::from_millis(500);
+/// Between two looks at the trials that other workers have: at first, and later.
+const SHORTEST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// One trial of the plan and what it came to; `Err` where not even a fault could be recorded.
 pub struct Dispatched {
@@ -27,6 +28,10 @@ pub enum End {
     Recorded,
     /// A limit that trials share is spent, or its model cannot be asked.
     NotStarted,
+    /// This worker ends before the trial surely would.
+    NoTime,
+    /// Another worker took this one for dead and continues the trial.
+    TakenOver,
 }
 
 /// What the record says of a trial before its turn.
@@ -52,7 +57,8 @@ impl Before {
 }
 
 /// Runs every trial that is not finished yet, in the order of the plan. Trials that ended in a fault in an
-/// earlier call come last: what halted that call must not keep the others from their turn again.
+/// earlier call come last: what halted that call must not keep the others from their turn again. Trials that other
+/// workers have come after that: mostly they have ended by then, and those of a dead worker are taken over.
 ///
 /// `before` is of each trial that the plan has chosen: who carries a plan out has read the record already, and of
 /// ten thousand trials that takes a second.
@@ -65,8 +71,6 @@ pub async fn dispatch(
     before: &[Before],
     jobs: usize,
 ) -> Vec<Dispatched> {
-    let permits = Arc::new(Semaphore::new(jobs.max(1)));
-    let mut running = JoinSet::new();
     let mut ends = Vec::new();
     let trials = plan.chosen();
     let (mut faulted, mut others) = (Vec::new(), Vec::new());
@@ -80,35 +84,21 @@ pub async fn dispatch(
             Before::Open => others.push((index, trial)),
         }
     }
-    for (index, (id, planned, arm)) in others.into_iter().chain(faulted) {
-        // Before the task is made: tasks that ask for a place by themselves come in any order.
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
-        if context.cancel.winds_down() {
-            break;
+    others.append(&mut faulted);
+    let permits = Arc::new(Semaphore::new(jobs.max(1)));
+    let (running, until) = (JoinSet::new(), plan.until);
+    let mut work = Work { context, permits, running, ends, until };
+    let mut elsewhere = work.look(others, true).await;
+    let mut wait = SHORTEST;
+    while !elsewhere.is_empty() && !work.context.cancel.winds_down() {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = work.context.cancel.winding_down() => break,
         }
-        // What keeps the file of a lease from being made, the trial meets too, and tells.
-        let lease = context.run.lease(&id);
-        let waits = matches!(lease, Ok(None));
-        let (context, permits) = (Arc::clone(&context), Arc::clone(&permits));
-        // One that another runtime has takes no place of those that this one can work on.
-        let permit = Some(permit).filter(|_| !waits);
-        running.spawn(async move {
-            if waits {
-                let (trial, arm) = (id.clone(), arm.name.clone());
-                context.tell(Progress::Elsewhere { trial, arm });
-            }
-            let held = match permit {
-                Some(permit) => Some((lease.ok().flatten(), permit)),
-                None => taken_over(&context, &id, permits).await,
-            };
-            let end = match &held {
-                Some(_) => run_trial(&context, &id, &planned, &arm).await,
-                None => Ok(None),
-            };
-            let end = end.map(|end| end.map_or(End::NotStarted, |_| End::Recorded));
-            (index, Dispatched { trial: id, end })
-        });
+        wait = (wait * 2).min(LONGEST);
+        elsewhere = work.look(elsewhere, false).await;
     }
+    let Work { mut running, mut ends, .. } = work;
     while let Some(joined) = running.join_next().await {
         match joined {
             Ok(end) => ends.push(end),
@@ -120,19 +110,103 @@ pub async fn dispatch(
     ends.into_iter().map(|(_, end)| end).collect()
 }
 
-/// Waits for a trial that another runtime has. Mostly that one has finished it by then, and what it came to is read; where
-/// it died, the trial is taken over. `None`: nothing more is to begin.
-async fn taken_over(
-    context: &RunContext,
-    id: &TrialId,
+type Planned = (usize, (TrialId, PlannedTask, Arc<Arm>));
+
+struct Work {
+    context: Arc<RunContext>,
     permits: Arc<Semaphore>,
-) -> Option<(Option<Lease>, OwnedSemaphorePermit)> {
-    while !context.cancel.winds_down() {
-        if let Ok(Some(lease)) = context.run.lease(id) {
-            let permit = permits.acquire_owned().await.ok()?;
-            return Some((Some(lease), permit));
+    running: JoinSet<(usize, Dispatched)>,
+    ends: Vec<(usize, Dispatched)>,
+    until: Option<Until>,
+}
+
+impl Work {
+    /// Starts each trial that nobody has, and returns those that other workers have.
+    async fn look(&mut self, trials: Vec<Planned>, first: bool) -> Vec<Planned> {
+        let mut elsewhere = Vec::new();
+        for (index, trial) in trials {
+            // Before the task is made: tasks that ask for a place by themselves come in any order.
+            let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { break };
+            if self.context.run.is_lost() {
+                // Others may have taken over all that this worker had.
+                self.context.cancel.wind_down();
+            }
+            if self.context.cancel.winds_down() {
+                break;
+            }
+            let (id, planned, arm) = &trial;
+            if self.until.is_some_and(|until| until.comes_before(&planned.task, arm)) {
+                let end = Dispatched { trial: id.clone(), end: Ok(End::NoTime) };
+                self.ends.push((index, end));
+                continue;
+            }
+            let lease = match self.context.run.lease(id) {
+                Ok(Leased::Mine(lease)) => Some(lease),
+                Ok(Leased::Ended) => {
+                    let (trial, arm) = (id.clone(), arm.name.clone());
+                    self.context.tell(Progress::EndedElsewhere { trial, arm });
+                    let end = Dispatched { trial: id.clone(), end: Ok(End::Recorded) };
+                    self.ends.push((index, end));
+                    continue;
+                }
+                Ok(Leased::Elsewhere) => {
+                    if first {
+                        let (trial, arm) = (id.clone(), arm.name.clone());
+                        self.context.tell(Progress::Elsewhere { trial, arm });
+                    }
+                    elsewhere.push((index, trial));
+                    continue;
+                }
+                // What keeps the trial from being claimed, it meets too, and tells; a worker must not go on without.
+                Err(_) if !self.context.run.is_shared() => None,
+                Err(error) => {
+                    let end = Dispatched { trial: id.clone(), end: Err(error.fault()) };
+                    self.ends.push((index, end));
+                    continue;
+                }
+            };
+            self.start(index, trial, lease, permit);
         }
-        tokio::time::sleep(LOOK).await;
+        elsewhere
     }
-    None
+
+    fn start(
+        &mut self,
+        index: usize,
+        (id, planned, arm): (TrialId, PlannedTask, Arc<Arm>),
+        lease: Option<Lease>,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let context = Arc::clone(&self.context);
+        self.running.spawn(async move {
+            let _permit = permit;
+            let run = run_trial(&context, &id, &planned, &arm);
+            let Some(mut lease) = lease else {
+                return (index, Dispatched { trial: id.clone(), end: ended(run.await) });
+            };
+            let end = tokio::select! {
+                end = run => Some(end),
+                () = lease.lost() => None,
+            };
+            let end = match end {
+                Some(end) => {
+                    if matches!(end, Ok(Some(_))) {
+                        lease.end();
+                    }
+                    ended(end)
+                }
+                None => {
+                    let (trial, arm) = (id.clone(), arm.name.clone());
+                    context.tell(Progress::TakenOver { trial, arm });
+                    Ok(End::TakenOver)
+                }
+            };
+            drop(lease);
+            (index, Dispatched { trial: id.clone(), end })
+        });
+    }
+}
+
+fn ended(end: Result<Option<TrialEnd>, Fault>) -> Result<End, Fault> {
+    end.map(|end| end.map_or(End::NotStarted, |_| End::Recorded))
 }

@@ -1,6 +1,11 @@
 //! The plan: every trial of a run, in the order in which they start.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use proctor_types::{Arm, Task, TrialId};
 
@@ -34,6 +39,31 @@ pub struct Plan {
     pub only: Option<BTreeSet<TrialId>>,
     /// Whether each model is asked once before the first trial.
     pub preflight: bool,
+    /// When this process must have ended, such as the time limit of its job. Absent: no such moment.
+    pub until: Option<Until>,
+}
+
+/// A moment at which this process must have ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Until {
+    pub at: Instant,
+    /// What a trial takes beside the limits of its agent and its tests.
+    pub overhead: Duration,
+}
+
+impl Until {
+    /// Whether a trial that starts now may still run then.
+    pub(crate) fn comes_before(&self, task: &Task, arm: &Arm) -> bool {
+        let needed = longest(task, arm).saturating_add(self.overhead);
+        self.at.saturating_duration_since(Instant::now()) < needed
+    }
+}
+
+/// The longest that a trial may take by the limits of its agent and its tests. An arm without a limit on wall time
+/// counts with its tests alone.
+pub fn longest(task: &Task, arm: &Arm) -> Duration {
+    let seconds = arm.budget.wall_seconds.unwrap_or_default() + task.timeouts.grade_seconds;
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 impl Plan {

@@ -27,6 +27,16 @@ pub enum Progress {
         trial: TrialId,
         arm: String,
     },
+    /// Another worker ended it, and there have been workers ever since.
+    EndedElsewhere {
+        trial: TrialId,
+        arm: String,
+    },
+    /// Another worker took this one for dead and continues the trial.
+    TakenOver {
+        trial: TrialId,
+        arm: String,
+    },
     /// It was interrupted, and begins anew.
     NotResumed {
         trial: TrialId,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proctor_grade::{Graded, limit_evidence};
 use proctor_record::{Checked, Grading, Journal, Remedy, TrialDir, read_journal};
 use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, Verdict};
+use serde_json::{Map, Value};
 
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
@@ -12,6 +13,9 @@ use crate::{
     interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, recorder::record_fault,
     spending::spent_in,
 };
+
+/// The note about a worker that died.
+const LOST_WORKER: &str = "lost_worker";
 
 /// Why a trial of an external agent starts again.
 const NO_CONVERSATION: &str = "its scaffold cannot continue a conversation";
@@ -126,6 +130,7 @@ async fn drive_with_tries(
 ) -> Result<Outcome, Fault> {
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let mut done = 0;
+    note_lost_worker(context, id, dir)?;
     let (mut interrupted, mut started_again) = past(context, id, arm, dir)?;
     loop {
         let mut past = interrupted.take();
@@ -198,6 +203,17 @@ async fn drive_with_tries(
             let why = why.filter(|why| why != NO_CONVERSATION);
             (interrupted, started_again) = (again, why.or(started_again));
         }
+    }
+}
+
+/// Records in the journal that another worker left whose the trial was, and how that one ended.
+fn note_lost_worker(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<(), Fault> {
+    match context.run.lost_worker(id) {
+        Some(lost) if dir.trajectory().exists() => {
+            let note = Map::from_iter([(LOST_WORKER.to_owned(), Value::from(lost))]);
+            append(id, dir, 1, Event::Noted { note })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use proctor_types::{RequestClass, Usage};
 
-use crate::{limiter::Slot, meter::Meter, scope::Hold};
+use crate::{
+    limiter::Slot,
+    meter::Meter,
+    scope::Hold,
+    shared::{self, Reservation},
+};
 
 /// What a request asks to hold before it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +28,11 @@ pub struct Reserve {
 #[must_use = "a dropped admission lets the next request in"]
 pub struct Admission {
     holds: Vec<Hold>,
+    /// Beside the holds, where other processes share a limit.
+    reservations: Vec<Box<dyn Reservation>>,
     slots: Vec<Slot>,
     meter: Arc<Meter>,
+    class: RequestClass,
     grace: bool,
     /// In all, and of that for limits that trials share.
     queued: (Duration, Duration),
@@ -33,12 +41,12 @@ pub struct Admission {
 impl Admission {
     pub(crate) fn new(
         meter: Arc<Meter>,
-        (holds, slots): (Vec<Hold>, Vec<Slot>),
-        grace: bool,
+        (holds, reservations, slots): (Vec<Hold>, Vec<Box<dyn Reservation>>, Vec<Slot>),
+        (class, grace): (RequestClass, bool),
         queued: (Duration, Duration),
     ) -> Self {
         meter.clock.took_off();
-        Self { holds, slots, meter, grace, queued }
+        Self { holds, reservations, slots, meter, class, grace, queued }
     }
 
     /// The wait for limits that trials share and for the endpoint's rate limits: no working time.
@@ -66,6 +74,9 @@ impl Admission {
             if place == 0 && !self.grace {
                 step = counted;
             }
+        }
+        for reservation in self.reservations.drain(..) {
+            reservation.settle(shared::used(self.class, usage, cost_usd, delivered));
         }
         for slot in self.slots.drain(..) {
             slot.answered(usage.input.saturating_add(usage.output));

@@ -3,8 +3,9 @@ use std::sync::{Arc, Once, OnceLock};
 use proctor_types::{Budget, Fault, Layer, ModelSpec, Price, with_causes};
 
 use crate::{
-    EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, TrialGateway,
-    endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds, trial::Line,
+    EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, SharedRates,
+    TrialGateway, endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds,
+    trial::Line,
 };
 
 type KeyOf = dyn Fn(&str) -> Option<String> + Send + Sync;
@@ -49,7 +50,18 @@ impl Gateway {
 
     /// Keeps the rate limits of the endpoints that the tables name; those of others are learnt.
     #[must_use]
-    pub fn rates(mut self, tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
+    pub fn rates(self, tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
+        let alone = |table| (table, SharedRates::default());
+        self.shared_rates(tables.into_iter().map(alone).collect(), policy)
+    }
+
+    /// The same where other processes share the limits.
+    #[must_use]
+    pub fn shared_rates(
+        mut self,
+        tables: Vec<(EndpointRates, SharedRates)>,
+        policy: RatePolicy,
+    ) -> Self {
         self.rates = Rates::new(tables, policy);
         self
     }

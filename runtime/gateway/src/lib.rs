@@ -45,6 +45,7 @@ mod secret;
 mod send;
 mod server;
 mod settings;
+mod shared;
 mod sink;
 pub mod tokens;
 mod tool_support;
@@ -68,5 +69,9 @@ pub use retry::RetryPolicy;
 pub use rules::{RequestFacts, classify};
 pub use server::{GatewayServer, Listening};
 pub use settings::{WrongSetting, check_settings};
+pub use shared::{
+    Amounts, REQUESTS, Refused, Reservation, SharedLimit, SharedRates, TOKENS,
+    limits as limits_by_name, spent as spent_by_name,
+};
 pub use sink::{ExchangeSink, Waiting};
 pub use trial::TrialGateway;

@@ -6,11 +6,13 @@ use std::{
     time::Duration,
 };
 
+use proctor_types::Fault;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     rates::{EndpointRates, RatePolicy},
     retry::seconds,
+    shared::{Amounts, REQUESTS, Refused, Reservation, SharedRates, TOKENS},
 };
 
 /// Requests enter in the order in which they came, when the limits of the configuration and what
@@ -23,6 +25,8 @@ use crate::{
 pub(crate) struct Limiter {
     rates: EndpointRates,
     policy: RatePolicy,
+    /// The same limits, where other processes share them.
+    shared: SharedRates,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -49,8 +53,16 @@ struct Departure {
 
 impl Limiter {
     pub(crate) fn new(rates: EndpointRates, policy: RatePolicy) -> Arc<Self> {
+        Self::sharing(rates, policy, SharedRates::default())
+    }
+
+    pub(crate) fn sharing(
+        rates: EndpointRates,
+        policy: RatePolicy,
+        shared: SharedRates,
+    ) -> Arc<Self> {
         let (state, changed) = (Mutex::default(), Notify::new());
-        Arc::new(Self { rates, policy, state, changed })
+        Arc::new(Self { rates, policy, shared, state, changed })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -65,7 +77,8 @@ impl Limiter {
             match self.turn(place.ticket, tokens) {
                 Turn::Enter(left_at) => {
                     let (limiter, ticket) = (Arc::clone(self), place.ticket);
-                    return Slot { limiter, ticket, left_at, end: End::Dropped };
+                    let (in_flight, window) = (None, None);
+                    return Slot { limiter, ticket, left_at, in_flight, window, end: End::Dropped };
                 }
                 Turn::Changed => changed.await,
                 Turn::At(time) => tokio::select! {
@@ -192,10 +205,29 @@ pub(crate) struct Slot {
     limiter: Arc<Limiter>,
     ticket: u64,
     left_at: Instant,
+    in_flight: Option<Box<dyn Reservation>>,
+    window: Option<Box<dyn Reservation>>,
     end: End,
 }
 
 impl Slot {
+    /// Comes when the limits that other processes share allow the request, too.
+    ///
+    /// # Errors
+    /// Nobody knows what the others do.
+    pub(crate) async fn share(&mut self, tokens: u64) -> Result<(), Fault> {
+        let SharedRates { in_flight, window } = self.limiter.shared.clone();
+        if let Some(limit) = in_flight {
+            let taken = limit.take(&counted(None), false).await;
+            self.in_flight = Some(taken.map_err(Refused::of_rate)?);
+        }
+        if let Some(limit) = window {
+            let taken = limit.take(&counted(Some(tokens)), false).await;
+            self.window = Some(taken.map_err(Refused::of_rate)?);
+        }
+        Ok(())
+    }
+
     /// An answer came, of so many tokens in and out.
     pub(crate) fn answered(mut self, tokens: u64) {
         self.end = End::Answered { tokens };
@@ -207,8 +239,17 @@ impl Slot {
     }
 }
 
+/// One request, with its tokens where they count.
+fn counted(tokens: Option<u64>) -> Amounts {
+    let tokens = tokens.map(|tokens| (TOKENS.to_owned(), tokens));
+    Some((REQUESTS.to_owned(), 1)).into_iter().chain(tokens).collect()
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
+        if let (Some(window), End::Answered { tokens }) = (self.window.take(), self.end) {
+            window.settle(counted(Some(tokens)));
+        }
         self.limiter.leave(self);
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     limiter::Limiter,
     retry::seconds,
     scope::{Hold, Need, Scope},
+    shared::{self, SharedLimit},
 };
 
 /// A shorter wait is not worth a person's eyes.
@@ -30,31 +31,47 @@ pub struct Meter {
 
 /// Limits that trials share, of an arm or of a run. Clones are the same meter.
 #[derive(Clone)]
-pub struct SharedMeter(Arc<Scope>);
+pub struct SharedMeter {
+    scope: Arc<Scope>,
+    /// The same limits, where other processes share them.
+    limit: Option<Arc<dyn SharedLimit>>,
+}
 
 impl fmt::Debug for SharedMeter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SharedMeter").field(&self.0.scope).field(&self.0.spent()).finish()
+        f.debug_tuple("SharedMeter")
+            .field(&self.scope.scope)
+            .field(&self.scope.spent())
+            .field(&self.limit)
+            .finish()
     }
 }
 
 impl SharedMeter {
     /// `spent` is what trials of earlier calls of the runtime have spent.
     pub fn new(scope: BudgetScope, limits: &SharedLimits, spent: Spent) -> Self {
-        Self(Arc::new(Scope::new(scope, limits.budget(), spent)))
+        Self { scope: Arc::new(Scope::new(scope, limits.budget(), spent)), limit: None }
+    }
+
+    /// Other processes share the limits, and this keeps what all of them spend.
+    #[must_use]
+    pub fn kept_by(mut self, limit: Arc<dyn SharedLimit>) -> Self {
+        self.limit = Some(limit);
+        self
     }
 
     pub fn scope(&self) -> BudgetScope {
-        self.0.scope
+        self.scope.scope
     }
 
     pub fn spent(&self) -> Spent {
-        self.0.spent()
+        self.scope.spent()
     }
 
     /// The limit that is reached, if one is: no trial's next request is admitted.
     pub fn reached(&self) -> Option<BudgetKind> {
-        self.0.reached()
+        let reached = || self.limit.as_ref()?.reached();
+        self.scope.reached().or_else(|| reached().map(|name| shared::kind(&name)))
     }
 }
 
@@ -200,16 +217,22 @@ impl Meter {
         notice: &(dyn Fn(Duration) + Sync),
     ) -> Result<Admission, AskError> {
         let mut holds: Vec<Hold> = Vec::with_capacity(1 + self.shared.len());
+        let mut reservations = Vec::new();
         if !wanted.grace {
             holds.push(self.own.hold(wanted.need.clamped()).await.map_err(AskError::Budget)?);
         }
         let (begun, waiting) = (Instant::now(), self.clock.wait());
         let entering = async {
             let permit = self.clock.wait_for(WaitKind::SharedLimits);
-            for SharedMeter(scope) in &self.shared {
-                let held = scope.hold(wanted.shared.clamped()).await;
-                let scope = scope.scope;
-                holds.push(held.map_err(|kind| AskError::SharedBudget { scope, kind })?);
+            for SharedMeter { scope, limit } in &self.shared {
+                let (need, of) = (wanted.shared.clamped(), scope.scope);
+                let held = scope.hold(need).await;
+                holds.push(held.map_err(|kind| AskError::SharedBudget { scope: of, kind })?);
+                if let Some(limit) = limit {
+                    let alone = scope.unbounded(&need) || scope.spent().outgrown;
+                    let taken = limit.take(&shared::needed(&need), alone).await;
+                    reservations.push(taken.map_err(|refused| refused.of_budget(of))?);
+                }
             }
             let of_shared = permit.so_far();
             drop(permit);
@@ -217,7 +240,10 @@ impl Meter {
             let need = wanted.need.clamped();
             let mut slots = Vec::with_capacity(limiters.len());
             for limiter in limiters {
-                slots.push(limiter.enter(need.input + need.output.unwrap_or_default()).await);
+                let tokens = need.input + need.output.unwrap_or_default();
+                let mut slot = limiter.enter(tokens).await;
+                slot.share(tokens).await.map_err(AskError::Fault)?;
+                slots.push(slot);
             }
             Ok::<_, AskError>((slots, of_shared))
         };
@@ -231,7 +257,8 @@ impl Meter {
             Some(kind) => Err(AskError::Budget(kind)),
             None => {
                 let (meter, queued) = (Arc::clone(self), (begun.elapsed(), of_shared));
-                Ok(Admission::new(meter, (holds, slots), wanted.grace, queued))
+                let held = (holds, reservations, slots);
+                Ok(Admission::new(meter, held, (wanted.need.class, wanted.grace), queued))
             }
         }
     }

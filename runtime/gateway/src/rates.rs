@@ -10,7 +10,7 @@ use proctor_types::{Fault, Layer, ModelSpec, from_toml};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limiter::Limiter;
+use crate::{limiter::Limiter, shared::SharedRates};
 
 /// More than this (a trillion) is a mistyped number.
 const MOST: u64 = 1_000_000_000_000;
@@ -107,9 +107,10 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    pub(crate) fn new(tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
-        let limited = |table: EndpointRates| {
-            let limiter = Limiter::new(table.clone(), policy);
+    /// Each table with what other processes share of it.
+    pub(crate) fn new(tables: Vec<(EndpointRates, SharedRates)>, policy: RatePolicy) -> Self {
+        let limited = |(table, shared): (EndpointRates, SharedRates)| {
+            let limiter = Limiter::sharing(table.clone(), policy, shared);
             (table, limiter)
         };
         let configured = tables.into_iter().map(limited).collect();
@@ -137,7 +138,7 @@ mod tests {
 
     use proctor_types::ModelSpec;
 
-    use super::{EndpointRates, RatePolicy, Rates};
+    use super::{EndpointRates, RatePolicy, Rates, SharedRates};
 
     fn model(base_url: &str, name: &str) -> ModelSpec {
         let spec = serde_json::json!({"base_url": base_url, "name": name});
@@ -148,7 +149,8 @@ mod tests {
     fn trials_at_one_endpoint_share_its_limiters() {
         let whole = EndpointRates { base_url: "https://h/v1/".into(), ..Default::default() };
         let one = EndpointRates { model: Some("m".into()), ..whole.clone() };
-        let rates = Rates::new(vec![whole, one], RatePolicy::shipped().expect("sound"));
+        let tables = [whole, one].map(|table| (table, SharedRates::default())).to_vec();
+        let rates = Rates::new(tables, RatePolicy::shipped().expect("sound"));
         let (m, n) = (rates.of(&model("https://h/v1", "m")), rates.of(&model("https://h/v1", "n")));
         assert_eq!((m.len(), n.len()), (2, 1));
         assert!(Arc::ptr_eq(&m[0], &n[0]));

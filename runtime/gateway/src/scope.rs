@@ -148,7 +148,7 @@ impl Scope {
     }
 
     /// Whether nobody knows how far the request could pass a limit.
-    fn unbounded(&self, need: &Need) -> bool {
+    pub(crate) fn unbounded(&self, need: &Need) -> bool {
         let limits = &self.limits;
         let matters = limits.output_tokens.is_some()
             || limits.total_tokens.is_some()

@@ -45,9 +45,14 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> 
         temporary.write_all(bytes)?;
         temporary.as_file().sync_all()?;
         temporary.persist(path).map_err(|error| error.error)?;
-        File::open(folder)?.sync_all()
+        sync_folder(folder)
     };
     write().map_err(RecordError::io(path, "cannot be written"))
+}
+
+/// Makes the names in a folder survive power loss.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
 }
 
 /// The file's bytes, or `None` where there is no such file.

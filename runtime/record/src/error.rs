@@ -7,6 +7,8 @@ use std::{
 
 use proctor_types::{Cause, Fault, Layer, RUN_SCHEMA, of_io};
 
+use crate::lease::readable;
+
 /// The hint for what the record holds nowhere else.
 pub(crate) const FROM_A_COPY: &str = "restore it from a copy of the run directory";
 
@@ -16,7 +18,7 @@ pub enum RecordError {
     #[error("{}: {what}: {}", path.display(), of_io(source))]
     Io { path: PathBuf, what: &'static str, source: io::Error },
     #[error(
-        "{}: another process ({holder}) holds this run; wait for it or stop it, or share its trials with `resume --join`",
+        "{}: another process ({holder}) holds this run; wait for it or stop it, or work on its trials, too, with `proctor worker` (`resume --join`)",
         path.display()
     )]
     Locked { path: PathBuf, holder: String },
@@ -56,7 +58,7 @@ fn made_by(schema: u64, proctor: &str) -> String {
 impl RecordError {
     /// Wraps an I/O error: `.map_err(RecordError::io(path, "cannot write"))`.
     pub(crate) fn io(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
+        let path = readable(path);
         move |source| Self::Io { path, what, source }
     }
 

@@ -1,84 +1,457 @@
-//! Which of several runtimes works on a trial: a lock of the kernel, which lets go of it however the runtime ends.
+//! Which of several workers works on a trial, and what becomes of the folder of one that died.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
-    os::unix::fs::MetadataExt as _,
-    path::PathBuf,
+    collections::HashMap,
+    fmt,
+    fs::{self, File},
+    io,
+    os::fd::AsRawFd as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use proctor_types::TrialId;
+use proctor_cluster::{Claim, Claims, Member, Membership, Taken, members};
+use proctor_types::{ShippedTable, TrialId};
+use serde::Deserialize;
 
-use crate::{RecordError, RunDir};
+use crate::{RecordError, RunDir, TrialDir, disk, trial_dir::TRIES};
 
-/// A trial that this runtime has. Dropped, it is anybody's again.
+/// Folders of trials as workers left them that died, or were taken for dead.
+pub(crate) const SUPERSEDED: &str = "superseded";
+
+/// What came of an attempt to get a trial.
 #[derive(Debug)]
-pub struct Lease {
-    path: PathBuf,
-    /// Closing it unlocks.
-    _file: File,
+pub enum Leased {
+    Mine(Lease),
+    /// Another worker has it.
+    Elsewhere,
+    /// Another worker has ended it, and there have been workers ever since.
+    Ended,
 }
 
-impl RunDir {
-    /// Takes a trial. `None`: another runtime has it.
-    ///
-    /// # Errors
-    /// The file system of the run directory has no locks, or the disk refuses.
-    pub fn lease(&self, id: &TrialId) -> Result<Option<Lease>, RecordError> {
-        let folder = self.path().join("leases");
-        fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be made"))?;
-        let name = format!("{}\n{}\n{}", id.task, id.arm, id.attempt);
-        let path = folder.join(blake3::hash(name.as_bytes()).to_hex().as_str());
-        let locking = |error| RecordError::io(&path, "the trial cannot be locked")(error);
-        loop {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&path)
-                .map_err(locking)?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(locking(error)),
-            }
-            // Whoever had the trial removes the file: a lock on a file that is gone keeps nobody out.
-            let own = file.metadata().map_err(locking)?.ino();
-            if fs::metadata(&path).is_ok_and(|there| there.ino() == own) {
-                return Ok(Some(Lease { path, _file: file }));
-            }
-        }
+/// A trial that this worker has. Dropped, anybody may have it.
+#[derive(Debug)]
+pub struct Lease {
+    claim: Claim,
+    id: TrialId,
+    pins: Arc<Pins>,
+}
+
+impl Lease {
+    /// Returns once another worker has taken the trial over.
+    pub async fn lost(&self) {
+        self.claim.lost().await;
+    }
+
+    /// The trial has ended.
+    pub fn end(&mut self) {
+        self.claim.end();
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // While it is locked: nobody else can hold the same file.
-        let _ = fs::remove_file(&self.path);
+        match self.claim.is_lost() {
+            true => self.pins.abandon(&self.id),
+            false => self.pins.remove(&self.id),
+        }
     }
+}
+
+/// Folders of trials that are reached through an open descriptor: wherever such a folder is moved to, this worker's
+/// writes go with it. So a worker that was taken for dead can't write into the folder of its successor.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    held: Mutex<HashMap<TrialId, File>>,
+    /// Folders of trials that were lost. Their numbers must not be given to other files: a thread that writes what it
+    /// began to write would write there.
+    abandoned: Mutex<Vec<File>>,
+}
+
+impl Pins {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TrialId, File>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn abandon(&self, id: &TrialId) {
+        let folder = self.lock().remove(id);
+        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).extend(folder);
+    }
+
+    /// The folder's path through its descriptor.
+    pub(crate) fn path(&self, id: &TrialId) -> Option<PathBuf> {
+        let descriptor = self.lock().get(id)?.as_raw_fd();
+        Some(PathBuf::from(format!("{DESCRIPTORS}/{descriptor}")))
+    }
+
+    fn remove(&self, id: &TrialId) {
+        let Some(folder) = self.lock().remove(id) else { return };
+        // One that was not started leaves nothing.
+        let real = fs::read_link(format!("{DESCRIPTORS}/{}", folder.as_raw_fd()));
+        let _ = real.and_then(fs::remove_dir);
+    }
+}
+
+const DESCRIPTORS: &str = "/proc/self/fd";
+
+/// A path for people: one through a descriptor is replaced by the folder's present place.
+pub(crate) fn readable(path: &Path) -> PathBuf {
+    let Ok(below) = path.strip_prefix(DESCRIPTORS) else { return path.to_owned() };
+    let mut parts = below.components();
+    let Some(descriptor) = parts.next() else { return path.to_owned() };
+    match fs::read_link(Path::new(DESCRIPTORS).join(descriptor)) {
+        Ok(folder) => folder.join(parts.as_path()),
+        Err(_) => path.to_owned(),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Table {
+    lease_seconds: f64,
+}
+
+/// This process as a worker. The engine that started it names its job.
+fn member() -> Result<Member, String> {
+    static TABLE: ShippedTable<Table> =
+        ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
+    let seconds = match std::env::var("PROCTOR_LEASE_SECONDS") {
+        Ok(text) => {
+            text.parse::<f64>().map_err(|_| format!("PROCTOR_LEASE_SECONDS={text}: no number"))?
+        }
+        Err(_) => TABLE.get()?.lease_seconds,
+    };
+    let lease = Duration::try_from_secs_f64(seconds).ok().filter(|lease| !lease.is_zero());
+    let lease = lease.ok_or_else(|| format!("PROCTOR_LEASE_SECONDS={seconds}: no time"))?;
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let job = std::env::var("PROCTOR_JOB").ok().filter(|job| !job.is_empty());
+    Ok(Member::current(host.trim(), env!("CARGO_PKG_VERSION"), job, lease))
+}
+
+impl RunDir {
+    /// This process as a worker of the run: it joins the first time that it is asked for.
+    ///
+    /// # Errors
+    /// The run directory can't be written.
+    pub fn membership(&self) -> Result<Arc<Membership>, RecordError> {
+        let mut joined = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(membership) = &*joined {
+            return Ok(Arc::clone(membership));
+        }
+        let misuse = |why| RecordError::Misuse { path: self.path().to_owned(), why };
+        let member = member().map_err(misuse)?;
+        let membership = Membership::join(self.path(), member)
+            .map_err(RecordError::io(self.path(), "this worker can't join the run"))?;
+        let membership = Arc::new(membership);
+        *joined = Some(Arc::clone(&membership));
+        Ok(membership)
+    }
+
+    /// Others may have taken over this worker's trials: its heartbeat came too late.
+    pub fn is_lost(&self) -> bool {
+        let joined = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        joined.as_ref().is_some_and(|membership| membership.is_lost())
+    }
+
+    /// Gets a trial for this worker.
+    ///
+    /// # Errors
+    /// The run directory can't be read or written, or others take this worker for dead.
+    pub fn lease(&self, id: &TrialId) -> Result<Leased, RecordError> {
+        let key = key(id);
+        let claiming = |error| RecordError::io(self.path(), "the trial can't be claimed")(error);
+        let claims = Claims::of(&self.membership()?);
+        let claim = match claims.take(&key).map_err(claiming)? {
+            Taken::Mine(claim) => claim,
+            Taken::Held(_) => return Ok(Leased::Elsewhere),
+            Taken::Ended => return Ok(Leased::Ended),
+        };
+        let folder = self.plain_path(id);
+        let taking = RecordError::io(&folder, "the trial can't be taken over");
+        let replacement = Replacement { superseded: self.path().join(SUPERSEDED), key };
+        let dead = claim.dead().map(|dead| self.worker_in_words(dead));
+        let takes_over = || -> io::Result<Option<File>> {
+            replacement.finish(&folder)?;
+            if !self.shares {
+                return Ok(None);
+            }
+            if let Some(dead) = &dead
+                && folder.exists()
+                && TrialDir::at(&folder).read_verdict().ok().flatten().is_none()
+            {
+                replacement.make(&folder, dead)?;
+            }
+            fs::create_dir_all(&folder)?;
+            File::open(&folder).map(Some)
+        };
+        if let Some(folder) = takes_over().map_err(taking)? {
+            self.pins.lock().insert(id.clone(), folder);
+        }
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        match dead {
+            // On one machine, whoever resumes a run knows what became of the process before.
+            Some(dead) if self.shares => lost.insert(id.clone(), dead),
+            _ => lost.remove(id),
+        };
+        drop(lost);
+        Ok(Leased::Mine(Lease { claim, id: id.clone(), pins: Arc::clone(&self.pins) }))
+    }
+}
+
+impl RunDir {
+    /// Gives the scheduler's word for a job, such as `NODE_FAIL`, to what is recorded of dead workers.
+    #[must_use]
+    pub fn asking_about_jobs(
+        mut self,
+        ask: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.jobs = Jobs(Some(Box::new(ask)));
+        self
+    }
+
+    /// The worker from which this one took the trial over, in words.
+    pub fn lost_worker(&self, id: &TrialId) -> Option<String> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    fn worker_in_words(&self, worker: &str) -> String {
+        let all = members(self.path()).unwrap_or_default();
+        let Some((member, _)) = all.into_iter().find(|(member, _)| member.id == worker) else {
+            return format!("worker {worker}");
+        };
+        let Some(job) = &member.job else { return format!("worker {worker} on {}", member.host) };
+        let state = self.jobs.0.as_ref().and_then(|ask| ask(job));
+        let state = state.unwrap_or_else(|| "state unknown".to_owned());
+        format!("worker {worker} on {}, job {job} ({state})", member.host)
+    }
+}
+
+/// Asks the scheduler about a job.
+type Ask = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Who knows how jobs ended.
+#[derive(Default)]
+pub(crate) struct Jobs(Option<Box<Ask>>);
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Jobs").field(&self.0.is_some()).finish()
+    }
+}
+
+/// A file name for a trial.
+fn key(id: &TrialId) -> String {
+    let name = format!("{}\n{}\n{}", id.task, id.arm, id.attempt);
+    blake3::hash(name.as_bytes()).to_hex().get(..32).unwrap_or_default().to_owned()
+}
+
+/// The copy that a successor continues, while the folder of the dead worker is put aside whole.
+///
+/// `superseded/<key>.new` is a complete copy that has still to get its place. `superseded/<key>.<n>` are folders that were
+/// put aside.
+struct Replacement {
+    superseded: PathBuf,
+    key: String,
+}
+
+/// A dead worker that is not so dead may move files while they are copied.
+const COPIES: usize = 5;
+
+impl Replacement {
+    fn named(&self, suffix: &str) -> PathBuf {
+        self.superseded.join(format!("{}.{suffix}", self.key))
+    }
+
+    /// Finishes what a worker began that died between the two renames.
+    fn finish(&self, folder: &Path) -> io::Result<()> {
+        let new = self.named("new");
+        match (new.exists(), folder.exists()) {
+            (false, _) => Ok(()),
+            // It died before the first one: the copy may be older than the folder by now.
+            (true, true) => fs::remove_dir_all(&new),
+            (true, false) => fs::rename(&new, folder),
+        }
+    }
+
+    fn make(&self, folder: &Path, dead: &str) -> io::Result<()> {
+        fs::create_dir_all(&self.superseded)?;
+        let (part, new) = (self.named("part"), self.named("new"));
+        let mut copied = Ok(());
+        for _ in 0..COPIES {
+            let _ = fs::remove_dir_all(&part);
+            copied = copy(folder, &part, true);
+            match &copied {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                _ => break,
+            }
+        }
+        copied?;
+        fs::rename(&part, &new)?;
+        fs::write(folder.join("superseded.txt"), format!("{dead} was taken for dead\n"))?;
+        let mut free = (1_u32..).map(|number| self.named(&number.to_string()));
+        let old = free.find(|old| !old.exists()).unwrap_or_else(|| self.named("0"));
+        fs::rename(folder, &old)?;
+        fs::rename(&new, folder)
+    }
+}
+
+/// Copies a trial's folder. Earlier tries do not change any more: their files are linked.
+fn copy(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() && is_top && entry.file_name() == TRIES {
+            link(&path, &target)?;
+        } else if kind.is_dir() {
+            copy(&path, &target, false)?;
+        } else if kind.is_file() {
+            fs::copy(&path, &target)?;
+            // A response that was paid for must survive power loss in the copy, too.
+            File::open(&target)?.sync_data()?;
+        }
+    }
+    disk::sync_folder(to)
+}
+
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type()? {
+            kind if kind.is_dir() => link(&path, &target)?,
+            kind if kind.is_file() => fs::hard_link(&path, &target)?,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use proctor_types::{ArmId, TaskId};
 
     use super::*;
 
+    fn id(attempt: u32) -> TrialId {
+        TrialId { task: TaskId::new("t"), arm: ArmId::new("a"), attempt }
+    }
+
+    fn mine(leased: Result<Leased, RecordError>) -> Lease {
+        match leased.unwrap() {
+            Leased::Mine(lease) => lease,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
-    fn a_trial_is_one_runtimes_at_a_time() {
+    fn a_trial_is_one_workers_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, other) = (
-            RunDir::create(folder.path()).unwrap(),
-            RunDir::create(folder.path().join("x")).unwrap(),
-        );
-        let id = |attempt| TrialId { task: TaskId::new("t"), arm: ArmId::new("a"), attempt };
-        let lease = one.lease(&id(1)).unwrap().unwrap();
-        assert!(one.lease(&id(1)).unwrap().is_none());
-        assert!(one.lease(&id(2)).unwrap().is_some());
-        assert!(other.lease(&id(1)).unwrap().is_some(), "of another run");
+        let one = RunDir::create(folder.path()).unwrap();
+        let other = RunDir::create(folder.path().join("x")).unwrap();
+        let lease = mine(one.lease(&id(1)));
+        assert!(matches!(one.lease(&id(1)).unwrap(), Leased::Elsewhere));
+        mine(one.lease(&id(2)));
+        mine(other.lease(&id(1)));
         drop(lease);
-        assert!(one.lease(&id(1)).unwrap().is_some());
-        let left = fs::read_dir(folder.path().join("leases")).unwrap().count();
-        assert_eq!(left, 0, "nothing stays");
+        mine(one.lease(&id(1)));
+        drop((one, other));
+        for name in ["claims", "workers"] {
+            assert!(!folder.path().join(name).exists(), "nothing stays: {name}");
+        }
+    }
+
+    /// Two values of one run stand for two workers. The first is made to look dead.
+    #[test]
+    fn a_worker_that_was_taken_for_dead_writes_into_its_own_folder_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = RunDir::create(folder.path()).unwrap();
+        fs::write(folder.path().join("run.json"), "{}").unwrap();
+        drop(made);
+        let (dead, next) =
+            (RunDir::join(folder.path()).unwrap(), RunDir::join(folder.path()).unwrap());
+        let next = next.asking_about_jobs(|_| Some("NODE_FAIL".to_owned()));
+        let lease = mine(dead.lease(&id(1)));
+        let old = dead.trial(&id(1)).unwrap();
+        let mut journal = File::create(old.trajectory()).unwrap();
+        journal.write_all(b"paid\n").unwrap();
+        fs::create_dir_all(old.tries().join("1")).unwrap();
+        fs::write(old.tries().join("1/trajectory.jsonl"), "earlier\n").unwrap();
+        assert!(matches!(next.lease(&id(1)).unwrap(), Leased::Elsewhere));
+
+        let worker = dead.membership().unwrap().member().id.clone();
+        let beat = folder.path().join("workers").join(format!("{worker}.json"));
+        let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        File::options().write(true).open(beat).unwrap().set_modified(long_ago).unwrap();
+        let second = mine(next.lease(&id(1)));
+        let new = next.trial(&id(1)).unwrap();
+        assert_eq!(fs::read(new.trajectory()).unwrap(), b"paid\n");
+        assert!(next.lost_worker(&id(1)).unwrap().contains(&worker));
+        assert!(new.tries().join("1/trajectory.jsonl").exists());
+
+        // The first goes on: nothing of it reaches the second.
+        journal.write_all(b"late\n").unwrap();
+        fs::write(old.patch(), "late").unwrap();
+        fs::write(old.outcome(), "late").unwrap();
+        let plain = next.plain_path(&id(1));
+        assert_eq!(fs::read(plain.join("trajectory.jsonl")).unwrap(), b"paid\n");
+        assert!(!plain.join("patch.diff").exists() && !plain.join("outcome.json").exists());
+        let kept: Vec<_> = fs::read_dir(folder.path().join(SUPERSEDED)).unwrap().collect();
+        assert_eq!(kept.len(), 1);
+        let kept = kept[0].as_ref().unwrap().path();
+        assert_eq!(fs::read(kept.join("trajectory.jsonl")).unwrap(), b"paid\nlate\n");
+        assert!(kept.join("outcome.json").exists() && kept.join("superseded.txt").exists());
+        drop((lease, second));
+    }
+
+    #[test]
+    fn a_takeover_that_was_cut_short_is_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let trial = folder.path().join("trial");
+        let superseded = folder.path().join(SUPERSEDED);
+        let replacement = Replacement { superseded, key: "k".to_owned() };
+        let new = replacement.named("new");
+        fs::create_dir_all(&new).unwrap();
+        fs::write(new.join("trajectory.jsonl"), "paid\n").unwrap();
+        replacement.finish(&trial).unwrap();
+        assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
+        assert!(!new.exists());
+        for times in 1..=2 {
+            replacement.make(&trial, "worker").unwrap();
+            assert!(replacement.named(&times.to_string()).join("superseded.txt").exists());
+            assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
+            assert!(!trial.join("superseded.txt").exists());
+        }
+        // Cut short before the folder was moved: the folder may have grown since.
+        fs::create_dir_all(&new).unwrap();
+        fs::write(trial.join("trajectory.jsonl"), "paid\nmore\n").unwrap();
+        replacement.finish(&trial).unwrap();
+        assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\nmore\n");
+        assert!(!new.exists());
+    }
+
+    #[test]
+    fn a_trial_that_was_not_started_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(RunDir::create(folder.path()).unwrap());
+        fs::write(folder.path().join("run.json"), "{}").unwrap();
+        let run = RunDir::join(folder.path()).unwrap();
+        let lease = mine(run.lease(&id(1)));
+        assert!(run.plain_path(&id(1)).exists());
+        drop(lease);
+        assert!(!run.plain_path(&id(1)).exists());
+    }
+
+    #[test]
+    fn people_read_the_place_of_a_folder_and_no_descriptor() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = File::open(folder.path()).unwrap();
+        let path = PathBuf::from(format!("/proc/self/fd/{}/x/y", open.as_raw_fd()));
+        assert_eq!(readable(&path), folder.path().canonicalize().unwrap().join("x/y"));
+        assert_eq!(readable(Path::new("a/b")), Path::new("a/b"));
     }
 }

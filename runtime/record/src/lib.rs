@@ -27,7 +27,7 @@ pub use error::RecordError;
 pub use events::{EventLine, Events};
 pub use journal::Journal;
 pub use labels::Labels;
-pub use lease::Lease;
+pub use lease::{Lease, Leased};
 pub use reading::{BadLine, Reading, read_journal};
 pub use run_dir::{RunDir, Verifier};
 pub use tree::{Difference, Tree};

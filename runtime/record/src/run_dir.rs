@@ -1,19 +1,23 @@
 //! The run directory and its lock.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::{self, File, OpenOptions, TryLockError},
     io::{Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
 };
 
+use proctor_cluster::Membership;
 use proctor_types::{ArmId, RunRecord, TaskId, TrialId, path_component};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Blobs, Checked, Damage, RecordError, Remedy, TrialDir,
     check::{Check, Known, cannot_be_read},
-    disk, run_file,
+    disk,
+    lease::{Jobs, Pins},
+    run_file,
     trial_dir::TRIES,
 };
 
@@ -23,12 +27,21 @@ const ARM_DIGITS: usize = 12;
 /// `RUN/`: `run.json` and its copy, `trials/<arm>/<task>/<attempt>/`, `blobs/`, `report.json`,
 /// `checked.jsonl`, and `lock`.
 ///
-/// One process at a time writes to a run: it holds an advisory lock for as long as this value
-/// lives, and the kernel lets go of it however the process ends. Readers use [`RunDir::view`].
+/// One process at a time changes the plan of a run: it holds an advisory lock for as long as this value
+/// lives, and the kernel lets go of it however the process ends. Workers that share its trials use
+/// [`RunDir::join`], readers [`RunDir::view`].
 #[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
     known: Known,
+    /// This process as a worker, once it has asked for a trial.
+    pub(crate) membership: Mutex<Option<Arc<Membership>>>,
+    pub(crate) pins: Arc<Pins>,
+    /// Other machines may work on the run at the same time.
+    pub(crate) shares: bool,
+    /// Of trials that were taken over: whose they were.
+    pub(crate) lost: Mutex<HashMap<TrialId, String>>,
+    pub(crate) jobs: Jobs,
     /// Closing it unlocks.
     _lock: Option<File>,
 }
@@ -50,7 +63,21 @@ impl RunDir {
             // Another plan over them would mix two runs.
             return Err(RecordError::PlanLost { path: root });
         }
-        Ok(Self { known: Known::at(root.join(KNOWN)), root, _lock: Some(lock) })
+        Ok(Self::at(root, Some(lock)))
+    }
+
+    fn at(root: PathBuf, lock: Option<File>) -> Self {
+        let (known, membership) = (Known::at(root.join(KNOWN)), Mutex::default());
+        Self {
+            known,
+            root,
+            membership,
+            pins: Arc::default(),
+            shares: false,
+            lost: Mutex::default(),
+            jobs: Jobs::default(),
+            _lock: lock,
+        }
     }
 
     /// Opens a run to go on writing to it, and locks it.
@@ -63,17 +90,14 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Opens a run to work on it beside whoever holds it: trials are shared by [`RunDir::lease`]. Where nobody holds it,
-    /// this does.
+    /// Opens a run as one of its workers, on any machine that sees the folder. Workers share the trials by
+    /// [`RunDir::lease`] and take no lock.
     ///
     /// # Errors
     /// There is no run.
     pub fn join(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let mut run = Self::view(path)?;
-        run._lock = match hold(&run.root) {
-            Err(RecordError::Locked { .. }) => None,
-            held => Some(held?),
-        };
+        run.shares = true;
         Ok(run)
     }
 
@@ -83,11 +107,16 @@ impl RunDir {
         if !run_file::is_in(&root) {
             return Err(run_file::missing(root));
         }
-        Ok(Self { known: Known::at(root.join(KNOWN)), root, _lock: None })
+        Ok(Self::at(root, None))
     }
 
     pub fn path(&self) -> &Path {
         &self.root
+    }
+
+    /// Whether other machines may work on the run at the same time.
+    pub fn is_shared(&self) -> bool {
+        self.shares
     }
 
     pub fn blobs(&self) -> Blobs {
@@ -122,13 +151,13 @@ impl RunDir {
 
     /// The trial's folder, whether it is there or not.
     pub fn trial_path(&self, id: &TrialId) -> TrialDir {
-        TrialDir::at(
-            self.root
-                .join("trials")
-                .join(arm_component(&id.arm))
-                .join(path_component(id.task.as_str()))
-                .join(id.attempt.to_string()),
-        )
+        TrialDir::at(self.pins.path(id).unwrap_or_else(|| self.plain_path(id)))
+    }
+
+    /// Where everybody finds the trial's folder.
+    pub(crate) fn plain_path(&self, id: &TrialId) -> PathBuf {
+        let arm = self.root.join("trials").join(arm_component(&id.arm));
+        arm.join(path_component(id.task.as_str())).join(id.attempt.to_string())
     }
 
     pub fn write_run(&self, run: &RunRecord) -> Result<(), RecordError> {
@@ -188,8 +217,8 @@ impl RunDir {
 
     fn check_with(&self, id: &TrialId, trusting: bool) -> Checked {
         let (dir, known) = (self.trial_path(id), &self.known);
-        let (blobs, name) = (self.blobs_of(&dir), dir.path().strip_prefix(&self.root));
-        let name = name.unwrap_or(dir.path()).to_string_lossy();
+        let (blobs, plain) = (self.blobs_of(&dir), self.plain_path(id));
+        let name = plain.strip_prefix(&self.root).unwrap_or(&plain).to_string_lossy();
         Check { dir: &dir, id, blobs: &blobs, known, name: &name, trusting }.run()
     }
 

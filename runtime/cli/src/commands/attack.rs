@@ -105,7 +105,7 @@ pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, Comma
     };
     let flakes = Flakes::default();
     let done = carry(run, plan, on.jobs, on.backends.clone(), on.cache, Grading::Anew, flakes);
-    if matches!(done.await?, Carried::Interrupted) {
+    if !matches!(done.await?, Carried::Done { .. }) {
         return Ok(None);
     }
     let run = RunDir::view(&out)?;

@@ -7,11 +7,13 @@ use std::{
     pin::pin,
     process::ExitCode,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use proctor_core::{
     Before, Dispatched, End, Plan, PlannedTask, RunContext, dispatch, on_all_cores,
 };
+use proctor_engines::UNFINISHED;
 use proctor_gateway::EndpointRates;
 use proctor_record::{Checked, RunDir};
 use proctor_report::{Groups, text, wrapped};
@@ -43,6 +45,9 @@ const SHOWN: usize = 3;
 /// As a shell counts a program that an interrupt ended.
 pub const INTERRUPTED: u8 = 130;
 
+/// Signals within this time of the first are one wish to end.
+const SAME_WISH: Duration = Duration::from_secs(1);
+
 /// What asked the run to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interrupt {
@@ -50,10 +55,13 @@ enum Interrupt {
     Key,
     /// Something asks the process to end, or its terminal went away.
     Ending,
+    /// The process is to finish what it does and to begin nothing: its job's time is almost over.
+    Drain,
 }
 
 async fn interrupted() -> Interrupt {
     let Ok(mut term) = signal(SignalKind::terminate()) else { return pending().await };
+    let Ok(mut drain) = signal(SignalKind::user_defined1()) else { return pending().await };
     let hangup = async {
         // What `nohup` started is to outlive its terminal: a handler would take that away.
         match if ignores_hangup() { None } else { signal(SignalKind::hangup()).ok() } {
@@ -64,8 +72,16 @@ async fn interrupted() -> Interrupt {
     tokio::select! {
         _ = tokio::signal::ctrl_c() => Interrupt::Key,
         _ = term.recv() => Interrupt::Ending,
+        _ = drain.recv() => Interrupt::Drain,
         () = hangup => Interrupt::Ending,
     }
+}
+
+/// Schedulers signal every process of a job, and the job's script may pass its signal on: what comes within a moment is
+/// the same wish.
+async fn interrupted_again() {
+    sleep(SAME_WISH).await;
+    interrupted().await;
 }
 
 /// Whether SIGHUP, the first of signals, was ignored when the process began.
@@ -82,9 +98,13 @@ fn ignores_hangup() -> bool {
 /// How a plan ended.
 pub enum Carried {
     Interrupted,
+    /// It finished what it did, as it was told to, and left the rest.
+    Drained,
     Done {
         /// The user was told of `proctor resume`.
         told_to_resume: bool,
+        /// Trials were left because this process has too little time for them.
+        too_late: bool,
         /// The trials that were finished before, as they were read then.
         finished: HashMap<TrialId, Checked>,
     },
@@ -103,8 +123,12 @@ pub async fn carry_out(
 ) -> Result<ExitCode, CommandError> {
     let out = run.path().to_owned();
     let carried = carry(run, plan, jobs, backends, cache, grading, flakes).await?;
-    let Carried::Done { told_to_resume, finished } = carried else {
-        return Ok(ExitCode::from(INTERRUPTED));
+    let (told_to_resume, too_late, finished) = match carried {
+        Carried::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+        Carried::Drained => return Ok(ExitCode::from(UNFINISHED)),
+        Carried::Done { told_to_resume, too_late, finished } => {
+            (told_to_resume, too_late, finished)
+        }
     };
     let mut report = report::of_run(&out, finished)?;
     let all_there = report.arms.iter().all(|arm| arm.complete);
@@ -115,6 +139,10 @@ pub async fn carry_out(
     report::write(&out, &report)?;
     shown(&text(&report, Groups::Telling))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
+    if too_late && !complete {
+        tell!("trials are left that this job's time limit is too short for now");
+        return Ok(ExitCode::from(UNFINISHED));
+    }
     // What is damaged is not tried again before it is restored.
     let waits =
         |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
@@ -191,19 +219,24 @@ pub async fn carry(
         ends = &mut run => ends,
         how = interrupted() => {
             let mut done = false;
-            if how == Interrupt::Key {
-                tell!(
-                    "\ninterrupted: finishing current steps and gradings; press Ctrl-C again to stop immediately"
-                );
+            if how != Interrupt::Ending {
+                let then = match how {
+                    Interrupt::Drain => "the job's time is almost over",
+                    _ => "press Ctrl-C again to stop immediately",
+                };
+                tell!("\ninterrupted: finishing current steps and gradings; {then}");
                 context.cancel.wind_down();
                 done = tokio::select! { _ = &mut run => true, _ = interrupted() => false };
+            }
+            if done && how == Interrupt::Drain {
+                return Ok(Carried::Drained);
             }
             if !done {
                 tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to leave them to the next run");
                 context.cancel.tell();
                 tokio::select! {
                     _ = &mut run => {}
-                    _ = interrupted() => {}
+                    () = interrupted_again() => {}
                     () = sleep(CLOSING) => tell!("some sandboxes are still open; the next run removes them"),
                 }
             }
@@ -232,10 +265,11 @@ pub async fn carry(
         tell!("{}", wrapped(&line));
     }
     let told_to_resume = ends.iter().any(|end| matches!(end.end, Ok(End::NotStarted)));
+    let too_late = ends.iter().any(|end| matches!(end.end, Ok(End::NoTime)));
     if told_to_resume {
         tell!("`proctor resume {}` continues from here", out.display());
     }
-    Ok(Carried::Done { told_to_resume, finished })
+    Ok(Carried::Done { told_to_resume, too_late, finished })
 }
 
 /// The plan, and what of it has a verdict.

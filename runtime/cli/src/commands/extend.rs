@@ -14,7 +14,7 @@ use crate::{
     commands::{resume::plan_of, run::now},
     config::RunConfig,
     error::{CommandError, UserError},
-    rules,
+    rules, workers,
 };
 
 /// A run that is to be extended, locked, and its plan as it was and as it becomes.
@@ -34,6 +34,7 @@ pub fn open(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError>
         return Err(UserError::new(what).hint(hint).into());
     }
     let run = RunDir::open(out).map_err(CommandError::of_run)?;
+    workers::expect_none(out)?;
     let (record, damage): (RunRecord, _) = run.verify_run()?;
     if let Some(damage) = damage {
         run.restore_run()?;

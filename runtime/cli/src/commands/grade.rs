@@ -29,6 +29,7 @@ use crate::{
     error::{CommandError, UserError},
     home, open_files, tasks,
     trials::planned,
+    workers,
 };
 
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
@@ -86,6 +87,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     let (mut kept, mut withdrawn) = (Vec::new(), Vec::new());
     {
         let run = RunDir::open(path).map_err(CommandError::of_run)?;
+        workers::expect_none(path)?;
         let record: RunRecord = run.read_run()?;
         // Everything is read, not only what a report trusts: what cannot be graded keeps its verdict.
         let mut verifier = run.verifier();

@@ -2,6 +2,7 @@
 
 mod attack;
 mod attack_table;
+mod cancel;
 mod carry_out;
 mod certificate;
 mod check_tasks;
@@ -39,11 +40,14 @@ mod show_part;
 mod show_trial;
 mod stats;
 mod submission;
+mod submit;
 mod tasks;
 mod validate;
 mod view;
 mod watch;
+mod worker;
 
+pub use cancel::cancel;
 pub use clean::clean;
 pub use collect::{collect, collect_pulls};
 pub use compare::compare;
@@ -65,6 +69,8 @@ pub use scaffold::scaffold;
 pub use schema::schema;
 pub use shell::shell;
 pub use show_trial::show_trial;
+pub use submit::submit;
 pub use tasks::tasks;
 pub use view::{view, view_as_files};
 pub use watch::watch;
+pub use worker::worker;

@@ -11,7 +11,7 @@ use crate::{
     assemble::{self, Flakes, Grading},
     commands::{carry_out::carry_out, resume::plan_of, run::now},
     error::CommandError,
-    home, open_files, rules,
+    home, open_files, rules, workers,
 };
 
 /// Trials that are named in full; of more the number is told.
@@ -19,6 +19,7 @@ const NAMED: usize = 20;
 
 pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError> {
     let run = RunDir::open(path).map_err(CommandError::of_run)?;
+    workers::expect_none(path)?;
     let (mut record, damage): (RunRecord, _) = run.verify_run()?;
     if let Some(damage) = damage {
         run.restore_run()?;

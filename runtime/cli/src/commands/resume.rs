@@ -1,8 +1,9 @@
 //! `proctor resume`.
 
-use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc};
+use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc, time::Duration};
 
-use proctor_core::{Plan, PlannedTask};
+use proctor_core::{Plan, PlannedTask, Until};
+use proctor_engines::Inquiry;
 use proctor_record::RunDir;
 use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, plural};
 
@@ -13,6 +14,7 @@ use crate::{
     error::{CommandError, UserError},
     home, open_files, rules,
     trials::{Found, planned},
+    workers,
 };
 
 /// What the user asks of a resumed run.
@@ -22,6 +24,8 @@ pub struct ResumeOptions {
     pub jobs: Option<usize>,
     /// Finished trials whose record is gone may run again.
     pub confirm: bool,
+    /// Also where an engine's workers run the trials.
+    pub here: bool,
 }
 
 /// Goes on with the plan that the run directory holds; nothing is read from the datasets again.
@@ -33,6 +37,10 @@ pub async fn resume(
     grading: Grading,
 ) -> Result<ExitCode, CommandError> {
     let run = RunDir::open(path).map_err(CommandError::of_run)?;
+    workers::expect_none(path)?;
+    if grading == Grading::Once && !options.here {
+        workers::expect_no_engine(path)?;
+    }
     let (mut record, damage): (RunRecord, _) = run.verify_run()?;
     if let Some(damage) = damage {
         run.restore_run()?;
@@ -70,16 +78,25 @@ pub async fn resume(
         record.changes.push(RunChange { at: now(), proctor, change });
         run.write_run(&record)?;
     }
-    go_on(run, &record, options, grading).await
+    go_on(run, &record, options, grading, None).await
 }
 
-/// Works on a run beside other runtimes. Nothing of its plan is written.
-pub async fn join(path: &Path, options: ResumeOptions) -> Result<ExitCode, CommandError> {
+/// Works on a run beside other workers, until no trial is left. Nothing of its plan is written. `time_left`: when this
+/// process must have ended.
+pub async fn join(
+    path: &Path,
+    options: ResumeOptions,
+    time_left: Option<Duration>,
+) -> Result<ExitCode, CommandError> {
+    let inquiry = Inquiry::of(path);
     let run = RunDir::join(path).map_err(CommandError::of_run)?;
+    let run = run.asking_about_jobs(move |job| inquiry.state(job));
     let record = run.read_run()?;
+    workers::expect_this_version(path)?;
     rules::expect_present_or_finished(&run, &record)?;
     gone_trials(&run, &record, options)?;
-    go_on(run, &record, options, Grading::Once).await
+    let until = time_left.map(workers::until).transpose()?;
+    go_on(run, &record, options, Grading::Once, until).await
 }
 
 /// Finished trials that would run again, because their record was removed or lies in a folder that no trial of the
@@ -132,6 +149,7 @@ async fn go_on(
     record: &RunRecord,
     options: ResumeOptions,
     grading: Grading,
+    until: Option<Until>,
 ) -> Result<ExitCode, CommandError> {
     let bare = |named: &&RunTask| named.task.environment == Environment::default();
     if let Some(named) = record.tasks.iter().find(bare) {
@@ -139,14 +157,15 @@ async fn go_on(
         let hint = "it was imported without a dataset: import the files again with --tasks DATASET";
         return Err(UserError::new(what).hint(hint).into());
     }
-    let mut plan = plan_of(record);
+    let mut plan = Plan { until, ..plan_of(record) };
     if grading == Grading::Anew {
         // What is graded anew is what was submitted. Driving the rest would ask models, which is `resume`'s.
         plan.only = Some(finished(&run, &plan));
     } else {
         assemble::check_models(&record.arms, &|_, error| error)?;
     }
-    let jobs = options.jobs.unwrap_or(record.jobs);
+    let most = if run.is_shared() { workers::jobs(record) } else { record.jobs };
+    let jobs = options.jobs.unwrap_or(most);
     open_files::check(jobs, plan.trials().len(), record.arms.iter())?;
     let flakes = Flakes::of(record);
     let cache = home::cache()?;

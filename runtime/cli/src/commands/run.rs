@@ -1,9 +1,10 @@
 //! `proctor run`.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -11,8 +12,9 @@ use proctor_core::{Plan, PlannedTask};
 use proctor_datasets::Loaded;
 use proctor_record::RunDir;
 use proctor_report::wrapped;
+use proctor_sandbox_api::Backend;
 use proctor_setup::local_source;
-use proctor_types::{Arm, RULES, RUN_SCHEMA, RunRecord, RunTask, Selection, plural};
+use proctor_types::{Arm, RULES, RUN_SCHEMA, RunRecord, RunTask, SandboxKind, Selection, plural};
 
 use crate::{
     args::RunArgs,
@@ -29,6 +31,35 @@ use crate::{
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
+    match prepare(args).await? {
+        Prepared::Done => Ok(ExitCode::SUCCESS),
+        Prepared::Ready(ready) => {
+            let Ready { run, plan, jobs, backends, cache, flakes } = *ready;
+            carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
+        }
+    }
+}
+
+/// What a configuration came to.
+pub enum Prepared {
+    /// Its plan was shown.
+    Done,
+    /// Its plan is in the run directory.
+    Ready(Box<Ready>),
+}
+
+/// A plan that is written and that nothing of has begun.
+pub struct Ready {
+    pub run: RunDir,
+    plan: Plan,
+    jobs: usize,
+    backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    cache: PathBuf,
+    flakes: Flakes,
+}
+
+/// Plans a run, and writes the plan unless it is a look only.
+pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     let cache = home::cache()?;
     let config = shipped::find(&args.config, &cache)?;
     let (mut file, mut written) = config::read(&config, &args.set)?;
@@ -68,7 +99,8 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
             statements(&resolved, &written, &planned)?;
         }
         if let (true, Some(out)) = (args.extend, &args.out) {
-            return show_extension(out, &resolved, &planned);
+            show_extension(out, &resolved, &planned)?;
+            return Ok(Prepared::Done);
         }
         let named = loaded.tasks.iter().map(|task| task.id.to_string());
         let recipes = loaded.recipes.iter().map(|located| located.recipe.id.clone());
@@ -84,7 +116,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         for line in wanted::lines(&resolved.arms, &tasks::planned(&loaded)?) {
             tell!("{}", wrapped(&line));
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Prepared::Done);
     }
     assemble::check_models(&resolved.arms, &|arm, error| {
         let file = &resolved.file;
@@ -133,7 +165,9 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         extension.write(selection)?;
         tell!("{}", extension.told());
         let flakes = Flakes::of(&extension.record);
-        return carry_out(extension.run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
+        let run = extension.run;
+        let ready = Ready { run, plan, jobs, backends, cache, flakes };
+        return Ok(Prepared::Ready(Box::new(ready)));
     }
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
     for line in planning::lines(&size(&resolved, tasks.len()), &runs_beside(Some(&out)))? {
@@ -150,7 +184,8 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         preflight: !args.no_preflight,
         ..Plan::default()
     };
-    carry_out(run, plan, resolved.file.jobs, backends, &cache, Grading::Once, flakes).await
+    let jobs = resolved.file.jobs;
+    Ok(Prepared::Ready(Box::new(Ready { run, plan, jobs, backends, cache, flakes })))
 }
 
 /// Puts the place of an arm's key in front of a message.
@@ -232,7 +267,7 @@ fn statements(
 }
 
 /// `runs/<configuration>-<seconds since the epoch>`.
-fn default_out(config: &Path) -> PathBuf {
+pub fn default_out(config: &Path) -> PathBuf {
     let stem = config.file_stem().unwrap_or_default().to_string_lossy();
     PathBuf::from(format!("runs/{stem}-{}", now()))
 }
@@ -316,7 +351,7 @@ fn show_extension(
     out: &Path,
     resolved: &RunConfig,
     tasks: &[PlannedTask],
-) -> Result<ExitCode, CommandError> {
+) -> Result<(), CommandError> {
     let mut extension = extend::view(out, resolved)?;
     extension.add_tasks(run_tasks(tasks))?;
     let (missing, all) = (extension.missing()?, plan_of(&extension.record).trials().len());
@@ -329,7 +364,7 @@ fn show_extension(
         "{} to carry out; {there} of {all} stay as they are\n",
         plural(missing.len(), "trial")
     ))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) -> std::io::Result<()> {

@@ -11,15 +11,21 @@ use std::{
 };
 
 use proctor_core::{Doing, Plan, PlannedTask};
+use proctor_engines::{Submissions, engine, table};
 use proctor_record::RunDir;
-use proctor_types::{Arm, Envelope, Event, TrialId};
+use proctor_types::{Arm, Envelope, Event, TrialId, plural};
 use serde_json::json;
-use tokio::time::interval;
+use tokio::{
+    sync::watch::{Receiver, channel},
+    task::{JoinHandle, spawn_blocking},
+    time::{interval, sleep},
+};
 
 use super::{carry_out::board, resume::plan_of};
 use crate::{
     error::CommandError,
     progress::{Board, How, Running, Screen, chosen, is_screen},
+    workers::user,
 };
 
 /// Between two looks.
@@ -34,6 +40,8 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(run).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
     let plan: Plan = plan_of(&record);
+    let queue = Queue::ask(run.path())?;
+    let mut told_queue = Vec::new();
     let mut board = board(&run, &plan).with_jobs(record.jobs);
     // Once: the plan does not change under whoever watches.
     let trials = plan.chosen();
@@ -45,8 +53,16 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
         looks.tick().await;
         read(&run, &trials, &mut board, &mut lengths);
         let (done, all) = board.counts();
+        let lines = queue.lines();
+        if screen.is_none() && how != How::None && lines != told_queue {
+            match how {
+                How::Json => eprintln!("{}", json!({ "event": "queue", "jobs": lines })),
+                _ => lines.iter().for_each(|line| tell!("{line}")),
+            }
+            told_queue.clone_from(&lines);
+        }
         match &mut screen {
-            Some(screen) => screen.draw(&board.lines()),
+            Some(screen) => screen.draw(&[board.lines(), lines].concat()),
             None if look % PACE != 0 && done != all => {}
             None if how == How::Json => {
                 eprintln!("{}", json!({ "event": "watched", "done": done, "of": all }));
@@ -63,6 +79,64 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
         tell!("{}", board.summary());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the scheduler says of a run's workers. It is asked at most every few seconds, and a controller that hangs does
+/// not hold up the rest.
+struct Queue {
+    lines: Receiver<Vec<String>>,
+    asking: Option<JoinHandle<()>>,
+}
+
+impl Queue {
+    fn ask(run: &Path) -> Result<Self, CommandError> {
+        let (sender, lines) = channel(Vec::new());
+        if Submissions::of(run).map_err(user)?.open().next().is_none() {
+            return Ok(Self { lines, asking: None });
+        }
+        let every = Duration::from_secs(table().map_err(user)?.poll_seconds);
+        let run = run.to_owned();
+        let asking = tokio::spawn(async move {
+            loop {
+                let run = run.clone();
+                if let Ok(lines) = spawn_blocking(move || states(&run)).await {
+                    sender.send_replace(lines);
+                }
+                sleep(every).await;
+            }
+        });
+        Ok(Self { lines, asking: Some(asking) })
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.borrow().clone()
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        if let Some(asking) = &self.asking {
+            asking.abort();
+        }
+    }
+}
+
+/// A line for each submission that was not cancelled, and one for workers that live.
+fn states(run: &Path) -> Vec<String> {
+    // What can't be read now is read the next time.
+    let Ok(submissions) = Submissions::of(run) else { return Vec::new() };
+    let mut lines = Vec::new();
+    for one in submissions.open() {
+        let state = match engine(&one.engine) {
+            Ok(engine) => engine.state(one).summary(),
+            Err(error) => error.to_string(),
+        };
+        lines.push(format!("{} job {}: {state}", one.engine, one.job));
+    }
+    if let Ok(live) = proctor_cluster::live(run) {
+        lines.push(format!("{} at work", plural(live.len(), "worker")));
+    }
+    lines
 }
 
 /// Brings the board up to what lies in the folder. What cannot be read is looked at again the next time.

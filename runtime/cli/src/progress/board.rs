@@ -168,6 +168,7 @@ impl Board {
                 self.faults += 1;
                 self.does(trial, "a fault; see above".to_owned());
             }
+            Progress::TakenOver { trial, .. } => drop(self.running.remove(trial)),
             Progress::GradingFailed { trial, .. } => {
                 self.faults += 1;
                 self.running.remove(trial);

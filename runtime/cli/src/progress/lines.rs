@@ -25,6 +25,12 @@ pub(super) fn told(event: &Progress, board: &Board) -> String {
         Progress::Elsewhere { trial, arm } => {
             format!("{}: another runtime works on it", name(trial, arm))
         }
+        Progress::EndedElsewhere { trial, arm } => {
+            format!("{}: another worker has ended it", name(trial, arm))
+        }
+        Progress::TakenOver { trial, arm } => {
+            format!("{}: lost to another worker, which took this one for dead", name(trial, arm))
+        }
         Progress::NotResumed { trial, arm, why } => {
             format!("{}: cannot go on where it was, and begins anew: {why}", name(trial, arm))
         }

@@ -55,6 +55,10 @@ pub(super) fn object(event: &Progress, seconds: f64) -> Option<Value> {
         }
         Progress::GradingRecorded { trial, arm } => ("grading", Some((trial, arm)), json!({})),
         Progress::Elsewhere { trial, arm } => ("elsewhere", Some((trial, arm)), json!({})),
+        Progress::EndedElsewhere { trial, arm } => {
+            ("ended_elsewhere", Some((trial, arm)), json!({}))
+        }
+        Progress::TakenOver { trial, arm } => ("taken_over", Some((trial, arm)), json!({})),
         Progress::NotResumed { trial, arm, why } => {
             ("not_resumed", Some((trial, arm)), json!({ "why": why }))
         }

@@ -2,6 +2,8 @@
 
 use std::{fmt, path::PathBuf};
 
+use crate::lease::readable;
+
 /// A file that is not what was recorded. Prints as a sentence that names file and line; [`Remedy`] has
 /// the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +43,8 @@ pub enum Source {
 
 impl Damage {
     pub(crate) fn new(path: PathBuf, why: impl Into<String>, remedy: Remedy) -> Self {
-        Self { path, line: None, why: why.into(), remedy }
+        // A worker reaches its trials through descriptors.
+        Self { path: readable(&path), line: None, why: why.into(), remedy }
     }
 
     /// While it lasts, the trial has no verdict.

@@ -1,0 +1,90 @@
+//! What several machines need: `worker`, `submit`, `cancel`.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::RunArgs;
+
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    /// The run directory, on a file system that all workers share.
+    pub run: PathBuf,
+    /// Trials at once. Default: what this process's CPUs and memory hold, and no more than the run's `jobs`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub jobs: Option<u64>,
+    /// When this process must have ended, as Slurm writes times: `30` (minutes), `1:30:00`, `2-12:00:00`, UNLIMITED. No
+    /// trial starts that may run longer.
+    #[arg(long, value_name = "TIME")]
+    pub time_left: Option<String>,
+    /// Run finished trials again if their records were removed or moved.
+    #[arg(long)]
+    pub confirm: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SubmitArgs {
+    /// The scheduler.
+    #[arg(long, value_enum)]
+    pub engine: EngineName,
+    /// How many workers to queue.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub workers: u32,
+    /// Set an option of the engine. Slurm: partition, account, qos, time, mem, cpus, gres, constraint, extra. Kubernetes:
+    /// image, claim, mount, namespace, mem, cpus, secret, service_account, privileged.
+    #[arg(long = "engine-set", value_name = "KEY=VALUE", value_parser = setting)]
+    pub engine_set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+impl SubmitArgs {
+    /// The engine's settings. Of one that is given twice, the last counts.
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        self.engine_set.iter().cloned().collect()
+    }
+
+    /// An option that plans a run, where one is given.
+    pub fn planning_option(&self) -> Option<&'static str> {
+        let args = &self.run;
+        let given = [
+            ("--set", !args.set.is_empty()),
+            ("--model", args.model.is_some()),
+            ("--tasks", !args.tasks.is_empty()),
+            ("--arms", !args.arms.is_empty()),
+            ("--limit", args.limit.is_some()),
+            ("--jobs", args.jobs.is_some()),
+            ("--out", args.out.is_some()),
+            ("--extend", args.extend),
+            ("--check-tasks", args.check_tasks.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+}
+
+/// A scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// An array job of workers.
+    Slurm,
+    /// A Job's manifest, with --dry-run.
+    Kubernetes,
+}
+
+impl EngineName {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Slurm => "slurm",
+            Self::Kubernetes => "kubernetes",
+        }
+    }
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let wrong = || "write KEY=VALUE, such as partition=gpu".to_owned();
+    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+    match key.is_empty() {
+        true => Err(wrong()),
+        false => Ok((key.to_owned(), value.to_owned())),
+    }
+}

@@ -1,0 +1,60 @@
+//! `proctor cancel`: ends the workers that `proctor submit` queued. The run stays resumable.
+
+use std::{
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use proctor_cluster::Member;
+use proctor_engines::{Submission, Submissions, engine};
+use proctor_record::RunDir;
+use tokio::time::sleep;
+
+use crate::{
+    commands::run::now,
+    error::{CommandError, UserError},
+    workers::{live, user},
+};
+
+/// A worker closes its sandboxes within a quarter of a minute; then the scheduler kills it.
+const CLOSING: Duration = Duration::from_secs(90);
+/// Between two looks at the run directory.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
+    RunDir::view(run).map_err(CommandError::of_run)?;
+    let mut submissions = Submissions::of(run).map_err(user)?;
+    if submissions.all.is_empty() {
+        let what = format!("{}: no workers of this run were submitted", run.display());
+        let hint = "press Ctrl-C where it runs, or send SIGTERM to its process";
+        return Err(UserError::new(what).hint(hint).into());
+    }
+    for one in submissions.all.iter_mut().filter(|one| one.cancelled.is_none()) {
+        let cancelled = one.clone();
+        tokio::task::spawn_blocking(move || end(&cancelled)).await?.map_err(user)?;
+        one.cancelled = Some(now());
+        tell!("cancelled {} job {}", one.engine, one.job);
+    }
+    submissions.write().map_err(user)?;
+    let jobs: Vec<String> = submissions.all.iter().map(|one| format!("{}_", one.job)).collect();
+    let is_submitted = |one: &Member| {
+        one.job.as_ref().is_some_and(|job| jobs.iter().any(|id| job.starts_with(id)))
+    };
+    let began = Instant::now();
+    let mut left = live(run)?;
+    while left.iter().any(is_submitted) && began.elapsed() < CLOSING {
+        sleep(LOOK).await;
+        left = live(run)?;
+    }
+    for one in &left {
+        let job = one.job.as_deref().unwrap_or("started by hand");
+        tell!("note: a worker on {} (process {}, {job}) still runs", one.host, one.pid());
+    }
+    tell!("`proctor submit {0}` or `proctor resume {0} --here` continues the run", run.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn end(submission: &Submission) -> Result<(), proctor_engines::EngineError> {
+    engine(&submission.engine)?.cancel(submission)
+}

@@ -1,0 +1,105 @@
+//! `proctor submit`: hands a run's trials to workers that a scheduler starts.
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use proctor_core::longest;
+use proctor_engines::{Kubernetes, Request, Submissions, duration, engine, table};
+use proctor_record::RunDir;
+use proctor_types::plural;
+
+use crate::{
+    args::{EngineName, SubmitArgs},
+    commands::{
+        resume::plan_of,
+        run::{Prepared, default_out, prepare},
+    },
+    error::{CommandError, UserError},
+    print,
+    workers::{expect_this_version, user},
+};
+
+pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
+    let (name, workers, settings) = (args.engine, args.workers, args.settings());
+    let is_run = args.run.config.join("run.json").exists();
+    if let Some(option) = args.planning_option().filter(|_| is_run) {
+        let what = format!("{option}: {} is planned already", args.run.config.display());
+        let hint = "leave the option out, or submit a configuration";
+        return Err(UserError::new(what).hint(hint).into());
+    }
+    let dry_run = args.run.dry_run;
+    let out = match is_run {
+        true => args.run.config.clone(),
+        false => args.run.out.clone().unwrap_or_else(|| default_out(&args.run.config)),
+    };
+    let request = |run: PathBuf| -> Result<Request, CommandError> {
+        let version = env!("CARGO_PKG_VERSION").into();
+        let program = std::env::current_exe()?;
+        Ok(Request { run, program, version, workers, settings: settings.clone() })
+    };
+    if dry_run && name == EngineName::Kubernetes {
+        let manifest = Kubernetes.manifest(&request(std::path::absolute(&out)?)?).map_err(user)?;
+        print::result(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let engine = engine(name.name()).map_err(user)?;
+    if !dry_run {
+        engine.check(&settings).map_err(user)?;
+    }
+    if !is_run {
+        let planned = crate::args::RunArgs { out: Some(out.clone()), ..args.run };
+        match prepare(planned).await? {
+            Prepared::Done => return Ok(ExitCode::SUCCESS),
+            // Its lock ends here: workers take none.
+            Prepared::Ready(ready) => drop(ready),
+        }
+    }
+    let run = RunDir::view(&out).map_err(CommandError::of_run)?;
+    expect_this_version(&out)?;
+    check_time(&run, settings.get("time").map(String::as_str))?;
+    let absolute = out.canonicalize()?;
+    if dry_run {
+        let waits = "workers of this run would be queued; nothing was submitted";
+        tell!("{}: {workers} {waits}", absolute.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let request = request(absolute)?;
+    let submitted = tokio::task::spawn_blocking(move || engine.submit(&request)).await?;
+    let submission = submitted.map_err(|error| {
+        let mut error = user(error);
+        if !is_run {
+            let kept = format!("the plan is in {0}: `proctor submit {0}` queues it", out.display());
+            error.hint = Some(error.hint.map_or(kept.clone(), |hint| format!("{hint}; {kept}")));
+        }
+        error
+    })?;
+    let mut all = Submissions::of(&out).map_err(user)?;
+    let (job, count) = (submission.job.clone(), submission.workers);
+    all.all.push(submission);
+    all.write().map_err(user)?;
+    let name = name.name();
+    print::result(&format!("{name} job {job}: {}\n", plural(count as usize, "worker")))?;
+    tell!("`proctor watch {}` shows progress; `proctor cancel` ends the workers", out.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Rejects a time limit within which no trial may start.
+fn check_time(run: &RunDir, time: Option<&str>) -> Result<(), CommandError> {
+    let Some(text) = time else { return Ok(()) };
+    let Some(limit) = duration(text) else { return Ok(()) };
+    let overhead = Duration::from_secs(table().map_err(user)?.overhead_seconds);
+    let plan = plan_of(&run.read_run()?);
+    let trials = plan.trials();
+    let needed = trials.iter().map(|(id, planned, arm)| (longest(&planned.task, arm), id)).max();
+    let Some((needed, id)) = needed.map(|(needed, id)| (needed.saturating_add(overhead), id))
+    else {
+        return Ok(());
+    };
+    if needed <= limit {
+        return Ok(());
+    }
+    let what = format!(
+        "--engine-set time={text}: the trial {id} may take {} minutes with set-up and grading",
+        needed.as_secs().div_ceil(60)
+    );
+    Err(UserError::new(what).hint("use a longer time, or a smaller budget.wall_seconds").into())
+}

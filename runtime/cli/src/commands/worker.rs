@@ -1,0 +1,32 @@
+//! `proctor worker`: runs trials of a run beside other workers.
+
+use std::process::ExitCode;
+
+use proctor_engines::duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    args::WorkerArgs,
+    commands::{ResumeOptions, join},
+    error::{CommandError, UserError},
+};
+
+/// What Slurm says of a job without a time limit, or before it knows one.
+const NO_LIMIT: [&str; 3] = ["UNLIMITED", "NOT_SET", "INVALID"];
+
+pub async fn worker(args: WorkerArgs) -> Result<ExitCode, CommandError> {
+    // Until the run listens to it, the signal must not kill this process.
+    let _listens = signal(SignalKind::user_defined1());
+    let left = match args.time_left.as_deref().map(str::trim) {
+        None => None,
+        Some(text) if NO_LIMIT.contains(&text) => None,
+        Some(text) => Some(duration(text).ok_or_else(|| {
+            UserError::new(format!("--time-left {text}: no time")).hint(
+                "write minutes, hours:minutes:seconds, days-hours:minutes:seconds or UNLIMITED",
+            )
+        })?),
+    };
+    let jobs = args.jobs.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
+    let options = ResumeOptions { jobs, confirm: args.confirm, here: true };
+    join(&args.run, options, left).await
+}

@@ -1,0 +1,321 @@
+//! Who works on what.
+//!
+//! A key has a chain of files `claims/<2 digits>/<key>.<generation>`. The newest file says who owns the key, or that
+//! nobody does. Making the next file of a chain is one `link`, which succeeds for one worker only. No file of a chain
+//! is ever removed while workers live, so nobody can mistake an old state for a new one.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::{CLAIMS, Membership, files};
+
+/// Attempts to make the next file of a chain, while others make it first.
+const ATTEMPTS: usize = 3;
+
+/// The claims of a worker in one run.
+#[derive(Debug, Clone)]
+pub struct Claims {
+    folder: PathBuf,
+    membership: Arc<Membership>,
+}
+
+/// What came of an attempt to claim a key.
+#[derive(Debug)]
+pub enum Taken {
+    Mine(Claim),
+    /// This worker holds it.
+    Held(String),
+    /// A worker ended it, and there have been workers ever since.
+    Ended,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Held,
+    Free,
+    Ended,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Token {
+    worker: String,
+    status: Status,
+}
+
+#[derive(Debug)]
+struct Top {
+    generation: u32,
+    token: Token,
+    written: SystemTime,
+}
+
+impl Claims {
+    pub fn of(membership: &Arc<Membership>) -> Self {
+        let folder = membership.run().join(CLAIMS);
+        Self { folder, membership: Arc::clone(membership) }
+    }
+
+    /// Claims a key, which must serve as a file name of ASCII characters.
+    ///
+    /// # Errors
+    /// The folder can't be read or written, or others take this worker for dead.
+    pub fn take(&self, key: &str) -> io::Result<Taken> {
+        if self.membership.is_lost() {
+            let lost = "this worker's heartbeat is late: others may have taken over its trials";
+            return Err(io::Error::other(lost));
+        }
+        let chain = Chain::of(&self.folder, key)?;
+        let own = &self.membership.member().id;
+        for _ in 0..ATTEMPTS {
+            let top = chain.top()?;
+            let mut dead = None;
+            if let Some(Top { token: Token { worker, status }, written, .. }) = &top {
+                match status {
+                    Status::Ended if *written >= self.membership.since() => {
+                        return Ok(Taken::Ended);
+                    }
+                    Status::Held if self.membership.is_live(worker)? => {
+                        return Ok(Taken::Held(worker.clone()));
+                    }
+                    Status::Held => dead = Some(worker.clone()),
+                    Status::Free | Status::Ended => {}
+                }
+            }
+            let generation = top.map_or(1, |top| top.generation.saturating_add(1));
+            let token = Token { worker: own.clone(), status: Status::Held };
+            if files::publish(&chain.path(generation), &token)? {
+                let (chain, lost) = (chain.clone(), watch::Sender::new(false));
+                let held = Arc::new(Held { chain, generation, worker: own.clone(), lost });
+                self.membership.hold(&held);
+                return Ok(Taken::Mine(Claim { held, dead, ended: false }));
+            }
+        }
+        // Others are at it.
+        Ok(Taken::Held(String::new()))
+    }
+}
+
+/// A key that this worker has claimed. Dropping it frees the key.
+#[derive(Debug)]
+pub struct Claim {
+    held: Arc<Held>,
+    dead: Option<String>,
+    ended: bool,
+}
+
+impl Claim {
+    /// The worker that held the key and died.
+    pub fn dead(&self) -> Option<&str> {
+        self.dead.as_deref()
+    }
+
+    /// The number of claims on this key so far, this one included.
+    pub fn generation(&self) -> u32 {
+        self.held.generation
+    }
+
+    /// Returns once another worker has taken the key over.
+    pub async fn lost(&self) {
+        let _ = self.held.lost.subscribe().wait_for(|lost| *lost).await;
+    }
+
+    /// Whether another worker has taken the key over, as far as the last heartbeat knows.
+    pub fn is_lost(&self) -> bool {
+        *self.held.lost.borrow()
+    }
+
+    /// Nobody needs the key any more.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let held = &self.held;
+        if *held.lost.borrow() || !held.is_own() {
+            return;
+        }
+        let status = if self.ended { Status::Ended } else { Status::Free };
+        let token = Token { worker: held.worker.clone(), status };
+        // Where this fails, the key is free once the worker has left.
+        let _ = files::replace(&held.chain.path(held.generation), &token);
+    }
+}
+
+/// What the heartbeat knows of a claim.
+#[derive(Debug)]
+pub(crate) struct Held {
+    chain: Chain,
+    generation: u32,
+    worker: String,
+    lost: watch::Sender<bool>,
+}
+
+impl Held {
+    /// Whether the newest file of the chain is still this claim's. What can't be read changes nothing.
+    pub(crate) fn is_own(&self) -> bool {
+        let own = |top: Top| top.generation == self.generation && top.token.worker == self.worker;
+        match self.chain.top_after(self.generation) {
+            Ok(top) => top.is_some_and(own),
+            Err(_) => true,
+        }
+    }
+
+    pub(crate) fn lose(&self) {
+        self.lost.send_replace(true);
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Chain {
+    folder: PathBuf,
+    key: String,
+}
+
+impl Chain {
+    fn of(claims: &Path, key: &str) -> io::Result<Self> {
+        // A folder of ten thousand names is slow on file servers.
+        let folder = claims.join(key.get(..2).unwrap_or("_"));
+        fs::create_dir_all(&folder).map_err(|error| files::at(&folder, error))?;
+        Ok(Self { folder, key: key.to_owned() })
+    }
+
+    fn path(&self, generation: u32) -> PathBuf {
+        self.folder.join(format!("{}.{generation}", self.key))
+    }
+
+    fn top(&self) -> io::Result<Option<Top>> {
+        self.top_after(1)
+    }
+
+    /// The newest file of a chain whose file of this generation is known.
+    fn top_after(&self, first: u32) -> io::Result<Option<Top>> {
+        let mut top = None;
+        for generation in first.. {
+            let path = self.path(generation);
+            let (token, written) = match files::read::<Token>(&path) {
+                Ok(None) => break,
+                Ok(Some((token, file))) => (token, file.metadata()?.modified()?),
+                // Power went before the file server had it on disk.
+                Err(error) if is_unreadable(error.kind()) => {
+                    let worker = String::new();
+                    (Token { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)
+                }
+                Err(error) => return Err(error),
+            };
+            top = Some(Top { generation, token, written });
+        }
+        Ok(top)
+    }
+}
+
+/// What JSON errors become: cut short, or no such value.
+fn is_unreadable(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, time::Duration};
+
+    use super::*;
+    use crate::{Member, WORKERS};
+
+    fn worker(run: &Path) -> (Arc<Membership>, Claims) {
+        let member = Member::current("node", "0.1.0", None, Duration::from_secs(30));
+        let membership = Arc::new(Membership::join(run, member).unwrap());
+        let claims = Claims::of(&membership);
+        (membership, claims)
+    }
+
+    fn mine(taken: io::Result<Taken>) -> Claim {
+        match taken.unwrap() {
+            Taken::Mine(claim) => claim,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_key_has_one_owner_until_it_is_freed() {
+        let run = tempfile::tempdir().unwrap();
+        let ((a, one), (b, other)) = (worker(run.path()), worker(run.path()));
+        let claim = mine(one.take("ab12"));
+        assert!(matches!(other.take("ab12").unwrap(), Taken::Held(_)));
+        assert!(matches!(one.take("ab12").unwrap(), Taken::Held(_)), "not even by its owner");
+        drop(claim);
+        let mut claim = mine(other.take("ab12"));
+        assert_eq!((claim.generation(), claim.dead()), (2, None));
+        claim.end();
+        drop(claim);
+        assert!(matches!(one.take("ab12").unwrap(), Taken::Ended));
+        let (late, claims) = worker(run.path());
+        assert!(matches!(claims.take("ab12").unwrap(), Taken::Ended), "the others were there");
+        drop((a, one, b, other, late, claims));
+        let (_c, next) = worker(run.path());
+        mine(next.take("ab12"));
+    }
+
+    #[test]
+    fn what_ended_before_all_workers_died_may_be_done_again() {
+        let run = tempfile::tempdir().unwrap();
+        let (_a, one) = worker(run.path());
+        let mut claim = mine(one.take("ab12"));
+        claim.end();
+        drop(claim);
+        // As after a power cut: the files stay, and the workers do not.
+        let begun = SystemTime::now() + Duration::from_secs(60);
+        let since = run.path().join(WORKERS).join("since");
+        File::options().write(true).open(since).unwrap().set_modified(begun).unwrap();
+        let (_b, other) = worker(run.path());
+        assert_eq!(mine(other.take("ab12")).generation(), 2);
+    }
+
+    #[test]
+    fn a_dead_workers_key_has_one_successor_and_the_dead_one_learns_it() {
+        let run = tempfile::tempdir().unwrap();
+        let ((dead, one), (_b, other)) = (worker(run.path()), worker(run.path()));
+        let claim = mine(one.take("ab12"));
+        let path = run.path().join(WORKERS).join(format!("{}.json", dead.member().id));
+        let old = SystemTime::now() - Duration::from_secs(60);
+        File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+        let next = mine(other.take("ab12"));
+        assert_eq!(next.dead(), Some(dead.member().id.as_str()));
+        assert!(!claim.held.is_own() && next.held.is_own());
+        drop(claim);
+        assert!(next.held.is_own(), "a late release changes nothing");
+    }
+
+    #[test]
+    fn of_many_at_once_one_gets_each_key() {
+        let run = tempfile::tempdir().unwrap();
+        let workers: Vec<_> = (0..6).map(|_| worker(run.path())).collect();
+        let won: Vec<usize> = std::thread::scope(|scope| {
+            let one = |claims: Claims| {
+                move || {
+                    let key = |number: usize| format!("{number:02}-key");
+                    let taken = (0..40).map(|number| claims.take(&key(number)).unwrap());
+                    let mine = taken.filter_map(|taken| match taken {
+                        Taken::Mine(claim) => Some(claim),
+                        _ => None,
+                    });
+                    // Held until all have tried.
+                    mine.collect::<Vec<_>>()
+                }
+            };
+            let all: Vec<_> =
+                workers.iter().map(|(_, claims)| scope.spawn(one(claims.clone()))).collect();
+            let all: Vec<_> = all.into_iter().map(|one| one.join().unwrap()).collect();
+            all.iter().map(Vec::len).collect()
+        });
+        assert_eq!(won.iter().sum::<usize>(), 40, "{won:?}");
+    }
+}

@@ -1,0 +1,29 @@
+//! Workers on several machines share work through files in one folder. There is no server and no kernel lock: every
+//! decision is one `link` or `rename`, which NFS, Lustre and local file systems all do atomically.
+//!
+//! - [`Membership`]: a worker's file in `workers/`, whose modification time is its heartbeat by the file server's clock.
+//! - [`Claims`]: who works on what, as a chain of files in `claims/`. The newest file of a chain names the owner.
+//! - [`Pool`]: a limit that workers share, as a chain of states in `shares/`. A worker replaces the newest state.
+//!
+//! A worker counts as dead when its heartbeat is older than its lease, or at once when it ran on this machine and its
+//! process is gone. What it had claimed or reserved is then free.
+
+mod claims;
+mod clock;
+mod files;
+mod members;
+mod pool;
+mod process;
+mod register;
+
+pub use claims::{Claim, Claims, Taken};
+pub use clock::now;
+pub use members::{Member, Membership, live, members};
+pub use pool::{Amounts, Limits, Pool, Refusal, Share};
+
+/// The folder of heartbeats.
+pub const WORKERS: &str = "workers";
+/// The folder of claims.
+pub const CLAIMS: &str = "claims";
+/// The folder of shared limits.
+pub const SHARES: &str = "shares";

@@ -1,0 +1,348 @@
+//! Who works in a folder: one file for each worker, touched while the worker lives.
+
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    CLAIMS, SHARES, WORKERS,
+    claims::Held,
+    clock::{self, Clock},
+    files,
+    process::Process,
+};
+
+/// The file of the first worker: since when there have been workers.
+const BEGINNING: &str = "since";
+
+/// Heartbeats in one lease: some may be late before a worker counts as dead.
+const BEATS: u32 = 4;
+
+/// A worker, as its file describes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    pub id: String,
+    /// The machine's name.
+    pub host: String,
+    /// The version of the program.
+    pub version: String,
+    /// The engine's id of the job that the worker is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Seconds without a heartbeat after which others take it for dead.
+    pub lease_seconds: f64,
+    process: Process,
+}
+
+impl Member {
+    /// This process as a worker.
+    pub fn current(host: &str, version: &str, job: Option<String>, lease: Duration) -> Self {
+        let process = Process::current();
+        let id = format!("{}-{}-{:08x}", file_name(host), process.pid, fastrand::u32(..));
+        let (host, version) = (host.to_owned(), version.to_owned());
+        Self { id, host, version, job, lease_seconds: lease.as_secs_f64(), process }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.pid
+    }
+
+    fn lease(&self) -> Duration {
+        Duration::try_from_secs_f64(self.lease_seconds).unwrap_or(Duration::MAX)
+    }
+
+    fn is_live(&self, beat: SystemTime, now: SystemTime) -> bool {
+        let silent = now.duration_since(beat).unwrap_or_default();
+        self.process.runs() != Some(false) && silent <= self.lease()
+    }
+}
+
+fn file_name(host: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    host.chars().take(40).map(plain).collect()
+}
+
+/// Every worker that has a file in the folder of a run, with the time of its last heartbeat.
+///
+/// # Errors
+/// The folder can't be read. No folder means no workers.
+pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
+    let folder = run.join(WORKERS);
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(files::at(&folder, error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        // One that leaves now is gone. One that can't be read says nothing.
+        if let Ok(Some((member, file))) = files::read::<Member>(&path) {
+            found.push((member, file.metadata()?.modified()?));
+        }
+    }
+    found.sort_by(|one, other| one.0.id.cmp(&other.0.id));
+    Ok(found)
+}
+
+/// The workers of a run that live.
+///
+/// # Errors
+/// The folder can't be read or written.
+pub fn live(run: &Path) -> io::Result<Vec<Member>> {
+    let all = members(run)?;
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
+    let now = clock::now(&run.join(WORKERS))?;
+    let live = all.into_iter().filter(|(member, beat)| member.is_live(*beat, now));
+    Ok(live.map(|(member, _)| member).collect())
+}
+
+/// This process's place among the workers. Dropping it gives the place up.
+#[derive(Debug)]
+pub struct Membership {
+    shared: Arc<Shared>,
+    since: SystemTime,
+    /// Dropping it ends the thread.
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    run: PathBuf,
+    member: Member,
+    path: PathBuf,
+    clock: Clock,
+    /// By this machine's clock.
+    last_beat: Mutex<Instant>,
+    lost: AtomicBool,
+    held: Mutex<Vec<Weak<Held>>>,
+}
+
+impl Membership {
+    /// Registers this process and starts its heartbeat.
+    ///
+    /// # Errors
+    /// The folder can't be written.
+    pub fn join(run: &Path, member: Member) -> io::Result<Self> {
+        let folder = run.join(WORKERS);
+        fs::create_dir_all(&folder).map_err(|error| files::at(&folder, error))?;
+        let path = folder.join(format!("{}.json", member.id));
+        if !files::publish(&path, &member)? {
+            let taken = io::Error::new(ErrorKind::AlreadyExists, "a worker has this id");
+            return Err(files::at(&path, taken));
+        }
+        let began = Instant::now();
+        let joined = clock::touch(&path).map_err(|error| files::at(&path, error))?;
+        let clock = Clock::of(&folder);
+        clock.set(joined);
+        let every = member.lease() / BEATS;
+        let shared = Arc::new(Shared {
+            run: run.to_owned(),
+            member,
+            path,
+            clock,
+            last_beat: Mutex::new(began),
+            lost: AtomicBool::new(false),
+            held: Mutex::default(),
+        });
+        let beginning = folder.join(BEGINNING);
+        let since = match shared.is_alone() {
+            true => {
+                // Limits that workers shared before all of them ended: what they spent is in the journals by now.
+                files::remove_folder(&run.join(SHARES));
+                files::replace(&beginning, &()).and_then(|()| clock::touch(&beginning))?
+            }
+            false => fs::metadata(&beginning).and_then(|it| it.modified()).unwrap_or(joined),
+        };
+        let (stop, stopped) = mpsc::channel::<()>();
+        let beating = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("heartbeat".into()).spawn(move || {
+            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                beating.beat();
+            }
+        })?;
+        Ok(Self { shared, since, stop: Some(stop), thread: Some(thread) })
+    }
+
+    pub fn member(&self) -> &Member {
+        &self.shared.member
+    }
+
+    /// The run's folder.
+    pub fn run(&self) -> &Path {
+        &self.shared.run
+    }
+
+    /// Since when there have been workers without a break, by the file server's clock.
+    pub(crate) fn since(&self) -> SystemTime {
+        self.since
+    }
+
+    /// Others may have taken over this worker's claims, because its heartbeat could not be written for a lease. One that
+    /// only slept, as a stopped process does, goes on: its next heartbeat finds out which claims are still its own.
+    pub fn is_lost(&self) -> bool {
+        if self.shared.is_lost() {
+            self.shared.beat();
+        }
+        self.shared.is_lost()
+    }
+
+    /// Whether a worker with this id lives.
+    ///
+    /// # Errors
+    /// The folder can't be read or written.
+    pub fn is_live(&self, id: &str) -> io::Result<bool> {
+        if id == self.shared.member.id {
+            return Ok(!self.is_lost());
+        }
+        let path = self.shared.run.join(WORKERS).join(format!("{id}.json"));
+        let Some((member, file)) = files::read::<Member>(&path)? else { return Ok(false) };
+        let beat = file.metadata()?.modified()?;
+        Ok(member.is_live(beat, self.shared.clock.now()?))
+    }
+
+    /// The time by the file server's clock.
+    ///
+    /// # Errors
+    /// The folder can't be written.
+    pub fn now(&self) -> io::Result<SystemTime> {
+        self.shared.clock.now()
+    }
+
+    pub(crate) fn hold(&self, held: &Arc<Held>) {
+        let mut all = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|one| one.strong_count() > 0);
+        all.push(Arc::downgrade(held));
+    }
+}
+
+impl Shared {
+    fn is_lost(&self) -> bool {
+        let last = *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner);
+        // The clock alone, too: a process that was stopped looks before its heartbeat thread runs again.
+        self.lost.load(Ordering::Relaxed) || last.elapsed() > self.member.lease()
+    }
+
+    fn beat(&self) {
+        let began = Instant::now();
+        match clock::touch(&self.path) {
+            Ok(time) => {
+                self.clock.set(time);
+                *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner) = began;
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.lost.store(true, Ordering::Relaxed);
+            }
+            // The server may answer the next time. Once the lease is over, the worker is lost.
+            Err(_) => {}
+        }
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<_> = held.iter().filter_map(Weak::upgrade).collect();
+        drop(held);
+        for one in all {
+            if self.is_lost() || !one.is_own() {
+                one.lose();
+            }
+        }
+    }
+
+    /// No other worker lives.
+    fn is_alone(&self) -> bool {
+        live(&self.run).is_ok_and(|all| all.iter().all(|one| one.id == self.member.id))
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.shared.path);
+        // Asked after its own file is gone: of two that leave at once, one at least finds nobody.
+        if self.shared.is_alone() {
+            // The last one leaves nothing behind. Files of dead workers go, too.
+            for folder in [CLAIMS, SHARES, WORKERS] {
+                files::remove_folder(&self.shared.run.join(folder));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    fn member(lease: Duration) -> Member {
+        Member::current("node one", "0.1.0", None, lease)
+    }
+
+    #[test]
+    fn a_member_lives_from_joining_to_leaving_and_the_last_leaves_nothing() {
+        let run = tempfile::tempdir().unwrap();
+        let lease = Duration::from_secs(10);
+        let one = Membership::join(run.path(), member(lease)).unwrap();
+        let other = Membership::join(run.path(), member(lease)).unwrap();
+        assert!(one.is_live(&other.member().id).unwrap());
+        assert_eq!(live(run.path()).unwrap().len(), 2);
+        let id = other.member().id.clone();
+        drop(other);
+        assert!(!one.is_live(&id).unwrap());
+        assert!(run.path().join(WORKERS).exists());
+        drop(one);
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_silent_member_is_dead_after_its_lease_and_learns_it() {
+        let run = tempfile::tempdir().unwrap();
+        let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
+        let other = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
+        let path = &other.shared.path;
+        let old = SystemTime::now() - Duration::from_secs(60);
+        File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+        assert!(!one.is_live(&other.member().id).unwrap());
+        fs::remove_file(path).unwrap();
+        other.shared.beat();
+        assert!(other.is_lost() && !one.is_lost());
+    }
+
+    #[test]
+    fn a_member_that_only_slept_goes_on() {
+        let run = tempfile::tempdir().unwrap();
+        let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        *one.shared.last_beat.lock().unwrap() = long_ago;
+        assert!(one.shared.is_lost() && !one.is_lost() && !one.shared.is_lost());
+    }
+
+    #[test]
+    fn heartbeats_keep_a_member_alive_past_its_lease() {
+        let run = tempfile::tempdir().unwrap();
+        let lease = Duration::from_secs(1);
+        let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
+        let other = Membership::join(run.path(), member(lease)).unwrap();
+        thread::sleep(lease * 3);
+        one.shared.clock.set(clock::now(&run.path().join(WORKERS)).unwrap());
+        assert!(one.is_live(&other.member().id).unwrap());
+    }
+}

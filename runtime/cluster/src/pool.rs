@@ -1,0 +1,478 @@
+//! Limits that workers keep together: each reserves what a request may take before it leaves.
+//!
+//! The state of a limit lists what every worker has spent and reserved. A reservation is granted where all of it fits
+//! within the limit. What a dead worker had reserved is free again; what it had spent stays spent.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Membership, SHARES, register::Register};
+
+/// Counts by name, such as tokens or requests.
+pub type Amounts = BTreeMap<String, u64>;
+
+/// What workers may take together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    pub most: Amounts,
+    /// What was taken counts for this long. Absent: for ever.
+    pub window: Option<Duration>,
+}
+
+/// Why nothing was reserved.
+#[derive(Debug)]
+pub enum Refusal {
+    /// This limit is spent.
+    Reached(String),
+    /// The folder can't be read or written.
+    Failed(io::Error),
+}
+
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+struct State {
+    /// What was spent before workers shared the limit.
+    before: Amounts,
+    workers: BTreeMap<String, Account>,
+}
+
+/// Of one worker, which alone writes it.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+struct Account {
+    #[serde(default, skip_serializing_if = "Amounts::is_empty")]
+    spent: Amounts,
+    /// By number of the reservation.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    reserved: BTreeMap<u64, Reserved>,
+    /// What counts for a time only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    recent: Vec<Departure>,
+}
+
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+struct Reserved {
+    amounts: Amounts,
+    /// Nobody knows how much it takes, so nothing else runs beside it.
+    #[serde(default)]
+    alone: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Departure {
+    reservation: u64,
+    /// Milliseconds since the epoch by the file server's clock.
+    at: u64,
+    amounts: Amounts,
+}
+
+/// One limit, as a worker of the run sees it.
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    /// Waits of this worker stand in line here, so that it asks once for all of them.
+    line: tokio::sync::Mutex<()>,
+    changed: Option<mpsc::Sender<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    membership: Arc<Membership>,
+    register: Register<State>,
+    limits: Limits,
+    first: State,
+    own: Mutex<Own>,
+    /// One change of this worker at a time.
+    writing: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Own {
+    account: Account,
+    next: u64,
+}
+
+/// Between two looks at a limit that is held by others. Random, so that workers do not look together.
+const LOOK_MS: std::ops::RangeInclusive<u64> = 200..=600;
+/// For so long a file server may be away.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+enum Grant {
+    Given,
+    Wait,
+    Reached(String),
+}
+
+impl Pool {
+    /// `name` serves as a folder's name. `before` is what was spent before workers shared the limit; it counts where
+    /// this worker is the first.
+    ///
+    /// # Errors
+    /// The folder can't be read or written.
+    pub fn open(
+        membership: &Arc<Membership>,
+        name: &str,
+        limits: Limits,
+        before: Amounts,
+    ) -> io::Result<Self> {
+        let folder = membership.run().join(SHARES).join(Path::new(name));
+        let first = State { before, ..State::default() };
+        let register = Register::open(&folder, &first)?;
+        let (own, writing) = (Mutex::default(), Mutex::default());
+        let membership = Arc::clone(membership);
+        let shared = Arc::new(Shared { membership, register, limits, first, own, writing });
+        let (changed, changes) = mpsc::channel::<()>();
+        let writer = Arc::downgrade(&shared);
+        // It ends with the last sender.
+        thread::Builder::new().name("shared limit".into()).spawn(move || {
+            while changes.recv().is_ok() {
+                // One write tells of all that happened so far.
+                while changes.try_recv().is_ok() {}
+                if let Some(shared) = writer.upgrade() {
+                    shared.tell();
+                }
+            }
+        })?;
+        Ok(Self { shared, line: tokio::sync::Mutex::default(), changed: Some(changed) })
+    }
+
+    /// Waits until the amounts fit beside what all workers have spent and reserved. `alone`: nobody knows how much the
+    /// request takes, so it waits until nothing is reserved. The first request that does not fit at all gets the rest
+    /// alone, so a limit is passed by one response and no more.
+    ///
+    /// # Errors
+    /// A limit is spent, or the folder can't be read or written for a while.
+    pub async fn take(&self, amounts: &Amounts, alone: bool) -> Result<Share, Refusal> {
+        let _turn = self.line.lock().await;
+        let mut failing: Option<tokio::time::Instant> = None;
+        loop {
+            let (shared, wanted) = (Arc::clone(&self.shared), amounts.clone());
+            let changed = self.changed.clone();
+            // Dropped before it is done, the share gives itself back.
+            let tried = tokio::task::spawn_blocking(move || {
+                let (grant, reservation) = shared.try_take(&wanted, alone)?;
+                let share = matches!(grant, Grant::Given).then(|| Share {
+                    shared,
+                    reservation,
+                    changed,
+                    used: None,
+                });
+                Ok::<_, io::Error>((grant, share))
+            });
+            let tried = tried.await.map_err(|error| Refusal::Failed(io::Error::other(error)))?;
+            match tried {
+                Ok((_, Some(share))) => return Ok(share),
+                Ok((Grant::Reached(limit), None)) => return Err(Refusal::Reached(limit)),
+                Ok((_, None)) => failing = None,
+                Err(error) => {
+                    let since = *failing.get_or_insert_with(tokio::time::Instant::now);
+                    if since.elapsed() > PATIENCE {
+                        return Err(Refusal::Failed(error));
+                    }
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(LOOK_MS))).await;
+        }
+    }
+
+    /// The limit that is spent, if one is. A folder that can't be read says nothing.
+    pub fn reached(&self) -> Option<String> {
+        let state = self.shared.register.state(&self.shared.first).ok()?;
+        reached(&self.shared.limits, &spent(&state))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        drop(self.changed.take());
+        // The thread may not have written what was settled last.
+        self.shared.tell();
+    }
+}
+
+impl Shared {
+    fn own(&self) -> MutexGuard<'_, Own> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn id(&self) -> &str {
+        &self.membership.member().id
+    }
+
+    fn try_take(&self, wanted: &Amounts, alone: bool) -> io::Result<(Grant, u64)> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut account, reservation) = {
+            let mut own = self.own();
+            own.next += 1;
+            (own.account.clone(), own.next)
+        };
+        let now = millis(self.membership.now()?);
+        forget(&mut account, &self.limits, now);
+        let state = self.register.state(&self.first)?;
+        let mut is_live = BTreeMap::new();
+        for (id, account) in &state.workers {
+            if id != self.id() && !account.reserved.is_empty() {
+                is_live.insert(id.clone(), self.membership.is_live(id)?);
+            }
+        }
+        let limits = &self.limits;
+        let grant = self.register.update(&self.first, |state| {
+            for (id, other) in &mut state.workers {
+                forget(other, limits, now);
+                // One that was not there a moment ago lives.
+                if is_live.get(id) == Some(&false) {
+                    other.reserved.clear();
+                }
+            }
+            state.workers.insert(self.id().to_owned(), account.clone());
+            state.workers.retain(|_, account| *account != Account::default());
+            let grant = fits(limits, state, wanted, alone);
+            if matches!(grant, Grant::Given) {
+                let entry = state.workers.entry(self.id().to_owned()).or_default();
+                let amounts = wanted.clone();
+                match limits.window {
+                    Some(_) => entry.recent.push(Departure { reservation, at: now, amounts }),
+                    None => {
+                        entry.reserved.insert(reservation, Reserved { amounts, alone });
+                    }
+                }
+            }
+            grant
+        })?;
+        if matches!(grant, Grant::Given) {
+            let (mut own, amounts) = (self.own(), wanted.clone());
+            match limits.window {
+                Some(_) => own.account.recent.push(Departure { reservation, at: now, amounts }),
+                None => {
+                    own.account.reserved.insert(reservation, Reserved { amounts, alone });
+                }
+            }
+            forget(&mut own.account, limits, now);
+        }
+        Ok((grant, reservation))
+    }
+
+    /// Writes this worker's account.
+    fn tell(&self) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let account = self.own().account.clone();
+        // Where this fails, the next change tells of it.
+        let _ = self.register.update(&self.first, |state| {
+            state.workers.insert(self.id().to_owned(), account.clone());
+        });
+    }
+
+    /// A request has ended: what it took counts, and its reservation is free.
+    fn settle(&self, reservation: u64, used: Option<&Amounts>) {
+        let mut own = self.own();
+        own.account.reserved.remove(&reservation);
+        let Some(used) = used else { return };
+        match self.limits.window {
+            None => add(&mut own.account.spent, used),
+            Some(_) => {
+                let mut recent = own.account.recent.iter_mut();
+                if let Some(one) = recent.find(|one| one.reservation == reservation) {
+                    one.amounts = used.clone();
+                }
+            }
+        }
+    }
+}
+
+/// What a request has reserved. Dropping it frees the reservation; a request that has left still counts in a window.
+#[derive(Debug)]
+pub struct Share {
+    shared: Arc<Shared>,
+    reservation: u64,
+    changed: Option<mpsc::Sender<()>>,
+    used: Option<Amounts>,
+}
+
+impl Share {
+    /// Counts what the request took, in place of what was reserved for it.
+    pub fn settle(mut self, used: Amounts) {
+        self.used = Some(used);
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.shared.settle(self.reservation, self.used.as_ref());
+        match &self.changed {
+            Some(changed) if changed.send(()).is_ok() => {}
+            // The pool has ended.
+            _ => self.shared.tell(),
+        }
+    }
+}
+
+/// Drops what is out of the window.
+fn forget(account: &mut Account, limits: &Limits, now: u64) {
+    if let Some(window) = limits.window {
+        let window = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
+        account.recent.retain(|one| one.at.saturating_add(window) > now);
+    }
+}
+
+fn spent(state: &State) -> Amounts {
+    let mut sum = state.before.clone();
+    for account in state.workers.values() {
+        add(&mut sum, &account.spent);
+        for one in &account.recent {
+            add(&mut sum, &one.amounts);
+        }
+    }
+    sum
+}
+
+fn fits(limits: &Limits, state: &State, wanted: &Amounts, alone: bool) -> Grant {
+    let spent = spent(state);
+    if limits.window.is_none()
+        && let Some(limit) = reached(limits, &spent)
+    {
+        return Grant::Reached(limit);
+    }
+    let reserved: Vec<&Reserved> =
+        state.workers.values().flat_map(|account| account.reserved.values()).collect();
+    // In a window, what has left is what others would wait for.
+    let is_first = reserved.is_empty() && (limits.window.is_none() || spent.is_empty());
+    if is_first {
+        return Grant::Given;
+    }
+    if alone || reserved.iter().any(|one| one.alone) {
+        return Grant::Wait;
+    }
+    let mut sum = spent;
+    for one in reserved {
+        add(&mut sum, &one.amounts);
+    }
+    add(&mut sum, wanted);
+    let over = |(name, most): (&String, &u64)| sum.get(name).is_some_and(|sum| sum > most);
+    if limits.most.iter().any(over) { Grant::Wait } else { Grant::Given }
+}
+
+fn reached(limits: &Limits, spent: &Amounts) -> Option<String> {
+    if limits.window.is_some() {
+        return None;
+    }
+    // Of what is never spent, such as requests in flight, nothing is there to reach the limit.
+    let is_reached =
+        |(name, most): &(&String, &u64)| spent.get(*name).is_some_and(|it| it >= *most);
+    limits.most.iter().find(is_reached).map(|(name, _)| name.clone())
+}
+
+fn add(sum: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        let sum = sum.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+}
+
+fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+    use crate::{Member, WORKERS};
+
+    fn worker(run: &Path) -> Arc<Membership> {
+        let member = Member::current("node", "0.1.0", None, Duration::from_secs(30));
+        Arc::new(Membership::join(run, member).unwrap())
+    }
+
+    fn amounts(name: &str, amount: u64) -> Amounts {
+        Amounts::from([(name.to_owned(), amount)])
+    }
+
+    fn pool(membership: &Arc<Membership>, most: u64, window: Option<Duration>) -> Pool {
+        let limits = Limits { most: amounts("cost", most), window };
+        Pool::open(membership, "run", limits, Amounts::new()).unwrap()
+    }
+
+    const SOON: Duration = Duration::from_secs(2);
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn workers_reserve_from_one_limit_and_the_last_response_may_pass_it() {
+        let run = tempfile::tempdir().unwrap();
+        let (a, b) = (worker(run.path()), worker(run.path()));
+        let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
+        let first = one.take(&amounts("cost", 60), false).await.unwrap();
+        let second = other.take(&amounts("cost", 40), false).await.unwrap();
+        let third = amounts("cost", 10);
+        assert!(timeout(SOON, other.take(&third, false)).await.is_err(), "all is reserved");
+        first.settle(amounts("cost", 30));
+        let third = timeout(SOON, other.take(&third, false)).await.unwrap().unwrap();
+        third.settle(amounts("cost", 10));
+        second.settle(amounts("cost", 40));
+        // 80 are spent: one that does not fit goes alone.
+        let last = timeout(SOON, one.take(&amounts("cost", 50), false)).await.unwrap().unwrap();
+        last.settle(amounts("cost", 45));
+        let refused = timeout(SOON, other.take(&amounts("cost", 1), false)).await.unwrap();
+        assert!(matches!(refused, Err(Refusal::Reached(limit)) if limit == "cost"));
+        assert_eq!(other.reached().as_deref(), Some("cost"));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_a_dead_worker_reserved_is_free_and_what_it_spent_is_not() {
+        let run = tempfile::tempdir().unwrap();
+        let (a, b) = (worker(run.path()), worker(run.path()));
+        let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
+        one.take(&amounts("cost", 20), false).await.unwrap().settle(amounts("cost", 20));
+        let _lost = one.take(&amounts("cost", 70), false).await.unwrap();
+        let wanted = amounts("cost", 50);
+        assert!(timeout(SOON, other.take(&wanted, false)).await.is_err());
+        let path = run.path().join(WORKERS).join(format!("{}.json", a.member().id));
+        let old = SystemTime::now() - Duration::from_secs(60);
+        File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+        let share = timeout(SOON, other.take(&wanted, false)).await.unwrap().unwrap();
+        share.settle(amounts("cost", 79));
+        assert!(timeout(SOON, other.take(&wanted, false)).await.unwrap().is_ok(), "1 is left");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_window_holds_so_many_of_all_workers_and_no_fewer() {
+        let run = tempfile::tempdir().unwrap();
+        let window = Duration::from_secs(3);
+        let workers: Vec<_> = (0..3).map(|_| worker(run.path())).collect();
+        let pools: Vec<_> = workers.iter().map(|it| pool(it, 4, Some(window))).collect();
+        let began = Instant::now();
+        let mut left = Vec::new();
+        for number in 0..9 {
+            let share = pools[number % 3].take(&amounts("cost", 1), false).await.unwrap();
+            share.settle(amounts("cost", 1));
+            left.push(began.elapsed());
+        }
+        for (early, late) in left.iter().zip(&left[4..]) {
+            assert!(*late - *early >= window - Duration::from_millis(500), "{left:?}");
+        }
+        assert!(left[8] < window * 2 + Duration::from_secs(3), "{left:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_nobody_can_bound_runs_alone() {
+        let run = tempfile::tempdir().unwrap();
+        let (a, b) = (worker(run.path()), worker(run.path()));
+        let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
+        let small = amounts("cost", 1);
+        let first = one.take(&small, true).await.unwrap();
+        assert!(timeout(SOON, other.take(&small, false)).await.is_err());
+        drop(first);
+        let second = timeout(SOON, other.take(&small, false)).await.unwrap().unwrap();
+        assert!(timeout(SOON, one.take(&small, true)).await.is_err());
+        drop(second);
+        assert!(timeout(SOON, one.take(&small, true)).await.unwrap().is_ok());
+    }
+}

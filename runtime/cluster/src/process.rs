@@ -1,0 +1,74 @@
+//! Whether a process of this machine still runs.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+/// A process, told apart from a later one with the same number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    /// Differs between machines, and between two starts of one.
+    boot: String,
+    /// Numbers of processes mean something only in one namespace.
+    namespace: String,
+    /// Ticks since the machine's start.
+    started: u64,
+}
+
+impl Process {
+    pub(crate) fn current() -> Self {
+        let pid = std::process::id();
+        let (boot, namespace) = place();
+        Self { pid, boot, namespace, started: started(pid).unwrap_or_default() }
+    }
+
+    /// `None`: it ran elsewhere, where this machine can't look.
+    pub(crate) fn runs(&self) -> Option<bool> {
+        let here = place();
+        if self.boot.is_empty() || (&self.boot, &self.namespace) != (&here.0, &here.1) {
+            return None;
+        }
+        Some(started(self.pid) == Some(self.started))
+    }
+}
+
+fn place() -> (String, String) {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    (boot.trim().to_owned(), namespace.display().to_string())
+}
+
+/// Field 22 of `stat`. The second field, the command's name, may hold spaces and parentheses.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    // A zombie has ended.
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_runs_until_it_ends_and_a_later_one_with_its_number_is_another() {
+        let own = Process::current();
+        assert_eq!(own.runs(), Some(true));
+        assert_eq!(Process { started: own.started + 1, ..own.clone() }.runs(), Some(false));
+        assert_eq!(Process { boot: "another".into(), ..own.clone() }.runs(), None);
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let started = started(child.id()).unwrap();
+        let other = Process { pid: child.id(), started, ..own };
+        assert_eq!(other.runs(), Some(true));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(other.runs(), Some(false));
+    }
+}

@@ -1,0 +1,209 @@
+//! A value that many workers change, one at a time.
+//!
+//! Each state is a file `state.<n>`. A change writes the next file by `link`, which fails where somebody was faster; then
+//! it starts over from their state. A worker that dies in between leaves nothing to clean up, unlike with a lock.
+
+use std::{
+    fs, io,
+    marker::PhantomData,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::files;
+
+/// Old states are removed this many changes later at the earliest.
+const KEPT: u64 = 64;
+/// And this long after they were written: somebody may still be at one of them.
+const KEPT_FOR: Duration = Duration::from_secs(120);
+/// The longest wait after others were faster.
+const LONGEST_WAIT_MS: u64 = 100;
+/// How often others may be faster before it is an error.
+const ATTEMPTS: u64 = 200;
+
+#[derive(Debug)]
+pub(crate) struct Register<S> {
+    folder: PathBuf,
+    /// The newest state that was seen.
+    known: AtomicU64,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
+    /// `first` is the state where there is none.
+    pub(crate) fn open(folder: &Path, first: &S) -> io::Result<Self> {
+        let (folder, known) = (folder.to_owned(), AtomicU64::new(0));
+        let register = Self { folder, known, state: PhantomData };
+        register.begin(first)?;
+        Ok(register)
+    }
+
+    fn begin(&self, first: &S) -> io::Result<()> {
+        fs::create_dir_all(&self.folder).map_err(|error| files::at(&self.folder, error))?;
+        if self.newest_listed()?.is_none() {
+            // Somebody may be faster, with the same.
+            files::publish(&self.path(1), first)?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("state.{number}"))
+    }
+
+    fn listed(&self) -> io::Result<Vec<u64>> {
+        let entries = fs::read_dir(&self.folder).map_err(|error| files::at(&self.folder, error))?;
+        let mut numbers = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("state."));
+            numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
+        }
+        Ok(numbers)
+    }
+
+    fn newest_listed(&self) -> io::Result<Option<u64>> {
+        Ok(self.listed()?.into_iter().max())
+    }
+
+    /// The newest state and its number; `None` where the folder was removed.
+    fn find(&self) -> io::Result<Option<(u64, S)>> {
+        let known = self.known.load(Ordering::Relaxed);
+        let from = match files::read::<S>(&self.path(known))? {
+            Some((state, _)) => Some((known, state)),
+            // It was removed as too old, or none was seen yet.
+            None => match self.newest_listed() {
+                Ok(Some(number)) => {
+                    files::read::<S>(&self.path(number))?.map(|(state, _)| (number, state))
+                }
+                Ok(None) => None,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            },
+        };
+        let Some((mut number, mut state)) = from else { return Ok(None) };
+        while let Some((next, _)) = files::read::<S>(&self.path(number + 1))? {
+            (number, state) = (number + 1, next);
+        }
+        self.known.store(number, Ordering::Relaxed);
+        Ok(Some((number, state)))
+    }
+
+    /// The present state. `first` is it where there is none any more.
+    pub(crate) fn state(&self, first: &S) -> io::Result<S> {
+        Ok(self.find()?.map_or_else(|| first.clone(), |(_, state)| state))
+    }
+
+    /// Changes the state. `change` may run several times; what it returns last is returned. A change to nothing else
+    /// writes nothing.
+    pub(crate) fn update<R>(
+        &self,
+        first: &S,
+        mut change: impl FnMut(&mut S) -> R,
+    ) -> io::Result<R> {
+        for attempt in 0..ATTEMPTS {
+            let Some((number, state)) = self.find()? else {
+                self.begin(first)?;
+                continue;
+            };
+            let mut new = state.clone();
+            let result = change(&mut new);
+            if new == state {
+                return Ok(result);
+            }
+            let path = self.path(number + 1);
+            if files::publish(&path, &new)? {
+                // A process that slept for minutes may have based this on a state that was removed meanwhile.
+                if self.path(number).exists() {
+                    self.known.store(number + 1, Ordering::Relaxed);
+                    if (number + 1).is_multiple_of(KEPT) {
+                        self.prune(number + 1);
+                    }
+                    return Ok(result);
+                }
+                let _ = fs::remove_file(&path);
+            }
+            let most = (attempt + 2).min(LONGEST_WAIT_MS);
+            thread::sleep(Duration::from_millis(fastrand::u64(1..=most)));
+        }
+        let busy =
+            io::Error::new(io::ErrorKind::ResourceBusy, "too many workers change it at once");
+        Err(files::at(&self.folder, busy))
+    }
+
+    /// What can't be removed stays for the next time.
+    fn prune(&self, newest: u64) {
+        let written = |number: u64| fs::metadata(self.path(number)).and_then(|it| it.modified());
+        let Ok(now) = written(newest) else { return };
+        for number in self.listed().unwrap_or_default() {
+            let is_old = || {
+                let age = written(number).map(|at| now.duration_since(at).unwrap_or_default());
+                age.is_ok_and(|age| age > KEPT_FOR)
+            };
+            if number + KEPT < newest && is_old() {
+                let _ = fs::remove_file(self.path(number));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn no_change_is_lost_where_many_change_it() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let register = Register::open(folder.path(), &0_u64).unwrap();
+                    for _ in 0..25 {
+                        register.update(&0, |count| *count += 1).unwrap();
+                    }
+                });
+            }
+        });
+        let register = Register::open(folder.path(), &0_u64).unwrap();
+        assert_eq!(register.state(&0).unwrap(), 100);
+    }
+
+    #[test]
+    fn old_states_are_removed_and_whoever_knew_one_finds_the_newest() {
+        let folder = tempfile::tempdir().unwrap();
+        let register = Register::open(folder.path(), &0_u64).unwrap();
+        let sleeper = Register::open(folder.path(), &0_u64).unwrap();
+        sleeper.update(&0, |count| *count += 1).unwrap();
+        let old = SystemTime::now() - KEPT_FOR * 2;
+        for _ in 0..2 * KEPT {
+            register.update(&0, |count| *count += 1).unwrap();
+            for number in register.listed().unwrap() {
+                let file = fs::File::options().write(true).open(register.path(number)).unwrap();
+                if number + 1 < register.known.load(Ordering::Relaxed) {
+                    file.set_modified(old).unwrap();
+                }
+            }
+        }
+        assert!(register.listed().unwrap().len() < 2 * KEPT as usize);
+        assert!(!register.path(1).exists());
+        assert_eq!(sleeper.update(&0, |count| *count).unwrap(), 2 * KEPT + 1);
+    }
+
+    #[test]
+    fn a_removed_folder_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        let register = Register::open(&inner, &7_u64).unwrap();
+        register.update(&7, |count| *count += 1).unwrap();
+        fs::remove_dir_all(&inner).unwrap();
+        assert_eq!(register.state(&7).unwrap(), 7);
+        register.update(&7, |count| *count += 1).unwrap();
+        assert_eq!(register.state(&7).unwrap(), 8);
+    }
+}

@@ -1,0 +1,100 @@
+//! Commands of a scheduler, which may hang while its controller is away.
+
+use std::{
+    io::{self, Read},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::EngineError;
+
+/// Between two looks at a command.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    NotThere,
+    NoAnswer,
+    Io(io::Error),
+}
+
+impl Trouble {
+    pub(crate) fn error(&self, program: &str) -> EngineError {
+        match self {
+            Self::NotThere => EngineError::new(format!("{program} isn't on this machine's PATH"))
+                .hint(
+                    "submit from a login node of the cluster, or install Slurm's client programs",
+                ),
+            Self::NoAnswer => EngineError::new(format!("{program}: the controller doesn't answer"))
+                .hint("try again; jobs that are queued or run are not affected"),
+            Self::Io(error) => EngineError::new(format!("{program}: {error}")),
+        }
+    }
+}
+
+/// Runs a command to its end, or kills it after `most`.
+pub(crate) fn run(command: &mut Command, most: Duration) -> Result<Said, Trouble> {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Trouble::NotThere,
+        _ => Trouble::Io(error),
+    })?;
+    let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
+    let Some(status) = wait(&mut child, most).map_err(Trouble::Io)? else {
+        return Err(Trouble::NoAnswer);
+    };
+    let text = |reader: thread::JoinHandle<Vec<u8>>| {
+        String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
+    };
+    Ok(Said { status, out: text(out), err: text(err) })
+}
+
+fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn wait(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
+    let until = Instant::now() + most;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= until {
+            let _ = child.kill();
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_read_and_one_that_hangs_is_killed() {
+        let said = run(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"]), LOOK * 500);
+        let said = said.unwrap();
+        assert_eq!((said.status.code(), said.out.trim(), said.err.trim()), (Some(3), "a", "b"));
+        let hangs = run(Command::new("sleep").arg("60"), LOOK * 5);
+        assert!(matches!(hangs, Err(Trouble::NoAnswer)));
+        let gone = run(&mut Command::new("proctor-no-such-program"), LOOK);
+        assert!(matches!(gone, Err(Trouble::NotThere)));
+    }
+}

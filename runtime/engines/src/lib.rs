@@ -1,0 +1,192 @@
+//! Engines place workers of a run on machines. A worker finds its trials itself (`proctor worker RUN`), so an engine
+//! starts N identical jobs, says how they are, and ends them.
+
+mod command;
+mod inquiry;
+mod kubernetes;
+mod slurm;
+mod submissions;
+mod table;
+mod time;
+
+use std::{collections::BTreeMap, fmt, path::PathBuf};
+
+pub use inquiry::Inquiry;
+pub use kubernetes::Kubernetes;
+pub use slurm::Slurm;
+pub use submissions::{Submission, Submissions};
+pub use table::{Table, table};
+pub use time::duration;
+
+/// The exit status of a worker that was told to end while trials are left.
+pub const UNFINISHED: u8 = 75;
+
+/// What is submitted.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The run directory, absolute.
+    pub run: PathBuf,
+    /// The program that nodes start, absolute.
+    pub program: PathBuf,
+    /// Its version, which every node must have.
+    pub version: String,
+    pub workers: u32,
+    /// The engine's own settings, such as a partition.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// A scheduler.
+pub trait Engine: fmt::Debug + Send + Sync {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Whether workers can be queued from here with these settings. Asked before a run is planned.
+    ///
+    /// # Errors
+    /// The scheduler isn't here, or has no such setting.
+    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError>;
+
+    /// Queues the workers.
+    ///
+    /// # Errors
+    /// The scheduler isn't here or refuses; nothing is queued then.
+    fn submit(&self, request: &Request) -> Result<Submission, EngineError>;
+
+    /// How the jobs of a submission are.
+    fn state(&self, submission: &Submission) -> Jobs;
+
+    /// Ends the jobs of a submission, by its id alone. Those that ended already are no error.
+    ///
+    /// # Errors
+    /// The scheduler isn't here or refuses.
+    fn cancel(&self, submission: &Submission) -> Result<(), EngineError>;
+}
+
+/// The engine of this name.
+///
+/// # Errors
+/// There is none.
+pub fn engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
+    match name {
+        "slurm" => Ok(Box::new(Slurm)),
+        "kubernetes" => Ok(Box::new(Kubernetes)),
+        other => Err(EngineError::new(format!("no engine is called {other:?}"))
+            .hint("the engines are slurm and kubernetes")),
+    }
+}
+
+/// What a scheduler says of jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Jobs {
+    /// Every job that the scheduler still knows.
+    Known(Vec<Job>),
+    /// The scheduler didn't answer. That says nothing about the jobs.
+    Unknown(String),
+}
+
+/// One worker's job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// As [`Submission::job_of`] names it.
+    pub id: String,
+    /// The scheduler's word, such as `RUNNING`, `PENDING` or `NODE_FAIL`.
+    pub state: String,
+    /// Why it waits or failed. Empty: no reason.
+    pub reason: String,
+    /// Where it runs. Empty: nowhere.
+    pub node: String,
+}
+
+impl Jobs {
+    /// How many jobs are in each state: `3 RUNNING, 5 PENDING (Resources)`.
+    pub fn summary(&self) -> String {
+        let jobs = match self {
+            Self::Known(jobs) if jobs.is_empty() => {
+                return "the scheduler knows no job of it".into();
+            }
+            Self::Known(jobs) => jobs,
+            Self::Unknown(why) => return format!("state unknown: {why}"),
+        };
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for job in jobs {
+            let waits = job.state == "PENDING" && !matches!(job.reason.as_str(), "" | "None");
+            let state = match waits {
+                true => format!("{} ({})", job.state, job.reason),
+                false => job.state.clone(),
+            };
+            *counts.entry(state).or_default() += 1;
+        }
+        let parts: Vec<_> =
+            counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        parts.join(", ")
+    }
+}
+
+/// Why an engine can't do what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineError {
+    pub what: String,
+    pub hint: Option<String>,
+}
+
+impl EngineError {
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// Rejects settings that an engine doesn't have.
+pub(crate) fn expect_keys(
+    engine: &str,
+    settings: &BTreeMap<String, String>,
+    known: &[&str],
+) -> Result<(), EngineError> {
+    match settings.keys().find(|key| !known.contains(&key.as_str())) {
+        None => Ok(()),
+        Some(key) => {
+            Err(EngineError::new(format!("--engine-set {key}: {engine} has no such setting"))
+                .hint(format!("the settings of {engine} are {}", known.join(", "))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_counts_states_and_names_what_pending_jobs_wait_for() {
+        let job = |state: &str, reason: &str| Job {
+            id: String::new(),
+            state: state.into(),
+            reason: reason.into(),
+            node: String::new(),
+        };
+        let jobs = Jobs::Known(vec![
+            job("RUNNING", "None"),
+            job("PENDING", "Resources"),
+            job("RUNNING", "None"),
+            job("PENDING", "None"),
+        ]);
+        assert_eq!(jobs.summary(), "1 PENDING, 1 PENDING (Resources), 2 RUNNING");
+        assert!(Jobs::Unknown("no answer".into()).summary().contains("unknown"));
+    }
+}

@@ -1,0 +1,284 @@
+//! Slurm: one array job of workers, by the command line programs. Their output differs between versions, so only
+//! formats that are the same in 22.05 and 24.11 are read.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use crate::{Engine, EngineError, Job, Jobs, Request, Submission, command, expect_keys, table};
+
+/// What each array task runs.
+const SCRIPT: &str = include_str!("worker.sh");
+
+/// `--engine-set` and the option of `sbatch` that each becomes. `extra` is passed on as it is.
+const OPTIONS: [(&str, &str); 8] = [
+    ("partition", "--partition"),
+    ("account", "--account"),
+    ("qos", "--qos"),
+    ("time", "--time"),
+    ("mem", "--mem"),
+    ("cpus", "--cpus-per-task"),
+    ("gres", "--gres"),
+    ("constraint", "--constraint"),
+];
+const EXTRA: &str = "extra";
+
+/// Array job, index, job, state, reason, nodes.
+const FORMAT: &str = "%F|%K|%A|%T|%r|%N";
+
+/// Slurm, as its client programs on this machine reach it.
+#[derive(Debug, Clone, Copy)]
+pub struct Slurm;
+
+impl Engine for Slurm {
+    fn name(&self) -> &'static str {
+        "slurm"
+    }
+
+    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
+        expect_settings(settings)?;
+        let said = command::run(Command::new("sbatch").arg("--version"), answer()?);
+        said.map(drop).map_err(|trouble| trouble.error("sbatch"))
+    }
+
+    fn submit(&self, request: &Request) -> Result<Submission, EngineError> {
+        let arguments = arguments(request)?;
+        let script = write_script(&request.run)
+            .map_err(|error| EngineError::new(format!("{}: {error}", request.run.display())))?;
+        let mut line = vec!["sbatch".to_owned()];
+        line.extend(arguments);
+        line.push(script.display().to_string());
+        line.push(request.program.display().to_string());
+        line.push(request.run.display().to_string());
+        line.push(request.version.clone());
+        line.push(table()?.requeues.to_string());
+        let mut command = Command::new("sbatch");
+        command.args(&line[1..]);
+        let said = command::run(&mut command, answer()?).map_err(|it| it.error("sbatch"))?;
+        if !said.status.success() {
+            return Err(refused(&said.err));
+        }
+        let (job, cluster) = parsed_id(&said.out).ok_or_else(|| {
+            EngineError::new(format!("sbatch printed {:?}, which is no job id", said.out.trim()))
+        })?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Submission {
+            engine: self.name().into(),
+            job,
+            cluster,
+            workers: request.workers,
+            proctor: request.version.clone(),
+            submitted: since.as_secs(),
+            settings: request.settings.clone(),
+            command: line,
+            cancelled: None,
+        })
+    }
+
+    fn state(&self, submission: &Submission) -> Jobs {
+        let answer = match answer() {
+            Ok(answer) => answer,
+            Err(error) => return Jobs::Unknown(error.to_string()),
+        };
+        let mut command = Command::new("squeue");
+        command.args(["-h", "-r", "-t", "all", "-o", FORMAT, "-j", &submission.job]);
+        command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
+        match command::run(&mut command, answer) {
+            Ok(said) if said.status.success() => Jobs::Known(jobs(&said.out)),
+            // It forgets ended jobs after a while.
+            Ok(said) if said.err.contains("Invalid job id") => Jobs::Known(Vec::new()),
+            Ok(said) => Jobs::Unknown(first_line(&said.err)),
+            Err(trouble) => Jobs::Unknown(trouble.error("squeue").to_string()),
+        }
+    }
+
+    fn cancel(&self, submission: &Submission) -> Result<(), EngineError> {
+        let mut command = Command::new("scancel");
+        command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
+        command.arg(&submission.job);
+        let said = command::run(&mut command, answer()?).map_err(|it| it.error("scancel"))?;
+        match said.status.success() || said.err.contains("Invalid job id") {
+            true => Ok(()),
+            false => Err(EngineError::new(format!("scancel: {}", first_line(&said.err)))),
+        }
+    }
+}
+
+fn answer() -> Result<Duration, EngineError> {
+    Ok(Duration::from_secs(table()?.answer_seconds))
+}
+
+fn expect_settings(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    let known: Vec<&str> = OPTIONS.iter().map(|(key, _)| *key).chain([EXTRA]).collect();
+    expect_keys("slurm", settings, &known)
+}
+
+/// The options of `sbatch`.
+fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
+    expect_settings(&request.settings)?;
+    let last = request
+        .workers
+        .checked_sub(1)
+        .ok_or_else(|| EngineError::new("--workers 0: nothing to submit").hint("use at least 1"))?;
+    let name = request.run.file_name().unwrap_or_default().to_string_lossy();
+    let log = logs(&request.run).join("%A_%a.log");
+    // Jobs start in the folder from which they are submitted, which relative paths of a plan may start from.
+    let mut all = vec![
+        "--parsable".to_owned(),
+        format!("--array=0-{last}"),
+        "--requeue".to_owned(),
+        "--open-mode=append".to_owned(),
+        format!("--signal=B:USR1@{}", table()?.drain_seconds),
+        format!("--job-name=proctor-{name}"),
+        format!("--output={}", log.display()),
+    ];
+    for (key, option) in OPTIONS {
+        if let Some(value) = request.settings.get(key) {
+            all.push(format!("{option}={value}"));
+        }
+    }
+    if let Some(extra) = request.settings.get(EXTRA) {
+        let words = shlex::split(extra).ok_or_else(|| {
+            EngineError::new(format!("--engine-set {EXTRA}={extra}: a quote is not closed"))
+        })?;
+        all.extend(words);
+    }
+    Ok(all)
+}
+
+/// Where jobs write what they say.
+fn logs(run: &Path) -> PathBuf {
+    run.join("engine")
+}
+
+fn write_script(run: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(logs(run))?;
+    let path = logs(run).join("worker.sh");
+    fs::write(&path, SCRIPT)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(path)
+}
+
+/// `ID` or `ID;CLUSTER`. Sites may print a line of their own before it.
+fn parsed_id(out: &str) -> Option<(String, Option<String>)> {
+    let line = out.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    let (id, cluster) = match line.split_once(';') {
+        Some((id, cluster)) => (id, Some(cluster.to_owned())),
+        None => (line, None),
+    };
+    let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| (id.to_owned(), cluster))
+}
+
+fn jobs(out: &str) -> Vec<Job> {
+    let job = |line: &str| {
+        let mut parts = line.split('|').map(str::trim);
+        let (array, index, _, state) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let (reason, node) = (parts.next()?, parts.next()?);
+        let id = format!("{array}_{index}");
+        Some(Job { id, state: state.into(), reason: reason.into(), node: node.into() })
+    };
+    out.lines().filter_map(job).collect()
+}
+
+/// What `sbatch` says, with a hint where its words are known.
+fn refused(err: &str) -> EngineError {
+    const HINTS: [(&str, &str); 7] = [
+        ("partition", "`sinfo -s` lists the partitions"),
+        ("account", "`sacctmgr show associations user=$USER` lists your accounts"),
+        ("qos", "`sacctmgr show qos` lists the qualities of service"),
+        ("time limit", "use a shorter --engine-set time=..."),
+        ("memory", "no node has so much memory: use a smaller --engine-set mem=..."),
+        ("node configuration", "no node has so much: use smaller mem, cpus or gres"),
+        ("array", "use fewer --workers: the site limits the size of arrays"),
+    ];
+    let said = first_line(err);
+    let error = EngineError::new(format!("sbatch refused the job: {said}"));
+    let all = err.to_lowercase();
+    let known = HINTS.iter().find(|(word, _)| all.contains(word));
+    match known {
+        Some((_, hint)) => error.hint(*hint),
+        None => error,
+    }
+}
+
+/// The first line that is an error, without the program's name; else the first.
+fn first_line(err: &str) -> String {
+    let lines = || err.lines().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines().find_map(|line| line.split_once("error: ").map(|(_, rest)| rest));
+    error.or_else(|| lines().next()).unwrap_or("it failed without a word").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(settings: &[(&str, &str)]) -> Request {
+        Request {
+            run: "/shared/runs/x".into(),
+            program: "/shared/bin/proctor".into(),
+            version: "0.1.0".into(),
+            workers: 4,
+            settings: settings
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn settings_become_options_and_unknown_ones_are_named() {
+        let all = arguments(&request(&[
+            ("partition", "bench"),
+            ("time", "1:00:00"),
+            ("extra", "--exclusive --comment='two words'"),
+        ]))
+        .unwrap();
+        for option in [
+            "--array=0-3",
+            "--requeue",
+            "--signal=B:USR1@120",
+            "--partition=bench",
+            "--time=1:00:00",
+            "--exclusive",
+            "--comment=two words",
+            "--output=/shared/runs/x/engine/%A_%a.log",
+        ] {
+            assert!(all.iter().any(|one| one == option), "{option}: {all:?}");
+        }
+        let error = arguments(&request(&[("queue", "x")])).unwrap_err();
+        assert!(error.what.contains("queue") && error.hint.unwrap().contains("partition"));
+    }
+
+    #[test]
+    fn ids_and_states_are_read_as_both_versions_print_them() {
+        assert_eq!(parsed_id("17\n"), Some(("17".into(), None)));
+        assert_eq!(parsed_id("welcome\n17;hpc\n"), Some(("17".into(), Some("hpc".into()))));
+        assert_eq!(parsed_id("Submitted batch job\n"), None);
+        let read = jobs("17|0|18|RUNNING|None|n1\n17|1|17|PENDING|Resources|\nnoise\n");
+        assert_eq!(read.len(), 2);
+        assert_eq!((read[0].id.as_str(), read[0].node.as_str()), ("17_0", "n1"));
+        assert_eq!((read[1].state.as_str(), read[1].reason.as_str()), ("PENDING", "Resources"));
+    }
+
+    #[test]
+    fn a_refusal_keeps_slurms_words_and_gives_a_hint() {
+        let error = refused(
+            "sbatch: error: invalid partition specified: nope\n\
+             sbatch: error: Batch job submission failed: Invalid partition name specified\n",
+        );
+        assert!(error.what.contains("invalid partition specified: nope"), "{}", error.what);
+        assert!(error.hint.unwrap().contains("sinfo"));
+        assert!(refused("").what.contains("without a word"));
+    }
+
+    #[test]
+    fn the_script_names_the_status_that_asks_for_more_time() {
+        assert!(SCRIPT.contains(&format!("\"$code\" = {}", crate::UNFINISHED)));
+    }
+}

@@ -1,0 +1,121 @@
+//! `RUN/engine.json`: what was handed to engines, oldest first.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write as _},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::EngineError;
+
+/// Workers that one `submit` queued.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Submission {
+    pub engine: String,
+    /// The scheduler's id of all of it.
+    pub job: String,
+    /// The cluster, where the scheduler names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    pub workers: u32,
+    /// Of the program that nodes start.
+    pub proctor: String,
+    /// Seconds since the epoch.
+    pub submitted: u64,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// The command that queued it.
+    pub command: Vec<String>,
+    /// When `proctor cancel` ended it, in seconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<u64>,
+}
+
+impl Submission {
+    /// The name of one worker's job, which the worker has in `PROCTOR_JOB`.
+    pub fn job_of(&self, index: &str) -> String {
+        format!("{}_{index}", self.job)
+    }
+}
+
+/// The submissions of a run.
+#[derive(Debug)]
+pub struct Submissions {
+    path: PathBuf,
+    pub all: Vec<Submission>,
+}
+
+impl Submissions {
+    /// # Errors
+    /// The file is there and can't be read.
+    pub fn of(run: &Path) -> Result<Self, EngineError> {
+        let path = run.join("engine.json");
+        let all = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                EngineError::new(format!("{}: {error}", path.display()))
+                    .hint("restore it from a copy; the trials don't depend on it")
+            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => {
+                return Err(EngineError::new(format!("{}: {error}", path.display())));
+            }
+        };
+        Ok(Self { path, all })
+    }
+
+    /// Those that were not cancelled.
+    pub fn open(&self) -> impl Iterator<Item = &Submission> {
+        self.all.iter().filter(|one| one.cancelled.is_none())
+    }
+
+    /// # Errors
+    /// The folder can't be written.
+    pub fn write(&self) -> Result<(), EngineError> {
+        let write = || -> io::Result<()> {
+            let folder = self.path.parent().unwrap_or(Path::new("."));
+            let mut builder = tempfile::Builder::new();
+            let mode = fs::Permissions::from_mode(0o666);
+            let mut file = builder.prefix(".tmp-").permissions(mode).tempfile_in(folder)?;
+            let mut text = serde_json::to_vec_pretty(&self.all)?;
+            text.push(b'\n');
+            file.write_all(&text)?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path).map(drop).map_err(|error| error.error)
+        };
+        write().map_err(|error| EngineError::new(format!("{}: {error}", self.path.display())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn submissions_are_read_as_they_were_written_and_cancelled_ones_are_not_open() {
+        let run = tempfile::tempdir().unwrap();
+        let mut all = Submissions::of(run.path()).unwrap();
+        assert!(all.all.is_empty());
+        let one = Submission {
+            engine: "slurm".into(),
+            job: "7".into(),
+            cluster: None,
+            workers: 2,
+            proctor: "0.1.0".into(),
+            submitted: 1,
+            settings: BTreeMap::from([("partition".into(), "bench".into())]),
+            command: vec!["sbatch".into()],
+            cancelled: None,
+        };
+        all.all = vec![Submission { cancelled: Some(3), ..one.clone() }, one.clone()];
+        all.write().unwrap();
+        let read = Submissions::of(run.path()).unwrap();
+        assert_eq!(read.all, all.all);
+        assert_eq!(read.open().collect::<Vec<_>>(), [&one]);
+        fs::write(run.path().join("engine.json"), "{").unwrap();
+        assert!(Submissions::of(run.path()).unwrap_err().what.contains("engine.json"));
+    }
+}

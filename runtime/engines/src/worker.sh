@@ -1,0 +1,50 @@
+#!/bin/bash
+# One worker of a Proctor run. `proctor submit --engine slurm` queues it, once for each worker.
+#   worker.sh PROGRAM RUN VERSION REQUEUES
+program=$1 run=$2 version=$3 requeues=$4
+node=${SLURMD_NODENAME:-$(hostname)}
+
+fail() {
+  echo "error: node $node: $1" >&2
+  echo " hint: $2" >&2
+  exit 2
+}
+
+[ -d "$run" ] || fail "the run directory $run isn't there" "put it on a file system that every node mounts at the same path"
+[ -r "$run/run.json" ] || fail "$run/run.json can't be read by $(id -un)" "check the owner and the permissions of the run directory"
+[ -w "$run" ] || fail "$run can't be written by $(id -un)" "check the owner and the permissions of the run directory, and whether the node mounts it read-only"
+[ -x "$program" ] || fail "the program $program isn't there" "install proctor on a file system that every node mounts at the same path"
+found=$("$program" --version 2>&1)
+[ "$found" = "proctor $version" ] || fail "$program is \"$found\", and the run was submitted with proctor $version" "install the same version for all nodes"
+
+export PROCTOR_JOB=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}
+# Not $SLURM_JOB_ID: for one task of an array, that is the id of the whole array.
+left=$(timeout 30 squeue -h -j "$PROCTOR_JOB" -o %L 2>/dev/null)
+
+# Slurm sends USR1 before the time limit, and TERM when it ends the job.
+worker=
+trap '[ -z "$worker" ] || kill -USR1 "$worker"' USR1
+trap '[ -z "$worker" ] || kill -TERM "$worker"' TERM
+
+echo "node $node: job $PROCTOR_JOB, start ${SLURM_RESTART_COUNT:-0}, time left ${left:-unknown}"
+"$program" worker "$run" --time-left "${left:-UNLIMITED}" &
+worker=$!
+wait "$worker"
+# A signal ends `wait` early. The last `wait` returns the worker's own status.
+while kill -0 "$worker" 2>/dev/null; do wait "$worker"; done
+wait "$worker"
+code=$?
+worker=
+
+# 75: told to end, and trials are left.
+if [ "$code" = 75 ]; then
+  if [ "${SLURM_RESTART_COUNT:-0}" -ge "$requeues" ]; then
+    echo "trials are left, and this job was requeued $requeues times: run \`proctor submit $run\` for more" >&2
+  elif scontrol requeue "$PROCTOR_JOB"; then
+    # Slurm ends this job now.
+    sleep 120
+  else
+    echo "trials are left, and the job can't be requeued: run \`proctor submit $run\` for more" >&2
+  fi
+fi
+exit "$code"

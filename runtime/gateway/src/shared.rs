@@ -1,0 +1,180 @@
+//! Limits that several processes keep together. Who keeps them is outside this crate: it reserves by name and amount.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use async_trait::async_trait;
+use proctor_types::{BudgetKind, BudgetScope, Fault, RequestClass, SharedLimits, Spent, Usage};
+
+use crate::{AskError, scope::Need};
+
+/// Counts by name.
+pub type Amounts = BTreeMap<String, u64>;
+
+/// A limit that processes keep together.
+#[async_trait]
+pub trait SharedLimit: fmt::Debug + Send + Sync {
+    /// Comes when the amounts are reserved. `alone`: nobody knows how much the request takes.
+    async fn take(&self, amounts: &Amounts, alone: bool) -> Result<Box<dyn Reservation>, Refused>;
+
+    /// The name of the limit that is spent, if one is.
+    fn reached(&self) -> Option<String>;
+}
+
+/// What is reserved. Dropping it frees it.
+pub trait Reservation: fmt::Debug + Send + Sync {
+    /// Counts what was taken in place of what was reserved.
+    fn settle(self: Box<Self>, used: Amounts);
+}
+
+/// Why nothing is reserved.
+#[derive(Debug)]
+pub enum Refused {
+    /// The limit of this name is spent.
+    Reached(String),
+    Fault(Fault),
+}
+
+/// The limits of one `[endpoints]` table that processes keep together.
+#[derive(Debug, Default, Clone)]
+pub struct SharedRates {
+    /// Of `requests` in flight.
+    pub in_flight: Option<Arc<dyn SharedLimit>>,
+    /// Of `requests` and `tokens` in a window of time.
+    pub window: Option<Arc<dyn SharedLimit>>,
+}
+
+/// Names of amounts.
+pub const REQUESTS: &str = "requests";
+pub const TOKENS: &str = "tokens";
+
+const STEPS: &str = "steps";
+const INPUT: &str = "input_tokens";
+const OUTPUT: &str = "output_tokens";
+const TOTAL: &str = "total_tokens";
+const UNCACHED: &str = "uncached_input_tokens";
+/// Whole billionths of a dollar.
+const COST: &str = "cost_nano_usd";
+
+impl Refused {
+    pub(crate) fn of_budget(self, scope: BudgetScope) -> AskError {
+        match self {
+            Self::Reached(name) => AskError::SharedBudget { scope, kind: kind(&name) },
+            Self::Fault(fault) => AskError::Fault(fault),
+        }
+    }
+
+    /// Of a limit that waits and is never spent.
+    pub(crate) fn of_rate(self) -> Fault {
+        match self {
+            Self::Reached(name) => {
+                Fault::new(proctor_types::Layer::Model, format!("no {name} are left to wait for"))
+            }
+            Self::Fault(fault) => fault,
+        }
+    }
+}
+
+/// The kind of budget that an amount's name stands for.
+pub(crate) fn kind(name: &str) -> BudgetKind {
+    match name {
+        STEPS => BudgetKind::Steps,
+        INPUT => BudgetKind::InputTokens,
+        OUTPUT => BudgetKind::OutputTokens,
+        TOTAL => BudgetKind::TotalTokens,
+        UNCACHED => BudgetKind::UncachedInputTokens,
+        _ => BudgetKind::Cost,
+    }
+}
+
+fn amounts(counts: [(&str, u64); 6]) -> Amounts {
+    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+    counts.map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+fn nano(dollars: f64) -> u64 {
+    // Far above any limit that a configuration may have.
+    (dollars * 1e9).round().clamp(0.0, 9e18) as u64
+}
+
+/// Limits by name.
+pub fn limits(limits: &SharedLimits) -> Amounts {
+    let all = [
+        (STEPS, limits.steps),
+        (INPUT, limits.input_tokens),
+        (OUTPUT, limits.output_tokens),
+        (TOTAL, limits.total_tokens),
+        (UNCACHED, limits.uncached_input_tokens),
+        (COST, limits.cost_usd.map(nano)),
+    ];
+    all.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect()
+}
+
+/// What was spent, by the same names.
+pub fn spent(spent: &Spent) -> Amounts {
+    amounts([
+        (STEPS, spent.steps),
+        (INPUT, spent.input_tokens),
+        (OUTPUT, spent.output_tokens),
+        (TOTAL, spent.input_tokens.saturating_add(spent.output_tokens)),
+        (UNCACHED, spent.uncached_input_tokens()),
+        (COST, nano(spent.cost_usd)),
+    ])
+}
+
+/// The most that a request takes.
+pub(crate) fn needed(need: &Need) -> Amounts {
+    let output = need.output.unwrap_or_default();
+    amounts([
+        (STEPS, u64::from(need.class == RequestClass::Main)),
+        (INPUT, need.input),
+        (OUTPUT, output),
+        (TOTAL, need.input.saturating_add(output)),
+        (UNCACHED, need.input),
+        (COST, nano(need.cost_usd)),
+    ])
+}
+
+/// What a request took.
+pub(crate) fn used(
+    class: RequestClass,
+    usage: &Usage,
+    cost_usd: Option<f64>,
+    delivered: bool,
+) -> Amounts {
+    let mut all = Spent::default();
+    all.add(class, usage, cost_usd, delivered);
+    spent(&all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_and_what_is_spent_have_the_same_names() {
+        let all = SharedLimits {
+            steps: Some(1),
+            input_tokens: Some(1),
+            output_tokens: Some(1),
+            total_tokens: Some(1),
+            uncached_input_tokens: Some(1),
+            cost_usd: Some(0.25),
+        };
+        let usage = Usage { input: 3, output: 4, ..Usage::default() };
+        let took = used(RequestClass::Main, &usage, Some(0.5), true);
+        let names = |amounts: &Amounts| amounts.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&limits(&all)), names(&took));
+        assert_eq!((took[TOTAL], took[COST], limits(&all)[COST]), (7, 500_000_000, 250_000_000));
+        let need = Need {
+            class: RequestClass::Main,
+            sub_agent: false,
+            input: 3,
+            output: Some(4),
+            cost_usd: 0.5,
+        };
+        assert_eq!(needed(&need), took);
+        let kinds: Vec<_> = took.keys().map(|name| kind(name)).collect();
+        assert_eq!(kinds.len(), 6);
+        assert!(kinds.contains(&BudgetKind::Cost) && kinds.contains(&BudgetKind::Steps));
+    }
+}

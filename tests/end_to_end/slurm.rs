@@ -1,0 +1,209 @@
+//! `proctor submit --engine slurm` on a cluster of two nodes, which this machine plays.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::{
+    not_run::not_run,
+    resume::wait_for,
+    stage::{events, find, root},
+    workers::Cluster,
+};
+
+/// Each trial takes a second and its grading.
+const STEADY: &str = r#"
+[default]
+delay_seconds = 1.0
+tool_calls = [{ name = "submit", arguments = {} }]
+"#;
+
+/// A cluster that is stopped with the test. Munge wants a path that everybody may enter, so it is no folder of a test.
+struct Slurm {
+    folder: PathBuf,
+}
+
+impl Slurm {
+    fn up(test: &str, port: u16) -> Option<Self> {
+        let there = |name: &str| {
+            let found = Command::new("sh").args(["-c", &format!("command -v {name}")]).output();
+            found.is_ok_and(|found| found.status.success())
+        };
+        if !is_root() || !["slurmctld", "slurmd", "munged", "sbatch"].iter().all(|it| there(it)) {
+            not_run(test, "SLURM", "no Slurm daemons, or not root");
+            return None;
+        }
+        let folder =
+            std::env::temp_dir().join(format!("proctor-slurm-{}-{port}", std::process::id()));
+        let slurm = Self { folder };
+        let ports = [("SLURM_UP_CTLPORT", port), ("SLURM_UP_DPORT", port + 3)];
+        let mut up = slurm.script("fresh");
+        up.envs(ports.map(|(name, port)| (name, port.to_string())));
+        let up = up.output().unwrap();
+        assert!(up.status.success(), "{}", told(&up));
+        Some(slurm)
+    }
+
+    fn script(&self, what: &str) -> Command {
+        let mut command = Command::new("bash");
+        command.arg(root().join("tests/slurm/slurm-up.sh")).arg(what);
+        command
+            .env("SLURM_UP_DIR", &self.folder)
+            // Without control groups, which containers may not write.
+            .env("SLURM_UP_PROCTRACK", "proctrack/linuxproc")
+            .env("SLURM_UP_TASK", "task/none");
+        command
+    }
+
+    fn conf(&self) -> PathBuf {
+        self.folder.join("etc/slurm.conf")
+    }
+
+    fn squeue(&self, job: &str, format: &str) -> String {
+        let mut command = Command::new("squeue");
+        command.args(["-h", "-r", "-t", "all", "-j", job, "-o", format]);
+        let output = command.env("SLURM_CONF", self.conf()).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn pid(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.join("run").join(name)).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        let _ = self.script("down").output();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
+}
+
+fn told(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
+    // Without line breaks, which depend on the lengths of paths.
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn kill(pid: &str) {
+    let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
+}
+
+/// Workers by their job.
+fn workers(out: &Path) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(out.join("workers")).into_iter().flatten().flatten() {
+        let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+        let Ok(member) = serde_json::from_str::<Value>(&text) else { continue };
+        if let (Some(job), Some(pid)) = (member["job"].as_str(), member["process"]["pid"].as_u64())
+        {
+            found.insert(job.to_owned(), pid);
+        }
+    }
+    found
+}
+
+fn verdicts(out: &Path) -> usize {
+    find(&out.join("trials"), "verdict.json").len()
+}
+
+fn submit(cluster: &Cluster, slurm: &Slurm, what: &str, more: &[&str], status: i32) -> Output {
+    let mut command = cluster.stage.proctor(["submit", what, "--engine", "slurm"]);
+    command.args(more).env("SLURM_CONF", slurm.conf()).env("PROCTOR_LEASE_SECONDS", "20");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(status), "{}", told(&output));
+    output
+}
+
+fn logs(out: &Path) -> String {
+    let read = |entry: fs::DirEntry| fs::read_to_string(entry.path()).unwrap_or_default();
+    fs::read_dir(out.join("engine")).into_iter().flatten().flatten().map(read).collect()
+}
+
+/// One node dies in the middle: the other one finishes the run, and each trial counts once.
+#[test]
+fn a_run_survives_the_loss_of_a_node() {
+    let Some(slurm) = Slurm::up("a_run_survives_the_loss_of_a_node", 27_817) else { return };
+    let cluster = Cluster::new(STEADY);
+    let config = cluster.config("attempts = 16\njobs = 2\n");
+    let out = cluster.out.clone();
+    let (config, path) = (config.to_str().unwrap(), out.to_str().unwrap());
+    let refused = submit(
+        &cluster,
+        &slurm,
+        config,
+        &["--out", path, "--workers", "2", "--engine-set", "partition=nope"],
+        2,
+    );
+    assert!(told(&refused).contains("invalid partition") && told(&refused).contains("sinfo"));
+    // Four workers of two CPUs fill both nodes.
+    let queued = submit(&cluster, &slurm, path, &["--workers", "4", "--engine-set", "cpus=2"], 0);
+    assert!(told(&queued).contains("4 workers"), "{}", told(&queued));
+    let engine: Value =
+        serde_json::from_slice(&fs::read(out.join("engine.json")).unwrap()).unwrap();
+    let job = engine[0]["job"].as_str().unwrap().to_owned();
+    wait_for("four workers", || (workers(&out).len() == 4).then_some(()));
+    wait_for("a verdict", || (verdicts(&out) > 0).then_some(()));
+
+    // The node dies: its daemon and the workers' processes.
+    kill(&slurm.pid("slurmd-n2.pid"));
+    let nodes = slurm.squeue(&job, "%F_%K %N");
+    let on_two: Vec<&str> = nodes.lines().filter_map(|line| line.strip_suffix(" n2")).collect();
+    assert!(!on_two.is_empty(), "{nodes}");
+    for (name, pid) in workers(&out) {
+        if on_two.contains(&name.as_str()) {
+            let parent = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let parent = parent.rsplit_once(") ").map(|(_, rest)| rest.split(' ').nth(1));
+            kill(&pid.to_string());
+            // Its script. 0 and 1 would be others.
+            if let Some(parent) = parent.flatten().filter(|parent| parent.len() > 1) {
+                kill(parent);
+            }
+        }
+    }
+    wait_for("all verdicts", || (verdicts(&out) == 16).then_some(()));
+    wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
+    for journal in find(&out.join("trials"), "trajectory.jsonl") {
+        assert_eq!(events(&journal, "trial_ended").len(), 1, "{}", logs(&out));
+    }
+    assert_eq!(cluster.stage.report(&out)["arms"][0]["graded"], 16, "{}", logs(&out));
+}
+
+/// `cancel` ends all workers, and `submit` on the run continues it.
+#[test]
+fn a_cancelled_run_is_continued_by_another_submission() {
+    let test = "a_cancelled_run_is_continued_by_another_submission";
+    let Some(slurm) = Slurm::up(test, 27_837) else { return };
+    let cluster = Cluster::new(&STEADY.replace("1.0", "3.0"));
+    let config = cluster.config("attempts = 6\njobs = 2\n");
+    let out = cluster.out.clone();
+    let (config, path) = (config.to_str().unwrap(), out.to_str().unwrap());
+    submit(&cluster, &slurm, config, &["--out", path, "--workers", "2"], 0);
+    wait_for("a worker", || (!workers(&out).is_empty()).then_some(()));
+    let pids = workers(&out);
+    let mut cancel = cluster.stage.proctor(["cancel", path]);
+    let cancelled = cancel.env("SLURM_CONF", slurm.conf()).output().unwrap();
+    assert_eq!(cancelled.status.code(), Some(0), "{}", told(&cancelled));
+    for pid in pids.values() {
+        let is_gone = || !Path::new(&format!("/proc/{pid}")).exists();
+        wait_for("the worker's end", || is_gone().then_some(()));
+    }
+    let again = submit(&cluster, &slurm, path, &["--workers", "2", "--limit", "1"], 2);
+    assert!(told(&again).contains("--limit"), "{}", told(&again));
+    submit(&cluster, &slurm, path, &["--workers", "2"], 0);
+    let mut watch = cluster.stage.proctor(["watch", path]);
+    let watched = watch.env("SLURM_CONF", slurm.conf()).output().unwrap();
+    assert!(told(&watched).contains("6/6 done"), "{}", told(&watched));
+    assert!(told(&watched).contains("slurm job"), "{}", told(&watched));
+    wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
+    cluster.expect_complete(6);
+}
