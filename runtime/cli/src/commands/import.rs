@@ -289,6 +289,8 @@ fn bare(id: &str, made: &Made) -> Task {
         meets_minima: None,
         from_scratch: None,
         benchmark: None,
+        harbor: None,
+        from_image: Default::default(),
     }
 }
 

@@ -34,6 +34,7 @@ impl Shared<'_> {
             statement,
             environment: TaskEnvironment {
                 image: None,
+                dockerfile: None,
                 base: Some("host".into()),
                 setup: self.environment.setup.clone(),
             },
@@ -59,6 +60,8 @@ impl Shared<'_> {
             meets_minima: None,
             from_scratch: None,
             benchmark: None,
+            harbor: None,
+            from_image: Default::default(),
         }
     }
 

@@ -139,6 +139,8 @@ fn draft<'a>(
         meets_minima: None,
         from_scratch: None,
         benchmark: None,
+        harbor: None,
+        from_image: Default::default(),
     };
     Ok(Draft { task, details, clone, fields, options })
 }

@@ -63,6 +63,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             resolved: rate == 1.0,
             counted: None,
             passed_rate: rate,
+            rewards: Default::default(),
             fail_to_pass: TestGroup::default(),
             pass_to_pass: TestGroup::default(),
             tests: BTreeMap::new(),

@@ -183,6 +183,7 @@ impl Bench<'_> {
             statement: statement.to_owned(),
             environment: TaskEnvironment {
                 image: None,
+                dockerfile: None,
                 base: Some("host".into()),
                 setup: environment.setup.clone(),
             },
@@ -208,6 +209,8 @@ impl Bench<'_> {
             meets_minima: None,
             from_scratch: None,
             benchmark: None,
+            harbor: None,
+            from_image: Default::default(),
         }
     }
 }
