@@ -57,13 +57,13 @@ struct Entry {
 /// The image of a context. It is built where the engine does not have it.
 pub async fn image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault> {
     let walked = folder.to_owned();
-    let collected = spawn_blocking(move || {
+    let collected = spawn_blocking(move || -> io::Result<(Vec<Entry>, String)> {
         let entries = context(&walked)?;
         let digest = digest(&walked, &entries)?;
         Ok((entries, digest))
     });
     let collected = collected.await.map_err(io::Error::other).and_then(|collected| collected);
-    let (entries, digest) = collected.map_err(|error: io::Error| {
+    let (entries, digest) = collected.map_err(|error| {
         let what = format!("the build context {}: {error}", folder.display());
         let fault = Fault::new(Layer::Environment, what).cause(Cause::of_io(&error));
         match error.kind() {
@@ -213,7 +213,7 @@ fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
     whole.update(FORMAT);
     for entry in entries {
         whole.update(entry.path.as_os_str().as_bytes());
-        whole.update([0, entry.kind.as_byte()]);
+        whole.update([0u8, entry.kind.as_byte()]);
         whole.update(format!("{:o}", entry.mode));
         let mut content = Sha256::new();
         match (&entry.kind, &entry.target) {
@@ -224,7 +224,7 @@ fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
             (_, Some(target)) => content.update(target.as_os_str().as_bytes()),
             _ => {}
         }
-        whole.update([0]);
+        whole.update([0u8]);
         whole.update(content.finalize());
     }
     Ok(hex(&whole.finalize()))
