@@ -1,6 +1,7 @@
 //! Finds the tasks that a dataset names; recipes among them are built first.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -9,7 +10,7 @@ use proctor_core::PlannedTask;
 use proctor_datasets::{DatasetError, Hub, Loaded};
 use proctor_sandbox_api::Backend;
 use proctor_setup::Sources;
-use proctor_types::Task;
+use proctor_types::{Task, plural};
 
 use crate::{
     error::{CommandError, UserError},
@@ -118,10 +119,27 @@ pub async fn whole(patterns: &[String], cache: &Path) -> Result<Loaded, UserErro
         return Err(UserError::new("no tasks are named").hint("name a file, a glob or a dataset"));
     }
     let loaded = read(patterns, cache).await?;
-    if !loaded.bad.is_empty() {
-        let rows: Vec<_> = loaded.bad.iter().map(ToString::to_string).collect();
+    for warning in &loaded.warnings {
+        tell!("warning: {warning}");
+    }
+    let has_tasks = !loaded.tasks.is_empty();
+    let (left_out, bad): (Vec<_>, Vec<_>) =
+        loaded.bad.iter().partition(|bad| bad.folder && has_tasks);
+    if !bad.is_empty() {
+        let rows: Vec<_> = bad.into_iter().map(ToString::to_string).collect();
         let rows = listed(rows);
         return Err(UserError::new(rows).hint("correct or remove these rows"));
+    }
+    if !left_out.is_empty() {
+        for bad in &left_out {
+            tell!("warning: {bad}; this folder is left out");
+        }
+        let folders: BTreeSet<_> = left_out.iter().filter_map(|bad| bad.file.parent()).collect();
+        tell!(
+            "warning: {} of {} are left out: the dataset is another one without them",
+            folders.len(),
+            plural(folders.len() + loaded.tasks.len(), "task")
+        );
     }
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
         return Err(UserError::new(format!("no task in {}", patterns.join(", ")))

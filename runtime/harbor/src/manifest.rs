@@ -1,7 +1,5 @@
 //! `dataset.toml`.
 
-use std::fmt::Write;
-
 use serde_json::Value;
 
 use crate::lines::{Mistake, table};
@@ -103,9 +101,7 @@ fn list<'a>(
         None => &[],
         Some(Value::Array(list)) => list,
         Some(_) => {
-            let mut what = String::new();
-            let _ = write!(what, "is no list; write `[[{key}]]`");
-            wrong.push(Mistake::at(text, key, what));
+            wrong.push(Mistake::at(text, key, format!("is not a list; write `[[{key}]]`")));
             &[]
         }
     }

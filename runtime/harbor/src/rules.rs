@@ -56,6 +56,11 @@ impl Rules {
         RULES.get()
     }
 
+    /// Files that Proctor does not support, by path in the folder, with what they ask for.
+    pub fn unsupported_files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.unsupported_files.iter().map(|(name, what)| (name.as_str(), what.as_str()))
+    }
+
     /// The line of a verifier's output that says that a download failed. Absent where a test runner ran.
     pub fn failed_download<'a>(&self, log: &'a str) -> Option<&'a str> {
         let lower = log.to_lowercase();
