@@ -9,7 +9,7 @@ use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, V
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
     forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Affected,
-    interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, recorder::record_fault,
+    interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, patience::TrialEnvironment, recorder::record_fault,
     spending::spent_in,
 };
 
@@ -289,8 +289,9 @@ async fn attempt(
     dir: &TrialDir,
     (number, past, started_again): (u32, Option<&Past>, Option<&str>),
 ) -> Result<Outcome, Fault> {
+    let TrialEnvironment { planned, environment, findings: leak_check } =
+        context.environment(id, planned, arm).await?;
     let task = &planned.task;
-    let (environment, leak_check) = context.environment(id, planned, arm).await?;
     if context.cancel.winds_down() {
         return Err(Cancel::fault());
     }
@@ -402,6 +403,8 @@ async fn graded(
     patch: &[u8],
 ) -> Result<Verdict, Fault> {
     let (mut graded, _) = grade_trial(context, id, planned, arm, patch).await?;
+    // It is known already: a grading stands on it.
+    let TrialEnvironment { planned, .. } = context.environment(id, planned, arm).await?;
     add_forensics(context, &planned.task, dir, patch, &mut graded).await?;
     limit_evidence(&mut graded.verdict)?;
     let Graded { verdict, log, raw } = graded;

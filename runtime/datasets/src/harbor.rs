@@ -10,7 +10,7 @@ use proctor_harbor::{
     Config, DATASET, Folder, Mistake, Read, SOLVE, TASK, TEST, read_config, read_manifest,
 };
 use proctor_types::{
-    Environment, Harbor, HarborVerifier, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, Need,
+    Environment, Harbor, HarborNetwork, HarborVerifier, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, Need,
     Resources, Source, TASK_SCHEMA, Task, TaskId, Timeouts, sha256_hex,
 };
 use serde_json::Value;
@@ -219,7 +219,7 @@ fn made(
     let source = (environment.image.is_some() && !has_dockerfile && folder.has_entries(ENVIRONMENT))
         .then(|| Source::Path { path: ENVIRONMENT.to_owned() });
     let dockerfile = environment.image.is_none().then(|| ENVIRONMENT.to_owned());
-    let phase = |own| own.unwrap_or_else(|| environment.network.clone());
+    let phase = |own: Option<HarborNetwork>| own.unwrap_or_else(|| environment.network.clone());
     let harbor = Harbor {
         digest,
         workdir: environment.workdir.clone(),

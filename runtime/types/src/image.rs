@@ -30,6 +30,8 @@ pub struct ImageSettings {
 pub struct FromImage {
     /// The user is that of the image. Its folders are left as the image has them.
     pub user: bool,
+    /// `USER` of the image, also where the task sets another one. Absent for root.
+    pub named: Option<String>,
     /// Commands start in `/`. The work directory, which a snapshot covers, is another folder.
     pub starts_at_root: bool,
 }
@@ -60,10 +62,9 @@ impl Task {
         for (name, value) in &image.env {
             task.env.entry(name.clone()).or_insert_with(|| value.clone());
         }
-        if task.user.is_none()
-            && let Some(user) = image.user.as_deref().filter(|user| !is_root(user))
-        {
-            task.user = Some(user.to_owned());
+        task.from_image.named = image.user.clone().filter(|user| !is_root(user));
+        if task.user.is_none() && task.from_image.named.is_some() {
+            task.user.clone_from(&task.from_image.named);
             task.from_image.user = true;
         }
         if task.workdir.is_empty() {
