@@ -300,6 +300,7 @@ async fn attempt(
         context,
         id,
         task,
+        base_dir: &planned.base_dir,
         arm,
         dir,
         number,

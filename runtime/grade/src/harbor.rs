@@ -75,7 +75,7 @@ pub async fn verify(
     let done = handle.run(command).await.map_err(|error| error.fault("running the verifier"))?;
     let mut log = output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
     append(&mut log, &done.stderr);
-    let text = String::from_utf8_lossy(&log);
+    let text = String::from_utf8_lossy(&log).into_owned();
     let download = Rules::get().map_err(grade_fault)?.failed_download(&text);
     if done.exited.timed_out {
         let seconds = task.timeouts.grade_seconds;
@@ -304,7 +304,8 @@ mod tests {
             ("s > c", TestStatus::Skipped),
             ("x > y > b", TestStatus::Failed),
         ];
-        assert_eq!(found, expected.map(|(id, status)| (id.to_owned(), status)).into());
+        let expected = expected.map(|(id, status)| (id.to_owned(), status));
+        assert_eq!(found, BTreeMap::from(expected));
         assert!(ctrf(b"{").is_empty());
     }
 }

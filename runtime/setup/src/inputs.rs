@@ -1,7 +1,10 @@
 //! The files of a Harbor folder in a sandbox.
 
 use proctor_harbor::{InputFile, InputKind};
-use proctor_sandbox_api::{SandboxError, SandboxHandle, wire::RawPath};
+use proctor_sandbox_api::{
+    SandboxError, SandboxHandle,
+    wire::{EntryKind, RawPath},
+};
 
 /// The folder of a Harbor sandbox's logs.
 pub const LOGS: &str = "/logs";
@@ -48,7 +51,11 @@ pub async fn lay_inputs(
 /// The sandbox refuses one, or is gone.
 pub async fn make_logs(handle: &SandboxHandle, names: &[&str]) -> Result<(), SandboxError> {
     let (root, logs) = (RawPath::from("/"), RawPath::from(LOGS));
-    if handle.stat(&logs).await?.is_none() {
+    let found = handle.stat(&logs).await?;
+    if found.as_ref().is_some_and(|found| found.kind != EntryKind::Dir) {
+        handle.remove(&logs).await?;
+    }
+    if found.is_none_or(|found| found.kind != EntryKind::Dir) {
         handle.folder_beneath(&root, &logs, 0o777, None).await?;
     }
     for name in names {
