@@ -212,8 +212,7 @@ pub(crate) async fn verify_in_place(
     if task.harbor.is_none() {
         return Ok(());
     }
-    let has_processes = async || handle.ping().await.is_ok_and(|(processes, _)| processes > 0);
-    if !(context.harbor_shared || (arm.scaffold == "gold" && has_processes().await)) {
+    if !(context.harbor_shared || (arm.scaffold == "gold" && has_processes(handle).await)) {
         return Ok(());
     }
     let found = match verified(context, (task, base_dir), handle, true).await {
@@ -222,6 +221,10 @@ pub(crate) async fn verify_in_place(
     };
     let note = Map::from_iter([(IN_PLACE.to_owned(), found)]);
     recorder.append(Event::Noted { note }).await
+}
+
+async fn has_processes(handle: &SandboxHandle) -> bool {
+    handle.ping().await.is_ok_and(|(processes, _)| processes > 0)
 }
 
 /// What a trial's record says of its end.
