@@ -427,9 +427,8 @@ impl Try<'_> {
     fn brief(&self, network: &SandboxNetwork) -> Result<Brief, Fault> {
         let task_limit = self.task.timeouts.command_seconds;
         let limit = self.arm.budget.command_seconds.map_or(task_limit, |arm| arm.min(task_limit));
-        let announced =
-            (self.arm.budget.disclosure == Disclosure::Announced)
-                .then(|| harbor::budget_of(self.arm, self.task));
+        let announced = (self.arm.budget.disclosure == Disclosure::Announced)
+            .then(|| harbor::budget_of(self.arm, self.task));
         // Only the scaffold that is the gold itself is handed the gold.
         let is_gold = self.arm.scaffold == "gold";
         let solution = if is_gold { harbor::solution_env(self.task)? } else { None };

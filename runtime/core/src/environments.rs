@@ -56,8 +56,7 @@ impl Environments {
             }
             Ok((prepared, image))
         };
-        let (prepared, image) =
-            self.built.get(key, |fault| policy.may_pass(fault), work).await?;
+        let (prepared, image) = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
         Ok((prepared, image, built))
     }
 

@@ -275,7 +275,10 @@ pub(crate) async fn with_named(mut ready: Ready, task: &Task) -> Result<Ready, F
 }
 
 /// Closes a sandbox whatever came of it. What was found in it is known, also where it cannot be closed.
-pub(crate) async fn closed<T>(mut sandbox: Box<dyn Sandbox>, found: Result<T, Fault>) -> Result<T, Fault> {
+pub(crate) async fn closed<T>(
+    mut sandbox: Box<dyn Sandbox>,
+    found: Result<T, Fault>,
+) -> Result<T, Fault> {
     if let Err(fault) = sandbox.close().await {
         tracing::warn!(%fault, "a sandbox of a grading could not be closed: the next run removes it");
     }

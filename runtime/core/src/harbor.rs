@@ -273,7 +273,10 @@ impl Recorded {
 enum State<'a> {
     /// A prediction made elsewhere is a patch alone.
     Patch(&'a [u8]),
-    Recorded { tree: String, outside: Option<String> },
+    Recorded {
+        tree: String,
+        outside: Option<String>,
+    },
 }
 
 fn state<'a>(task: &Task, recorded: Recorded, patch: &'a [u8]) -> Result<State<'a>, Fault> {
@@ -282,14 +285,16 @@ fn state<'a>(task: &Task, recorded: Recorded, patch: &'a [u8]) -> Result<State<'
     };
     let Some(tree) = recorded.tree else { return Ok(State::Patch(patch)) };
     if recorded.patch.as_deref() != Some(Blobs::hash(patch).as_str()) {
-        let what = "only the end of a trial can be graded: a Harbor task's result is more than a patch";
+        let what =
+            "only the end of a trial can be graded: a Harbor task's result is more than a patch";
         return Err(fault(what.into()).hint("leave Harbor tasks out of curves"));
     }
     match recorded.outside {
         None => Ok(State::Recorded { tree, outside: None }),
         Some(OutsideState::Kept(digest)) => Ok(State::Recorded { tree, outside: Some(digest) }),
         Some(OutsideState::Unkept(why)) => {
-            let what = format!("what the agent changed outside the work directory was not kept: {why}");
+            let what =
+                format!("what the agent changed outside the work directory was not kept: {why}");
             Err(fault(what).hint(
                 "raise `resume.outside_mb` and `resume.outside_file_mb`, or set `grading.harbor_shared = true`",
             ))

@@ -12,9 +12,7 @@ use proctor_scaffold_api::{ModelEndpoint, Scaffold, Stop};
 use proctor_types::{Arm, Fault, Layer, NetworkMode, NetworkPolicy, Task};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::{
-    RunContext, egress_ledger::EgressLedger, harbor, recorder::Recorder, session::stop,
-};
+use crate::{RunContext, egress_ledger::EgressLedger, harbor, recorder::Recorder, session::stop};
 
 /// What programs inside may read and not change.
 const READABLE: u32 = 0o644;

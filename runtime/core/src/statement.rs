@@ -98,8 +98,7 @@ fn with_tests(task: &Task, files: &[String]) -> String {
         "" => file.clone(),
         workdir => format!("{workdir}/{file}"),
     };
-    let bullets: String =
-        named.iter().map(|file| WHITE.replace(PATH, &place(file))).collect();
+    let bullets: String = named.iter().map(|file| WHITE.replace(PATH, &place(file))).collect();
     let statement = &task.statement;
     let Some(note) = statement.find("**NOTE**") else {
         return format!("{bullets}\n{statement}");

@@ -9,8 +9,8 @@ use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, V
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
     forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Affected,
-    interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, patience::TrialEnvironment, recorder::record_fault,
-    spending::spent_in,
+    interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, patience::TrialEnvironment,
+    recorder::record_fault, spending::spent_in,
 };
 
 /// Why a trial of an external agent starts again.

@@ -10,8 +10,8 @@ use proctor_harbor::{
     Config, DATASET, Folder, Mistake, Read, SOLVE, TASK, TEST, read_config, read_manifest,
 };
 use proctor_types::{
-    Environment, Harbor, HarborNetwork, HarborVerifier, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, Need,
-    Resources, Source, TASK_SCHEMA, Task, TaskId, Timeouts, sha256_hex,
+    Environment, Harbor, HarborNetwork, HarborVerifier, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS,
+    MOST_MB, Need, Resources, Source, TASK_SCHEMA, Task, TaskId, Timeouts, sha256_hex,
 };
 use serde_json::Value;
 
@@ -111,7 +111,8 @@ fn of_glob(pattern: &str, base_dir: &Path) -> Vec<Place> {
 /// The task folders at or below a folder, sorted, and those that only look like one.
 fn folders(path: &Path, depth: usize) -> Vec<PathBuf> {
     let has = |name: &str| path.join(name).exists();
-    if is_task(path) || (has("instruction.md") && (has("tests") || has(ENVIRONMENT)) && !has(TASK)) {
+    if is_task(path) || (has("instruction.md") && (has("tests") || has(ENVIRONMENT)) && !has(TASK))
+    {
         return vec![path.to_owned()];
     }
     if depth == 0 {
@@ -165,7 +166,9 @@ pub(crate) fn task(path: &Path) -> Result<Made, Vec<BadRow>> {
     let whole = |what: String| vec![bad(Mistake { key: None, line: None, what })];
     let folder = Folder::open(path).map_err(|error| whole(error.to_string()))?;
     let bytes = fs::read(&file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => whole("is missing from a folder that looks like a Harbor task".into()),
+        std::io::ErrorKind::NotFound => {
+            whole("is missing from a folder that looks like a Harbor task".into())
+        }
         _ => whole(format!("cannot be read: {error}")),
     })?;
     let text = String::from_utf8(bytes).map_err(|_| whole("is not UTF-8".into()))?;
@@ -216,8 +219,9 @@ fn made(
     let Config { agent, verifier, environment, solution_env, labels, .. } = config;
     // As Harbor does with an image that it does not build: the folder's files come into the work directory.
     let has_dockerfile = folder.has("environment/Dockerfile");
-    let source = (environment.image.is_some() && !has_dockerfile && folder.has_entries(ENVIRONMENT))
-        .then(|| Source::Path { path: ENVIRONMENT.to_owned() });
+    let source =
+        (environment.image.is_some() && !has_dockerfile && folder.has_entries(ENVIRONMENT))
+            .then(|| Source::Path { path: ENVIRONMENT.to_owned() });
     let dockerfile = environment.image.is_none().then(|| ENVIRONMENT.to_owned());
     let phase = |own: Option<HarborNetwork>| own.unwrap_or_else(|| environment.network.clone());
     let harbor = Harbor {
@@ -350,14 +354,15 @@ fn files_of(folder: &Folder, config: &Config) -> Vec<(String, String)> {
 fn resources(config: &Config) -> Result<Option<Resources>, String> {
     let (cpus, memory) = (config.environment.cpus, config.environment.memory_mb);
     if let Some(cpus) = cpus.filter(|cpus| !(LEAST_CPUS..=MOST_CPUS).contains(cpus)) {
-        return Err(format!("environment.cpus is {cpus}; it must be from {LEAST_CPUS} to {MOST_CPUS}"));
+        return Err(format!(
+            "environment.cpus is {cpus}; it must be from {LEAST_CPUS} to {MOST_CPUS}"
+        ));
     }
     if let Some(memory) = memory.filter(|memory| !(LEAST_MEMORY_MB..=MOST_MB).contains(memory)) {
         let within = format!("it must be from {LEAST_MEMORY_MB} to {MOST_MB}");
         return Err(format!("environment.memory_mb is {memory}; {within}"));
     }
-    let resources =
-        Resources { cpus: cpus.map(Need::Plain), memory_mb: memory.map(Need::Plain) };
+    let resources = Resources { cpus: cpus.map(Need::Plain), memory_mb: memory.map(Need::Plain) };
     Ok((cpus.is_some() || memory.is_some()).then_some(resources))
 }
 
@@ -383,13 +388,18 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
             Ok(bytes) => {
                 let found = format!("sha256:{}", sha256_hex(&bytes));
                 if one.digest.as_ref().is_some_and(|digest| *digest != found) {
-                    wrong.extend(whole(format!("{}: its digest is {found}, not the one named here", one.path)));
+                    wrong.extend(whole(format!(
+                        "{}: its digest is {found}, not the one named here",
+                        one.path
+                    )));
                 }
             }
         }
     }
-    let known: BTreeMap<String, PathBuf> =
-        folders(&parent, DEPTH).into_iter().filter_map(|folder| Some((name_of(&folder)?, folder))).collect();
+    let known: BTreeMap<String, PathBuf> = folders(&parent, DEPTH)
+        .into_iter()
+        .filter_map(|folder| Some((name_of(&folder)?, folder)))
+        .collect();
     let mut found = Vec::new();
     for task in &manifest.tasks {
         let short = task.name.rsplit('/').next().unwrap_or(&task.name);
@@ -398,7 +408,8 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
             BadRow { id: Some(task.name.clone()), ..bad_row(file, mistake) }
         };
         let Some(folder) = known.get(&task.name).or_else(|| known.get(short)) else {
-            let what = "its folder is not here; `harbor download` puts it beside dataset.toml".to_owned();
+            let what =
+                "its folder is not here; `harbor download` puts it beside dataset.toml".to_owned();
             wrong.push(at(what));
             continue;
         };
@@ -406,7 +417,10 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
         match digest.and_then(|folder| folder.digest()) {
             Ok(digest) if digest == task.digest => found.push(folder.clone()),
             Ok(digest) => {
-                wrong.push(at(format!("the digest of {} is {digest}, not the one named here", folder.display())));
+                wrong.push(at(format!(
+                    "the digest of {} is {digest}, not the one named here",
+                    folder.display()
+                )));
             }
             Err(why) => wrong.push(at(why)),
         }

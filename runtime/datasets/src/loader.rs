@@ -99,8 +99,11 @@ impl<'a> Loader<'a> {
         places: Vec<Place>,
         options: &Options,
     ) -> Result<(), DatasetError> {
-        let plain =
-            Options { ids: options.ids.clone(), shape: options.shape.clone(), ..Options::default() };
+        let plain = Options {
+            ids: options.ids.clone(),
+            shape: options.shape.clone(),
+            ..Options::default()
+        };
         if *options != plain {
             let why = "a Harbor dataset has the options `ids` and `shape` alone".to_owned();
             return Err(DatasetError::BadAddress { address: pattern.to_owned(), why });
@@ -169,7 +172,9 @@ impl<'a> Loader<'a> {
             self.loaded.tasks.extend(ids::narrow(tasks, ids)?);
             // All that were asked for are good: what is wrong with others is nobody's worry.
             let others = self.loaded.bad.split_off(bad_before);
-            self.loaded.bad.extend(others.into_iter().filter(|bad| bad.id.is_none() && !bad.folder));
+            self.loaded
+                .bad
+                .extend(others.into_iter().filter(|bad| bad.id.is_none() && !bad.folder));
         }
         Ok(())
     }

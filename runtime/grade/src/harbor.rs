@@ -265,7 +265,10 @@ mod tests {
     fn every_reward_must_be_one_and_the_rate_is_their_clipped_mean() {
         let one = judged(&[("reward", 1.0)], false);
         assert!(one.resolved && one.integrity == Integrity::Clean, "{one:?}");
-        assert_eq!((one.passed_rate, one.policies["strict"].version.as_deref()), (1.0, Some("0.26")));
+        assert_eq!(
+            (one.passed_rate, one.policies["strict"].version.as_deref()),
+            (1.0, Some("0.26"))
+        );
         let part = judged(&[("a", 2.0), ("b", 0.5)], false);
         assert!(!part.resolved);
         assert_eq!(part.passed_rate, 0.75, "2 is clipped to 1");

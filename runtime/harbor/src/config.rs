@@ -129,7 +129,8 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
         None | Some("shared") => {}
         Some("separate") => reader.wrong(
             "verifier.environment_mode",
-            "asks for a verifier with an environment of its own, which Proctor does not support".into(),
+            "asks for a verifier with an environment of its own, which Proctor does not support"
+                .into(),
         ),
         Some(other) => reader.wrong(
             "verifier.environment_mode",
@@ -146,7 +147,9 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
             network: reader.network(agent, "agent"),
         },
         verifier: Verifier {
-            seconds: reader.seconds(verifier, "verifier", "timeout_sec").unwrap_or(VERIFIER_SECONDS),
+            seconds: reader
+                .seconds(verifier, "verifier", "timeout_sec")
+                .unwrap_or(VERIFIER_SECONDS),
             env: reader.env(verifier, "verifier"),
             user: reader.user(verifier, "verifier"),
             network: reader.network(verifier, "verifier"),
@@ -330,7 +333,8 @@ impl Reader<'_> {
             Some("no-network") => Some(HarborNetwork::NoNetwork),
             Some("allowlist") => return Some(HarborNetwork::Allowlist(named)),
             Some(other) => {
-                let what = format!("is {other:?}; write \"public\", \"no-network\" or \"allowlist\"");
+                let what =
+                    format!("is {other:?}; write \"public\", \"no-network\" or \"allowlist\"");
                 self.wrong(&format!("{name}.network_mode"), what);
                 return None;
             }
@@ -395,7 +399,10 @@ impl Reader<'_> {
         if mb >= 1.0 && mb.fract() == 0.0 && mb <= f64::from(u32::MAX) {
             return Some(mb as u64);
         }
-        self.wrong("environment.memory_mb", format!("is {mb}; it must be a whole number of MiB above 0"));
+        self.wrong(
+            "environment.memory_mb",
+            format!("is {mb}; it must be a whole number of MiB above 0"),
+        );
         None
     }
 }
@@ -453,10 +460,14 @@ mod tests {
         let Read { config, warnings } = read_config(text).unwrap();
         assert_eq!((config.name.as_deref(), config.agent.seconds), (Some("o/t"), Some(900.0)));
         assert_eq!((config.agent.user.as_deref(), config.verifier.seconds), (Some("1000"), 600.0));
-        assert_eq!((config.environment.cpus, config.environment.memory_mb), (Some(2.0), Some(2048)));
+        assert_eq!(
+            (config.environment.cpus, config.environment.memory_mb),
+            (Some(2.0), Some(2048))
+        );
         assert_eq!(config.environment.network, HarborNetwork::NoNetwork);
         assert_eq!(config.labels, ["math"]);
-        let said: Vec<_> = warnings.iter().map(|one| (one.key.as_deref().unwrap(), one.line)).collect();
+        let said: Vec<_> =
+            warnings.iter().map(|one| (one.key.as_deref().unwrap(), one.line)).collect();
         let expected = [
             ("flavour", Some(2)),
             ("verifier.timout_sec", Some(11)),
@@ -478,7 +489,10 @@ mod tests {
             ("[verifier]\nenvironment_mode = 'separate'\n", "verifier.environment_mode"),
             ("[verifier.environment]\ndocker_image = 'x'\n", "verifier.environment"),
             ("[[verifier.collect]]\ncommand = 'x'\n", "verifier.collect"),
-            ("[verifier]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['10.0.0.0/8']\n", "verifier.allowed_hosts"),
+            (
+                "[verifier]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['10.0.0.0/8']\n",
+                "verifier.allowed_hosts",
+            ),
         ] {
             let wrong = read_config(text).unwrap_err();
             assert_eq!(wrong[0].key.as_deref(), Some(key), "{text}: {wrong:?}");
@@ -497,7 +511,11 @@ mod tests {
             ("[verifier]\nuser = []\n", "verifier.user", 2),
             ("[verifier]\n\nnetwork_mode = 'none'\n", "verifier.network_mode", 3),
             ("[agent]\nallowed_hosts = ['a.b']\n", "agent.allowed_hosts", 2),
-            ("[agent]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['https://a.b']\n", "agent.allowed_hosts", 3),
+            (
+                "[agent]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['https://a.b']\n",
+                "agent.allowed_hosts",
+                3,
+            ),
             ("[environment]\nmemory_mb = 0.5\n", "environment.memory_mb", 2),
             ("[environment]\nmemory = '2X'\n", "environment.memory", 2),
             ("[environment]\nworkdir = 'app'\n", "environment.workdir", 2),
@@ -506,14 +524,22 @@ mod tests {
             ("environment = 1\n", "environment", 1),
         ] {
             let wrong = read_config(text).unwrap_err();
-            assert_eq!((wrong[0].key.as_deref(), wrong[0].line), (Some(key), Some(line)), "{text}: {wrong:?}");
+            assert_eq!(
+                (wrong[0].key.as_deref(), wrong[0].line),
+                (Some(key), Some(line)),
+                "{text}: {wrong:?}"
+            );
         }
         assert_eq!(read_config("a = \n").unwrap_err()[0].line, Some(1));
     }
 
     #[test]
     fn hosts_are_names_and_suffixes() {
-        for (host, found) in [("PyPI.org.", "pypi.org"), ("*.example.com", "*.example.com"), ("192.0.2.1", "192.0.2.1")] {
+        for (host, found) in [
+            ("PyPI.org.", "pypi.org"),
+            ("*.example.com", "*.example.com"),
+            ("192.0.2.1", "192.0.2.1"),
+        ] {
             assert_eq!(host_name(host).as_deref(), Ok(found), "{host}");
         }
         for host in ["", "a.b:443", "http://a", "*", "a.*.b", "-a.b", "[::1]"] {

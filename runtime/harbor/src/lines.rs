@@ -25,7 +25,10 @@ impl Mistake {
 /// in the others.
 pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     let plain = |name: &str| {
-        name.split('.').map(|part| part.trim().trim_matches(['"', '\''])).collect::<Vec<_>>().join(".")
+        name.split('.')
+            .map(|part| part.trim().trim_matches(['"', '\'']))
+            .collect::<Vec<_>>()
+            .join(".")
     };
     let mut table = String::new();
     let mut nearest = None;

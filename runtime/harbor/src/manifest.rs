@@ -67,7 +67,10 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Mistake>> {
             wrong.push(Mistake::at(text, &key("name"), format!("is {name:?}; write `org/name`")));
         } else if !is_digest(digest) {
             let what = format!("is {digest:?}; write `sha256:` and 64 hex digits ({name})");
-            wrong.push(Mistake { line: line_with(text, digest), ..Mistake::at(text, &key("digest"), what) });
+            wrong.push(Mistake {
+                line: line_with(text, digest),
+                ..Mistake::at(text, &key("digest"), what)
+            });
         } else if !tasks.iter().any(|one| one.name == name && one.digest == digest) {
             let line = line_with(text, digest);
             tasks.push(ManifestTask { name: name.to_owned(), digest: digest.to_owned(), line });
@@ -123,7 +126,8 @@ pub(crate) fn is_name(name: &str) -> bool {
 
 fn is_digest(digest: &str) -> bool {
     digest.strip_prefix("sha256:").is_some_and(|hex| {
-        hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        hex.len() == 64
+            && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
     })
 }
 
@@ -139,9 +143,15 @@ mod tests {
              digest = '{digest}'\n[[files]]\npath = 'metric.py'\n"
         );
         let manifest = read_manifest(&text).unwrap();
-        assert_eq!((manifest.name.as_str(), manifest.tasks.len()), ("o/d", 1), "a repetition is one task");
+        assert_eq!(
+            (manifest.name.as_str(), manifest.tasks.len()),
+            ("o/d", 1),
+            "a repetition is one task"
+        );
         assert_eq!((manifest.tasks[0].line, manifest.files[0].digest.as_deref()), (Some(5), None));
-        let wrong = read_manifest("[dataset]\nname = 'x'\n[[tasks]]\nname = 'o/a'\ndigest = 'md5:1'\n").unwrap_err();
+        let wrong =
+            read_manifest("[dataset]\nname = 'x'\n[[tasks]]\nname = 'o/a'\ndigest = 'md5:1'\n")
+                .unwrap_err();
         assert_eq!((wrong[0].line, wrong[1].line), (Some(2), Some(5)), "{wrong:?}");
         assert_eq!(read_manifest("a = \n").unwrap_err()[0].line, Some(1));
         for name in ["a", "a/b/c", ".a/b", "a/..b", "a/b c", "a/"] {

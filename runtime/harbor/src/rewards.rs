@@ -82,7 +82,10 @@ fn of_json(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
         };
         match number.filter(|number| number.is_finite()) {
             Some(number) => Ok((name, number)),
-            None => Err(format!("gives `{name}` the value {}, not a finite number", quoted(&value.to_string()))),
+            None => Err(format!(
+                "gives `{name}` the value {}, not a finite number",
+                quoted(&value.to_string())
+            )),
         }
     });
     rewards.collect()
@@ -107,8 +110,14 @@ mod tests {
 
     #[test]
     fn rewards_are_finite_numbers_and_booleans() {
-        for (text, reward) in [("1", 1.0), (" 0.25\n", 0.25), ("-3", -3.0), ("1e2\r\n", 100.0), ("+.5", 0.5)] {
-            assert_eq!(read_rewards(None, Some(text.as_bytes())).unwrap()["reward"], reward, "{text:?}");
+        for (text, reward) in
+            [("1", 1.0), (" 0.25\n", 0.25), ("-3", -3.0), ("1e2\r\n", 100.0), ("+.5", 0.5)]
+        {
+            assert_eq!(
+                read_rewards(None, Some(text.as_bytes())).unwrap()["reward"],
+                reward,
+                "{text:?}"
+            );
         }
         let several = read_rewards(Some(br#"{"a": 1, "b": false, "c": -0.5}"#), None).unwrap();
         assert_eq!((several["a"], several["b"], several["c"]), (1.0, 0.0, -0.5));

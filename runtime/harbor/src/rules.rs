@@ -83,7 +83,10 @@ mod tests {
     fn only_a_verifier_that_ran_nothing_failed_to_download() {
         let rules = Rules::get().unwrap();
         let failed = "Get:1 x\ncurl: (6) Could not resolve host: astral.sh\n/tests/test.sh: uvx: not found\n";
-        assert_eq!(rules.failed_download(failed), Some("curl: (6) Could not resolve host: astral.sh"));
+        assert_eq!(
+            rules.failed_download(failed),
+            Some("curl: (6) Could not resolve host: astral.sh")
+        );
         let ran = format!("{failed}=== 1 failed in 0.2s ===\n");
         assert_eq!(rules.failed_download(&ran), None);
         assert_eq!(rules.failed_download("assert 1 == 2"), None);

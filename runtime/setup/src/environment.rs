@@ -108,7 +108,9 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     let environment = &task.environment;
     if let Some(dockerfile) = &environment.dockerfile {
         if environment.image.is_some() || environment.base.is_some() {
-            return Err(fault("the environment needs exactly one of `image`, `dockerfile` and `base`".into()));
+            return Err(fault(
+                "the environment needs exactly one of `image`, `dockerfile` and `base`".into(),
+            ));
         }
         let folder = base_dir.join(dockerfile);
         if !folder.join("Dockerfile").is_file() {
@@ -143,7 +145,9 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
                     .hint("`base` is \"host\" or the folder of a root file system")),
             }
         }
-        _ => Err(fault("the environment needs exactly one of `image`, `dockerfile` and `base`".into())),
+        _ => Err(fault(
+            "the environment needs exactly one of `image`, `dockerfile` and `base`".into(),
+        )),
     }
 }
 

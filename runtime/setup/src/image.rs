@@ -11,12 +11,11 @@ pub fn on_image(task: &Task, image: &ImageSettings) -> Result<Task, Fault> {
         return Ok(task.on_image(image));
     }
     let mut task = task.clone();
-    task.env = proctor_harbor::fill_env(&task.env, &|name| std::env::var(name).ok()).map_err(
-        |why| {
+    task.env =
+        proctor_harbor::fill_env(&task.env, &|name| std::env::var(name).ok()).map_err(|why| {
             Fault::new(Layer::Environment, format!("{}: environment.env: {why}", task.id))
                 .cause(Cause::Invalid)
                 .hint("set the variable where Proctor runs")
-        },
-    )?;
+        })?;
     Ok(task.on_image(image))
 }

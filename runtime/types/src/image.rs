@@ -133,7 +133,11 @@ mod tests {
         for root in ["root", "0", "0:0", "root:root", ""] {
             let image = ImageSettings { user: Some(root.into()), ..ImageSettings::default() };
             let taken = task("").on_image(&image);
-            assert_eq!((taken.user.as_deref(), taken.workdir.as_str()), (None, "/testbed"), "{root}");
+            assert_eq!(
+                (taken.user.as_deref(), taken.workdir.as_str()),
+                (None, "/testbed"),
+                "{root}"
+            );
         }
     }
 

@@ -188,7 +188,8 @@ pub(crate) async fn settings(engine: &Engine, base: &Base) -> Result<ImageSettin
         Base::Image(_) | Base::Archive(_) | Base::Dockerfile(_) => {}
     }
     let resolved = resolve(engine, base).await?;
-    let Some(config) = inspect(engine, &resolved.image).await?.and_then(|found| found.config) else {
+    let Some(config) = inspect(engine, &resolved.image).await?.and_then(|found| found.config)
+    else {
         return Ok(ImageSettings::default());
     };
     let lines = config.env.unwrap_or_default();

@@ -35,8 +35,15 @@ const DOCKERFILE: &str = "Dockerfile";
 const IGNORE: &str = ".dockerignore";
 
 /// Arguments that every Dockerfile may be given: a build reaches registries through the proxy of this machine.
-const PROXIES: &[&str] =
-    &["http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"];
+const PROXIES: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+];
 
 /// Characters of a failed build's output that a fault quotes.
 const QUOTED: usize = 4_000;
@@ -160,12 +167,7 @@ fn context(folder: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn walk(
-    folder: &Path,
-    below: &Path,
-    ignore: &Ignore,
-    entries: &mut Vec<Entry>,
-) -> io::Result<()> {
+fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) -> io::Result<()> {
     for entry in fs::read_dir(folder.join(below))? {
         let entry = entry?;
         let path = below.join(entry.file_name());
@@ -189,7 +191,8 @@ fn walk(
                 EntryType::Symlink => Some(fs::read_link(entry.path())?),
                 _ => None,
             };
-            let modified = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            let modified =
+                meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             entries.push(Entry {
                 path: path.clone(),
                 kind,
@@ -306,8 +309,14 @@ mod tests {
 
     #[test]
     fn the_dockerfile_is_sent_whatever_is_ignored_and_a_folder_without_one_is_named() {
-        let folder = made(&[("Dockerfile", "FROM scratch\n"), (".dockerignore", "*\n!keep\n"), ("keep/a", ""), ("x", "")]);
-        let sent: Vec<_> = context(folder.path()).unwrap().into_iter().map(|one| one.path).collect();
+        let folder = made(&[
+            ("Dockerfile", "FROM scratch\n"),
+            (".dockerignore", "*\n!keep\n"),
+            ("keep/a", ""),
+            ("x", ""),
+        ]);
+        let sent: Vec<_> =
+            context(folder.path()).unwrap().into_iter().map(|one| one.path).collect();
         let expected = [".dockerignore", "Dockerfile", "keep", "keep/a"].map(PathBuf::from);
         assert_eq!(sent, expected);
         let empty = tempfile::tempdir().unwrap();
@@ -317,7 +326,11 @@ mod tests {
     #[test]
     fn a_failed_build_quotes_its_end_and_names_what_needs_buildkit() {
         let fault = failed(Path::new("/t"), "The command returned 1", "Step 1/1\nboom\n");
-        assert!(fault.what.contains("/t/Dockerfile") && fault.what.ends_with("boom"), "{}", fault.what);
+        assert!(
+            fault.what.contains("/t/Dockerfile") && fault.what.ends_with("boom"),
+            "{}",
+            fault.what
+        );
         assert_eq!(fault.cause, Cause::SetupLine);
         let mount = failed(Path::new("/t"), "the --mount option requires BuildKit", "");
         assert!(mount.hint.unwrap().contains("BuildKit"));

@@ -70,9 +70,7 @@ fn matches_path(pattern: &[String], path: &[&str]) -> bool {
 fn matches_name(pattern: &[char], name: &[char]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),
-        Some(('*', rest)) => {
-            (0..=name.len()).any(|skipped| matches_name(rest, &name[skipped..]))
-        }
+        Some(('*', rest)) => (0..=name.len()).any(|skipped| matches_name(rest, &name[skipped..])),
         Some(('?', rest)) => !name.is_empty() && matches_name(rest, &name[1..]),
         Some(('[', rest)) => match (class(rest), name.split_first()) {
             (Some((class, after)), Some((one, below))) => {

@@ -65,7 +65,9 @@ pub(crate) fn settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Faul
     match asked {
         Base::Archive(_) => Ok(archive::settings(&base(cache, asked)?.folder)),
         // What cannot be used here is rejected by name.
-        Base::Image(_) | Base::Dockerfile(_) => base(cache, asked).map(|_| ImageSettings::default()),
+        Base::Image(_) | Base::Dockerfile(_) => {
+            base(cache, asked).map(|_| ImageSettings::default())
+        }
         Base::Host | Base::Folder(_) => Ok(ImageSettings::default()),
     }
 }

@@ -326,12 +326,14 @@ fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) -> Vec
                 attempt: trial.attempt,
             };
             let verdict = run.check(&id).verdict;
-            let tests = verdict.map_or(String::new(), |it| match (is_gold, it.rewards.is_empty()) {
-                (_, false) => rewards(&it),
-                (true, true) => failed_tests(&it),
-                (false, true) => passed_tests(&it),
-            });
-            let server = if is_gold && resolves_in_place(&run.trial_path(&id)) { SERVER } else { "" };
+            let tests =
+                verdict.map_or(String::new(), |it| match (is_gold, it.rewards.is_empty()) {
+                    (_, false) => rewards(&it),
+                    (true, true) => failed_tests(&it),
+                    (false, true) => passed_tests(&it),
+                });
+            let server =
+                if is_gold && resolves_in_place(&run.trial_path(&id)) { SERVER } else { "" };
             let log = log_of(&run.trial_path(&id));
             let log = log.map_or(String::new(), |log| format!("; log: {}", log.display()));
             invalid.push(format!(
@@ -388,7 +390,8 @@ async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeSet<S
             parts.map(|(key, words)| format!("{key} `{}`", words.join(" "))).collect();
         if !parts.is_empty() {
             let verb = if parts.len() == 1 { "does" } else { "do" };
-            lines.insert(format!("{name}: its {} {verb} not run in a sandbox", parts.join(" and ")));
+            lines
+                .insert(format!("{name}: its {} {verb} not run in a sandbox", parts.join(" and ")));
         }
     }
     lines
