@@ -1,0 +1,3 @@
+//! The tests of Harbor folders against Harbor's own package.
+
+mod digests;
