@@ -1,5 +1,7 @@
 //! Harbor folders as tasks.
 
+#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 use proctor_datasets::{Loaded, load};

@@ -1,5 +1,7 @@
 //! Made folders, whose digests and inputs Harbor's own package computed: `tests/harbor/digests.py`.
 
+#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
 
 use proctor_harbor::{Folder, dataset_digest};
