@@ -270,20 +270,20 @@ fn an_own_task_is_built_from_a_dockerfile_and_takes_its_workdir_from_the_image()
     let context = stage.path("context");
     fs::create_dir(&context).unwrap();
     let dockerfile = format!(
-        "FROM {DEBIAN}\nRUN python3 -m venv /venv && /venv/bin/pip install --quiet pytest==8.4.2\n\
-         COPY . /code\nENV PATH=/venv/bin:$PATH ANSWER=42\nWORKDIR /code\n"
+        "FROM {DEBIAN}\nCOPY . /code\nENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin ANSWER=42\nWORKDIR /code\n"
     );
     fs::write(context.join("Dockerfile"), dockerfile).unwrap();
     fs::write(context.join(".dockerignore"), "ignored.txt\nDockerfile\n").unwrap();
     fs::write(context.join("ignored.txt"), "x").unwrap();
-    fs::write(context.join("code.py"), "X = 1\n").unwrap();
-    let test = "import os\n\nimport code_\n\n\ndef test_x():\n    assert code_.X == int(os.environ['ANSWER'])\n    \
+    fs::write(context.join("answer.py"), "X = 1\n").unwrap();
+    let test = "import os\n\nimport answer\n\n\ndef test_x():\n    assert answer.X == int(os.environ['ANSWER'])\n    \
                 assert not os.path.exists('ignored.txt')\n";
     fs::write(context.join("test_code.py"), test).unwrap();
-    fs::rename(context.join("code.py"), context.join("code_.py")).unwrap();
-    let gold = "diff --git a/code_.py b/code_.py\n--- a/code_.py\n+++ b/code_.py\n@@ -1 +1 @@\n-X = 1\n+X = 42\n";
+    let gold = "diff --git a/answer.py b/answer.py\n--- a/answer.py\n+++ b/answer.py\n@@ -1 +1 @@\n-X = 1\n+X = 42\n";
     let row = json!({
-        "schema_version": 1, "id": "own-1", "statement": "Set X.", "environment": {"dockerfile": "context"},
+        "schema_version": 1, "id": "own-1", "statement": "Set X.",
+        "environment": {"dockerfile": "context",
+            "setup": ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"]},
         "gold": gold, "hidden": ["test_code.py"], "fail_to_pass": ["test_code.py::test_x"],
         "test_command": ["python", "-m", "pytest", "-q"],
     });

@@ -53,6 +53,7 @@ impl OutsideLimits {
             file_limit: self.file_bytes,
             content_limit: self.bytes,
             entry_limit: self.entries,
+            files_alone: false,
         }
     }
 }

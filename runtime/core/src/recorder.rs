@@ -60,6 +60,10 @@ struct State {
     told_outside: Option<OutsideState>,
     /// Nothing may be left out, however long it takes.
     keeps_all: bool,
+    /// The next snapshot is the last one: nothing goes on from it, and it is graded.
+    is_ending: bool,
+    /// The state outside the work directory could not be kept at the last look.
+    is_unkept: bool,
 }
 
 /// Makes a snapshot say that hidden entries are as they were, unless the agent has put something in their place.
@@ -108,6 +112,8 @@ impl Recorder {
             limits: None,
             told_outside: None,
             keeps_all: false,
+            is_ending: false,
+            is_unkept: false,
         };
         Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
     }
@@ -232,6 +238,14 @@ impl Recorder {
         (state.limits, state.keeps_all) = (Some(limits), true);
     }
 
+    /// The next snapshot is the last one. Says whether it has to be taken, although the last tree is known: a state that
+    /// cannot be continued can still be graded.
+    pub(crate) async fn ends(&self) -> bool {
+        let mut state = self.state.lock().await;
+        state.is_ending = true;
+        state.keeps_all && state.is_unkept
+    }
+
     /// Takes the state outside the work directory, and says how many bytes of content came. A fresh look remembers
     /// what the agent finds. A state that cannot be kept costs the trial nothing unless it is interrupted.
     async fn look_outside(
@@ -243,7 +257,9 @@ impl Recorder {
         let (request, keeps_all) = {
             let state = self.state.lock().await;
             let Some(limits) = state.limits else { return Ok((None, 0)) };
-            (limits.request(workdir, &state.tree, fresh), state.keeps_all)
+            let mut request = limits.request(workdir, &state.tree, fresh);
+            request.files_alone = state.keeps_all && state.is_ending;
+            (request, state.keeps_all)
         };
         let mut contents = Contents { blobs: &self.blobs, shared: false, new: None, bytes: 0 };
         let looked = match keeps_all {
@@ -280,6 +296,7 @@ impl Recorder {
                 state.told_outside.clone()
             }
         };
+        state.is_unkept = matches!(outside, Some(OutsideState::Unkept(_)));
         Ok((outside, contents.bytes))
     }
 

@@ -6,6 +6,10 @@ use serde_json::{Map, Value, json};
 /// The reference solution of a Harbor task. Its output is where Harbor puts it.
 const SOLVE: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1";
 
+/// Runs a line by bash, in a group of its own: what it leaves in the background goes on, as in a container of Harbor.
+const BY_BASH: &str = r#"command -v bash >/dev/null 2>&1 || exec /bin/sh -c "$1"; \
+exec bash -c 'set -m; bash -c "$1" & wait "$!"' bash "$1""#;
+
 /// Where that output is.
 const OUTPUT: &str = "/logs/agent/oracle.txt";
 
