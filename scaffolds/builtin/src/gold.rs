@@ -49,9 +49,8 @@ impl Scaffold for Gold {
 /// Runs `solve.sh`. Its exit status decides nothing, as in Harbor: the verifier judges what it left.
 async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<Finish, Stop> {
     let brief = session.brief();
-    let line = r#"command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec /bin/sh -c "$1""#;
     let mut command =
-        Command::new(["/bin/sh", "-c", line, "sh", SOLVE]).cwd(brief.workdir.as_str());
+        Command::new(["/bin/sh", "-c", BY_BASH, "sh", SOLVE]).cwd(brief.workdir.as_str());
     command = command.env("DEBIAN_FRONTEND", "noninteractive");
     for (name, value) in brief.env.iter().chain(&env) {
         command = command.env(name, value.as_str());
