@@ -403,10 +403,9 @@ async fn graded(
     dir: &TrialDir,
     patch: &[u8],
 ) -> Result<Verdict, Fault> {
+    let TrialEnvironment { planned: on_image, .. } = context.environment(id, planned, arm).await?;
     let (mut graded, _) = grade_trial(context, id, planned, arm, patch).await?;
-    // It is known already: a grading stands on it.
-    let TrialEnvironment { planned, .. } = context.environment(id, planned, arm).await?;
-    add_forensics(context, &planned.task, dir, patch, &mut graded).await?;
+    add_forensics(context, &on_image.task, dir, patch, &mut graded).await?;
     limit_evidence(&mut graded.verdict)?;
     let Graded { verdict, log, raw } = graded;
     let grading = Grading { patch, verdict: &verdict, log: &log, results: &raw };

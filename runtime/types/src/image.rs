@@ -70,7 +70,7 @@ impl Task {
         if task.workdir.is_empty() {
             let own = task.harbor.as_ref().and_then(|harbor| harbor.workdir.clone());
             let named = own.or_else(|| image.workdir.clone());
-            match named.filter(|named| named.trim_end_matches('/') != "") {
+            match named.filter(|named| !named.trim_end_matches('/').is_empty()) {
                 Some(named) => task.workdir = named,
                 None if task.harbor.is_some() => {
                     task.from_image.starts_at_root = true;
