@@ -172,8 +172,22 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
             ..PLAIN
         },
     );
+    // A verifier of its own: only what was declared comes to it.
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "separate",
+            config: "[[artifacts]]\nsource = \"out\"\n[verifier]\nenvironment_mode = \"separate\"\n",
+            test: &reward(
+                "[ \"$(cat out/a)\" = 1 ] && [ ! -e hidden ] && [ \"$(cat /logs/artifacts/b)\" = 2 ]",
+            ),
+            solve: "mkdir out; echo 1 > out/a; touch hidden; echo 2 > /logs/artifacts/b\n",
+            ..PLAIN
+        },
+    );
     let (found, told) = gold(&stage, "set", 0);
-    for name in ["outside", "users", "root"] {
+    for name in ["outside", "users", "root", "separate"] {
         let verdict = &found[&format!("made/{name}")];
         assert_eq!(verdict["resolved"], true, "{name}: {verdict:#}\n{told}");
         assert_eq!(verdict["integrity"], "clean", "{name}: {verdict:#}");

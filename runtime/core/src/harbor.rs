@@ -18,11 +18,14 @@ use proctor_grade::{
 };
 use proctor_harbor::{Folder, InputFile, Rules, SOLVE, fill_env};
 use proctor_record::{Blobs, Remedy, Tree, TrialDir, read_journal};
-use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_sandbox_api::{
+    SandboxHandle,
+    wire::{EntryKind, Layer as SandboxLayer, LayerEntry, RawPath, SnapEntry},
+};
 use proctor_setup::{ApplyError, Purpose, Ready, apply_parts, lay_inputs, make_logs};
 use proctor_types::{
     Arm, Budget, Cause, Event, Fault, Harbor, HarborNetwork, Layer, NetworkMode, NetworkPolicy,
-    OutsideState, Task, TrialId, UrlRequest, standing,
+    OutsideState, Task, TaskId, TrialId, UrlRequest, standing,
 };
 use serde_json::{Map, Value, json};
 
@@ -159,13 +162,14 @@ async fn verified(
 ) -> Result<Graded, Fault> {
     let harbor = harbor_of(task)?;
     let tests = inputs(task, base_dir, "tests")?;
+    let bundled = harbor.verifier.separate.as_ref().is_some_and(|separate| separate.bundled);
     let requests = Arc::new(Requests::default());
     let ledger = Arc::clone(&requests) as Arc<dyn Ledger>;
     let policy = policy_of(&harbor.verifier.network);
     let network = SandboxNetwork::of_verifier(context, &policy, task, handle, ledger).await?;
     let mut env = filled(task, "verifier.env", &harbor.verifier.env)?;
     env.extend(network.env()?);
-    let verification = Verification { task, tests: &tests, env: &env, shared };
+    let verification = Verification { task, tests: &tests, env: &env, shared, bundled };
     let graded = verify(handle, &verification).await;
     let ended = network.close().await;
     let mut graded = graded?;
@@ -209,7 +213,8 @@ pub(crate) async fn verify_in_place(
     handle: &Arc<SandboxHandle>,
     recorder: &Recorder,
 ) -> Result<(), Fault> {
-    if task.harbor.is_none() {
+    // A separate verifier never sees that container.
+    if task.harbor.as_ref().is_none_or(|harbor| harbor.verifier.separate.is_some()) {
         return Ok(());
     }
     if !(context.harbor_shared || (arm.scaffold == "gold" && has_processes(handle).await)) {
@@ -310,9 +315,18 @@ pub(crate) async fn grade(
     arm: &Arm,
     patch: &[u8],
 ) -> Result<Graded, Fault> {
-    let TrialEnvironment { planned, environment, findings } =
-        context.environment(id, planned, arm).await?;
+    let agents = context.environment(id, planned, arm).await?;
     let backend = context.backend(arm.sandbox.kind)?;
+    let verifiers = match verifier_task(&planned.task) {
+        None => None,
+        Some(task) => {
+            let base_dir = planned.base_dir.clone();
+            let planned = PlannedTask { task: Arc::new(task), base_dir };
+            Some(context.environment(id, &planned, arm).await?)
+        }
+    };
+    let agent = Arc::clone(&agents.planned.task);
+    let TrialEnvironment { planned, environment, findings } = verifiers.unwrap_or(agents);
     let task = planned.task.as_ref();
     let (limits, reserved) = (limits_of(arm, task), reserved_of(arm, task));
     let dir = context.run.trial_path(id);
@@ -325,7 +339,7 @@ pub(crate) async fn grade(
         graded.verdict.environment = Some(environment_record(&environment, task, &limits));
         return Ok(graded);
     }
-    let state = state(task, recorded, patch)?;
+    let state = state(&agent, recorded, patch)?;
     let handle = GradingSandbox {
         backend: backend.as_ref(),
         environment: &environment,
@@ -341,14 +355,103 @@ pub(crate) async fn grade(
     let (graded, counts) = {
         let inside = Arc::clone(sandbox.handle());
         let grades = async {
-            lay(&inside, task, &state, &blobs).await?;
+            lay(&inside, &agent, &state, &blobs).await?;
             verified(context, (task, &planned.base_dir), &inside, false).await
         };
         handle.looked_at(sandbox.as_ref(), Box::pin(grades)).await
     };
     let noise = noise(counts, None, None)?;
     let graded = closed(sandbox, graded.map(|graded| measured(graded, STRICT, noise))).await?;
-    Ok(handle.named(graded, task))
+    let mut graded = handle.named(graded, task);
+    graded.verdict.task = agent.id.clone();
+    Ok(graded)
+}
+
+/// The task as a separate verifier meets it: in its own environment, under a name of its own. Nothing for a shared one.
+fn verifier_task(task: &Task) -> Option<Task> {
+    let harbor = task.harbor.as_ref()?;
+    let separate = harbor.verifier.separate.as_ref()?;
+    let own = separate.environment.clone();
+    let source = if own.is_some() { None } else { task.source.clone() };
+    let harbor = Harbor { workdir: separate.workdir.clone(), ..harbor.clone() };
+    Some(Task {
+        id: TaskId::new(format!("{} (verifier)", task.id)),
+        environment: own.unwrap_or_else(|| task.environment.clone()),
+        source,
+        workdir: String::new(),
+        env: separate.env.clone(),
+        user: None,
+        harbor: Some(harbor),
+        ..task.clone()
+    })
+}
+
+/// What a separate verifier is given of a recorded state: what was declared, and the folder that is always collected.
+/// Everything belongs to root, without special bits, and no link leads out of its artifact.
+fn artifacts(task: &Task, paths: &[String], tree: &Tree, layer: SandboxLayer) -> SandboxLayer {
+    let start = RawPath::from(task.cwd());
+    let mut roots: Vec<RawPath> = paths
+        .iter()
+        .map(|path| match path.trim_end_matches('/') {
+            absolute if absolute.starts_with('/') => RawPath::from(absolute),
+            relative => start.join(&RawPath::from(relative.trim_start_matches("./"))),
+        })
+        .collect();
+    roots.push(RawPath::from("/logs/artifacts"));
+    let workdir = RawPath::from(task.workdir.as_str());
+    let of_tree = tree.entries.values().map(|entry| {
+        let path = workdir.join(&entry.path);
+        let entry = SnapEntry { path: below_root(&path), ..entry.clone() };
+        LayerEntry { entry, uid: 0, gid: 0 }
+    });
+    let mut changed: Vec<LayerEntry> = of_tree.chain(layer.changed).collect();
+    changed.retain(|one| {
+        let path = RawPath::from("/").join(&one.entry.path);
+        let root = roots.iter().find(|root| is_within(&path, root));
+        root.is_some_and(|root| match &one.entry.link {
+            Some(target) => stays_within(&path, target, root),
+            None => one.entry.kind != EntryKind::Other,
+        })
+    });
+    for one in &mut changed {
+        (one.uid, one.gid) = (0, 0);
+        one.entry.mode &= 0o777;
+    }
+    changed.sort_by(|a, b| a.entry.path.cmp(&b.entry.path));
+    changed.dedup_by(|a, b| a.entry.path == b.entry.path);
+    SandboxLayer { changed, removed: Vec::new() }
+}
+
+fn below_root(path: &RawPath) -> RawPath {
+    let bytes = path.as_bytes();
+    RawPath::new(bytes.strip_prefix(b"/").unwrap_or(bytes))
+}
+
+fn is_within(path: &RawPath, folder: &RawPath) -> bool {
+    let rest = path.as_bytes().strip_prefix(folder.as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// Whether a link at a path leads to something below a folder, by its words alone.
+fn stays_within(path: &RawPath, target: &RawPath, folder: &RawPath) -> bool {
+    let mut parts: Vec<&[u8]> = Vec::new();
+    let from = if target.as_bytes().starts_with(b"/") { &[][..] } else { path.as_bytes() };
+    let above = from.split(|&byte| byte == b'/');
+    let above: Vec<&[u8]> = above.collect();
+    let above = &above[..above.len().saturating_sub(1)];
+    for part in above.iter().copied().chain(target.as_bytes().split(|&byte| byte == b'/')) {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let mut whole = Vec::new();
+    for part in parts {
+        whole.push(b'/');
+        whole.extend_from_slice(part);
+    }
+    is_within(&RawPath::new(whole), folder)
 }
 
 /// Gives a fresh container the agent's result.
@@ -359,6 +462,21 @@ async fn lay(
     blobs: &Blobs,
 ) -> Result<(), Fault> {
     let (workdir, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
+    if let Some(separate) =
+        task.harbor.as_ref().and_then(|harbor| harbor.verifier.separate.as_ref())
+    {
+        let State::Recorded { tree, outside } = state else {
+            let what = format!("{}: its verifier needs more of a result than a patch", task.id);
+            return Err(Fault::new(Layer::Grade, what).cause(Cause::Invalid).lasting());
+        };
+        let tree = Tree::load(blobs, tree).map_err(record_fault)?;
+        let layer = match outside {
+            Some(digest) => outside::load(blobs, digest).map_err(outside::lost)?,
+            None => SandboxLayer::default(),
+        };
+        let layer = artifacts(task, &separate.artifacts, &tree, layer);
+        return outside::restore(handle, blobs, &layer).await;
+    }
     match state {
         State::Patch(patch) if patch.trim_ascii().is_empty() => Ok(()),
         State::Patch(patch) => match apply_parts(handle, &workdir, patch, owner).await {
@@ -426,6 +544,52 @@ mod tests {
         assert!(policy.is_ok(), "{:?}", policy.err());
         assert_eq!(policy_of(&HarborNetwork::NoNetwork).mode, NetworkMode::Closed);
         assert_eq!(policy_of(&HarborNetwork::Public).mode, NetworkMode::OpenExcept);
+    }
+
+    #[test]
+    fn a_separate_verifier_is_given_what_was_declared_and_nothing_else() {
+        let separate = json!({"environment": {"image": "v"}, "artifacts": ["out/", "/var/report"], "bundled": true});
+        let task = task(json!({"digest": "", "verifier": {"separate": separate}}));
+        let verifier = verifier_task(&task).unwrap();
+        assert_eq!(
+            (verifier.environment.image.as_deref(), verifier.workdir.as_str()),
+            (Some("v"), "")
+        );
+        assert_ne!(verifier.id, task.id, "environments are known by their task");
+        let entry = |path: &str, link: Option<&str>| SnapEntry {
+            path: path.into(),
+            kind: if link.is_some() { EntryKind::Link } else { EntryKind::File },
+            mode: 0o4755,
+            size: 1,
+            hash: None,
+            link: link.map(RawPath::from),
+        };
+        let mut tree = Tree::default();
+        for one in [
+            entry("out/a", None),
+            entry("out/in", Some("a")),
+            entry("out/leads", Some("../../etc/passwd")),
+            entry("out/absolute", Some("/app/out/a")),
+            entry("outer", None),
+            entry("src/b", None),
+        ] {
+            tree.entries.insert(one.path.clone(), one);
+        }
+        let outside = |path: &str| LayerEntry { entry: entry(path, None), uid: 5, gid: 5 };
+        let layer = SandboxLayer {
+            changed: ["etc/x", "logs/artifacts/c", "var/report", "var/reports"].map(outside).into(),
+            removed: vec!["etc/y".into()],
+        };
+        let paths = ["out/".to_owned(), "/var/report".to_owned()];
+        let found = artifacts(&task, &paths, &tree, layer);
+        let names: Vec<String> =
+            found.changed.iter().map(|one| one.entry.path.to_string()).collect();
+        assert_eq!(
+            names,
+            ["app/out/a", "app/out/absolute", "app/out/in", "logs/artifacts/c", "var/report"]
+        );
+        assert!(found.changed.iter().all(|one| (one.uid, one.entry.mode) == (0, 0o755)));
+        assert!(found.removed.is_empty());
     }
 
     #[test]

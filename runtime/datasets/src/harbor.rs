@@ -10,8 +10,9 @@ use proctor_harbor::{
     Config, DATASET, Folder, Mistake, Read, SOLVE, TASK, TEST, read_config, read_manifest,
 };
 use proctor_types::{
-    Environment, Harbor, HarborNetwork, HarborVerifier, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS,
-    MOST_MB, Need, Resources, Source, TASK_SCHEMA, Task, TaskId, Timeouts, sha256_hex,
+    Environment, Harbor, HarborNetwork, HarborSeparate, HarborVerifier, LEAST_CPUS,
+    LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, Need, Resources, Source, TASK_SCHEMA, Task, TaskId,
+    Timeouts, sha256_hex,
 };
 use serde_json::Value;
 
@@ -216,7 +217,9 @@ fn made(
     config: Config,
     folder: &Folder,
 ) -> Task {
-    let Config { agent, verifier, environment, solution_env, labels, .. } = config;
+    let separate = separate(&config, folder);
+    let Config { agent, verifier, environment, solution_env, labels, verifier_environment, .. } =
+        config;
     // As Harbor does with an image that it does not build: the folder's files come into the work directory.
     let has_dockerfile = folder.has("environment/Dockerfile");
     let source =
@@ -224,6 +227,10 @@ fn made(
             .then(|| Source::Path { path: ENVIRONMENT.to_owned() });
     let dockerfile = environment.image.is_none().then(|| ENVIRONMENT.to_owned());
     let phase = |own: Option<HarborNetwork>| own.unwrap_or_else(|| environment.network.clone());
+    let of_verifier = match &verifier_environment {
+        Some(own) => verifier.network.unwrap_or_else(|| own.network.clone()),
+        None => phase(verifier.network),
+    };
     let harbor = Harbor {
         digest,
         workdir: environment.workdir.clone(),
@@ -232,7 +239,8 @@ fn made(
         verifier: HarborVerifier {
             env: verifier.env,
             user: verifier.user,
-            network: phase(verifier.network),
+            network: of_verifier,
+            separate,
         },
         solution: folder.has(&format!("solution/{SOLVE}")).then_some(solution_env),
     };
@@ -276,6 +284,27 @@ fn made(
         harbor: Some(harbor),
         from_image: Default::default(),
     }
+}
+
+/// Where a separate verifier runs: in an image that holds the tests, or in a fresh copy of the task's environment.
+fn separate(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
+    if !config.separate {
+        return None;
+    }
+    let own = config.verifier_environment.as_ref();
+    let image = own.and_then(|own| own.image.clone());
+    let dockerfile =
+        (image.is_none() && folder.has("tests/Dockerfile")).then(|| "tests".to_owned());
+    let bundled = image.is_some() || dockerfile.is_some();
+    let environment = bundled.then(|| Environment { image, dockerfile, ..Environment::default() });
+    let settings = own.unwrap_or(&config.environment);
+    Some(HarborSeparate {
+        environment,
+        env: settings.env.clone(),
+        workdir: settings.workdir.clone(),
+        artifacts: config.artifacts.clone(),
+        bundled,
+    })
 }
 
 /// The prompt, without the canary lines that it begins with.
@@ -335,7 +364,14 @@ fn files_of(folder: &Folder, config: &Config) -> Vec<(String, String)> {
             "is missing; write one, or name `environment.docker_image` in task.toml".into(),
         );
     }
-    for (inputs, script, needed) in [("tests", TEST, true), ("solution", SOLVE, false)] {
+    let own = config.verifier_environment.as_ref();
+    let bundled = config.separate
+        && (own.is_some_and(|own| own.image.is_some()) || folder.has("tests/Dockerfile"));
+    if config.separate && !bundled && folder.has("tests/docker-compose.yaml") {
+        let what = "asks for several services (Docker Compose), which Proctor does not support";
+        complain("tests/docker-compose.yaml", what.into());
+    }
+    for (inputs, script, needed) in [("tests", TEST, !bundled), ("solution", SOLVE, false)] {
         if let Err(why) = folder.check_inside(inputs) {
             complain(inputs, why);
             continue;

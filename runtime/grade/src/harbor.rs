@@ -46,6 +46,8 @@ pub struct Verification<'a> {
     pub env: &'a [(String, String)],
     /// The sandbox is the agent's own, with its processes and files.
     pub shared: bool,
+    /// The image holds the tests.
+    pub bundled: bool,
 }
 
 /// Runs the verifier of a task in a sandbox that holds the agent's result.
@@ -57,7 +59,7 @@ pub async fn verify(
     handle: &SandboxHandle,
     verification: &Verification<'_>,
 ) -> Result<Graded, Fault> {
-    let Verification { task, tests, env, shared } = *verification;
+    let Verification { task, tests, env, shared, bundled } = *verification;
     let logs = RawPath::from(LOGS).join(&RawPath::from(VERIFIER));
     let laid = async {
         if shared {
@@ -68,6 +70,11 @@ pub async fn verify(
             handle.remove(&logs).await?;
         }
         make_logs(handle, &[VERIFIER, "agent", "artifacts"]).await?;
+        if bundled {
+            // As Harbor does. Where it fails the verifier does not start, which its output says.
+            let script = format!("{TESTS}/{TEST}");
+            return handle.run(Command::new(["chmod", "+x", &script])).await.map(drop);
+        }
         lay_inputs(handle, TESTS, tests, TEST, !shared).await
     };
     laid.await.map_err(|error| error.fault("placing the verifier"))?;

@@ -24,6 +24,12 @@ pub struct Config {
     pub verifier: Verifier,
     /// `[environment]`.
     pub environment: Environment,
+    /// The verifier runs in an environment of its own.
+    pub separate: bool,
+    /// `[verifier.environment]`.
+    pub verifier_environment: Option<Environment>,
+    /// `artifacts`: paths in the agent's container.
+    pub artifacts: Vec<String>,
     /// `[solution] env`.
     pub solution_env: BTreeMap<String, String>,
     /// Category and difficulty of `[metadata]`.
@@ -125,18 +131,23 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
         reader.wrong("task.name", format!("is {name:?}; write `org/name`"));
     }
     let mode = reader.text(verifier, "verifier", "environment_mode");
-    match mode.as_deref() {
-        None | Some("shared") => {}
-        Some("separate") => reader.wrong(
-            "verifier.environment_mode",
-            "asks for a verifier with an environment of its own, which Proctor does not support"
-                .into(),
-        ),
-        Some(other) => reader.wrong(
-            "verifier.environment_mode",
-            format!("is {other:?}; write \"shared\" or \"separate\""),
-        ),
-    }
+    let own = verifier.get("environment").and_then(Value::as_object);
+    let separate = match (mode.as_deref(), own) {
+        (None, own) => own.is_some(),
+        (Some("separate"), _) => true,
+        (Some("shared"), None) => false,
+        (Some("shared"), Some(_)) => {
+            let what = "is \"shared\" beside [verifier.environment]; keep one";
+            reader.wrong("verifier.environment_mode", what.into());
+            false
+        }
+        (Some(other), _) => {
+            let what = format!("is {other:?}; write \"shared\" or \"separate\"");
+            reader.wrong("verifier.environment_mode", what);
+            false
+        }
+    };
+    let artifacts = reader.artifacts(&table, separate);
     let labels = ["category", "difficulty"].iter().filter_map(|key| metadata.get(*key)?.as_str());
     let labels = labels.filter(|label| !label.trim().is_empty()).map(str::to_owned).collect();
     let config = Config {
@@ -154,7 +165,10 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
             user: reader.user(verifier, "verifier"),
             network: reader.network(verifier, "verifier"),
         },
-        environment: reader.environment(environment),
+        environment: reader.environment(environment, "environment"),
+        separate,
+        verifier_environment: own.map(|own| reader.environment(own, "verifier.environment")),
+        artifacts,
         solution_env: reader.env(solution, "solution"),
         labels,
     };
@@ -166,7 +180,7 @@ fn warnings(text: &str, table: &Table, rules: &Rules) -> Vec<Mistake> {
     for (name, known) in &rules.keys {
         let inner = match name.as_str() {
             "" => Some(table),
-            name => table.get(name).and_then(Value::as_object),
+            name => find(table, name).and_then(Value::as_object),
         };
         for key in inner.into_iter().flat_map(Table::keys) {
             if known.contains(key) {
@@ -345,36 +359,73 @@ impl Reader<'_> {
         network
     }
 
-    fn environment(&mut self, table: &Table) -> Environment {
-        let name = "environment";
+    /// What a separate verifier is given. A shared one sees everything.
+    fn artifacts(&mut self, table: &Table, separate: bool) -> Vec<String> {
+        let Some(value) = table.get("artifacts") else { return Vec::new() };
+        let Value::Array(list) = value else {
+            self.wrong("artifacts", "is not a list of paths".into());
+            return Vec::new();
+        };
+        let mut artifacts = Vec::new();
+        for entry in list {
+            let source = entry.as_str().or_else(|| entry.get("source")?.as_str());
+            let Some(source) = source.filter(|source| !source.trim().is_empty()) else {
+                self.wrong("artifacts", format!("holds {}, not a path", shown(entry)));
+                continue;
+            };
+            if source.split('/').any(|part| part == "..") {
+                self.wrong("artifacts", format!("{source:?} leaves its folder by `..`"));
+            }
+            let service = entry.get("service").and_then(Value::as_str).unwrap_or("main");
+            if service != "main" {
+                let what = format!(
+                    "{source:?} asks for the service {service:?}, which Proctor does not support"
+                );
+                self.wrong("artifacts", what);
+            }
+            if separate && entry.get("exclude").is_some_and(asks_for_something) {
+                let what = format!("{source:?} asks for `exclude`, which Proctor does not support");
+                self.wrong("artifacts", what);
+            }
+            artifacts.push(source.to_owned());
+        }
+        artifacts
+    }
+
+    fn environment(&mut self, table: &Table, name: &str) -> Environment {
         let os = self.text(table, name, "os").map(|os| os.to_lowercase());
         match os.as_deref() {
             None | Some("linux") => {}
             Some("windows") => {
                 let what = "asks for a Windows container, which Proctor does not support";
-                self.wrong("environment.os", what.into());
+                self.wrong(&format!("{name}.os"), what.into());
             }
-            Some(other) => self.wrong("environment.os", format!("is {other:?}; write \"linux\"")),
+            Some(other) => {
+                self.wrong(&format!("{name}.os"), format!("is {other:?}; write \"linux\""))
+            }
         }
         let image = self.text(table, name, "docker_image").filter(|image| !image.is_empty());
         let workdir = self.text(table, name, "workdir");
         if let Some(workdir) = &workdir
             && (!workdir.starts_with('/') || workdir.split('/').any(|part| part == ".."))
         {
-            self.wrong("environment.workdir", format!("is {workdir:?}; write an absolute path"));
+            self.wrong(
+                &format!("{name}.workdir"),
+                format!("is {workdir:?}; write an absolute path"),
+            );
         }
         let cpus = self.number(table, name, "cpus");
         if let Some(cpus) = cpus.filter(|cpus| *cpus <= 0.0) {
-            self.wrong("environment.cpus", format!("is {cpus}; it must be above 0"));
+            self.wrong(&format!("{name}.cpus"), format!("is {cpus}; it must be above 0"));
         }
-        let memory_mb = self.megabytes(table);
+        let memory_mb = self.megabytes(table, name);
         let network = match (self.network(table, name), table.get("allow_internet")) {
             (Some(network), _) => network,
             (None, None | Some(Value::Bool(true))) => HarborNetwork::Public,
             (None, Some(Value::Bool(false))) => HarborNetwork::NoNetwork,
             (None, Some(other)) => {
                 let what = format!("is {}, not true or false", shown(other));
-                self.wrong("environment.allow_internet", what);
+                self.wrong(&format!("{name}.allow_internet"), what);
                 HarborNetwork::Public
             }
         };
@@ -382,14 +433,14 @@ impl Reader<'_> {
         Environment { image, cpus, memory_mb, env, workdir, network }
     }
 
-    fn megabytes(&mut self, table: &Table) -> Option<u64> {
-        let new = self.number(table, "environment", "memory_mb");
+    fn megabytes(&mut self, table: &Table, name: &str) -> Option<u64> {
+        let new = self.number(table, name, "memory_mb");
         let old = match table.get("memory") {
             Some(Value::String(text)) => {
                 let size = size_mb(text);
                 if size.is_none() {
                     let what = format!("is {text:?}; write a size such as \"2G\" or \"512M\"");
-                    self.wrong("environment.memory", what);
+                    self.wrong(&format!("{name}.memory"), what);
                 }
                 size
             }
@@ -400,7 +451,7 @@ impl Reader<'_> {
             return Some(mb as u64);
         }
         self.wrong(
-            "environment.memory_mb",
+            &format!("{name}.memory_mb"),
             format!("is {mb}; it must be a whole number of MiB above 0"),
         );
         None
@@ -486,8 +537,8 @@ mod tests {
             ("[environment.tpu]\ntype = 'v6e'\ntopology = '2x4'\n", "environment.tpu"),
             ("[[environment.mcp_servers]]\nname = 'x'\n", "environment.mcp_servers"),
             ("[environment.healthcheck]\ncommand = 'true'\n", "environment.healthcheck"),
-            ("[verifier]\nenvironment_mode = 'separate'\n", "verifier.environment_mode"),
-            ("[verifier.environment]\ndocker_image = 'x'\n", "verifier.environment"),
+            ("[verifier.environment]\ngpus = 1\n", "verifier.environment.gpus"),
+            ("[[artifacts]]\nsource = '/a'\nservice = 'db'\n", "artifacts"),
             ("[[verifier.collect]]\ncommand = 'x'\n", "verifier.collect"),
             (
                 "[verifier]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['10.0.0.0/8']\n",
@@ -501,6 +552,23 @@ mod tests {
         }
         let nothing = "steps = []\n[environment]\ngpus = 0\nmcp_servers = []\n";
         assert!(read_config(nothing).is_ok(), "what asks for nothing is no feature");
+    }
+
+    #[test]
+    fn a_verifier_is_separate_by_its_mode_or_its_environment() {
+        let of = |text: &str| read_config(text).unwrap().config;
+        assert!(!of("artifacts = ['/a']\n").separate);
+        let plain =
+            of("artifacts = ['/a', { source = 'b' }]\n[verifier]\nenvironment_mode = 'separate'\n");
+        assert!(plain.separate && plain.verifier_environment.is_none());
+        assert_eq!(plain.artifacts, ["/a", "b"]);
+        let own = of("[verifier.environment]\ndocker_image = 'x'\nworkdir = '/w'\n");
+        let environment = own.verifier_environment.unwrap();
+        assert!(own.separate);
+        assert_eq!(
+            (environment.image.as_deref(), environment.workdir.as_deref()),
+            (Some("x"), Some("/w"))
+        );
     }
 
     #[test]
@@ -522,6 +590,9 @@ mod tests {
             ("[environment.env]\nA = 1\n", "environment.env.A", 2),
             ("[task]\nname = 'x'\n", "task.name", 2),
             ("environment = 1\n", "environment", 1),
+            ("artifacts = ['../x']\n", "artifacts", 1),
+            ("[verifier]\nenvironment_mode = 'own'\n", "verifier.environment_mode", 2),
+            ("[verifier.environment]\nworkdir = 'x'\n", "verifier.environment.workdir", 2),
         ] {
             let wrong = read_config(text).unwrap_err();
             assert_eq!(

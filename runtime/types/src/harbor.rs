@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Environment;
+
 /// The rule set by which Harbor folders are loaded and graded.
 pub const HARBOR_RULES: &str = "harbor-0.26";
 
@@ -44,6 +46,30 @@ pub struct HarborVerifier {
     /// What it may reach.
     #[serde(default)]
     pub network: HarborNetwork,
+    /// Present where it runs in an environment of its own, to which only artifacts come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub separate: Option<HarborSeparate>,
+}
+
+/// The environment of a verifier that is not the agent's.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HarborSeparate {
+    /// What it starts from. Absent: a fresh copy of the task's environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+    /// Its variables, in place of those of the task.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Where commands start. Absent: the image's `WORKDIR`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<String>,
+    /// What comes to it of the agent's result, by path: absolute, or relative to where the agent started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<String>,
+    /// Its image holds `/tests`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bundled: bool,
 }
 
 /// What a phase of a Harbor task may reach.
