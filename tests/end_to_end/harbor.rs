@@ -159,6 +159,18 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
             ..PLAIN
         },
     );
+    // A history in the work directory belongs to the task.
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "history",
+            image: "WORKDIR /app\nRUN mkdir -p .git/objects __pycache__ && echo old > .git/HEAD && echo x > __pycache__/m.pyc\n",
+            test: &reward("[ \"$(cat .git/HEAD)\" = new ] && [ -e __pycache__/m.pyc ]"),
+            solve: "[ \"$(cat .git/HEAD)\" = old ] && [ -e __pycache__/m.pyc ] && echo new > .git/HEAD\n",
+            ..PLAIN
+        },
+    );
     // Rewards of the agent's own, and a process that would write one.
     made(
         &stage,
@@ -187,7 +199,7 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
         },
     );
     let (found, told) = gold(&stage, "set", 0);
-    for name in ["outside", "users", "root", "separate"] {
+    for name in ["outside", "users", "root", "separate", "history"] {
         let verdict = &found[&format!("made/{name}")];
         assert_eq!(verdict["resolved"], true, "{name}: {verdict:#}\n{told}");
         assert_eq!(verdict["integrity"], "clean", "{name}: {verdict:#}");
