@@ -80,6 +80,8 @@ fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn tar(entries: &[(&str, &str)]) -> Vec<u8> {
