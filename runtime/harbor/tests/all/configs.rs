@@ -1,7 +1,5 @@
 //! Texts of `task.toml`, which Harbor's own package read: `tests/harbor/configs.py`.
 
-#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
-
 use std::{fs, path::Path};
 
 use proctor_harbor::{Config, read_config};
