@@ -286,7 +286,8 @@ enum State<'a> {
 
 fn state<'a>(task: &Task, recorded: Recorded, patch: &'a [u8]) -> Result<State<'a>, Fault> {
     let fault = |what: String| {
-        Fault::new(Layer::Grade, format!("{}: {what}", task.id)).cause(Cause::Invalid).lasting()
+        // It is this trial's alone: others of the task are not held back.
+        Fault::new(Layer::Grade, format!("{}: {what}", task.id)).lasting()
     };
     let Some(tree) = recorded.tree else { return Ok(State::Patch(patch)) };
     if recorded.patch.as_deref() != Some(Blobs::hash(patch).as_str()) {
@@ -467,7 +468,7 @@ async fn lay(
     {
         let State::Recorded { tree, outside } = state else {
             let what = format!("{}: its verifier needs more of a result than a patch", task.id);
-            return Err(Fault::new(Layer::Grade, what).cause(Cause::Invalid).lasting());
+            return Err(Fault::new(Layer::Grade, what).lasting());
         };
         let tree = Tree::load(blobs, tree).map_err(record_fault)?;
         let layer = match outside {
