@@ -443,7 +443,9 @@ fn stays_within(path: &RawPath, target: &RawPath, folder: &RawPath) -> bool {
     for part in above.iter().copied().chain(target.as_bytes().split(|&byte| byte == b'/')) {
         match part {
             b"" | b"." => {}
-            b".." => drop(parts.pop()),
+            b".." => {
+                parts.pop();
+            }
             part => parts.push(part),
         }
     }
