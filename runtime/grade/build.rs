@@ -10,10 +10,12 @@ fn main() {
         &[
             "src",
             "python",
+            "../harbor/src",
             "../official/src",
             "../patch/src",
             "../screening/src",
             "../../configs/grading.toml",
+            "../../configs/harbor.toml",
             "../../configs/screening.toml",
             "../../configs/benchmarks",
         ],

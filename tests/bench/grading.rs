@@ -68,7 +68,7 @@ async fn against_pytest() {
             proctor_collection::build_cached(&located.recipe, &native, sources, &tasks, &tell)
                 .await
                 .expect("a task");
-        let (environment, _) = environments
+        let (environment, _, _) = environments
             .get(&native, &task, Path::new("."), &faults)
             .await
             .expect("an environment");

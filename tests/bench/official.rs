@@ -46,7 +46,7 @@ pub async fn against_the_harness(cache: &Path) {
     let task = loaded.tasks.into_iter().next().expect("a task");
     let faults = proctor_core::FaultPolicy::shipped().expect("a sound policy");
     let environments = Environments::new(Sources::new(cache.join("sources")));
-    let (environment, _) =
+    let (environment, _, _) =
         environments.get(&docker, &task, Path::new("."), &faults).await.expect("an environment");
     let id = row.image_id();
     assert_eq!(environment.base, id, "both must stand on the same image");

@@ -34,6 +34,7 @@ mod forensics;
 mod fork;
 mod grade_log;
 mod halted;
+mod harbor;
 mod honest;
 mod host;
 mod import;

@@ -15,6 +15,7 @@ pub type ReadStart<'a> = dyn Fn(&str) -> Result<SideContent, Fault> + 'a;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub runner: Runner,
+    /// `.` where only the image names it: tests begin there.
     pub workdir: String,
     /// What the solution changes, the module with most names first.
     pub modules: Vec<Module>,
@@ -43,10 +44,11 @@ impl Target {
                 (found, none)
             }
         };
+        let workdir = if task.workdir.is_empty() { "." } else { &task.workdir };
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
         Ok(Self {
             runner: runner(task),
-            workdir: task.workdir.clone(),
+            workdir: workdir.to_owned(),
             modules: found,
             no_modules,
             tests: ids.cloned().collect(),

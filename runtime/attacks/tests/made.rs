@@ -107,6 +107,14 @@ fn every_attack_is_a_patch_of_the_masked_source() {
 }
 
 #[test]
+fn a_work_directory_that_the_image_names_is_the_one_the_tests_begin_in() {
+    let mut task = task();
+    assert!(text(made("path-wrapper", &task)).contains("= \"/testbed/bin:\""));
+    task.workdir = String::new();
+    assert!(text(made("path-wrapper", &task)).contains("= \"./bin:\""));
+}
+
+#[test]
 fn an_attack_that_cannot_be_made_says_why() {
     let mut task = task();
     task.mask = None;

@@ -281,9 +281,11 @@ pub fn context(
         unreliable: flakes.unreliable,
         flaky: flakes.policy,
         wide: granted.wide,
+        harbor_shared: granted.harbor_shared,
         outside: OutsideLimits {
             file_bytes: resume.outside_file_mb.saturating_mul(1 << 20),
             bytes: resume.outside_mb.saturating_mul(1 << 20),
+            ..OutsideLimits::default()
         },
         faults: FaultPolicy::shipped()?,
         halts: Halts::default(),

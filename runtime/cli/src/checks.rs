@@ -85,17 +85,33 @@ fn bases(
     switch: &str,
     place: AtArm<'_>,
 ) -> Result<(), UserError> {
-    let mut images: Vec<(&str, String)> = Vec::new();
+    let (mut images, mut builds) = (Vec::<(&str, String)>::new(), Vec::<(&str, String)>::new());
     let mistake = |fault: Fault| UserError { what: fault.what, hint: fault.hint };
     for planned in tasks {
         proctor_setup::check_source(&planned.task, &planned.base_dir).map_err(mistake)?;
         let base = proctor_setup::base_of(&planned.task, &planned.base_dir);
         match base.map_err(mistake)? {
             Base::Image(image) => images.push((planned.task.id.as_str(), image)),
+            Base::Dockerfile(folder) => {
+                builds.push((planned.task.id.as_str(), folder.display().to_string()));
+            }
             Base::Host | Base::Folder(_) | Base::Archive(_) => {}
         }
     }
     let native = arms.iter().find(|arm| arm.sandbox.kind == SandboxKind::Native);
+    if let (Some(arm), Some((_, folder))) = (native, builds.first()) {
+        let (count, ids) = (builds.len(), named(builds.iter().map(|(id, _)| *id)));
+        let verb = if count == 1 { "is" } else { "are" };
+        let what = format!(
+            "{} {verb} built from `environment.dockerfile` (`{folder}`), which native sandboxes cannot do: {ids}",
+            plural(count, "task")
+        );
+        let hint = format!(
+            "{switch}; without Docker, build the image elsewhere, save it to an archive (`docker save -o FILE IMAGE`) \
+             and name that as `environment.image`"
+        );
+        return Err(place(arm, "sandbox.kind", UserError::new(what).hint(hint)));
+    }
     let (Some(arm), Some((_, image))) = (native, images.first()) else { return Ok(()) };
     let (count, ids) = (images.len(), named(images.iter().map(|(id, _)| *id)));
     let verb = if count == 1 { "needs" } else { "need" };
@@ -127,6 +143,12 @@ fn gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
         .hint(format!("{hint}leave such tasks out (`#ids=FILE` behind the dataset)")))
 }
 
+/// Whether a task has a solution to apply or to run.
+pub fn has_gold(task: &Task) -> bool {
+    let script = task.harbor.as_ref().and_then(|harbor| harbor.solution.as_ref());
+    task.gold.is_some() || task.mask.is_some() || script.is_some()
+}
+
 /// Refuses to apply a solution that nobody has.
 fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     if arm.scaffold != "gold" {
@@ -134,7 +156,7 @@ fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     }
     let secret: Vec<&str> = tasks
         .iter()
-        .filter(|planned| planned.task.gold.is_none() && planned.task.mask.is_none())
+        .filter(|planned| !has_gold(&planned.task))
         .map(|planned| planned.task.id.as_str())
         .collect();
     if secret.is_empty() {
@@ -143,7 +165,8 @@ fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     let (verb, ids) =
         (if secret.len() == 1 { "has" } else { "have" }, named(secret.iter().copied()));
     let what = format!(
-        "{} {verb} neither a gold patch nor a mask, so there is nothing for `gold` to apply: {ids}",
+        "{} {verb} neither a gold patch, nor a mask, nor `solution/solve.sh`, so there is nothing for `gold` to apply: \
+         {ids}",
         plural(secret.len(), "task")
     );
     Err(UserError::new(what).hint(

@@ -1,6 +1,7 @@
 //! Finds the tasks that a dataset names; recipes among them are built first.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -10,7 +11,7 @@ use proctor_datasets::{DatasetError, Hub, Keep, Loaded};
 use proctor_report::once_each;
 use proctor_sandbox_api::Backend;
 use proctor_setup::Sources;
-use proctor_types::Task;
+use proctor_types::{Task, plural};
 
 use crate::{
     error::{CommandError, UserError},
@@ -132,10 +133,27 @@ pub async fn whole_keeping(
         return Err(UserError::new("no tasks are named").hint("name a file, a glob or a dataset"));
     }
     let loaded = read_keeping(patterns, cache, keep).await?;
-    if !loaded.bad.is_empty() {
-        let rows = once_each(loaded.bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
+    for warning in &loaded.warnings {
+        tell!("warning: {warning}");
+    }
+    let has_tasks = !loaded.tasks.is_empty();
+    let (left_out, bad): (Vec<_>, Vec<_>) =
+        loaded.bad.iter().partition(|bad| bad.folder && has_tasks);
+    if !bad.is_empty() {
+        let rows = once_each(bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
         let rows = listed(rows);
         return Err(UserError::new(rows).hint("correct or remove these rows"));
+    }
+    if !left_out.is_empty() {
+        for bad in &left_out {
+            tell!("warning: {bad}; this folder is left out");
+        }
+        let folders: BTreeSet<_> = left_out.iter().filter_map(|bad| bad.file.parent()).collect();
+        tell!(
+            "warning: {} of {} are left out: the dataset is another one without them",
+            folders.len(),
+            plural(folders.len() + loaded.tasks.len(), "task")
+        );
     }
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
         return Err(UserError::new(format!("no task in {}", patterns.join(", ")))

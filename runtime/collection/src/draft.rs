@@ -60,7 +60,11 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         repo: recipe.repo.clone(),
         level: Some(1),
         statement,
-        environment: Environment { image: None, base: Some("host".into()), setup: setup(recipe) },
+        environment: Environment {
+            base: Some("host".into()),
+            setup: setup(recipe),
+            ..Environment::default()
+        },
         source: Some(source),
         workdir: WORKDIR.into(),
         mask: Some(carving.mask()),
@@ -86,6 +90,8 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         from_scratch: None,
         test_results: None,
         benchmark: None,
+        harbor: None,
+        from_image: Default::default(),
     };
     let leave_out = recipe.leave_out.clone();
     Ok(Draft { task, carving, test_files, leave_out, ids: None, feature: None })

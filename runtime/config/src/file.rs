@@ -91,6 +91,11 @@ pub struct GradingFile {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub wide: bool,
+    /// Whether the verifier of a Harbor task runs in the agent's own container, as Harbor does it. The integrity of such
+    /// a verdict is `unverified`. Otherwise it runs in a fresh container with all that the agent changed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = true)]
+    pub harbor_shared: bool,
     /// CPUs that all gradings at once may use; each holds its sandbox's limits. Absent: what the machine
     /// has.
     #[serde(skip_serializing_if = "Option::is_none")]

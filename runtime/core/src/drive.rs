@@ -1,6 +1,7 @@
 //! One try: set up, drive, collect.
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -9,7 +10,7 @@ use futures_util::FutureExt;
 use proctor_gateway::Meter;
 use proctor_record::{Journal, PatchPolicy, Tree, TrialDir, between};
 use proctor_sandbox_api::{Exhausted, Prepared, Sandbox, SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{Brief, Finish, ForkBrief, Stop};
+use proctor_scaffold_api::{Brief, Finish, ForkBrief, Session as _, Stop};
 use proctor_setup::{Hidden, LayerFindings, Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{
     Arm, BudgetScope, Cause, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin,
@@ -23,6 +24,7 @@ use crate::{
     fault_policy::ScopeKind,
     grading::{environment_record, with_named},
     halts::Affected,
+    harbor,
     interrupted::goes_on,
     material::material_of,
     network::SandboxNetwork,
@@ -42,6 +44,8 @@ pub(crate) struct Try<'a> {
     pub(crate) context: &'a Arc<RunContext>,
     pub(crate) id: &'a TrialId,
     pub(crate) task: &'a Task,
+    /// The folder that the task's relative paths start from.
+    pub(crate) base_dir: &'a Path,
     pub(crate) arm: &'a Arm,
     pub(crate) dir: &'a TrialDir,
     pub(crate) number: u32,
@@ -177,7 +181,11 @@ impl Try<'_> {
             prepare_for_driving(handle, self.task, self.leak_check, hidden, on_finding).await?;
         let note = Map::from_iter([(LEAK_NOTE.to_owned(), json!(leaks))]);
         let workdir = RawPath::from(self.task.workdir.as_str());
-        if goes_on(self.context.scaffold(self.arm)?.as_ref())? {
+        if self.task.harbor.is_some() {
+            // A fresh container is graded with all that the agent changed.
+            recorder.keep_all(harbor::outside_limits(self.context.outside)?).await;
+            harbor::prepare(handle).await?;
+        } else if goes_on(self.context.scaffold(self.arm)?.as_ref())? {
             recorder.keep_outside(self.context.outside).await;
         }
         let base = match self.past {
@@ -219,7 +227,7 @@ impl Try<'_> {
         looks.begin().await;
         // The agent's clock starts here: what setup took is not its doing.
         let shared = self.context.shared.of_arm(&self.arm.id);
-        let mut meter = Meter::new(self.arm.budget.clone()).sharing(shared);
+        let mut meter = Meter::new(harbor::budget_of(self.arm, self.task)).sharing(shared);
         if let Some(past) = self.past {
             meter = meter.after(&past.used);
         }
@@ -260,6 +268,9 @@ impl Try<'_> {
         );
         if let Some(past) = self.past {
             session = session.after(past);
+        }
+        if session.brief().solution.is_some() {
+            harbor::lay_solution(handle, self.task, self.base_dir).await?;
         }
         // Time is watched here as well as before each request: a command that runs past a limit is
         // cut, by dropping it.
@@ -324,6 +335,13 @@ impl Try<'_> {
             }
             Err(fault) => return Err(fault),
         };
+        harbor::verify_in_place(
+            self.context,
+            (self.arm, self.task, self.base_dir),
+            handle,
+            recorder,
+        )
+        .await?;
         let left_out = self.collect(&base, &end, recorder).await?;
         Ok(Outcome {
             schema_version: 1,
@@ -409,10 +427,15 @@ impl Try<'_> {
     fn brief(&self, network: &SandboxNetwork) -> Result<Brief, Fault> {
         let task_limit = self.task.timeouts.command_seconds;
         let limit = self.arm.budget.command_seconds.map_or(task_limit, |arm| arm.min(task_limit));
-        let announced =
-            (self.arm.budget.disclosure == Disclosure::Announced).then(|| self.arm.budget.clone());
+        let announced = (self.arm.budget.disclosure == Disclosure::Announced)
+            .then(|| harbor::budget_of(self.arm, self.task));
         // Only the scaffold that is the gold itself is handed the gold.
-        let gold = if self.arm.scaffold == "gold" { Some(gold_of(self.task)?) } else { None };
+        let is_gold = self.arm.scaffold == "gold";
+        let solution = if is_gold { harbor::solution_env(self.task)? } else { None };
+        let gold = match is_gold && solution.is_none() {
+            true => Some(gold_of(self.task)?),
+            false => None,
+        };
         let single = self.arm.scaffold == "single-shot";
         let material = if single { Some(material_of(self.task)?) } else { None };
         let model = self.arm.model.as_ref();
@@ -420,7 +443,7 @@ impl Try<'_> {
         Ok(Brief {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
-            workdir: self.task.workdir.clone(),
+            workdir: self.task.cwd().to_owned(),
             // The proxies' variables come last: a task's own proxy would lead nowhere.
             env: self.task.command_env().into_iter().chain(network.env()?).collect(),
             user: self.task.user.clone(),
@@ -431,6 +454,7 @@ impl Try<'_> {
             listed_window,
             max_output_tokens: self.arm.model.as_ref().and_then(|model| model.max_output_tokens),
             gold,
+            solution,
             replay: self.replay(),
             model_endpoint: network.model(),
             material,

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path, time::Instant};
 
 use proctor_sandbox_api::{Backend, LayerSpec, Prepared};
-use proctor_setup::{Memo, Sources};
-use proctor_types::{Cause, Fault, Layer, Task, TaskId};
+use proctor_setup::{Memo, Sources, base_of, on_image};
+use proctor_types::{Cause, Fault, ImageSettings, Layer, Task, TaskId};
 
 use crate::FaultPolicy;
 
@@ -16,7 +16,7 @@ pub struct Environments {
     sources: Sources,
     /// By content, the sources on this host that the run was planned with.
     planned: BTreeMap<TaskId, String>,
-    built: Memo<(&'static str, String), Prepared>,
+    built: Memo<(&'static str, String), (Prepared, ImageSettings)>,
 }
 
 impl Environments {
@@ -34,28 +34,30 @@ impl Environments {
         &self.sources
     }
 
-    /// The environment of a task, and the seconds that building it took, if it was built now.
+    /// The environment of a task, what its image says, and the seconds that building it took, if it was built now.
     pub async fn get(
         &self,
         backend: &dyn Backend,
         task: &Task,
         base_dir: &Path,
         policy: &FaultPolicy,
-    ) -> Result<(Prepared, Option<f64>), Fault> {
+    ) -> Result<(Prepared, ImageSettings, Option<f64>), Fault> {
         let key = (backend.name(), task.id.to_string());
         let mut built = None;
         let work = async || {
             let begun = Instant::now();
+            let image = backend.image_settings(&base_of(task, base_dir)?).await?;
+            let task = &on_image(task, &image)?;
             let spec = proctor_setup::layer_spec(task, &self.sources, base_dir).await?;
             self.is_as_planned(task, &spec)?;
             let prepared = backend.prepare(&spec).await?;
             if prepared.built {
                 built = Some(begun.elapsed().as_secs_f64());
             }
-            Ok(prepared)
+            Ok((prepared, image))
         };
-        let prepared = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
-        Ok((prepared, built))
+        let (prepared, image) = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
+        Ok((prepared, image, built))
     }
 
     /// One run measures one thing: trials of two versions of a source are not to be compared.
@@ -82,9 +84,9 @@ impl Environments {
     ) -> Result<Prepared, Fault> {
         // No task has an empty name.
         let key = (backend.name(), String::new());
-        self.built
-            .get(key, |fault| policy.may_pass(fault), async || backend.prepare(spec).await)
-            .await
+        let work = async || Ok((backend.prepare(spec).await?, ImageSettings::default()));
+        let (prepared, _) = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
+        Ok(prepared)
     }
 
     /// Whether the environment of a task is there.

@@ -18,7 +18,9 @@ use proctor_types::{
 use crate::{
     Cancel, Capacity, PlannedTask, RunContext, Share, Verdicts,
     drive::{limits_of, reserved_of},
+    harbor,
     noise::{Looks, limits_in_words, noise},
+    patience::TrialEnvironment,
     wide::add_wide,
 };
 
@@ -81,7 +83,7 @@ pub async fn grade_patch(
 }
 
 /// The names of policies in a verdict.
-const STRICT: &str = "strict";
+pub(crate) const STRICT: &str = "strict";
 const OFFICIAL: &str = "official";
 
 /// What a record says of the environment that a sandbox of the task has.
@@ -99,7 +101,7 @@ pub(crate) fn environment_record(
 }
 
 /// A verdict with what limits did to a sandbox of its grading.
-fn measured(mut graded: Graded, policy: &str, noise: Noise) -> Graded {
+pub(crate) fn measured(mut graded: Graded, policy: &str, noise: Noise) -> Graded {
     // A policy whose verdict the sandbox's limits may have decided says so.
     if let Some(found) = graded.verdict.policies.get_mut(policy)
         && !found.resolved
@@ -157,7 +159,7 @@ impl GradingSandbox<'_> {
     }
 
     /// A grading that says what it was made in.
-    fn named(&self, mut graded: Graded, task: &Task) -> Graded {
+    pub(crate) fn named(&self, mut graded: Graded, task: &Task) -> Graded {
         let record = environment_record(self.environment, task, self.limits);
         graded.verdict.environment = Some(record);
         graded
@@ -219,7 +221,7 @@ impl GradingSandbox<'_> {
 
     /// Grades, unless everything is to end, and looks at the sandbox before and after. The future comes in a box: as large as
     /// a grading's is, passing it on would take the stack of a thread.
-    async fn looked_at<T>(
+    pub(crate) async fn looked_at<T>(
         &self,
         sandbox: &dyn Sandbox,
         grades: impl Future<Output = Result<T, Fault>>,
@@ -233,7 +235,7 @@ impl GradingSandbox<'_> {
         (graded, looks.end().await.unwrap_or_default())
     }
 
-    async fn open(&self, task: &Task, purpose: Purpose<'_>) -> Result<Ready, Fault> {
+    pub(crate) async fn open(&self, task: &Task, purpose: Purpose<'_>) -> Result<Ready, Fault> {
         let preparation = Preparation {
             backend: self.backend,
             environment: self.environment,
@@ -273,7 +275,10 @@ pub(crate) async fn with_named(mut ready: Ready, task: &Task) -> Result<Ready, F
 }
 
 /// Closes a sandbox whatever came of it. What was found in it is known, also where it cannot be closed.
-async fn closed<T>(mut sandbox: Box<dyn Sandbox>, found: Result<T, Fault>) -> Result<T, Fault> {
+pub(crate) async fn closed<T>(
+    mut sandbox: Box<dyn Sandbox>,
+    found: Result<T, Fault>,
+) -> Result<T, Fault> {
     if let Err(fault) = sandbox.close().await {
         tracing::warn!(%fault, "a sandbox of a grading could not be closed: the next run removes it");
     }
@@ -290,10 +295,17 @@ pub(crate) async fn grade_trial(
     arm: &Arm,
     patch: &[u8],
 ) -> Result<(Graded, bool), Fault> {
-    let (backend, task) = (context.backend(arm.sandbox.kind)?, planned.task.as_ref());
-    let (environment, findings) = context.environment(id, planned, arm).await?;
+    if planned.task.harbor.is_some() {
+        let graded = Box::pin(harbor::grade(context, id, planned, arm, patch)).await?;
+        return Ok((graded, true));
+    }
+    let backend = context.backend(arm.sandbox.kind)?;
     let nothing = BTreeSet::new();
-    let unreliable = context.unreliable.get(&task.digest()).unwrap_or(&nothing);
+    // A certificate knows the task as it is written.
+    let unreliable = context.unreliable.get(&planned.task.digest()).unwrap_or(&nothing);
+    let TrialEnvironment { planned, environment, findings } =
+        context.environment(id, planned, arm).await?;
+    let task = planned.task.as_ref();
     let mut options = context.grading.clone();
     if context.flaky == FlakePolicy::Quarantine {
         options.quarantine.clone_from(unreliable);

@@ -6,6 +6,7 @@ use proctor_types::{Arm, Fault, IMPOSSIBLE, Impossible, Task, TaskId, TrialId, s
 use crate::{
     GradingSandbox, PlannedTask, RunContext,
     drive::{limits_of, reserved_of},
+    patience::TrialEnvironment,
 };
 
 /// The mistakes of which one makes a trial's task impossible, the best first. No word of it is recorded.
@@ -18,8 +19,10 @@ pub async fn variants(
     planned: &PlannedTask,
     arm: &Arm,
 ) -> Result<Vec<Impossible>, Fault> {
-    let (backend, task) = (context.backend(arm.sandbox.kind)?.as_ref(), planned.task.as_ref());
-    let (environment, findings) = context.environment(id, planned, arm).await?;
+    let backend = context.backend(arm.sandbox.kind)?.as_ref();
+    let TrialEnvironment { planned, environment, findings } =
+        context.environment(id, planned, arm).await?;
+    let task = planned.task.as_ref();
     let handle = GradingSandbox {
         backend,
         environment: &environment,
@@ -57,7 +60,9 @@ fn touches(patch: &str, file: &str) -> bool {
 /// `sed` is in every image, `patch` is not.
 fn set_up_line(workdir: &str, file: &str, wrong: &Impossible) -> String {
     let new = wrong.now.replace('\\', "\\\\").replace('/', "\\/").replace('&', "\\&");
-    let (script, path) = (format!("{}s/.*/{new}/", wrong.line), format!("{workdir}/{file}"));
+    // Lines run in the work directory, which the image names where the task does not.
+    let path = if workdir.is_empty() { file.to_owned() } else { format!("{workdir}/{file}") };
+    let script = format!("{}s/.*/{new}/", wrong.line);
     format!("LC_ALL=C sed -i {} {}", shell_word(&script), shell_word(&path))
 }
 

@@ -1,13 +1,16 @@
 //! A sandbox that stands as a trial was at some moment, for a person to look into.
 
+use std::sync::Arc;
+
 use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{Sandbox, wire::RawPath};
 use proctor_setup::{Preparation, Purpose, Ready, prepare_for_driving};
-use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
+use proctor_types::{Arm, Cause, Fault, Layer, Task, TrialId};
 
 use crate::{
     ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext,
     drive::{limits_of, reserved_of},
+    patience::TrialEnvironment,
     recorder::record_fault,
     restore::restore,
     trial::recorded_patch,
@@ -26,7 +29,8 @@ pub enum Moment {
     Graded,
 }
 
-/// Opens the sandbox. It has the limits of the trial's, and no way out.
+/// Opens the sandbox, and returns the task with what it takes from its image. It has the limits of the trial's, and no
+/// way out.
 ///
 /// # Errors
 /// What a trial would meet; a step that is not there; a record that lost something.
@@ -36,9 +40,11 @@ pub async fn open_at(
     planned: &PlannedTask,
     arm: &Arm,
     moment: Moment,
-) -> Result<Box<dyn Sandbox>, Fault> {
-    let (backend, task) = (context.backend(arm.sandbox.kind)?.as_ref(), planned.task.as_ref());
-    let (environment, findings) = context.environment(id, planned, arm).await?;
+) -> Result<(Box<dyn Sandbox>, Arc<Task>), Fault> {
+    let backend = context.backend(arm.sandbox.kind)?.as_ref();
+    let TrialEnvironment { planned, environment, findings } =
+        context.environment(id, planned, arm).await?;
+    let task = planned.task.as_ref();
     let dir = context.run.trial_path(id);
     if moment == Moment::Graded {
         let patch = recorded_patch(context, id, &dir)?;
@@ -54,7 +60,8 @@ pub async fn open_at(
         };
         let frozen = context.frozen.get(&grading, task).await?;
         let options = proctor_grade::GradeOptions { frozen, ..context.grading.clone() };
-        return grading.left_open(task, &patch, &options).await;
+        let sandbox = grading.left_open(task, &patch, &options).await?;
+        return Ok((sandbox, Arc::clone(&planned.task)));
     }
     let tree = match moment {
         Moment::After(step) => Some(tree_after(context, id, step)?),
@@ -77,11 +84,14 @@ pub async fn open_at(
         prepare_for_driving(handle, task, &findings, &hidden, on_finding).await?;
         match &tree {
             None => Ok(()),
-            Some(tree) => made(context, &dir, handle, planned, tree).await,
+            Some(tree) => made(context, &dir, handle, &planned, tree).await,
         }
     };
     match ready.await {
-        Ok(()) => Ok(sandbox),
+        Ok(()) => {
+            let task = Arc::clone(&planned.task);
+            Ok((sandbox, task))
+        }
         Err(fault) => {
             // The fault that came first is the one to be told.
             let _ = sandbox.close().await;

@@ -9,10 +9,10 @@ use proctor_egress::{EgressProxy, Ledger, Policy, client_env};
 use proctor_gateway::{GatewayServer, TrialGateway};
 use proctor_sandbox_api::{Listener, SandboxHandle, SandboxStream, wire::RawPath};
 use proctor_scaffold_api::{ModelEndpoint, Scaffold, Stop};
-use proctor_types::{Arm, Fault, Layer, NetworkMode, Task};
+use proctor_types::{Arm, Fault, Layer, NetworkMode, NetworkPolicy, Task};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::{RunContext, egress_ledger::EgressLedger, recorder::Recorder, session::stop};
+use crate::{RunContext, egress_ledger::EgressLedger, harbor, recorder::Recorder, session::stop};
 
 /// What programs inside may read and not change.
 const READABLE: u32 = 0o644;
@@ -45,13 +45,11 @@ impl SandboxNetwork {
         recorder: &Arc<Recorder>,
     ) -> Result<Self, Fault> {
         let mut network = Self::default();
-        if arm.network.mode != NetworkMode::Closed {
-            let (listener, proxy) = egress_proxy(context, arm, task, handle, recorder).await?;
-            network.egress = Some((listener.port(), Arc::clone(&proxy)));
-            network.serve(listener, move |stream| {
-                let proxy = Arc::clone(&proxy);
-                async move { proxy.serve(stream).await }
-            });
+        let policy = harbor::agent_network(arm, task);
+        let policy = policy.as_ref().unwrap_or(&arm.network);
+        if policy.mode != NetworkMode::Closed {
+            let ledger = Arc::new(EgressLedger::of(task, recorder)?) as Arc<dyn Ledger>;
+            network.open_egress(context, policy, task, handle, ledger).await?;
         }
         let settings = arm.settings_table();
         if let (Some(rules), Some(gateway)) = (scaffold.model_endpoint(&settings), gateway) {
@@ -73,6 +71,38 @@ impl SandboxNetwork {
             });
         }
         Ok(network)
+    }
+
+    /// Opens an egress proxy alone, where the network is not closed: for a verifier.
+    pub(crate) async fn of_verifier(
+        context: &RunContext,
+        policy: &NetworkPolicy,
+        task: &Task,
+        handle: &Arc<SandboxHandle>,
+        ledger: Arc<dyn Ledger>,
+    ) -> Result<Self, Fault> {
+        let mut network = Self::default();
+        if policy.mode != NetworkMode::Closed {
+            network.open_egress(context, policy, task, handle, ledger).await?;
+        }
+        Ok(network)
+    }
+
+    async fn open_egress(
+        &mut self,
+        context: &RunContext,
+        policy: &NetworkPolicy,
+        task: &Task,
+        handle: &Arc<SandboxHandle>,
+        ledger: Arc<dyn Ledger>,
+    ) -> Result<(), Fault> {
+        let (listener, proxy) = egress_proxy(context, policy, task, handle, ledger).await?;
+        self.egress = Some((listener.port(), Arc::clone(&proxy)));
+        self.serve(listener, move |stream| {
+            let proxy = Arc::clone(&proxy);
+            async move { proxy.serve(stream).await }
+        });
+        Ok(())
     }
 
     /// Serves a listener until its sandbox is gone or this closes. Connections live in the task's set, so that its end
@@ -162,14 +192,13 @@ impl SandboxNetwork {
 
 async fn egress_proxy(
     context: &RunContext,
-    arm: &Arm,
+    network: &NetworkPolicy,
     task: &Task,
     handle: &Arc<SandboxHandle>,
-    recorder: &Arc<Recorder>,
+    ledger: Arc<dyn Ledger>,
 ) -> Result<(Listener, Arc<EgressProxy>), Fault> {
-    let policy = Policy::new(&arm.network, task).map_err(setup_fault)?;
-    let ca_file = arm.network.ca_file.as_deref();
-    let ledger = Arc::new(EgressLedger::of(task, recorder)?) as Arc<dyn Ledger>;
+    let policy = Policy::new(network, task).map_err(setup_fault)?;
+    let ca_file = network.ca_file.as_deref();
     let proxy = context.egress.proxy(policy, ca_file, ledger).map_err(setup_fault)?;
     for (path, content) in context.egress.files(ca_file).map_err(setup_fault)?.0 {
         handle

@@ -22,15 +22,27 @@ pub struct OutsideLimits {
     pub file_bytes: u64,
     /// Of all files together, in bytes.
     pub bytes: u64,
+    /// Entries. A trial that writes more starts again, too.
+    pub entries: u64,
 }
 
 impl Default for OutsideLimits {
     fn default() -> Self {
-        Self { file_bytes: 64 << 20, bytes: 256 << 20 }
+        Self { file_bytes: 64 << 20, bytes: 256 << 20, entries: ENTRIES }
     }
 }
 
 impl OutsideLimits {
+    /// The larger of both, for each limit.
+    #[must_use]
+    pub(crate) fn at_least(self, other: Self) -> Self {
+        Self {
+            file_bytes: self.file_bytes.max(other.file_bytes),
+            bytes: self.bytes.max(other.bytes),
+            entries: self.entries.max(other.entries),
+        }
+    }
+
     /// The request for the state outside `workdir`, which holds `tree`.
     pub(crate) fn request(&self, workdir: &RawPath, tree: &Tree, fresh: bool) -> LayerRequest {
         LayerRequest {
@@ -40,7 +52,8 @@ impl OutsideLimits {
             listed: false,
             file_limit: self.file_bytes,
             content_limit: self.bytes,
-            entry_limit: ENTRIES,
+            entry_limit: self.entries,
+            files_alone: false,
         }
     }
 }

@@ -4,11 +4,20 @@
 use std::{sync::Arc, time::Instant};
 
 use proctor_sandbox_api::{Backend, Prepared};
-use proctor_setup::LayerFindings;
+use proctor_setup::{LayerFindings, on_image};
 use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
 use tokio::time::sleep;
 
 use crate::{Cancel, PlannedTask, Progress, RunContext, fault_policy::ScopeKind, halts::Affected};
+
+/// The environment of a trial.
+pub(crate) struct TrialEnvironment {
+    /// The task with what it takes from its image.
+    pub(crate) planned: PlannedTask,
+    pub(crate) environment: Prepared,
+    /// What its leak check found.
+    pub(crate) findings: Arc<LayerFindings>,
+}
 
 impl RunContext {
     /// The environment of a trial, built or built again where it is not there, and what its leak check found. Once
@@ -18,7 +27,7 @@ impl RunContext {
         id: &TrialId,
         planned: &PlannedTask,
         arm: &Arm,
-    ) -> Result<(Prepared, Arc<LayerFindings>), Fault> {
+    ) -> Result<TrialEnvironment, Fault> {
         tokio::select! {
             // First: what is there already can be had without waiting.
             biased;
@@ -33,18 +42,20 @@ impl RunContext {
         id: &TrialId,
         planned: &PlannedTask,
         arm: &Arm,
-    ) -> Result<(Prepared, Arc<LayerFindings>), Fault> {
+    ) -> Result<TrialEnvironment, Fault> {
         let backend = self.backend(arm.sandbox.kind)?.as_ref();
         let (task, base_dir) = (planned.task.as_ref(), &planned.base_dir);
-        let (environment, built) =
+        let (environment, image, built) =
             self.environments.get(backend, task, base_dir, &self.faults).await?;
         if let Some(seconds) = built {
             self.halts.well(&Affected::of(arm, id), ScopeKind::Builds);
             self.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
         }
-        let found = self.leak_checks.get(backend, &environment, task, &arm.sandbox, &self.faults);
+        let task = Arc::new(on_image(task, &image)?);
+        let found = self.leak_checks.get(backend, &environment, &task, &arm.sandbox, &self.faults);
         let findings = found.await?;
-        Ok((environment, findings))
+        let planned = PlannedTask { task, base_dir: base_dir.clone() };
+        Ok(TrialEnvironment { planned, environment, findings })
     }
 
     /// Counts a fault that ended a trial.

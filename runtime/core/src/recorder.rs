@@ -58,6 +58,12 @@ struct State {
     limits: Option<OutsideLimits>,
     /// As the sandbox told it last.
     told_outside: Option<OutsideState>,
+    /// Nothing may be left out, however long it takes.
+    keeps_all: bool,
+    /// The next snapshot is the last one: nothing goes on from it, and it is graded.
+    is_ending: bool,
+    /// The state outside the work directory could not be kept at the last look.
+    is_unkept: bool,
 }
 
 /// Makes a snapshot say that hidden entries are as they were, unless the agent has put something in their place.
@@ -105,6 +111,9 @@ impl Recorder {
             hidden,
             limits: None,
             told_outside: None,
+            keeps_all: false,
+            is_ending: false,
+            is_unkept: false,
         };
         Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
     }
@@ -223,6 +232,20 @@ impl Recorder {
         self.state.lock().await.limits = Some(limits);
     }
 
+    /// The same, whatever it costs: the trial is graded by all that its agent changed.
+    pub(crate) async fn keep_all(&self, limits: OutsideLimits) {
+        let mut state = self.state.lock().await;
+        (state.limits, state.keeps_all) = (Some(limits), true);
+    }
+
+    /// The next snapshot is the last one. Says whether it has to be taken, although the last tree is known: a state that
+    /// cannot be continued can still be graded.
+    pub(crate) async fn ends(&self) -> bool {
+        let mut state = self.state.lock().await;
+        state.is_ending = true;
+        state.keeps_all && state.is_unkept
+    }
+
     /// Takes the state outside the work directory, and says how many bytes of content came. A fresh look remembers
     /// what the agent finds. A state that cannot be kept costs the trial nothing unless it is interrupted.
     async fn look_outside(
@@ -231,13 +254,19 @@ impl Recorder {
         workdir: &RawPath,
         fresh: bool,
     ) -> Result<(Option<OutsideState>, u64), Fault> {
-        let request = {
+        let (request, keeps_all) = {
             let state = self.state.lock().await;
             let Some(limits) = state.limits else { return Ok((None, 0)) };
-            limits.request(workdir, &state.tree, fresh)
+            let mut request = limits.request(workdir, &state.tree, fresh);
+            request.files_alone = state.keeps_all && state.is_ending;
+            (request, state.keeps_all)
         };
         let mut contents = Contents { blobs: &self.blobs, shared: false, new: None, bytes: 0 };
-        let looked = match handle.layer_to(request, &mut contents).await {
+        let looked = match keeps_all {
+            true => handle.whole_layer_to(request, &mut contents).await,
+            false => handle.layer_to(request, &mut contents).await,
+        };
+        let looked = match looked {
             Ok(looked) => looked,
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
             Err(SnapshotError::Sandbox(error)) if error.refusal().is_some() => {
@@ -267,6 +296,7 @@ impl Recorder {
                 state.told_outside.clone()
             }
         };
+        state.is_unkept = matches!(outside, Some(OutsideState::Unkept(_)));
         Ok((outside, contents.bytes))
     }
 
@@ -278,7 +308,14 @@ impl Recorder {
         fresh: bool,
     ) -> Result<Arc<Tree>, Fault> {
         let begun = Instant::now();
-        let request = proctor_setup::snapshot_request(workdir, fresh);
+        let mut request = proctor_setup::snapshot_request(workdir, fresh);
+        {
+            let state = self.state.lock().await;
+            if let Some(limits) = state.limits.filter(|_| state.keeps_all) {
+                request.file_limit = request.file_limit.max(limits.file_bytes);
+                request.content_limit = 0;
+            }
+        }
         let mut contents = Contents { blobs: &self.blobs, shared: fresh, new: None, bytes: 0 };
         let mut reply = match handle.snapshot_to(request, &mut contents).await {
             Ok(reply) => reply,

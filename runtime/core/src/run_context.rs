@@ -44,6 +44,8 @@ pub struct RunContext {
     pub flaky: FlakePolicy,
     /// Whether verdicts have the policy `wide`.
     pub wide: bool,
+    /// Whether a Harbor verifier runs in the agent's own container, as Harbor does it.
+    pub harbor_shared: bool,
     /// What trials that can be resumed keep of their sandbox outside the work directory.
     pub outside: OutsideLimits,
     /// What faults mean.

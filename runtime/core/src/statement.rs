@@ -94,8 +94,12 @@ fn with_tests(task: &Task, files: &[String]) -> String {
     let official =
         task.benchmark.as_ref().is_some_and(|benchmark| benchmark.name == "featurebench");
     let named = if official { &files[..1] } else { files };
-    let bullets: String =
-        named.iter().map(|file| WHITE.replace(PATH, &format!("{}/{file}", task.workdir))).collect();
+    // A work directory that the image names is not known yet: the agent starts there.
+    let place = |file: &String| match task.workdir.as_str() {
+        "" => file.clone(),
+        workdir => format!("{workdir}/{file}"),
+    };
+    let bullets: String = named.iter().map(|file| WHITE.replace(PATH, &place(file))).collect();
     let statement = &task.statement;
     let Some(note) = statement.find("**NOTE**") else {
         return format!("{bullets}\n{statement}");

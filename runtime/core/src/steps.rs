@@ -58,7 +58,8 @@ impl Steps {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();
         let known = step > 0 && *kept == step;
-        if known && frozen {
+        let must_look = self.recorder.ends().await;
+        if known && frozen && !must_look {
             return Ok(self.recorder.last_tree().await);
         }
         *kept = step;

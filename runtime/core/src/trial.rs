@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
     forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Affected,
-    interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, recorder::record_fault,
-    spending::spent_in,
+    interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, patience::TrialEnvironment,
+    recorder::record_fault, spending::spent_in,
 };
 
 /// The note about a worker that died.
@@ -305,8 +305,9 @@ async fn attempt(
     dir: &TrialDir,
     (number, past, started_again): (u32, Option<&Past>, Option<&str>),
 ) -> Result<Outcome, Fault> {
+    let TrialEnvironment { planned, environment, findings: leak_check } =
+        context.environment(id, planned, arm).await?;
     let task = &planned.task;
-    let (environment, leak_check) = context.environment(id, planned, arm).await?;
     if context.cancel.winds_down() {
         return Err(Cancel::fault());
     }
@@ -315,6 +316,7 @@ async fn attempt(
         context,
         id,
         task,
+        base_dir: &planned.base_dir,
         arm,
         dir,
         number,
@@ -417,8 +419,9 @@ async fn graded(
     dir: &TrialDir,
     patch: &[u8],
 ) -> Result<Verdict, Fault> {
+    let TrialEnvironment { planned: on_image, .. } = context.environment(id, planned, arm).await?;
     let (mut graded, _) = grade_trial(context, id, planned, arm, patch).await?;
-    add_forensics(context, &planned.task, dir, patch, &mut graded).await?;
+    add_forensics(context, &on_image.task, dir, patch, &mut graded).await?;
     limit_evidence(&mut graded.verdict)?;
     let Graded { verdict, log, raw } = graded;
     let grading = Grading { patch, verdict: &verdict, log: &log, results: &raw };

@@ -23,6 +23,8 @@ pub struct BadRow {
     pub id: Option<String>,
     /// What is wrong, with a hint where it is known.
     pub what: String,
+    /// It is one task folder among others. A run may leave it out, and says so.
+    pub folder: bool,
 }
 
 impl BadRow {
@@ -38,7 +40,7 @@ impl BadRow {
             None => (None, None),
         };
         let Complaint { field, what } = complaint;
-        Self { file: file.to_path_buf(), line, row, field, id, what }
+        Self { file: file.to_path_buf(), line, row, field, id, what, folder: false }
     }
 }
 

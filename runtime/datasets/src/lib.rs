@@ -4,6 +4,7 @@ mod address;
 mod bad;
 mod choose;
 mod files;
+mod harbor;
 mod hub;
 mod ids;
 mod load;

@@ -35,6 +35,8 @@ pub struct Loaded {
     pub recipes: Vec<RecipeFile>,
     /// What is no task and no recipe. Whether to go on without them is the caller's to decide.
     pub bad: Vec<BadRow>,
+    /// What is odd and harmless, with its place: unknown keys of Harbor folders.
+    pub warnings: Vec<String>,
     pub origins: BTreeMap<TaskId, Origin>,
     /// The files that rows hold, with [`Keep::Files`].
     pub files: BTreeMap<TaskId, RowFiles>,

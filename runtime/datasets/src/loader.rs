@@ -13,7 +13,9 @@ use crate::{
     BadRow, DatasetError, Hub, Keep, Loaded, Origin, RecipeFile, RowFiles,
     address::{Address, HubName, Options, Where},
     bad::Complaint,
-    files, ids,
+    files,
+    harbor::{self, Place},
+    ids,
     read::{self, RawRow, RowLocation},
     recipe::{self, Recipe},
     row,
@@ -53,6 +55,12 @@ impl<'a> Loader<'a> {
     pub(crate) fn disk(&mut self, address: &Address) -> Result<(), DatasetError> {
         let Where::Disk(pattern) = &address.place else { return Ok(()) };
         let options = &address.options;
+        let forced = options.shape.as_deref() == Some(harbor::SHAPE);
+        if (forced || options.shape.is_none())
+            && let Some(places) = harbor::places(pattern, self.base_dir, forced)?
+        {
+            return self.harbor(pattern, places, options);
+        }
         let shape = self.forced(options)?;
         let usual = shape.as_ref().and_then(|shape| shape.hub.split.clone());
         let (files, split) = files::expand(pattern, self.base_dir, options, usual.as_deref())?;
@@ -91,9 +99,63 @@ impl<'a> Loader<'a> {
         options.shape.as_deref().map(|name| shapes::named(name, self.base_dir)).transpose()
     }
 
+    /// Harbor's folders. One that is bad leaves the others.
+    fn harbor(
+        &mut self,
+        pattern: &str,
+        places: Vec<Place>,
+        options: &Options,
+    ) -> Result<(), DatasetError> {
+        let plain = Options {
+            ids: options.ids.clone(),
+            shape: options.shape.clone(),
+            ..Options::default()
+        };
+        if *options != plain {
+            let why = "a Harbor dataset has the options `ids` and `shape` alone".to_owned();
+            return Err(DatasetError::BadAddress { address: pattern.to_owned(), why });
+        }
+        let before = (self.loaded.tasks.len(), self.loaded.bad.len());
+        for place in places {
+            let folders = match place {
+                Place::Task(folder) => vec![folder],
+                Place::Dataset(file) => {
+                    let (folders, bad) = harbor::dataset(&file);
+                    self.loaded.bad.extend(bad);
+                    folders
+                }
+            };
+            for folder in folders {
+                let spelt = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+                let key = (spelt, options.clone());
+                if !self.done.contains(&key) {
+                    self.harbor_folder(&folder);
+                    self.done.push(key);
+                }
+            }
+        }
+        self.narrow(options, before)
+    }
+
+    fn harbor_folder(&mut self, folder: &Path) {
+        let made = match harbor::task(folder) {
+            Ok(made) => made,
+            Err(bad) => {
+                self.loaded.bad.extend(bad);
+                return;
+            }
+        };
+        self.loaded.warnings.extend(made.warnings);
+        let id = made.task.id.to_string();
+        let bad = self.loaded.bad.len();
+        self.add(&folder.join(proctor_harbor::TASK), None, ("task.name", Some(id)), Ok(made.task));
+        for row in self.loaded.bad.iter_mut().skip(bad) {
+            row.folder = true;
+        }
+    }
+
     fn set(&mut self, set: Set<'_>) -> Result<(), DatasetError> {
-        let before = self.loaded.tasks.len();
-        let bad_before = self.loaded.bad.len();
+        let before = (self.loaded.tasks.len(), self.loaded.bad.len());
         for file in &set.files {
             // Two patterns may meet in one file, spelt in two ways; its rows are not doubled by that.
             let spelt = file.canonicalize().unwrap_or_else(|_| file.clone());
@@ -103,12 +165,23 @@ impl<'a> Loader<'a> {
                 self.done.push(key);
             }
         }
-        if let Some(ids) = &set.options.ids {
+        self.narrow(set.options, before)
+    }
+
+    /// Keeps the tasks that were asked for, of those that came since there were so many.
+    fn narrow(
+        &mut self,
+        options: &Options,
+        (before, bad_before): (usize, usize),
+    ) -> Result<(), DatasetError> {
+        if let Some(ids) = &options.ids {
             let tasks = self.loaded.tasks.split_off(before);
             self.loaded.tasks.extend(ids::narrow(tasks, ids)?);
             // All that were asked for are good: what is wrong with others is nobody's worry.
             let others = self.loaded.bad.split_off(bad_before);
-            self.loaded.bad.extend(others.into_iter().filter(|bad| bad.id.is_none()));
+            self.loaded
+                .bad
+                .extend(others.into_iter().filter(|bad| bad.id.is_none() && !bad.folder));
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ pub fn parse_task(text: &str) -> Result<Task, Vec<(Option<String>, String)>> {
         .map_err(|all| all.into_iter().map(|complaint| (complaint.field, complaint.what)).collect())
 }
 
-pub(crate) fn task(value: Value) -> Result<Task, Vec<Complaint>> {
+pub(crate) fn task(mut value: Value) -> Result<Task, Vec<Complaint>> {
     let Some(object) = value.as_object() else {
         return Err(vec![Complaint::whole("a task is a JSON object")]);
     };
@@ -51,6 +51,13 @@ pub(crate) fn task(value: Value) -> Result<Task, Vec<Complaint>> {
     }
     if let Some(source) = object.get("source") {
         check_source(source).map_err(|complaint| vec![complaint])?;
+    }
+    let stands_on = |key: &str| object.get("environment").is_some_and(|it| it.get(key).is_some());
+    if !object.contains_key("workdir") && (stands_on("image") || stands_on("dockerfile")) {
+        // That of the image, which is known once the image is here.
+        if let Some(object) = value.as_object_mut() {
+            object.insert("workdir".to_owned(), Value::String(String::new()));
+        }
     }
     let task: Task = read(value).map_err(|complaint| vec![complaint])?;
     let complaints = rules::check(&task);

@@ -24,12 +24,28 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     if task.statement.trim().is_empty() {
         complain("statement", "is empty: the agent would be told nothing".into());
     }
-    match (&task.environment.image, &task.environment.base) {
-        (Some(_), Some(_)) => complain("environment", "has `image` and `base`; keep one".into()),
-        (None, None) => complain("environment", "needs `image`, or `base = \"host\"`".into()),
-        _ => {}
+    let environment = &task.environment;
+    let given = [
+        ("image", environment.image.is_some()),
+        ("dockerfile", environment.dockerfile.is_some()),
+        ("base", environment.base.is_some()),
+    ];
+    let given: Vec<&str> = given.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+    match given.as_slice() {
+        [_] => {}
+        [] => complain("environment", "needs `image`, `dockerfile`, or `base = \"host\"`".into()),
+        [one, other, ..] => {
+            complain("environment", format!("has `{one}` and `{other}`; keep one"));
+        }
     }
-    if let Err(what) = absolute(&task.workdir) {
+    if let Some(dockerfile) = &environment.dockerfile
+        && dockerfile.trim().is_empty()
+    {
+        complain("environment.dockerfile", "is empty; name the folder of a build context".into());
+    }
+    // Empty: that of the image.
+    let of_image = task.workdir.is_empty() && environment.base.is_none();
+    if let Some(what) = absolute(&task.workdir).err().filter(|_| !of_image) {
         complain("workdir", what);
     }
     for path in &task.hidden {

@@ -57,7 +57,8 @@ pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
     if by_ending.is_some() {
         return Ok(by_ending);
     }
-    if ended.patch.is_empty() {
+    // What is graded by rewards may be done outside the work directory.
+    if ended.patch.is_empty() && verdict.rewards.is_empty() {
         return Ok(Some(Reason::NeverEdited));
     }
     if verdict.broke_pass_to_pass() {

@@ -15,6 +15,10 @@ use crate::{
 /// # Errors
 /// A fault of the grade that names the field.
 pub fn check_gradable(task: &Task) -> Result<(), Fault> {
+    // Its own verifier grades it.
+    if task.harbor.is_some() {
+        return Ok(());
+    }
     patches(task)?;
     let policy = OfficialPolicy::of(task).map_err(policy_fault)?;
     match policy.filter(|_| has_official_run(task)) {

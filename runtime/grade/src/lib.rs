@@ -15,6 +15,7 @@ mod frozen;
 mod given_log;
 mod gradable;
 mod grade;
+pub mod harbor;
 mod hidden;
 mod launch;
 mod paths;

@@ -69,6 +69,7 @@ pub(crate) fn draw_up(
         resolved,
         counted: Some("strict".to_owned()),
         passed_rate: if of == 0 { 0.0 } else { f2p.passed.len() as f64 / of as f64 },
+        rewards: Default::default(),
         tests: ids().map(|id| (id.clone(), status(id))).collect(),
         fail_to_pass: f2p,
         pass_to_pass: p2p,

@@ -44,29 +44,38 @@ pub async fn layer_spec(
 }
 
 /// A set-up line behind the task's own that gives the work directory and the home to the task's user. In the
-/// environment and not in each sandbox: there it would copy every file.
+/// environment and not in each sandbox: there it would copy every file. A user of the image only gets a home where
+/// there is none.
 fn owner_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
     let values = values.map(|(name, value)| format!("{name}={}", shell_word(value)));
-    Some(format!("{}; {OWNER_LINE}", values.join("; ")))
+    let then = if task.gives_folders_to_user() { GIVE_FOLDERS } else { MAKE_HOME };
+    Some(format!("{}; {FIND_USER}{then}", values.join("; ")))
 }
 
 /// A user of the sandbox's own has its group and its home there; the home that commands are told leads to it.
 /// A number without an entry is its own group, as commands run as it. A name without one is left to the look
 /// for the task's user, which says so.
-const OWNER_LINE: &str = r#"name="${user%%:*}"; group="$name"; number=; own=; \
+const FIND_USER: &str = r#"name="${user%%:*}"; group="$name"; number=; own=; \
 if [ -f /etc/passwd ]; then while IFS=: read -r login _ uid gid _ dir _; do \
 if [ "$login" = "$name" ] || [ "$uid" = "$name" ]; then group="$gid"; number="$uid"; own="$dir"; break; fi; \
 done </etc/passwd; fi; \
 case "$name" in *[!0-9]*) [ -n "$number" ] || exit 0 ;; esac; \
 case "$user" in *:*) group="${user#*:}" ;; esac; \
-of() { ls -ldn "$1" 2>/dev/null | { read -r _ _ owner _; echo "$owner"; }; }; \
+"#;
+
+const GIVE_FOLDERS: &str = r#"of() { ls -ldn "$1" 2>/dev/null | { read -r _ _ owner _; echo "$owner"; }; }; \
 mkdir -p "$work" && \
 if [ -n "$number" ] && [ -d "$own/." ] && [ "$(of "$own/.")" = "$number" ] && [ ! -e "$home" ]; \
 then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -R -h "$name:$group" "$home"; fi && \
 chown -R -h "$name:$group" "$work""#;
+
+/// What is there stays as the image has it.
+const MAKE_HOME: &str = r#"mkdir -p "$work"; [ -e "$home" ] || \
+if [ -n "$number" ] && [ -d "$own/." ]; then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
+else mkdir -p "$home" && chown -h "$name:$group" "$home"; fi"#;
 
 /// Whether the local files that a task's source names are there. Nothing is read: a plan is checked by it.
 ///
@@ -96,7 +105,24 @@ pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
 pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     let fault =
         |what: String| Fault::new(Layer::Environment, what).cause(Cause::Invalid).context(&task.id);
-    match (&task.environment.image, &task.environment.base) {
+    let environment = &task.environment;
+    if let Some(dockerfile) = &environment.dockerfile {
+        if environment.image.is_some() || environment.base.is_some() {
+            return Err(fault(
+                "the environment needs exactly one of `image`, `dockerfile` and `base`".into(),
+            ));
+        }
+        let folder = base_dir.join(dockerfile);
+        if !folder.join("Dockerfile").is_file() {
+            return Err(fault(format!("{} holds no file `Dockerfile`", folder.display()))
+                .hint("`environment.dockerfile` is the folder of a build context; a relative path starts at the folder of the task's file"));
+        }
+        let folder = std::fs::canonicalize(&folder);
+        return folder
+            .map(Base::Dockerfile)
+            .map_err(|error| fault(format!("{dockerfile}: {error}")));
+    }
+    match (&environment.image, &environment.base) {
         (Some(image), None) => {
             // A mistyped path would be taken for an image name, and the error would come from a registry.
             let file = base_dir.join(image);
@@ -119,7 +145,9 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
                     .hint("`base` is \"host\" or the folder of a root file system")),
             }
         }
-        _ => Err(fault("the environment needs exactly one of `image` and `base`".into())),
+        _ => Err(fault(
+            "the environment needs exactly one of `image`, `dockerfile` and `base`".into(),
+        )),
     }
 }
 
@@ -146,6 +174,42 @@ mod tests {
             line.starts_with(r"user='1000'; home='/home/1000'; work='/it'\''s here'; "),
             "{line}"
         );
+    }
+
+    #[test]
+    fn a_user_of_the_image_gets_a_home_and_no_folder_of_the_image() {
+        use std::{fs, os::unix::fs::MetadataExt, process::Command};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
+        fs::create_dir_all(&work).unwrap();
+        let me = fs::metadata(&work).unwrap().uid();
+        let user = if me == 0 { 54321 } else { me };
+        let mut task = task(Some(&user.to_string()));
+        task.from_image.user = true;
+        task.workdir = work.display().to_string();
+        task.env.insert("HOME".into(), home.display().to_string());
+        let line = owner_line(&task).unwrap();
+        assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+        assert_eq!(fs::metadata(&work).unwrap().uid(), me, "the image's own");
+        assert_eq!(fs::metadata(&home).unwrap().uid(), user);
+    }
+
+    #[test]
+    fn a_dockerfile_is_a_base_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut task = task(None);
+        task.environment.base = None;
+        task.environment.dockerfile = Some("context".into());
+        let missing = base_of(&task, folder.path()).unwrap_err();
+        assert!(missing.what.contains("holds no file `Dockerfile`"), "{missing}");
+        std::fs::create_dir(folder.path().join("context")).unwrap();
+        std::fs::write(folder.path().join("context/Dockerfile"), "FROM scratch\n").unwrap();
+        let found = base_of(&task, folder.path()).unwrap();
+        let context = std::fs::canonicalize(folder.path().join("context")).unwrap();
+        assert_eq!(found, Base::Dockerfile(context));
+        task.environment.image = Some("debian:12".into());
+        assert!(base_of(&task, folder.path()).unwrap_err().what.contains("exactly one of"));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 mod apply;
 mod environment;
 mod from_scratch;
+mod image;
+mod inputs;
 mod leak_check;
 mod memo;
 mod named;
@@ -12,6 +14,8 @@ mod workdir;
 
 pub use apply::{Applied, ApplyError, apply_mask, apply_parts, apply_patch};
 pub use environment::{base_of, check_source, layer_spec};
+pub use image::on_image;
+pub use inputs::{LOGS, lay_inputs, make_logs};
 pub use leak_check::{
     BundleCopy, LayerFindings, Leak, LeakKind, LeakReport, ToolFiles, Unseen, WorkdirFindings,
     bundle_copies,

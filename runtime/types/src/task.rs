@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Details, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, TaskId, TestFormat,
-    TestResults, canonical, sha256_hex,
+    Details, FromImage, Harbor, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS,
+    TaskId, TestFormat, TestResults, canonical, sha256_hex,
 };
 
 /// The version of the task format. A task of another version is refused.
@@ -57,7 +57,8 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     /// Where the code is in the sandbox, absolute. The agent starts there, and the patch is relative to
-    /// it.
+    /// it. Empty: the image's `WORKDIR`, or `/testbed` where it has none. A row that names an image or a
+    /// Dockerfile and no `workdir` means that.
     #[serde(default = "default_workdir")]
     pub workdir: String,
     /// The patch that takes the feature away before the agent starts.
@@ -88,7 +89,8 @@ pub struct Task {
     /// Absent: the mask reversed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold: Option<String>,
-    /// Variables of every command in the sandbox, the agent's and the tests'.
+    /// Variables of every command in the sandbox, the agent's and the tests'. An image's `ENV` is merged: a
+    /// value here wins.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The moment at which each command begins, the agent's and the tests', as RFC 3339 writes it:
@@ -96,7 +98,7 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
     /// Who runs the agent's commands and the tests: a name in the sandbox or numeric `uid[:gid]`. Absent:
-    /// root of the sandbox.
+    /// the image's `USER`, else root of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The platform of the task, as Docker writes it: `linux/amd64`. No back end chooses by it; native
@@ -134,6 +136,12 @@ pub struct Task {
     /// Absent for tasks of our own: they have no official policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<Benchmark>,
+    /// Present where the task is a Harbor folder, which its own verifier grades.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harbor: Option<Harbor>,
+    /// What was taken from the image. Never recorded.
+    #[serde(skip)]
+    pub from_image: FromImage,
 }
 
 /// A patch that must score zero.
@@ -269,13 +277,17 @@ fn default_workdir() -> String {
     "/testbed".into()
 }
 
-/// What a sandbox starts from: exactly one of `image` and `base`.
+/// What a sandbox starts from: exactly one of `image`, `dockerfile` and `base`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
     /// A Docker image reference, or the path of an OCI or `docker save` archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// A folder with a `Dockerfile`: the context of a build. Docker sandboxes only. Relative to the task file's
+    /// folder, or absolute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dockerfile: Option<String>,
     /// `host`, or the path of a root file system folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,

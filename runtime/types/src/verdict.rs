@@ -144,8 +144,11 @@ pub struct Verdict {
     /// The policy that `resolved` repeats, a key of `policies`. Absent in verdicts of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<String>,
-    /// F2P tests passed / F2P tests.
+    /// F2P tests passed / F2P tests. Where there are `rewards`: their mean, each clipped to [0, 1].
     pub passed_rate: f64,
+    /// The rewards of a Harbor verifier, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rewards: BTreeMap<String, f64>,
     /// Tests that the feature must make pass.
     pub fail_to_pass: TestGroup,
     /// Tests that it must not break.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_types::{EnvironmentRecord, Fault, SandboxCounts, SandboxSpec};
+use proctor_types::{EnvironmentRecord, Fault, ImageSettings, SandboxCounts, SandboxSpec};
 
 use crate::{
     Enforcement, Kept, Machine, SandboxHandle,
@@ -21,6 +21,8 @@ pub enum Base {
     Archive(PathBuf),
     /// An image of the Docker engine, or one that it can pull.
     Image(String),
+    /// A build context with a `Dockerfile`, which the Docker engine builds.
+    Dockerfile(PathBuf),
 }
 
 /// Where an image is.
@@ -216,6 +218,15 @@ pub trait Backend: Send + Sync {
     /// It is neither here nor can it be pulled, as far as one can know without trying.
     async fn image_place(&self, _image: &str) -> Result<ImagePlace, Fault> {
         Ok(ImagePlace::Here)
+    }
+
+    /// What the image of a base says of its containers. Pulls or builds an image that is not here. A base that is no
+    /// image says nothing.
+    ///
+    /// # Errors
+    /// The image cannot be pulled, built or read.
+    async fn image_settings(&self, _base: &Base) -> Result<ImageSettings, Fault> {
+        Ok(ImageSettings::default())
     }
 
     /// Builds the environment, or finds it in the cache. Two callers with the same spec build once.

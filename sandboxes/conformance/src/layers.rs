@@ -45,6 +45,7 @@ impl BlobSink for Contents {
 
 async fn look(handle: &SandboxHandle, fresh: bool) -> Result<(LayerState, Contents), Failed> {
     let request = LayerRequest {
+        files_alone: false,
         fresh,
         workdir: path("/work"),
         repositories: vec![path("/work/.git")],

@@ -18,10 +18,11 @@ use bollard::{
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use proctor_host::host_base;
 use proctor_sandbox_api::{Base, ImagePlace};
-use proctor_types::{Cause, Fault, Layer, hex, sha256_hex};
+use proctor_types::{Cause, Fault, ImageSettings, Layer, hex, sha256_hex};
 use tokio::task::spawn_blocking;
 
 use crate::{
+    build,
     docker::Engine,
     fault,
     tarball::{self, Body},
@@ -45,6 +46,7 @@ pub struct ResolvedBase {
 pub async fn resolve(engine: &Engine, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
         Base::Image(name) => image(engine, name).await,
+        Base::Dockerfile(folder) => build::image(engine, folder).await,
         Base::Host => host(engine).await,
         Base::Folder(path) => {
             let walked = path.clone();
@@ -176,6 +178,29 @@ pub(crate) async fn env_of(engine: &Engine, name: &str) -> Result<BTreeMap<Strin
     let lines = found.and_then(|found| found.config?.env).unwrap_or_default();
     let pairs = lines.iter().filter_map(|line| line.split_once('='));
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// What the image of a base says of its containers. Pulls or builds an image that is not here.
+pub(crate) async fn settings(engine: &Engine, base: &Base) -> Result<ImageSettings, Fault> {
+    match base {
+        // Imported trees: nothing was said of them.
+        Base::Host | Base::Folder(_) => return Ok(ImageSettings::default()),
+        Base::Image(_) | Base::Archive(_) | Base::Dockerfile(_) => {}
+    }
+    let resolved = resolve(engine, base).await?;
+    let Some(config) = inspect(engine, &resolved.image).await?.and_then(|found| found.config)
+    else {
+        return Ok(ImageSettings::default());
+    };
+    let lines = config.env.unwrap_or_default();
+    let pairs = lines.iter().filter_map(|line| line.split_once('='));
+    Ok(ImageSettings {
+        env: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        workdir: config.working_dir.filter(|path| !matches!(path.as_str(), "" | "/")),
+        user: config.user.filter(|user| !user.is_empty()),
+        entrypoint: config.entrypoint.unwrap_or_default(),
+        cmd: config.cmd.unwrap_or_default(),
+    })
 }
 
 /// The comment that an image was made with.

@@ -23,10 +23,10 @@ use proctor_host::{
     dead_runtimes,
 };
 use proctor_sandbox_api::{
-    Backend, ImagePlace, Kept, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest,
+    Backend, Base, ImagePlace, Kept, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest,
     wire::{Absent, Defence},
 };
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{Cause, Fault, ImageSettings, Layer};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -271,6 +271,19 @@ impl Backend for Docker {
 
     fn machine(&self) -> Machine {
         self.engine.machine
+    }
+
+    async fn image_settings(&self, base: &Base) -> Result<ImageSettings, Fault> {
+        let lock = match base {
+            // Two tasks of one Dockerfile build it once.
+            Base::Dockerfile(folder) => Some(self.lock_of(&folder.display().to_string())),
+            _ => None,
+        };
+        let _only = match &lock {
+            Some(lock) => Some(lock.lock().await),
+            None => None,
+        };
+        base::settings(&self.engine, base).await
     }
 
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {

@@ -14,6 +14,7 @@ use proctor_types::Fault;
 
 use crate::{
     base::{self, REPOSITORY},
+    build,
     docker::Engine,
     fault,
     layer::{self, HOST_LAYER, LAYER},
@@ -93,7 +94,7 @@ fn rank(tag: &str) -> Option<u8> {
     match (repository, tag.strip_prefix("base-")) {
         (LAYER | HOST_LAYER, None) if made(tag) => Some(0),
         (HOST_LAYER, Some(digest)) if made(digest) => Some(1),
-        (REPOSITORY, None) if made(tag) => Some(2),
+        (REPOSITORY | build::REPOSITORY, None) if made(tag) => Some(2),
         _ => None,
     }
 }
@@ -116,6 +117,7 @@ mod tests {
         assert_eq!(rank(&format!("proctor-layer-host:{digest}")), Some(0));
         assert_eq!(rank(&format!("proctor-layer-host:base-{digest}")), Some(1));
         assert_eq!(rank(&format!("proctor-base:{digest}")), Some(2));
+        assert_eq!(rank(&format!("proctor-build:{digest}")), Some(2));
         for theirs in [
             "proctor-layer:latest".to_owned(),
             format!("mine/proctor-layer:{digest}"),

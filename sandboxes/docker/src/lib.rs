@@ -6,11 +6,13 @@
 //! this crate.
 
 mod base;
+mod build;
 mod counts;
 mod create;
 mod docker;
 mod fault;
 mod hardening;
+mod ignore;
 mod kept;
 mod layer;
 mod owner;

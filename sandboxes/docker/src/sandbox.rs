@@ -87,10 +87,15 @@ impl Listings {
 #[async_trait]
 impl WrittenPaths for Word {
     async fn written(&self) -> Result<Written, String> {
-        let listings = || self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(why) = listings().refused() {
-            return Err(why);
+        let refused = self.listings.lock().unwrap_or_else(PoisonError::into_inner).refused();
+        match refused {
+            Some(why) => Err(why),
+            None => self.written_in_any_case().await,
         }
+    }
+
+    async fn written_in_any_case(&self) -> Result<Written, String> {
+        let listings = || self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
         let listed = timeout(LIST_LIMIT, self.client.container_changes(&self.id)).await;
         listings().took(begun.elapsed());

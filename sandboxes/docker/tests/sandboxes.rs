@@ -318,6 +318,57 @@ async fn docker_sandboxs_need_nothing_in_their_base() {
     }
 }
 
+/// Twice the same context is one image, and what it says of its containers is read.
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_a_dockerfile_is_built_once_and_says_how_its_containers_run() {
+    let test = "docker_a_dockerfile_is_built_once_and_says_how_its_containers_run";
+    let Some(docker) = engine(test).await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    file("only", &format!("file of {}", std::process::id()));
+    file("left-out", "x");
+    file(".dockerignore", "left-out\n");
+    file(
+        "Dockerfile",
+        "FROM scratch\nCOPY . /etc/\nENV A=1 B=\"2 3\"\nWORKDIR /w\nUSER 1000:1000\nENTRYPOINT [\"/start\", \"now\"]\n",
+    );
+    let base = Base::Dockerfile(folder.path().to_owned());
+    let settings = docker.image_settings(&base).await.unwrap();
+    assert_eq!((settings.env["A"].as_str(), settings.env["B"].as_str()), ("1", "2 3"));
+    let (workdir, user) = (settings.workdir.as_deref(), settings.user.as_deref());
+    assert_eq!((workdir, user), (Some("/w"), Some("1000:1000")));
+    assert_eq!(settings.entrypoint, ["/start", "now"].map(str::to_owned));
+    assert!(settings.cmd.is_empty(), "{:?}", settings.cmd);
+    let (one, other) = (
+        docker.prepare(&spec(base.clone(), &[])).await.unwrap(),
+        docker.prepare(&spec(base, &[])).await.unwrap(),
+    );
+    assert_eq!((&one.base, one.built, other.built), (&other.base, true, false));
+    let mut sandbox = docker.open(&handle(&one)).await.unwrap();
+    let bytes = sandbox.handle().read(&RawPath::from("/etc/only"), 100).await.unwrap();
+    assert!(bytes.starts_with(b"file of"));
+    assert!(sandbox.handle().stat(&RawPath::from("/etc/left-out")).await.unwrap().is_none());
+    sandbox.close().await.unwrap();
+    let built = docker.kept().await.unwrap();
+    assert!(
+        built.iter().any(|kept| kept.handle.starts_with("proctor-build:")),
+        "it can be given back"
+    );
+    let _ = Process::new("docker").args(["rmi", &one.handle]).output();
+    let _ = Process::new("docker").args(["rmi", &one.base]).output();
+
+    file("Dockerfile", "FROM scratch\nCOPY nothing-of-this-name /x\n");
+    let base = Base::Dockerfile(folder.path().to_owned());
+    let fault = docker.image_settings(&base).await.unwrap_err();
+    assert!(
+        fault.what.contains("Dockerfile") && fault.what.contains("nothing-of-this-name"),
+        "{fault}"
+    );
+    fs::remove_file(folder.path().join("Dockerfile")).unwrap();
+    let fault = docker.image_settings(&base).await.unwrap_err();
+    assert!(fault.what.contains("no file `Dockerfile`"), "{fault}");
+}
+
 /// What cleaning removes: the images made here and no others, and none that a container stands on.
 #[tokio::test]
 async fn docker_an_environment_is_listed_and_given_back() {

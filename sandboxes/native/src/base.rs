@@ -8,7 +8,7 @@ use std::{
 
 use proctor_host::{absent::Cut, host_base};
 use proctor_sandbox_api::{Base, Mount, wire::RawPath};
-use proctor_types::{Cause, Fault, Layer, sha256_hex};
+use proctor_types::{Cause, Fault, ImageSettings, Layer, sha256_hex};
 use proctor_wire::Bind;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,27 @@ pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
         )
         .cause(Cause::Invalid)
         .hint("save it to an archive (`docker save -o FILE IMAGE`), or use sandbox.kind=docker")),
+        Base::Dockerfile(folder) => Err(Fault::new(
+            Layer::Environment,
+            format!(
+                "the native back end cannot build `environment.dockerfile` ({})",
+                folder.display()
+            ),
+        )
+        .cause(Cause::Invalid)
+        .hint("use sandbox.kind=docker")),
+    }
+}
+
+/// What the image of a base says of its containers. Blocking.
+pub(crate) fn settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Fault> {
+    match asked {
+        Base::Archive(_) => Ok(archive::settings(&base(cache, asked)?.folder)),
+        // What cannot be used here is rejected by name.
+        Base::Image(_) | Base::Dockerfile(_) => {
+            base(cache, asked).map(|_| ImageSettings::default())
+        }
+        Base::Host | Base::Folder(_) => Ok(ImageSettings::default()),
     }
 }
 

@@ -55,6 +55,8 @@ fn is_made(kind: &str, name: &str) -> bool {
         _ => {
             name.strip_prefix("host-").is_some_and(|digest| is_hex(digest, 16))
                 || name.strip_prefix("archive-").is_some_and(|digest| is_hex(digest, 64))
+                || name.strip_prefix("settings-").is_some_and(|digest| is_hex(digest, 64))
+                // As an earlier version called them.
                 || name.strip_prefix("variables-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("folder-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("unreadable-").is_some_and(|digest| is_hex(digest, 64))

@@ -18,10 +18,10 @@ use proctor_host::{
     setup_lines,
 };
 use proctor_sandbox_api::{
-    Backend, Enforcement, Kept, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
+    Backend, Base, Enforcement, Kept, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
     hint_of, wire::Absent,
 };
-use proctor_types::{Cause, Fault, Layer, SandboxSpec};
+use proctor_types::{Cause, Fault, ImageSettings, Layer, SandboxSpec};
 use proctor_wire::{Defence, SandboxLayout, Upper};
 use tokio::{
     sync::{Mutex as AsyncMutex, Semaphore},
@@ -128,6 +128,11 @@ impl Backend for Native {
         agent_digest().to_owned()
     }
 
+    async fn image_settings(&self, base: &Base) -> Result<ImageSettings, Fault> {
+        let (cache, base) = (self.0.cache.clone(), base.clone());
+        blocking(move || base::settings(&cache, &base)).await
+    }
+
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {
         let inner = Arc::clone(&self.0);
         let base = spec.base.clone();
@@ -178,7 +183,7 @@ impl Backend for Native {
         let lent = base::lent(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
         let sandbox = self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, lent)).await;
         let sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
-        sandbox.handle().set_image_env(archive::variables(&record.base.folder));
+        sandbox.handle().set_image_env(archive::settings(&record.base.folder).env);
         Ok(Box::new(sandbox))
     }
 

@@ -181,6 +181,8 @@ async fn an_image_is_refused_with_the_hint() {
     let native = Native::new(cache.path().to_owned()).unwrap();
     let fault = native.prepare(&spec(Base::Image("debian:12".into()), &[])).await.unwrap_err();
     assert!(fault.hint.unwrap().contains("docker save"));
+    let fault = native.image_settings(&Base::Dockerfile("/x".into())).await.unwrap_err();
+    assert!(fault.what.contains("environment.dockerfile"), "{fault}");
 }
 
 #[tokio::test]

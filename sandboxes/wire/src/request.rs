@@ -194,6 +194,10 @@ pub struct LayerRequest {
     pub content_limit: u64,
     /// More entries cannot be kept.
     pub entry_limit: u64,
+    /// Files alone count: for a result that is judged and not continued. Without it, living processes, mounts, pipes and
+    /// sockets keep a state from being kept. With it they are passed over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub files_alone: bool,
 }
 
 /// What a container wrote since it was created, as its engine lists it. Paths are absolute.

@@ -36,6 +36,8 @@ pub struct Brief {
     pub max_output_tokens: Option<u64>,
     /// For `gold` only: the gold patch. Absent for every scaffold that asks a model.
     pub gold: Option<String>,
+    /// For `gold` only, of a Harbor task: the variables of `/solution/solve.sh`, which is the solution.
+    pub solution: Option<Vec<(String, String)>>,
     /// For `replay` only: the trajectory to re-run.
     pub replay: Option<PathBuf>,
     /// Where a client in its sandbox finds the model, for a scaffold that asked for it.

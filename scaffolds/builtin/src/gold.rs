@@ -1,8 +1,22 @@
 use async_trait::async_trait;
+use proctor_sandbox_api::Command;
 use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-/// Applies the gold patch: the ceiling that every task must reach.
+/// The reference solution of a Harbor task. Its output is where Harbor puts it.
+const SOLVE: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1";
+
+/// Runs a line by bash, in a group of its own: what it leaves in the background goes on, as in a container of Harbor.
+const BY_BASH: &str = r#"command -v bash >/dev/null 2>&1 || exec /bin/sh -c "$1"; \
+exec bash -c 'set -m; bash -c "$1" & wait "$!"' bash "$1""#;
+
+/// Where that output is.
+const OUTPUT: &str = "/logs/agent/oracle.txt";
+
+/// Bytes of the output that are kept in the trial's folder.
+const OUTPUT_LIMIT: u64 = 8 << 20;
+
+/// Applies the gold patch, or runs the reference solution: the ceiling that every task must reach.
 #[derive(Debug, Clone, Copy)]
 pub struct Gold;
 
@@ -21,10 +35,38 @@ impl Scaffold for Gold {
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
+        if let Some(env) = session.brief().solution.clone() {
+            return solve(session, env).await;
+        }
         let Some(gold) = session.brief().gold.clone() else {
             return Ok(Finish::exited("the task has no gold patch"));
         };
         session.apply_patch(&gold).await?;
         Ok(Finish::Submitted)
     }
+}
+
+/// Runs `solve.sh`. Its exit status decides nothing, as in Harbor: the verifier judges what it left.
+async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<Finish, Stop> {
+    let brief = session.brief();
+    let mut command =
+        Command::new(["/bin/sh", "-c", BY_BASH, "sh", SOLVE]).cwd(brief.workdir.as_str());
+    command = command.env("DEBIAN_FRONTEND", "noninteractive");
+    for (name, value) in brief.env.iter().chain(&env) {
+        command = command.env(name, value.as_str());
+    }
+    command.user.clone_from(&brief.user);
+    let handle = std::sync::Arc::clone(session.handle());
+    let done = handle.run(command).await.map_err(|error| error.fault("running solve.sh"))?;
+    let output = match handle.stat(&OUTPUT.into()).await {
+        Ok(Some(found)) => {
+            let from = found.size.saturating_sub(OUTPUT_LIMIT);
+            handle.read_part(&OUTPUT.into(), from, OUTPUT_LIMIT).await.unwrap_or_default()
+        }
+        Ok(None) | Err(_) => done.stderr.head.clone(),
+    };
+    session.keep("oracle.txt", &output).await?;
+    let ended = proctor_sandbox_api::ending_of(&done.exited);
+    session.note(Map::from_iter([("solve.sh".to_owned(), json!(ended))])).await?;
+    Ok(Finish::Submitted)
 }

@@ -6,7 +6,7 @@ use proctor_core::PlannedTask;
 use proctor_types::{Arm, plural};
 
 use crate::{
-    assemble,
+    assemble, checks,
     commands::{
         curve_check::{run_for_real, sample},
         run,
@@ -27,7 +27,7 @@ pub async fn check_tasks(
     count: u64,
 ) -> Result<(), CommandError> {
     let Some(first) = arms.first() else { return Ok(()) };
-    let with_gold = tasks.iter().filter(|one| one.task.gold.is_some() || one.task.mask.is_some());
+    let with_gold = tasks.iter().filter(|one| checks::has_gold(&one.task));
     let with_gold: Vec<PlannedTask> = with_gold.cloned().collect();
     let with_gold = run::run_tasks(&with_gold);
     let chosen = sample(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));

@@ -58,7 +58,9 @@ pub fn export_tables(
     for (found, trial) in planned(&record).iter().zip(&report.tasks) {
         let arm = report.arms.iter().find(|arm| arm.arm == trial.arm);
         let arm_name = found.arm.name.as_str();
-        trials.push(masked(mask, "trials", TrialRow { trial, arm }.cells())).map_err(cannot_write)?;
+        trials
+            .push(masked(mask, "trials", TrialRow { trial, arm }.cells()))
+            .map_err(cannot_write)?;
         let journal = dir.trial_path(&found.id()).trajectory();
         let events = match journal.exists().then(|| read_journal(&journal)).transpose() {
             Ok(reading) => reading.map(|reading| standing(reading.events)).unwrap_or_default(),

@@ -157,6 +157,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         certificate: args.certificate.clone(),
         flaky: args.flaky.into(),
         wide: args.wide,
+        harbor_shared: false,
         cpus: args.cpus,
         memory_mb: args.memory_mb,
     };

@@ -293,6 +293,8 @@ fn bare(id: &str, made: &Made) -> Task {
         from_scratch: None,
         test_results: None,
         benchmark: None,
+        harbor: None,
+        from_image: Default::default(),
     }
 }
 

@@ -101,6 +101,9 @@ fn placed(mut task: Task, planned: &PlannedTask) -> Result<Task, CommandError> {
         Some(base) if base != "host" => whole(base)?,
         _ => {}
     }
+    if let Some(dockerfile) = &mut task.environment.dockerfile {
+        whole(dockerfile)?;
+    }
     if let Some(image) = &mut task.environment.image
         && planned.base_dir.join(&*image).is_file()
     {

@@ -10,7 +10,7 @@ use std::{
 use proctor_core::{ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
 use proctor_record::RunDir;
 use proctor_sandbox_api::{Command, Said, Sandbox, wire::RawPath};
-use proctor_types::{Arm, SandboxKind, SandboxSpec, TrialId};
+use proctor_types::{Arm, SandboxKind, SandboxSpec, Task, TrialId};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -128,7 +128,7 @@ async fn within(
     arm: &Arm,
     moment: Moment,
 ) -> Result<ExitCode, CommandError> {
-    let mut sandbox = open_at(context, id, planned, arm, moment).await?;
+    let (mut sandbox, task) = open_at(context, id, planned, arm, moment).await?;
     let interactive = std::io::stdin().is_terminal();
     if interactive {
         tell!(
@@ -138,7 +138,7 @@ async fn within(
         );
     }
     let talked = tokio::select! {
-        talked = talk(sandbox.as_ref(), planned, interactive) => talked,
+        talked = talk(sandbox.as_ref(), &task, interactive) => talked,
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
     };
     sandbox.close().await?;
@@ -147,10 +147,10 @@ async fn within(
 
 async fn talk(
     sandbox: &dyn Sandbox,
-    planned: &PlannedTask,
+    task: &Task,
     interactive: bool,
 ) -> Result<ExitCode, CommandError> {
-    let (handle, task) = (sandbox.handle(), planned.task.as_ref());
+    let handle = sandbox.handle();
     let terminal = if interactive { Terminal::raw() } else { None };
     let mut command = match &terminal {
         Some(terminal) => Command::new(["/bin/sh", "-c", ON_A_TERMINAL, "sh", &terminal.size]),
@@ -165,7 +165,7 @@ async fn talk(
             Command::new(["/bin/sh".to_owned(), "-c".to_owned(), line])
         }
     };
-    command = command.cwd(task.workdir.as_str());
+    command = command.cwd(task.cwd());
     for (key, value) in task.command_env() {
         command = command.env(&key, value.as_str());
     }

@@ -9,7 +9,7 @@ use proctor_report::{once_each, wrapped};
 use proctor_types::{SandboxKind, Task, plural};
 
 use crate::{
-    assemble, config,
+    assemble, checks, config,
     error::{CommandError, UserError},
     home, print, tasks,
 };
@@ -135,8 +135,10 @@ fn text(task: &Task, gold: bool) -> String {
     fact("level", task.level.map_or(String::new(), |level| level.to_string()));
     let environment = &task.environment;
     fact("image", environment.image.clone().unwrap_or_default());
+    fact("dockerfile", environment.dockerfile.clone().unwrap_or_default());
     fact("base", environment.base.clone().unwrap_or_default());
-    fact("workdir", task.workdir.clone());
+    let of_image = task.workdir.is_empty().then(|| "that of the image".to_owned());
+    fact("workdir", of_image.unwrap_or_else(|| task.workdir.clone()));
     fact("tests", task.test_command.join(" "));
     let results = task.report().map(|results| match &results.path {
         Some(path) => format!("{} in {path}", results.format),
@@ -149,7 +151,13 @@ fn text(task: &Task, gold: bool) -> String {
     let patch = |patch: &Option<String>| patch.as_deref().map(size).unwrap_or_default();
     fact("mask", patch(&task.mask));
     fact("gold", patch(&task.gold));
-    if task.gold.is_none() && task.mask.is_none() {
+    if let Some(harbor) = &task.harbor {
+        fact("harbor", harbor.digest.clone());
+        if harbor.solution.is_some() {
+            fact("gold", "solution/solve.sh".into());
+        }
+    }
+    if !checks::has_gold(task) {
         fact("gold", "kept secret: there is no gold and no mask".into());
     }
     fact("test patch", patch(&task.test_patch));

@@ -7,11 +7,12 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{LEAK_NOTE, Plan, PlannedTask};
+use proctor_core::{IN_PLACE, LEAK_NOTE, Plan, PlannedTask};
 use proctor_quality::readable_tests;
 use proctor_record::{Blobs, RunDir, Tree, TrialDir, read_journal};
 use proctor_report::{Report, TaskReport, wrapped};
-use proctor_sandbox_api::wire::RawPath;
+use proctor_sandbox_api::{Backend, Base, wire::RawPath};
+use proctor_setup::base_of;
 use proctor_types::{
     Budget, Certificate, Event, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec,
     StatementSpec, Task, TaskId, TestStatus, TrialId, Verdict, file_of, plural,
@@ -85,6 +86,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         attempts: repeat,
         ..Plan::default()
     };
+    let images = Arc::clone(&backend);
     // Each repetition counts only if it really runs.
     let backends = BTreeMap::from([(kind, backend)]);
     let flakes = Flakes::default();
@@ -136,6 +138,9 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     }
     for line in unverified_tasks(&planned) {
         tell!("{}", wrapped(&format!("note: {line}")));
+    }
+    for line in never_run(&planned, images.as_ref()).await {
+        tell!("note: {line}");
     }
     let impossible = not_for_gold(&planned);
     let mut invalid = invalid(&report, &RunDir::view(out)?, &impossible);
@@ -341,19 +346,75 @@ fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) -> Vec
                 attempt: trial.attempt,
             };
             let verdict = run.check(&id).verdict;
-            let tests = verdict.map_or(String::new(), |it| match is_gold {
-                true => failed_tests(&it),
-                false => passed_tests(&it),
-            });
+            let tests =
+                verdict.map_or(String::new(), |it| match (is_gold, it.rewards.is_empty()) {
+                    (_, false) => rewards(&it),
+                    (true, true) => failed_tests(&it),
+                    (false, true) => passed_tests(&it),
+                });
+            let server =
+                if is_gold && resolves_in_place(&run.trial_path(&id)) { SERVER } else { "" };
             let log = log_of(&run.trial_path(&id));
             let log = log.map_or(String::new(), |log| format!("; log: {}", log.display()));
             invalid.push(format!(
-                "{}, attempt {}: {arm} {found}{tests}{log}",
+                "{}, attempt {}: {arm} {found}{tests}{server}{log}",
                 trial.task, trial.attempt
             ));
         }
     }
     invalid
+}
+
+/// What a reference solution shows that is resolved in its own container and in no other.
+const SERVER: &str = "; it resolves it only with the processes that it leaves running: grade such tasks with \
+                      `grading.harbor_shared = true`";
+
+/// Whether the verifier resolved a trial in the agent's own container.
+fn resolves_in_place(trial: &TrialDir) -> bool {
+    let Ok(reading) = read_journal(trial.trajectory()) else { return false };
+    let resolved = |note: &serde_json::Map<String, serde_json::Value>| {
+        note.get(IN_PLACE)?.get("verdict")?.get("resolved")?.as_bool()
+    };
+    reading.events.iter().any(|envelope| match &envelope.event {
+        Event::Noted { note } => resolved(note) == Some(true),
+        _ => false,
+    })
+}
+
+fn rewards(verdict: &Verdict) -> String {
+    let said: Vec<String> =
+        verdict.rewards.iter().map(|(name, reward)| format!("{name} = {reward}")).collect();
+    format!("; rewards: {}", said.join(", "))
+}
+
+/// What the images of a plan would run and a sandbox does not, once for each image.
+async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeSet<String> {
+    let mut bases = BTreeMap::new();
+    for planned in planned {
+        let Ok(base) = base_of(&planned.task, &planned.base_dir) else { continue };
+        let name = match &base {
+            Base::Image(image) => format!("image {image}"),
+            Base::Archive(file) => format!("image {}", file.display()),
+            Base::Dockerfile(folder) => format!("the image of {}", folder.display()),
+            Base::Host | Base::Folder(_) => continue,
+        };
+        bases.insert(name, base);
+    }
+    let mut lines = BTreeSet::new();
+    for (name, base) in bases {
+        // An image that cannot be read has failed its trials, with a reason.
+        let Ok(settings) = backend.image_settings(&base).await else { continue };
+        let parts = [("ENTRYPOINT", settings.entrypoint), ("CMD", settings.cmd)];
+        let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
+        let parts: Vec<String> =
+            parts.map(|(key, words)| format!("{key} `{}`", words.join(" "))).collect();
+        if !parts.is_empty() {
+            let verb = if parts.len() == 1 { "does" } else { "do" };
+            lines
+                .insert(format!("{name}: its {} {verb} not run in a sandbox", parts.join(" and ")));
+        }
+    }
+    lines
 }
 
 /// Fail-to-pass tests that pass though nothing was done: what they ask for is there already.

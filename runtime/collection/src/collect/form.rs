@@ -34,6 +34,7 @@ impl Shared<'_> {
             statement,
             environment: TaskEnvironment {
                 image: None,
+                dockerfile: None,
                 base: Some("host".into()),
                 setup: self.environment.setup.clone(),
             },
@@ -62,6 +63,8 @@ impl Shared<'_> {
             from_scratch: None,
             test_results: None,
             benchmark: None,
+            harbor: None,
+            from_image: Default::default(),
         }
     }
 

@@ -140,6 +140,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         unreliable: BTreeMap::new(),
         flaky: proctor_types::FlakePolicy::default(),
         wide: false,
+        harbor_shared: false,
         outside: proctor_core::OutsideLimits::default(),
         faults: FaultPolicy::shipped().unwrap(),
         halts: Halts::default(),

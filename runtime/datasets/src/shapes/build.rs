@@ -142,6 +142,8 @@ fn draft<'a>(
         from_scratch: None,
         test_results: None,
         benchmark: None,
+        harbor: None,
+        from_image: Default::default(),
     };
     Ok(Draft { task, details, clone, fields, options })
 }

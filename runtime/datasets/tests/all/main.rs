@@ -4,6 +4,7 @@ mod common;
 mod digests;
 mod files;
 mod fuzz;
+mod harbor;
 mod hub;
 mod loading;
 mod predictions;

@@ -75,6 +75,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
             resolved: rate == 1.0,
             counted: None,
             passed_rate: rate,
+            rewards: Default::default(),
             fail_to_pass: TestGroup { passed: vec![], failed: vec![test.clone()] },
             pass_to_pass: TestGroup::default(),
             tests: BTreeMap::from([(test, TestStatus::Failed)]),

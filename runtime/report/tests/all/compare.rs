@@ -32,6 +32,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
             resolved,
             counted: None,
             passed_rate: f64::from(u8::from(resolved)),
+            rewards: Default::default(),
             fail_to_pass: TestGroup::default(),
             pass_to_pass: TestGroup::default(),
             tests: BTreeMap::new(),

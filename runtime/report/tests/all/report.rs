@@ -68,6 +68,7 @@ pub(crate) fn trial(
             resolved: rate == 1.0,
             counted: None,
             passed_rate: rate,
+            rewards: Default::default(),
             fail_to_pass: TestGroup::default(),
             pass_to_pass: TestGroup::default(),
             tests: BTreeMap::new(),

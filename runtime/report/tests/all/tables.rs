@@ -25,6 +25,7 @@ fn attempted(error: Option<&str>, wait_seconds: f64, seconds: Option<f64>) -> Ev
         queued_seconds: 0.0,
         shared_seconds: 0.0,
         seconds,
+        lost_seconds: 0.0,
         first_byte_seconds: None,
         usage: None,
         cost_usd: None,

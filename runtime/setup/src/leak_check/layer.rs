@@ -141,6 +141,19 @@ impl LayerFindings {
         })
     }
 
+    /// The findings of a task that hides nothing.
+    pub fn nothing() -> Self {
+        Self {
+            labelled: Labelled::default(),
+            leaks: Vec::new(),
+            workdir: WorkdirFindings::default(),
+            tools: ToolFiles::default(),
+            unseen: Unseen::default(),
+            decoys: Vec::new(),
+            unmatched: Vec::new(),
+        }
+    }
+
     /// Looks through a fresh sandbox of the environment in which nothing was prepared yet.
     ///
     /// # Errors

@@ -22,6 +22,14 @@ pub trait WrittenPaths: Send + Sync {
     /// # Errors
     /// Why that cannot be told, as a reason for people.
     async fn written(&self) -> Result<Written, String>;
+
+    /// The same, however long it takes.
+    ///
+    /// # Errors
+    /// Why that cannot be told, as a reason for people.
+    async fn written_in_any_case(&self) -> Result<Written, String> {
+        self.written().await
+    }
 }
 
 /// The state of a sandbox outside its work directory.
@@ -51,10 +59,39 @@ impl SandboxHandle {
         request: LayerRequest,
         sink: &mut S,
     ) -> Result<LayerState, SnapshotError<S::Error>> {
-        let file_limit = request.file_limit;
-        let list = match self.written_paths.get() {
+        let written = match self.written_paths.get() {
             None => None,
-            Some(lister) => match lister.written().await {
+            Some(lister) => Some(lister.written().await),
+        };
+        self.layer_of(request, written, sink).await
+    }
+
+    /// As [`SandboxHandle::layer_to`], where the state is needed however long it takes to list it.
+    ///
+    /// # Errors
+    /// As [`SandboxHandle::layer_to`].
+    pub async fn whole_layer_to<S: BlobSink>(
+        &self,
+        request: LayerRequest,
+        sink: &mut S,
+    ) -> Result<LayerState, SnapshotError<S::Error>> {
+        let written = match self.written_paths.get() {
+            None => None,
+            Some(lister) => Some(lister.written_in_any_case().await),
+        };
+        self.layer_of(request, written, sink).await
+    }
+
+    async fn layer_of<S: BlobSink>(
+        &self,
+        request: LayerRequest,
+        written: Option<Result<Written, String>>,
+        sink: &mut S,
+    ) -> Result<LayerState, SnapshotError<S::Error>> {
+        let file_limit = request.file_limit;
+        let list = match written {
+            None => None,
+            Some(written) => match written {
                 Ok(written) => Some(serde_json::to_vec(&written).map_err(|error| {
                     let what = format!("what was written: {error}");
                     SandboxError::Refused(Refusal { why: RefusalKind::BadRequest, what })

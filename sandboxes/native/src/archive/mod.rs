@@ -5,4 +5,4 @@ mod outer;
 mod root;
 mod unpack;
 
-pub(crate) use unpack::{unpack, variables};
+pub(crate) use unpack::{settings, unpack};

@@ -1,12 +1,13 @@
 //! The archive itself: which of its entries are layers, in which order.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     fs::File,
     io::{self, BufReader, Read, Seek, SeekFrom},
     path::Path,
 };
 
+use proctor_types::ImageSettings;
 use serde::Deserialize;
 
 use super::compressed;
@@ -68,6 +69,14 @@ struct Image {
 struct ContainerConfig {
     #[serde(rename = "Env", default)]
     env: Option<Vec<String>>,
+    #[serde(rename = "WorkingDir", default)]
+    workdir: Option<String>,
+    #[serde(rename = "User", default)]
+    user: Option<String>,
+    #[serde(rename = "Entrypoint", default)]
+    entrypoint: Option<Vec<String>>,
+    #[serde(rename = "Cmd", default)]
+    cmd: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -115,14 +124,21 @@ impl Outer {
         Ok(self.image()?.layers)
     }
 
-    /// The variables that the image sets for its containers.
-    pub(super) fn variables(&self) -> io::Result<BTreeMap<String, String>> {
+    /// What the image says of its containers.
+    pub(super) fn settings(&self) -> io::Result<ImageSettings> {
         let config = self.image()?.config.filter(|config| self.parts.contains_key(config));
-        let Some(config) = config else { return Ok(BTreeMap::new()) };
+        let Some(config) = config else { return Ok(ImageSettings::default()) };
         let image: Image = self.json(&config)?;
-        let lines = image.config.and_then(|config| config.env).unwrap_or_default();
+        let Some(config) = image.config else { return Ok(ImageSettings::default()) };
+        let lines = config.env.unwrap_or_default();
         let pairs = lines.iter().filter_map(|line| line.split_once('='));
-        Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+        Ok(ImageSettings {
+            env: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            workdir: config.workdir.filter(|path| !matches!(path.as_str(), "" | "/")),
+            user: config.user.filter(|user| !user.is_empty()),
+            entrypoint: config.entrypoint.unwrap_or_default(),
+            cmd: config.cmd.unwrap_or_default(),
+        })
     }
 
     fn image(&self) -> io::Result<Parts> {

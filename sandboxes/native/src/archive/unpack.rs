@@ -1,13 +1,12 @@
 //! An archive as a folder of the cache.
 
 use std::{
-    collections::BTreeMap,
     fs, io,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
-use proctor_types::{hex, sha256_hex};
+use proctor_types::{ImageSettings, hex, sha256_hex};
 use sha2::{Digest, Sha256};
 
 use super::{outer::Outer, root::Root};
@@ -24,13 +23,13 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     let digest = digest(&bases, archive)?;
     let name = ids::name_of(&digest);
     let folder = bases.join(format!("archive-{name}"));
-    let kept = bases.join(format!("variables-{name}"));
+    let kept = bases.join(format!("settings-{name}"));
     if folder.is_dir() && kept.is_file() {
         return Ok((digest, folder));
     }
     let outer = Outer::open(archive)?;
     let mut file = tempfile::NamedTempFile::new_in(&bases)?;
-    serde_json::to_writer(&mut file, &outer.variables()?)?;
+    serde_json::to_writer(&mut file, &outer.settings()?)?;
     file.persist(&kept).map_err(|error| error.error)?;
     if folder.is_dir() {
         return Ok((digest, folder));
@@ -48,12 +47,11 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     Ok((digest, folder))
 }
 
-/// The variables that the image of an unpacked archive sets for its containers. A folder that came from no
-/// archive has none.
-pub(crate) fn variables(folder: &Path) -> BTreeMap<String, String> {
+/// What the image of an unpacked archive says of its containers. A folder that came from no archive says nothing.
+pub(crate) fn settings(folder: &Path) -> ImageSettings {
     let name = folder.file_name().and_then(|name| name.to_str());
     let digest = name.and_then(|name| name.strip_prefix("archive-"));
-    let kept = digest.map(|digest| folder.with_file_name(format!("variables-{digest}")));
+    let kept = digest.map(|digest| folder.with_file_name(format!("settings-{digest}")));
     let text = kept.and_then(|kept| fs::read(kept).ok());
     text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
@@ -84,6 +82,8 @@ fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn tar(entries: &[(&str, &str)]) -> Vec<u8> {
@@ -118,7 +118,10 @@ mod tests {
         for (name, bytes) in names.iter().zip(layers) {
             put(name, bytes);
         }
-        let config = serde_json::json!({ "config": { "Env": ["PATH=/opt/bin:/bin", "A=b=c"] } });
+        let config = serde_json::json!({ "config": {
+            "Env": ["PATH=/opt/bin:/bin", "A=b=c"], "WorkingDir": "/app", "User": "dev",
+            "Entrypoint": ["/start"], "Cmd": null,
+        } });
         put("config.json", config.to_string().as_bytes());
         let manifest = serde_json::json!([{ "Layers": names, "Config": "config.json" }]);
         put("manifest.json", manifest.to_string().as_bytes());
@@ -151,10 +154,12 @@ mod tests {
         assert!(!root.join("old/below").exists());
         assert_eq!(fs::read_to_string(root.join("old/new")).unwrap(), "y");
         assert_eq!(fs::read_to_string(root.join("usr/lib/y")).unwrap(), "2");
-        let found = variables(&root);
+        let found = settings(&root);
         let expected = [("A", "b=c"), ("PATH", "/opt/bin:/bin")];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(found, BTreeMap::from(expected));
+        assert_eq!(found.env, BTreeMap::from(expected));
+        assert_eq!((found.workdir.as_deref(), found.user.as_deref()), (Some("/app"), Some("dev")));
+        assert_eq!((found.entrypoint, found.cmd), (vec!["/start".to_owned()], Vec::new()));
         assert_eq!(unpack(folder.path(), &archive).unwrap(), (digest, root));
     }
 

@@ -183,6 +183,7 @@ impl Bench<'_> {
             statement: statement.to_owned(),
             environment: TaskEnvironment {
                 image: None,
+                dockerfile: None,
                 base: Some("host".into()),
                 setup: environment.setup.clone(),
             },
@@ -211,6 +212,8 @@ impl Bench<'_> {
             from_scratch: None,
             test_results: None,
             benchmark: None,
+            harbor: None,
+            from_image: Default::default(),
         }
     }
 }

@@ -81,6 +81,7 @@ impl Scripted {
             listed_window: None,
             max_output_tokens: None,
             gold: None,
+            solution: None,
             replay: None,
             model_endpoint: None,
             material: None,

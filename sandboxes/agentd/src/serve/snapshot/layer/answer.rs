@@ -57,8 +57,8 @@ pub fn layer(server: &Server, stream: &Stream, request: &LayerRequest) -> Result
         (None, _) => Err("the state at the agent's start is unknown".to_owned()),
         (_, Err(why)) => Err(why),
         (Some(base), Ok(listed)) => match Beside::now().since(&state.beside) {
-            Some(why) => Err(why),
-            None => changes(base, &listed, request).map(|changes| (listed, changes)),
+            Some(why) if !request.files_alone => Err(why),
+            _ => changes(base, &listed, request).map(|changes| (listed, changes)),
         },
     };
     let mut found = Layer::default();

@@ -43,6 +43,7 @@ pub(super) fn changes(
             replaced.insert(path);
         }
         match witness.kind {
+            EntryKind::Other if request.files_alone => continue,
             EntryKind::Other => {
                 return Err(format!("{} is a socket, a pipe or a device", shown(path)));
             }

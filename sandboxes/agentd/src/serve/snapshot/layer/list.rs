@@ -258,6 +258,7 @@ pub(super) mod tests {
 
     pub fn request(file_limit: u64, content_limit: u64) -> LayerRequest {
         LayerRequest {
+            files_alone: false,
             fresh: false,
             workdir: "/testbed".into(),
             repositories: vec!["/testbed/.git".into()],

@@ -1,0 +1,616 @@
+//! Harbor tasks: what their format adds to a trial, and how their results are graded.
+//!
+//! A result is more than a patch: the verifier may look at the whole file system. It runs in a fresh container that is given
+//! all that the agent changed, out of the trial's record. No process of the agent is there, and the agent never saw `/tests`
+//! or the folder of rewards.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use proctor_egress::Ledger;
+use proctor_grade::{
+    Graded,
+    harbor::{Verification, verify},
+};
+use proctor_harbor::{Folder, InputFile, Rules, SOLVE, fill_env};
+use proctor_record::{Blobs, Remedy, Tree, TrialDir, read_journal};
+use proctor_sandbox_api::{
+    SandboxHandle,
+    wire::{EntryKind, Layer as SandboxLayer, LayerEntry, RawPath, SnapEntry},
+};
+use proctor_setup::{ApplyError, Purpose, Ready, apply_parts, lay_inputs, make_logs};
+use proctor_types::{
+    Arm, Budget, Cause, Event, Fault, Harbor, HarborNetwork, Layer, NetworkMode, NetworkPolicy,
+    OutsideState, Task, TaskId, TrialId, UrlRequest, standing,
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    GradingSandbox, OutsideLimits, PlannedTask, RunContext,
+    drive::{limits_of, reserved_of},
+    grading::{STRICT, closed, environment_record, measured},
+    network::SandboxNetwork,
+    noise::noise,
+    outside,
+    patience::TrialEnvironment,
+    recorder::{Recorder, record_fault},
+    restore::restore,
+};
+
+/// The key of a note: what the verifier found in the agent's own container.
+pub const IN_PLACE: &str = "verified in place";
+
+/// Where a sandbox has the reference solution.
+const SOLUTION: &str = "/solution";
+
+/// Lines about the verifier's network that a log has at most.
+const REQUESTS: usize = 1000;
+
+fn harbor_of(task: &Task) -> Result<&Harbor, Fault> {
+    task.harbor.as_ref().ok_or_else(|| {
+        Fault::new(Layer::Grade, format!("{} is no Harbor task", task.id)).cause(Cause::Invalid)
+    })
+}
+
+/// The arm's budget with the task's own limit on the agent's time.
+pub(crate) fn budget_of(arm: &Arm, task: &Task) -> Budget {
+    let mut budget = arm.budget.clone();
+    if let Some(limit) = task.harbor.as_ref().and_then(|harbor| harbor.agent_seconds) {
+        budget.wall_seconds = Some(budget.wall_seconds.map_or(limit, |own| own.min(limit)));
+    }
+    budget
+}
+
+/// The network of the reference solution, which is the task's. Every other agent has that of its arm.
+pub(crate) fn agent_network(arm: &Arm, task: &Task) -> Option<NetworkPolicy> {
+    let harbor = task.harbor.as_ref().filter(|_| arm.scaffold == "gold")?;
+    Some(policy_of(&harbor.agent_network))
+}
+
+fn policy_of(network: &HarborNetwork) -> NetworkPolicy {
+    match network {
+        HarborNetwork::Public => {
+            NetworkPolicy { mode: NetworkMode::OpenExcept, ..NetworkPolicy::default() }
+        }
+        HarborNetwork::NoNetwork => NetworkPolicy::default(),
+        HarborNetwork::Allowlist(hosts) => {
+            // `*.` stands for every name below; a single star ends at the next dot.
+            let pattern = |host: &String| match host.strip_prefix("*.") {
+                Some(suffix) => format!("*://**.{suffix}:*"),
+                None => format!("*://{host}:*"),
+            };
+            let allow = hosts.iter().map(pattern).collect();
+            NetworkPolicy { mode: NetworkMode::Allow, allow, ..NetworkPolicy::default() }
+        }
+    }
+}
+
+/// What a trial of such a task keeps outside its work directory: its grading starts from all of it.
+pub(crate) fn outside_limits(own: OutsideLimits) -> Result<OutsideLimits, Fault> {
+    let rules = Rules::get().map_err(|why| Fault::new(Layer::Setup, why))?;
+    let mb = |mb: u64| mb.saturating_mul(1 << 20);
+    let needed = OutsideLimits {
+        file_bytes: mb(rules.outside.file_mb),
+        bytes: mb(rules.outside.mb),
+        entries: rules.outside.entries,
+    };
+    Ok(own.at_least(needed))
+}
+
+/// Folders that Harbor's containers have for their agents.
+pub(crate) async fn prepare(handle: &SandboxHandle) -> Result<(), Fault> {
+    let made = make_logs(handle, &["agent", "artifacts"]).await;
+    made.map_err(|error| error.fault("making the folders of logs"))
+}
+
+/// The variables of the reference solution; nothing for a task that has none.
+pub(crate) fn solution_env(task: &Task) -> Result<Option<Vec<(String, String)>>, Fault> {
+    let Some(env) = task.harbor.as_ref().and_then(|harbor| harbor.solution.as_ref()) else {
+        return Ok(None);
+    };
+    filled(task, "solution.env", env).map(Some)
+}
+
+fn filled(
+    task: &Task,
+    key: &str,
+    env: &BTreeMap<String, String>,
+) -> Result<Vec<(String, String)>, Fault> {
+    let env = fill_env(env, &|name| std::env::var(name).ok()).map_err(|why| {
+        Fault::new(Layer::Setup, format!("{}: {key}: {why}", task.id))
+            .cause(Cause::Invalid)
+            .hint("set the variable where Proctor runs")
+    })?;
+    Ok(env.into_iter().collect())
+}
+
+/// Puts the reference solution into a sandbox.
+pub(crate) async fn lay_solution(
+    handle: &SandboxHandle,
+    task: &Task,
+    base_dir: &Path,
+) -> Result<(), Fault> {
+    let files = inputs(task, base_dir, "solution")?;
+    let laid = lay_inputs(handle, SOLUTION, &files, SOLVE, true).await;
+    laid.map_err(|error| error.fault("placing the solution"))
+}
+
+/// The files of the task's folder, which must be the one that the run was planned with.
+fn inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fault> {
+    let wrong = |why: String| {
+        let what = format!("{}: {}: {why}", task.id, base_dir.display());
+        Fault::new(Layer::Setup, what).cause(Cause::Invalid).lasting()
+    };
+    let folder = Folder::open(base_dir).map_err(|error| wrong(error.to_string()))?;
+    if folder.digest().map_err(wrong)? != harbor_of(task)?.digest {
+        let why = "the folder was changed since the run was planned".to_owned();
+        return Err(wrong(why).hint("put the folder back, or start a new run"));
+    }
+    folder.inputs(name).map_err(wrong)
+}
+
+/// Runs the verifier in a sandbox that holds the agent's result. The log ends with what it asked the network for.
+async fn verified(
+    context: &RunContext,
+    (task, base_dir): (&Task, &Path),
+    handle: &Arc<SandboxHandle>,
+    shared: bool,
+) -> Result<Graded, Fault> {
+    let harbor = harbor_of(task)?;
+    let tests = inputs(task, base_dir, "tests")?;
+    let bundled = harbor.verifier.separate.as_ref().is_some_and(|separate| separate.bundled);
+    let requests = Arc::new(Requests::default());
+    let ledger = Arc::clone(&requests) as Arc<dyn Ledger>;
+    let policy = policy_of(&harbor.verifier.network);
+    let network = SandboxNetwork::of_verifier(context, &policy, task, handle, ledger).await?;
+    let mut env = filled(task, "verifier.env", &harbor.verifier.env)?;
+    env.extend(network.env()?);
+    let verification = Verification { task, tests: &tests, env: &env, shared, bundled };
+    let graded = verify(handle, &verification).await;
+    let ended = network.close().await;
+    let mut graded = graded?;
+    ended?;
+    graded.log.extend(requests.lines());
+    Ok(graded)
+}
+
+/// What a verifier asked its network for.
+#[derive(Default)]
+struct Requests(Mutex<Vec<String>>);
+
+impl Requests {
+    fn lines(&self) -> Vec<u8> {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().flat_map(|line| format!("[network] {line}\n").into_bytes()).collect()
+    }
+}
+
+#[async_trait]
+impl Ledger for Requests {
+    async fn step(&self) -> u64 {
+        0
+    }
+
+    async fn record(&self, _step: u64, request: UrlRequest) -> Result<(), Fault> {
+        let line = serde_json::to_string(&request).unwrap_or_default();
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() < REQUESTS {
+            lines.push(line);
+        }
+        Ok(())
+    }
+}
+
+/// Runs the verifier where the agent worked, after the last snapshot, and notes what it found: where the run asks for it,
+/// and for a reference solution that left processes, without which its result may be another.
+pub(crate) async fn verify_in_place(
+    context: &RunContext,
+    (arm, task, base_dir): (&Arm, &Task, &Path),
+    handle: &Arc<SandboxHandle>,
+    recorder: &Recorder,
+) -> Result<(), Fault> {
+    // A separate verifier never sees that container.
+    if task.harbor.as_ref().is_none_or(|harbor| harbor.verifier.separate.is_some()) {
+        return Ok(());
+    }
+    if !(context.harbor_shared || (arm.scaffold == "gold" && has_processes(handle).await)) {
+        return Ok(());
+    }
+    let found = match verified(context, (task, base_dir), handle, true).await {
+        Ok(graded) => json!({ "verdict": graded.verdict, "log": recorder.blob(&graded.log)? }),
+        Err(fault) => json!({ "fault": fault }),
+    };
+    let note = Map::from_iter([(IN_PLACE.to_owned(), found)]);
+    recorder.append(Event::Noted { note }).await
+}
+
+async fn has_processes(handle: &SandboxHandle) -> bool {
+    handle.ping().await.is_ok_and(|(processes, _)| processes > 0)
+}
+
+/// What a trial's record says of its end.
+#[derive(Default)]
+struct Recorded {
+    tree: Option<String>,
+    outside: Option<OutsideState>,
+    /// The hash of the patch.
+    patch: Option<String>,
+    /// What the verifier found in the agent's own container.
+    in_place: Option<Value>,
+}
+
+impl Recorded {
+    fn read(dir: &TrialDir) -> Result<Self, Fault> {
+        let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
+        if let Some(lost) = reading.lost() {
+            let fault = Fault::new(Layer::Record, lost.to_string());
+            return Err(fault.hint(Remedy::Copy.hint()).lasting());
+        }
+        let mut found = Self::default();
+        for envelope in standing(reading.events) {
+            match envelope.event {
+                Event::SetupFinished { base_snapshot, .. } => found.tree = Some(base_snapshot),
+                Event::TrialForked { snapshot, outside, .. } => {
+                    found.tree = Some(snapshot);
+                    found.outside = outside.map(OutsideState::Kept);
+                }
+                // The first comes before the set-up has finished.
+                Event::SnapshotTaken { snapshot, outside, .. } if found.tree.is_some() => {
+                    found.tree = Some(snapshot);
+                    found.outside = outside;
+                }
+                Event::PatchCollected { hash, .. } => found.patch = Some(hash),
+                Event::Noted { note } => {
+                    found.in_place = note.get(IN_PLACE).cloned().or(found.in_place);
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What is put into a fresh container before the verifier runs.
+enum State<'a> {
+    /// A prediction made elsewhere is a patch alone.
+    Patch(&'a [u8]),
+    Recorded {
+        tree: String,
+        outside: Option<String>,
+    },
+}
+
+fn state<'a>(task: &Task, recorded: Recorded, patch: &'a [u8]) -> Result<State<'a>, Fault> {
+    let fault = |what: String| {
+        // It is this trial's alone: others of the task are not held back.
+        Fault::new(Layer::Grade, format!("{}: {what}", task.id)).lasting()
+    };
+    let Some(tree) = recorded.tree else { return Ok(State::Patch(patch)) };
+    if recorded.patch.as_deref() != Some(Blobs::hash(patch).as_str()) {
+        let what =
+            "only the end of a trial can be graded: a Harbor task's result is more than a patch";
+        return Err(fault(what.into()).hint("leave Harbor tasks out of curves"));
+    }
+    match recorded.outside {
+        None => Ok(State::Recorded { tree, outside: None }),
+        Some(OutsideState::Kept(digest)) => Ok(State::Recorded { tree, outside: Some(digest) }),
+        Some(OutsideState::Unkept(why)) => {
+            let what =
+                format!("what the agent changed outside the work directory was not kept: {why}");
+            Err(fault(what).hint(
+                "raise `resume.outside_mb` and `resume.outside_file_mb`, or set `grading.harbor_shared = true`",
+            ))
+        }
+    }
+}
+
+/// Grades the end of a trial.
+pub(crate) async fn grade(
+    context: &RunContext,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    patch: &[u8],
+) -> Result<Graded, Fault> {
+    let agents = context.environment(id, planned, arm).await?;
+    let backend = context.backend(arm.sandbox.kind)?;
+    let verifiers = match verifier_task(&planned.task) {
+        None => None,
+        Some(task) => {
+            let base_dir = planned.base_dir.clone();
+            let planned = PlannedTask { task: Arc::new(task), base_dir };
+            Some(context.environment(id, &planned, arm).await?)
+        }
+    };
+    let agent = Arc::clone(&agents.planned.task);
+    let TrialEnvironment { planned, environment, findings } = verifiers.unwrap_or(agents);
+    let task = planned.task.as_ref();
+    let (limits, reserved) = (limits_of(arm, task), reserved_of(arm, task));
+    let dir = context.run.trial_path(id);
+    let blobs = context.run.blobs_of(&dir);
+    let recorded = Recorded::read(&dir)?;
+    if context.harbor_shared
+        && let Some(found) = &recorded.in_place
+    {
+        let mut graded = noted(found, &blobs)?;
+        graded.verdict.environment = Some(environment_record(&environment, task, &limits));
+        return Ok(graded);
+    }
+    let state = state(&agent, recorded, patch)?;
+    let handle = GradingSandbox {
+        backend: backend.as_ref(),
+        environment: &environment,
+        findings: &findings,
+        limits: &limits,
+        reserved: &reserved,
+        purpose: format!("grading {id}"),
+        cancel: &context.cancel,
+        capacity: &context.capacity,
+    };
+    let _share = handle.share().await?;
+    let Ready { sandbox, .. } = handle.open(task, Purpose::Testing).await?;
+    let (graded, counts) = {
+        let inside = Arc::clone(sandbox.handle());
+        let grades = async {
+            lay(&inside, &agent, &state, &blobs).await?;
+            verified(context, (task, &planned.base_dir), &inside, false).await
+        };
+        handle.looked_at(sandbox.as_ref(), Box::pin(grades)).await
+    };
+    let noise = noise(counts, None, None)?;
+    let graded = closed(sandbox, graded.map(|graded| measured(graded, STRICT, noise))).await?;
+    let mut graded = handle.named(graded, task);
+    graded.verdict.task = agent.id.clone();
+    Ok(graded)
+}
+
+/// The task as a separate verifier meets it: in its own environment, under a name of its own. Nothing for a shared one.
+fn verifier_task(task: &Task) -> Option<Task> {
+    let harbor = task.harbor.as_ref()?;
+    let separate = harbor.verifier.separate.as_ref()?;
+    let own = separate.environment.clone();
+    let source = if own.is_some() { None } else { task.source.clone() };
+    let harbor = Harbor { workdir: separate.workdir.clone(), ..harbor.clone() };
+    Some(Task {
+        id: TaskId::new(format!("{} (verifier)", task.id)),
+        environment: own.unwrap_or_else(|| task.environment.clone()),
+        source,
+        workdir: String::new(),
+        env: separate.env.clone(),
+        user: None,
+        harbor: Some(harbor),
+        ..task.clone()
+    })
+}
+
+/// What a separate verifier is given of a recorded state: what was declared, and the folder that is always collected.
+/// Everything belongs to root, without special bits, and no link leads out of its artifact.
+fn artifacts(task: &Task, paths: &[String], tree: &Tree, layer: SandboxLayer) -> SandboxLayer {
+    let start = RawPath::from(task.cwd());
+    let mut roots: Vec<RawPath> = paths
+        .iter()
+        .map(|path| match path.trim_end_matches('/') {
+            absolute if absolute.starts_with('/') => RawPath::from(absolute),
+            relative => start.join(&RawPath::from(relative.trim_start_matches("./"))),
+        })
+        .collect();
+    roots.push(RawPath::from("/logs/artifacts"));
+    let workdir = RawPath::from(task.workdir.as_str());
+    let of_tree = tree.entries.values().map(|entry| {
+        let path = workdir.join(&entry.path);
+        let entry = SnapEntry { path: below_root(&path), ..entry.clone() };
+        LayerEntry { entry, uid: 0, gid: 0 }
+    });
+    let mut changed: Vec<LayerEntry> = of_tree.chain(layer.changed).collect();
+    changed.retain(|one| {
+        let path = RawPath::from("/").join(&one.entry.path);
+        let root = roots.iter().find(|root| is_within(&path, root));
+        root.is_some_and(|root| match &one.entry.link {
+            Some(target) => stays_within(&path, target, root),
+            None => one.entry.kind != EntryKind::Other,
+        })
+    });
+    for one in &mut changed {
+        (one.uid, one.gid) = (0, 0);
+        one.entry.mode &= 0o777;
+    }
+    changed.sort_by(|a, b| a.entry.path.cmp(&b.entry.path));
+    changed.dedup_by(|a, b| a.entry.path == b.entry.path);
+    SandboxLayer { changed, removed: Vec::new() }
+}
+
+fn below_root(path: &RawPath) -> RawPath {
+    let bytes = path.as_bytes();
+    RawPath::new(bytes.strip_prefix(b"/").unwrap_or(bytes))
+}
+
+fn is_within(path: &RawPath, folder: &RawPath) -> bool {
+    let rest = path.as_bytes().strip_prefix(folder.as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// Whether a link at a path leads to something below a folder, by its words alone.
+fn stays_within(path: &RawPath, target: &RawPath, folder: &RawPath) -> bool {
+    let mut parts: Vec<&[u8]> = Vec::new();
+    let from = if target.as_bytes().starts_with(b"/") { &[][..] } else { path.as_bytes() };
+    let above = from.split(|&byte| byte == b'/');
+    let above: Vec<&[u8]> = above.collect();
+    let above = &above[..above.len().saturating_sub(1)];
+    for part in above.iter().copied().chain(target.as_bytes().split(|&byte| byte == b'/')) {
+        match part {
+            b"" | b"." => {}
+            b".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let mut whole = Vec::new();
+    for part in parts {
+        whole.push(b'/');
+        whole.extend_from_slice(part);
+    }
+    is_within(&RawPath::new(whole), folder)
+}
+
+/// Gives a fresh container the agent's result.
+async fn lay(
+    handle: &Arc<SandboxHandle>,
+    task: &Task,
+    state: &State<'_>,
+    blobs: &Blobs,
+) -> Result<(), Fault> {
+    let (workdir, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
+    if let Some(separate) =
+        task.harbor.as_ref().and_then(|harbor| harbor.verifier.separate.as_ref())
+    {
+        let State::Recorded { tree, outside } = state else {
+            let what = format!("{}: its verifier needs more of a result than a patch", task.id);
+            return Err(Fault::new(Layer::Grade, what).lasting());
+        };
+        let tree = Tree::load(blobs, tree).map_err(record_fault)?;
+        let layer = match outside {
+            Some(digest) => outside::load(blobs, digest).map_err(outside::lost)?,
+            None => SandboxLayer::default(),
+        };
+        let layer = artifacts(task, &separate.artifacts, &tree, layer);
+        return outside::restore(handle, blobs, &layer).await;
+    }
+    match state {
+        State::Patch(patch) if patch.trim_ascii().is_empty() => Ok(()),
+        State::Patch(patch) => match apply_parts(handle, &workdir, patch, owner).await {
+            Ok(_) => Ok(()),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
+            // A patch that does not apply changes nothing, and the verifier judges that.
+            Err(ApplyError::Patch(_)) => Ok(()),
+        },
+        State::Recorded { tree, outside } => {
+            let tree = Tree::load(blobs, tree).map_err(record_fault)?;
+            restore(handle, &workdir, blobs, &tree, owner).await?;
+            let Some(digest) = outside else { return Ok(()) };
+            let layer = outside::load(blobs, digest).map_err(outside::lost)?;
+            outside::restore(handle, blobs, &layer).await
+        }
+    }
+}
+
+/// What the verifier found in the agent's own container, out of the record.
+fn noted(found: &Value, blobs: &Blobs) -> Result<Graded, Fault> {
+    let damaged = |why: String| {
+        Fault::new(Layer::Record, format!("the note of the verifier's run: {why}")).lasting()
+    };
+    if let Some(fault) = found.get("fault") {
+        let fault: Fault =
+            serde_json::from_value(fault.clone()).map_err(|error| damaged(error.to_string()))?;
+        return Err(fault.lasting());
+    }
+    let verdict = found.get("verdict").cloned().unwrap_or_default();
+    let verdict = serde_json::from_value(verdict).map_err(|error| damaged(error.to_string()))?;
+    let log = found.get("log").and_then(Value::as_str).unwrap_or_default();
+    let log = blobs.get(log).map_err(record_fault)?;
+    Ok(Graded { verdict, log, raw: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(harbor: Value) -> Task {
+        serde_json::from_value(json!({
+            "schema_version": 1, "id": "o/t", "statement": "", "environment": {"image": "i"}, "workdir": "/app",
+            "fail_to_pass": [], "test_command": ["/tests/test.sh"], "harbor": harbor,
+        }))
+        .unwrap()
+    }
+
+    fn arm(scaffold: &str) -> Arm {
+        serde_json::from_value(json!({
+            "id": "", "name": "a", "scaffold": scaffold, "prompts": null, "budget": {"wall_seconds": 100.0},
+            "network": {}, "sandbox": {},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_smaller_limit_on_time_counts_and_only_gold_has_the_tasks_network() {
+        let harbor = json!({"digest": "", "agent_seconds": 30.0, "agent_network": {"allowlist": ["a.b", "*.c.d"]}});
+        let task = task(harbor);
+        assert_eq!(budget_of(&arm("tools"), &task).wall_seconds, Some(30.0));
+        assert_eq!(agent_network(&arm("tools"), &task), None);
+        let network = agent_network(&arm("gold"), &task).unwrap();
+        assert_eq!((network.mode, network.allow.len()), (NetworkMode::Allow, 2));
+        let policy = proctor_egress::Policy::of_arm(&network);
+        assert!(policy.is_ok(), "{:?}", policy.err());
+        assert_eq!(policy_of(&HarborNetwork::NoNetwork).mode, NetworkMode::Closed);
+        assert_eq!(policy_of(&HarborNetwork::Public).mode, NetworkMode::OpenExcept);
+    }
+
+    #[test]
+    fn a_separate_verifier_is_given_what_was_declared_and_nothing_else() {
+        let separate = json!({"environment": {"image": "v"}, "artifacts": ["out/", "/var/report"], "bundled": true});
+        let task = task(json!({"digest": "", "verifier": {"separate": separate}}));
+        let verifier = verifier_task(&task).unwrap();
+        assert_eq!(
+            (verifier.environment.image.as_deref(), verifier.workdir.as_str()),
+            (Some("v"), "")
+        );
+        assert_ne!(verifier.id, task.id, "environments are known by their task");
+        let entry = |path: &str, link: Option<&str>| SnapEntry {
+            path: path.into(),
+            kind: if link.is_some() { EntryKind::Link } else { EntryKind::File },
+            mode: 0o4755,
+            size: 1,
+            hash: None,
+            link: link.map(RawPath::from),
+        };
+        let mut tree = Tree::default();
+        for one in [
+            entry("out/a", None),
+            entry("out/in", Some("a")),
+            entry("out/leads", Some("../../etc/passwd")),
+            entry("out/absolute", Some("/app/out/a")),
+            entry("outer", None),
+            entry("src/b", None),
+        ] {
+            tree.entries.insert(one.path.clone(), one);
+        }
+        let outside = |path: &str| LayerEntry { entry: entry(path, None), uid: 5, gid: 5 };
+        let layer = SandboxLayer {
+            changed: ["etc/x", "logs/artifacts/c", "var/report", "var/reports"].map(outside).into(),
+            removed: vec!["etc/y".into()],
+        };
+        let paths = ["out/".to_owned(), "/var/report".to_owned()];
+        let found = artifacts(&task, &paths, &tree, layer);
+        let names: Vec<String> =
+            found.changed.iter().map(|one| one.entry.path.to_string()).collect();
+        assert_eq!(
+            names,
+            ["app/out/a", "app/out/absolute", "app/out/in", "logs/artifacts/c", "var/report"]
+        );
+        assert!(found.changed.iter().all(|one| (one.uid, one.entry.mode) == (0, 0o755)));
+        assert!(found.removed.is_empty());
+    }
+
+    #[test]
+    fn a_result_that_is_not_whole_in_the_record_is_a_fault() {
+        let task = task(json!({"digest": ""}));
+        let recorded = |outside, patch: &[u8]| Recorded {
+            tree: Some("t".into()),
+            outside,
+            patch: Some(Blobs::hash(patch)),
+            in_place: None,
+        };
+        assert!(matches!(state(&task, Recorded::default(), b"p"), Ok(State::Patch(b"p"))));
+        let kept = recorded(Some(OutsideState::Kept("d".into())), b"p");
+        assert!(matches!(state(&task, kept, b"p"), Ok(State::Recorded { outside: Some(_), .. })));
+        let unkept = recorded(Some(OutsideState::Unkept("too much".into())), b"p");
+        let fault = state(&task, unkept, b"p").err().unwrap();
+        assert!(fault.what.contains("too much") && fault.hint.is_some(), "{fault}");
+        let earlier = state(&task, recorded(None, b"other"), b"p").err().unwrap();
+        assert!(earlier.what.contains("only the end"), "{earlier}");
+    }
+}

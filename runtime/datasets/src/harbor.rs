@@ -1,0 +1,503 @@
+//! Harbor task folders: a folder, a folder of folders, or a `dataset.toml`.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proctor_harbor::{
+    Config, DATASET, Folder, Mistake, Read, SOLVE, TASK, TEST, read_config, read_manifest,
+};
+use proctor_types::{
+    Environment, Harbor, HarborNetwork, HarborSeparate, HarborVerifier, LEAST_CPUS,
+    LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, Need, Resources, Source, TASK_SCHEMA, Task, TaskId,
+    Timeouts, sha256_hex,
+};
+use serde_json::Value;
+
+use crate::{BadRow, DatasetError};
+
+/// The name of the shape.
+pub(crate) const SHAPE: &str = "harbor";
+
+/// So many levels of folders are searched for tasks.
+const DEPTH: usize = 3;
+
+/// One command of an agent may run for so long where the task limits the agent's time in no way.
+const COMMAND_SECONDS: f64 = 3600.0;
+
+/// The folder of the image, in a task folder.
+const ENVIRONMENT: &str = "environment";
+
+/// What a pattern names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A task folder, or one that looks like it.
+    Task(PathBuf),
+    /// A `dataset.toml`.
+    Dataset(PathBuf),
+}
+
+/// A folder as a task.
+pub(crate) struct Made {
+    pub(crate) task: Task,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What a pattern names, where that is Harbor's. `forced`: the address says that it is.
+pub(crate) fn places(
+    pattern: &str,
+    base_dir: &Path,
+    forced: bool,
+) -> Result<Option<Vec<Place>>, DatasetError> {
+    let plain = base_dir.join(pattern);
+    let found = if plain.exists() {
+        of_path(&plain)
+    } else if pattern.contains(['*', '?', '[']) {
+        of_glob(pattern, base_dir)
+    } else {
+        Vec::new()
+    };
+    if !found.is_empty() {
+        return Ok(Some(found));
+    }
+    if forced {
+        let why = "holds no Harbor task: a folder with `task.toml` and `instruction.md`".to_owned();
+        return Err(DatasetError::Folder { folder: plain, why });
+    }
+    Ok(None)
+}
+
+fn of_path(path: &Path) -> Vec<Place> {
+    if path.is_file() {
+        let parent = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        return match path.file_name().and_then(|name| name.to_str()) {
+            Some(TASK) if is_task(&parent) => vec![Place::Task(parent)],
+            Some(DATASET) if is_dataset(path) => vec![Place::Dataset(path.to_owned())],
+            _ => Vec::new(),
+        };
+    }
+    let dataset = path.join(DATASET);
+    if is_dataset(&dataset) {
+        return vec![Place::Dataset(dataset)];
+    }
+    let folders = folders(path, DEPTH);
+    match folders.iter().any(|folder| is_task(folder)) {
+        true => folders.into_iter().map(Place::Task).collect(),
+        false => Vec::new(),
+    }
+}
+
+/// Matches that are data are left to the other shapes.
+fn of_glob(pattern: &str, base_dir: &Path) -> Vec<Place> {
+    let full = Path::new(&glob::Pattern::escape(&base_dir.to_string_lossy())).join(pattern);
+    let Ok(paths) = glob::glob(&full.to_string_lossy()) else { return Vec::new() };
+    let mut places = Vec::new();
+    for path in paths.filter_map(Result::ok) {
+        let named = |name: &str| path.file_name().is_some_and(|own| own == name);
+        let found = of_path(&path);
+        if found.is_empty() && path.is_file() && !named(TASK) && !named(DATASET) {
+            return Vec::new();
+        }
+        for place in found {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+    }
+    places
+}
+
+/// The task folders at or below a folder, sorted, and those that only look like one.
+fn folders(path: &Path, depth: usize) -> Vec<PathBuf> {
+    let has = |name: &str| path.join(name).exists();
+    if is_task(path) || (has("instruction.md") && (has("tests") || has(ENVIRONMENT)) && !has(TASK))
+    {
+        return vec![path.to_owned()];
+    }
+    if depth == 0 {
+        return Vec::new();
+    }
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    let mut below: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect();
+    below.sort();
+    below.iter().flat_map(|folder| folders(folder, depth - 1)).collect()
+}
+
+/// Whether a folder's `task.toml` is Harbor's and no task or recipe of our own.
+fn is_task(folder: &Path) -> bool {
+    let file = folder.join(TASK);
+    let Ok(bytes) = fs::read(&file) else { return false };
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    match toml::from_str::<Value>(text) {
+        Ok(value) => {
+            let own = ["statement", "recipe"].iter().any(|key| value.get(key).is_some());
+            !own && !value.get("schema_version").is_some_and(Value::is_number)
+        }
+        // What is beside a damaged one tells.
+        Err(_) => folder.join("instruction.md").exists() || folder.join(ENVIRONMENT).exists(),
+    }
+}
+
+fn is_dataset(file: &Path) -> bool {
+    file.is_file()
+        && fs::read_to_string(file).is_ok_and(|text| {
+            let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+            match toml::from_str::<Value>(text) {
+                Ok(value) => value.get("dataset").is_some(),
+                Err(_) => true,
+            }
+        })
+}
+
+/// Reads a task folder.
+///
+/// # Errors
+/// All that is wrong with it, and all of it that Proctor does not support.
+pub(crate) fn task(path: &Path) -> Result<Made, Vec<BadRow>> {
+    let file = path.join(TASK);
+    let bad = |mistake: Mistake| bad_row(&file, mistake);
+    let whole = |what: String| vec![bad(Mistake { key: None, line: None, what })];
+    let folder = Folder::open(path).map_err(|error| whole(error.to_string()))?;
+    let bytes = fs::read(&file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            whole("is missing from a folder that looks like a Harbor task".into())
+        }
+        _ => whole(format!("cannot be read: {error}")),
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| whole("is not UTF-8".into()))?;
+    let mut wrong = Vec::new();
+    let read = match read_config(&text) {
+        Ok(read) => read,
+        Err(mistakes) => {
+            wrong.extend(mistakes.into_iter().map(bad));
+            Read::default()
+        }
+    };
+    let Read { config, warnings } = read;
+    let mut complain = |name: &str, what: String| {
+        wrong.push(bad_row(&path.join(name), Mistake { key: None, line: None, what }));
+    };
+    let statement = statement(&folder).unwrap_or_else(|(name, what)| {
+        complain(name, what);
+        String::new()
+    });
+    for (name, what) in files_of(&folder, &config) {
+        complain(&name, what);
+    }
+    let resources = resources(&config).unwrap_or_else(|what| {
+        complain(TASK, what);
+        None
+    });
+    let digest = folder.digest().unwrap_or_else(|why| {
+        complain("", why);
+        String::new()
+    });
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let name = folder.root().file_name().map(|name| name.to_string_lossy().into_owned());
+    let id = config.name.clone().or(name).unwrap_or_default();
+    let warnings = warnings.into_iter().map(|one| bad(one).to_string()).collect();
+    Ok(Made { task: made(id, statement, resources, digest, config, &folder), warnings })
+}
+
+fn made(
+    id: String,
+    statement: String,
+    resources: Option<Resources>,
+    digest: String,
+    config: Config,
+    folder: &Folder,
+) -> Task {
+    let separate = separate(&config, folder);
+    let Config { agent, verifier, environment, solution_env, labels, verifier_environment, .. } =
+        config;
+    // As Harbor does with an image that it does not build: the folder's files come into the work directory.
+    let has_dockerfile = folder.has("environment/Dockerfile");
+    let source =
+        (environment.image.is_some() && !has_dockerfile && folder.has_entries(ENVIRONMENT))
+            .then(|| Source::Path { path: ENVIRONMENT.to_owned() });
+    let dockerfile = environment.image.is_none().then(|| ENVIRONMENT.to_owned());
+    let phase = |own: Option<HarborNetwork>| own.unwrap_or_else(|| environment.network.clone());
+    let of_verifier = match &verifier_environment {
+        Some(own) => verifier.network.unwrap_or_else(|| own.network.clone()),
+        None => phase(verifier.network),
+    };
+    let harbor = Harbor {
+        digest,
+        workdir: environment.workdir.clone(),
+        agent_seconds: agent.seconds,
+        agent_network: phase(agent.network),
+        verifier: HarborVerifier {
+            env: verifier.env,
+            user: verifier.user,
+            network: of_verifier,
+            separate,
+        },
+        solution: folder.has(&format!("solution/{SOLVE}")).then_some(solution_env),
+    };
+    Task {
+        schema_version: TASK_SCHEMA,
+        id: TaskId::new(id),
+        repo: None,
+        level: None,
+        statement,
+        environment: Environment {
+            image: environment.image,
+            dockerfile,
+            base: None,
+            setup: Vec::new(),
+        },
+        source,
+        workdir: String::new(),
+        mask: None,
+        hidden: Vec::new(),
+        blocked_urls: Vec::new(),
+        fail_to_pass: Vec::new(),
+        pass_to_pass: Vec::new(),
+        test_command: vec![format!("/tests/{TEST}")],
+        test_results: None,
+        test_patch: None,
+        timeouts: Timeouts {
+            command_seconds: agent.seconds.unwrap_or(COMMAND_SECONDS),
+            grade_seconds: verifier.seconds,
+        },
+        gold: None,
+        env: environment.env,
+        clock: None,
+        user: agent.user,
+        platform: None,
+        resources,
+        cheats: Vec::new(),
+        impossible: None,
+        categories: labels,
+        meets_minima: None,
+        created_at: None,
+        from_scratch: None,
+        details: Default::default(),
+        benchmark: None,
+        harbor: Some(harbor),
+        from_image: Default::default(),
+    }
+}
+
+/// Where a separate verifier runs: in an image that holds the tests, or in a fresh copy of the task's environment.
+fn separate(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
+    if !config.separate {
+        return None;
+    }
+    let own = config.verifier_environment.as_ref();
+    let image = own.and_then(|own| own.image.clone());
+    let dockerfile =
+        (image.is_none() && folder.has("tests/Dockerfile")).then(|| "tests".to_owned());
+    let bundled = image.is_some() || dockerfile.is_some();
+    let environment = bundled.then(|| Environment { image, dockerfile, ..Environment::default() });
+    let settings = own.unwrap_or(&config.environment);
+    Some(HarborSeparate {
+        environment,
+        env: settings.env.clone(),
+        workdir: settings.workdir.clone(),
+        artifacts: config.artifacts.clone(),
+        bundled,
+    })
+}
+
+/// The prompt, without the canary lines that it begins with.
+fn statement(folder: &Folder) -> Result<String, (&'static str, String)> {
+    const NAME: &str = "instruction.md";
+    let bytes = fs::read(folder.root().join(NAME)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => (NAME, "is missing".to_owned()),
+        _ => (NAME, format!("cannot be read: {error}")),
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| (NAME, "is not UTF-8".to_owned()))?;
+    let text = without_canary(text.strip_prefix('\u{feff}').unwrap_or(&text));
+    if text.trim().is_empty() {
+        return Err((NAME, "is empty: the agent would be told nothing".to_owned()));
+    }
+    Ok(text.to_owned())
+}
+
+fn without_canary(text: &str) -> &str {
+    let is_canary = |line: &str| {
+        let line = line.trim().to_lowercase();
+        let comment = line.starts_with("<!--") && line.ends_with("-->");
+        (comment || line.starts_with('#')) && line.contains("canary")
+    };
+    let mut rest = text;
+    let drop_while = |rest: &mut &str, drops: &dyn Fn(&str) -> bool| {
+        while !rest.is_empty() {
+            let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+            if !drops(line) {
+                break;
+            }
+            *rest = after;
+        }
+    };
+    drop_while(&mut rest, &is_canary);
+    drop_while(&mut rest, &|line| line.trim().is_empty());
+    rest
+}
+
+/// What is missing of a folder's files, or what they ask for that Proctor does not support.
+fn files_of(folder: &Folder, config: &Config) -> Vec<(String, String)> {
+    let mut wrong: Vec<(String, String)> = Vec::new();
+    let mut complain = |name: &str, what: String| wrong.push((name.to_owned(), what));
+    match proctor_harbor::Rules::get() {
+        Ok(rules) => {
+            for (name, what) in rules.unsupported_files() {
+                if folder.has(name) {
+                    complain(name, format!("asks for {what}, which Proctor does not support"));
+                }
+            }
+        }
+        Err(why) => complain("", why),
+    }
+    let compose = folder.has("environment/docker-compose.yaml");
+    if config.environment.image.is_none() && !folder.has("environment/Dockerfile") && !compose {
+        complain(
+            "environment/Dockerfile",
+            "is missing; write one, or name `environment.docker_image` in task.toml".into(),
+        );
+    }
+    let own = config.verifier_environment.as_ref();
+    let bundled = config.separate
+        && (own.is_some_and(|own| own.image.is_some()) || folder.has("tests/Dockerfile"));
+    if config.separate && !bundled && folder.has("tests/docker-compose.yaml") {
+        let what = "asks for several services (Docker Compose), which Proctor does not support";
+        complain("tests/docker-compose.yaml", what.into());
+    }
+    for (inputs, script, needed) in [("tests", TEST, !bundled), ("solution", SOLVE, false)] {
+        if let Err(why) = folder.check_inside(inputs) {
+            complain(inputs, why);
+            continue;
+        }
+        let name = format!("{inputs}/{script}");
+        match (folder.has(&name), folder.is_excluded(&name)) {
+            (false, _) if needed => complain(&name, "is missing".into()),
+            (true, Ok(true)) => complain(&name, "is excluded by .harborignore".into()),
+            (_, Err(why)) => complain(inputs, why),
+            _ => {}
+        }
+    }
+    wrong
+}
+
+fn resources(config: &Config) -> Result<Option<Resources>, String> {
+    let (cpus, memory) = (config.environment.cpus, config.environment.memory_mb);
+    if let Some(cpus) = cpus.filter(|cpus| !(LEAST_CPUS..=MOST_CPUS).contains(cpus)) {
+        return Err(format!(
+            "environment.cpus is {cpus}; it must be from {LEAST_CPUS} to {MOST_CPUS}"
+        ));
+    }
+    if let Some(memory) = memory.filter(|memory| !(LEAST_MEMORY_MB..=MOST_MB).contains(memory)) {
+        let within = format!("it must be from {LEAST_MEMORY_MB} to {MOST_MB}");
+        return Err(format!("environment.memory_mb is {memory}; {within}"));
+    }
+    let resources = Resources { cpus: cpus.map(Need::Plain), memory_mb: memory.map(Need::Plain) };
+    Ok((cpus.is_some() || memory.is_some()).then_some(resources))
+}
+
+/// The folders of a data set's tasks, in the order of the file. What is wrong with one leaves the others.
+pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
+    let bad = |mistake: Mistake| BadRow { folder: false, ..bad_row(file, mistake) };
+    let whole = |what: String| vec![bad(Mistake { key: None, line: None, what })];
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => return (Vec::new(), whole(format!("cannot be read: {error}"))),
+    };
+    let manifest = match read_manifest(&text) {
+        Ok(manifest) => manifest,
+        Err(mistakes) => return (Vec::new(), mistakes.into_iter().map(bad).collect()),
+    };
+    let parent = file.parent().map(Path::to_path_buf).unwrap_or_default();
+    let parent = if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent };
+    let mut wrong = Vec::new();
+    for one in &manifest.files {
+        let path = parent.join(&one.path);
+        match fs::read(&path) {
+            Err(error) => wrong.extend(whole(format!("names the file {}: {error}", one.path))),
+            Ok(bytes) => {
+                let found = format!("sha256:{}", sha256_hex(&bytes));
+                if one.digest.as_ref().is_some_and(|digest| *digest != found) {
+                    wrong.extend(whole(format!(
+                        "{}: its digest is {found}, not the one named here",
+                        one.path
+                    )));
+                }
+            }
+        }
+    }
+    let known: BTreeMap<String, PathBuf> = folders(&parent, DEPTH)
+        .into_iter()
+        .filter_map(|folder| Some((name_of(&folder)?, folder)))
+        .collect();
+    let mut found = Vec::new();
+    for task in &manifest.tasks {
+        let short = task.name.rsplit('/').next().unwrap_or(&task.name);
+        let at = |what: String| {
+            let mistake = Mistake { key: None, line: task.line, what };
+            BadRow { id: Some(task.name.clone()), ..bad_row(file, mistake) }
+        };
+        let Some(folder) = known.get(&task.name).or_else(|| known.get(short)) else {
+            let what =
+                "its folder is not here; `harbor download` puts it beside dataset.toml".to_owned();
+            wrong.push(at(what));
+            continue;
+        };
+        let digest = Folder::open(folder).map_err(|error| error.to_string());
+        match digest.and_then(|folder| folder.digest()) {
+            Ok(digest) if digest == task.digest => found.push(folder.clone()),
+            Ok(digest) => {
+                wrong.push(at(format!(
+                    "the digest of {} is {digest}, not the one named here",
+                    folder.display()
+                )));
+            }
+            Err(why) => wrong.push(at(why)),
+        }
+    }
+    (found, wrong)
+}
+
+/// What a task folder is called: by its file, else by its own name.
+fn name_of(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join(TASK)).ok()?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let value: Option<Value> = toml::from_str(text).ok();
+    let named = value.as_ref().and_then(|value| value.get("task")?.get("name")?.as_str());
+    match named {
+        Some(name) => Some(name.to_owned()),
+        None => Some(folder.file_name()?.to_string_lossy().into_owned()),
+    }
+}
+
+fn bad_row(file: &Path, mistake: Mistake) -> BadRow {
+    let Mistake { key, line, what } = mistake;
+    BadRow { file: file.to_owned(), line, row: None, field: key, id: None, what, folder: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canary_lines_at_the_beginning_are_dropped_and_no_others() {
+        for (text, left) in [
+            ("<!-- harbor-canary GUID x -->\n# BENCHMARK CANARY\n\n\nDo it.\n", "Do it.\n"),
+            ("# Title\n# canary\n", "# Title\n# canary\n"),
+            ("\n\nDo it.", "Do it."),
+            ("canary\nDo it.", "canary\nDo it."),
+            ("# canary", ""),
+        ] {
+            assert_eq!(without_canary(text), left, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Harbor folders as tasks.
+
+#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use proctor_datasets::{Loaded, load};
+use proctor_harbor::Folder;
+use proctor_types::{HarborNetwork, Source, Task};
+
+const CONFIG: &str = r#"schema_version = "1.4"
+[task]
+name = "made/NAME"
+[metadata]
+category = "files"
+[agent]
+timeout_sec = 120
+[verifier]
+timeout_sec = 60
+user = "root"
+network_mode = "no-network"
+env = { KEY = "${KEY:-none}" }
+[environment]
+cpus = 2
+memory_mb = 512
+workdir = "/work"
+env = { A = "1" }
+"#;
+
+/// Makes a good task folder and changes some of its files: `None` removes one.
+fn made(root: &Path, name: &str, changes: &[(&str, Option<&str>)]) {
+    let config = CONFIG.replace("NAME", name);
+    let files = [
+        ("task.toml", config.as_str()),
+        ("instruction.md", "<!-- canary -->\n\nWrite a file.\n"),
+        ("environment/Dockerfile", "FROM debian:12\n"),
+        ("tests/test.sh", "echo 1 > /logs/verifier/reward.txt\n"),
+        ("solution/solve.sh", "echo hello > file\n"),
+    ];
+    let folder = root.join(name);
+    for (path, text) in files {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    for (path, text) in changes {
+        let path = folder.join(path);
+        match text {
+            None => fs::remove_file(path).unwrap(),
+            Some(text) => {
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+        }
+    }
+}
+
+fn loaded(root: &Path, pattern: &str) -> Loaded {
+    load(&[pattern.to_owned()], root).unwrap()
+}
+
+fn ids(loaded: &Loaded) -> Vec<&str> {
+    loaded.tasks.iter().map(|task| task.id.as_str()).collect()
+}
+
+fn only(loaded: Loaded) -> Task {
+    assert!(loaded.bad.is_empty(), "{:?}", loaded.bad);
+    assert_eq!(loaded.tasks.len(), 1);
+    loaded.tasks.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_folder_is_a_task_by_any_way_that_names_it() {
+    let root = tempfile::tempdir().unwrap();
+    made(root.path(), "one", &[]);
+    for pattern in ["one", "one/task.toml", ".", "o*", "*/task.toml", "one#shape=harbor"] {
+        let found = loaded(root.path(), pattern);
+        assert_eq!(ids(&found), ["made/one"], "{pattern}: {:?}", found.bad);
+    }
+    let found = loaded(root.path(), "one");
+    let base = found.base_dir(&found.tasks[0].id).unwrap();
+    assert_eq!(base.canonicalize().unwrap(), root.path().join("one").canonicalize().unwrap());
+    let task = only(found);
+    assert_eq!(task.statement, "Write a file.\n");
+    assert_eq!(task.environment.dockerfile.as_deref(), Some("environment"));
+    assert_eq!((task.workdir.as_str(), task.fail_to_pass.len()), ("", 0));
+    assert_eq!((task.timeouts.grade_seconds, task.env["A"].as_str()), (60.0, "1"));
+    assert_eq!(task.categories, ["files"]);
+    let harbor = task.harbor.as_ref().unwrap();
+    assert_eq!((harbor.agent_seconds, harbor.workdir.as_deref()), (Some(120.0), Some("/work")));
+    assert_eq!(harbor.verifier.user.as_deref(), Some("root"));
+    assert_eq!(harbor.verifier.env["KEY"], "${KEY:-none}", "no value of this machine is recorded");
+    let networks = (&harbor.agent_network, &harbor.verifier.network);
+    assert_eq!(networks, (&HarborNetwork::Public, &HarborNetwork::NoNetwork));
+    assert!(harbor.solution.is_some());
+    // What is recorded is read again as it was.
+    let again: Task = serde_json::from_str(&serde_json::to_string(&task).unwrap()).unwrap();
+    assert_eq!(again, task);
+}
+
+#[test]
+fn one_bad_folder_is_named_and_leaves_the_others() {
+    let root = tempfile::tempdir().unwrap();
+    made(root.path(), "a", &[]);
+    made(root.path(), "b", &[]);
+    let wrong: &[(&str, &[(&str, Option<&str>)], &str)] = &[
+        (
+            "w01",
+            &[("task.toml", Some("[agent]\ntimeout_sec = \"soon\"\n"))],
+            "task.toml:2: field `agent.timeout_sec`",
+        ),
+        ("w02", &[("task.toml", Some("[[steps]]\nname = 's'\n"))], "several steps"),
+        ("w03", &[("environment/docker-compose.yaml", Some("services: {}"))], "several services"),
+        ("w04", &[("trajectory.json", Some("{}"))], "an earlier conversation"),
+        ("w05", &[("task.toml", Some("[environment]\nos = \"windows\"\n"))], "Windows"),
+        ("w06", &[("tests/test.sh", None)], "tests/test.sh: is missing"),
+        ("w07", &[("tests/.harborignore", Some("*.sh\n"))], "excluded by .harborignore"),
+        ("w08", &[("instruction.md", Some("# canary\n\n"))], "is empty"),
+        ("w09", &[("instruction.md", None)], "instruction.md: is missing"),
+        ("w10", &[("environment/Dockerfile", None)], "environment/Dockerfile: is missing"),
+        ("w11", &[("task.toml", Some("a = \n"))], "task.toml:1: is not TOML"),
+        ("w12", &[("task.toml", None)], "is missing from a folder that looks like a Harbor task"),
+        ("w13", &[("task.toml", Some("[task]\nname = \"made/a\"\n"))], "is already used"),
+        (
+            "w14",
+            &[("task.toml", Some("[environment]\nmemory_mb = 1\n"))],
+            "environment.memory_mb is 1",
+        ),
+    ];
+    for (name, changes, _) in wrong {
+        made(root.path(), name, changes);
+    }
+    made(root.path(), "w15", &[]);
+    symlink("/etc/passwd", root.path().join("w15/tests/out")).unwrap();
+    fs::create_dir(root.path().join("docs")).unwrap();
+    let found = loaded(root.path(), ".");
+    assert_eq!(ids(&found), ["made/a", "made/b"]);
+    let said: Vec<String> = found.bad.iter().map(ToString::to_string).collect();
+    for (name, _, what) in
+        wrong.iter().copied().chain([("w15", &[][..], "leads out of the task folder")])
+    {
+        let of_folder = |line: &&String| line.contains(&format!("/{name}/"));
+        assert!(said.iter().filter(of_folder).any(|line| line.contains(what)), "{name}: {said:#?}");
+    }
+    assert!(found.bad.iter().all(|bad| bad.folder), "each can be left out");
+    assert!(!said.iter().any(|line| line.contains("docs")), "{said:#?}");
+}
+
+#[test]
+fn unknown_keys_are_warnings_with_their_lines() {
+    let root = tempfile::tempdir().unwrap();
+    let config = "flavour = 1\n[verifier]\ntimout_sec = 5\n";
+    made(root.path(), "one", &[("task.toml", Some(config))]);
+    let found = loaded(root.path(), "one");
+    assert_eq!(ids(&found), ["one"], "without a name the folder's counts");
+    assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
+    assert!(
+        found.warnings[1].contains("task.toml:3: field `verifier.timout_sec`"),
+        "{:?}",
+        found.warnings
+    );
+    assert!(found.warnings[1].contains("`timeout_sec`"), "{:?}", found.warnings);
+}
+
+#[test]
+fn an_image_without_a_dockerfile_gets_the_folders_files() {
+    let root = tempfile::tempdir().unwrap();
+    let config = "[environment]\ndocker_image = \"debian:12\"\n";
+    made(root.path(), "with", &[("task.toml", Some(config))]);
+    let with = only(loaded(root.path(), "with"));
+    assert_eq!((with.environment.image.as_deref(), with.source), (Some("debian:12"), None));
+    assert_eq!(with.environment.dockerfile, None, "the image wins");
+    let changes = [
+        ("task.toml", Some(config)),
+        ("environment/Dockerfile", None),
+        ("environment/data", Some("1")),
+    ];
+    made(root.path(), "without", &changes);
+    let without = only(loaded(root.path(), "without"));
+    assert_eq!(without.source, Some(Source::Path { path: "environment".into() }));
+}
+
+#[test]
+fn a_dataset_names_its_tasks_by_digest() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["one", "two", "other"] {
+        made(root.path(), name, &[]);
+    }
+    let digest = |name: &str| Folder::open(&root.path().join(name)).unwrap().digest().unwrap();
+    let zero = format!("sha256:{}", "0".repeat(64));
+    let text = |two: &str| {
+        format!(
+            "\u{feff}[dataset]\r\nname = \"made/set\"\r\n[[tasks]]\r\nname = \"made/one\"\r\ndigest = \"{}\"\r\n\
+             [[tasks]]\r\nname = \"made/two\"\r\ndigest = \"{two}\"\r\n",
+            digest("one")
+        )
+    };
+    fs::write(root.path().join("dataset.toml"), text(&digest("two"))).unwrap();
+    for pattern in [".", "dataset.toml"] {
+        let found = loaded(root.path(), pattern);
+        assert!(found.bad.is_empty(), "{:?}", found.bad);
+        assert_eq!(ids(&found), ["made/one", "made/two"], "only what it names");
+    }
+    fs::write(root.path().join("dataset.toml"), text(&zero)).unwrap();
+    let found = loaded(root.path(), ".");
+    assert_eq!(ids(&found), ["made/one"]);
+    let said = found.bad[0].to_string();
+    assert!(said.contains("dataset.toml:8: made/two: the digest of"), "{said}");
+    let missing = "[dataset]\nname = 'made/set'\n[[tasks]]\nname = 'made/gone'\ndigest = 'ZERO'\n";
+    fs::write(root.path().join("dataset.toml"), missing.replace("ZERO", &zero)).unwrap();
+    let found = loaded(root.path(), ".");
+    assert!(
+        found.tasks.is_empty() && found.bad[0].to_string().contains("is not here"),
+        "{:?}",
+        found.bad
+    );
+}
+
+#[test]
+fn files_of_a_data_set_are_checked_too() {
+    let root = tempfile::tempdir().unwrap();
+    made(root.path(), "one", &[]);
+    let digest = Folder::open(&root.path().join("one")).unwrap().digest().unwrap();
+    fs::write(root.path().join("metric.py"), "pass\n").unwrap();
+    let zero = format!("sha256:{}", "0".repeat(64));
+    let text = format!(
+        "[dataset]\nname = 'made/set'\n[[tasks]]\nname = 'made/one'\ndigest = '{digest}'\n[[files]]\n\
+         path = 'metric.py'\ndigest = '{zero}'\n"
+    );
+    fs::write(root.path().join("dataset.toml"), text).unwrap();
+    let found = loaded(root.path(), ".");
+    assert_eq!(found.bad.len(), 1, "{:?}", found.bad);
+    assert!(found.bad[0].to_string().contains("metric.py"), "{:?}", found.bad);
+    assert!(!found.bad[0].folder, "the whole set is another one");
+}
+
+#[test]
+fn ids_narrow_and_other_options_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["one", "two"] {
+        made(root.path(), name, &[]);
+    }
+    made(root.path(), "bad", &[("tests/test.sh", None)]);
+    fs::write(root.path().join("ids"), "made/two\n").unwrap();
+    let found = loaded(root.path(), ".#ids=ids");
+    assert_eq!(ids(&found), ["made/two"]);
+    assert!(found.bad.is_empty(), "what was not asked for is nobody's worry: {:?}", found.bad);
+    let refused = load(&["one#image=debian".to_owned()], root.path()).unwrap_err().to_string();
+    assert!(refused.contains("`ids` and `shape` alone"), "{refused}");
+    let none = load(&["ids#shape=harbor".to_owned()], root.path()).unwrap_err().to_string();
+    assert!(none.contains("holds no Harbor task"), "{none}");
+}
+
+#[test]
+fn a_task_file_of_our_own_is_no_harbor_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let own = "schema_version = 1\nid = 'own'\nstatement = 's'\nworkdir = '/w'\nfail_to_pass = ['a.py::t']\n\
+               test_command = ['pytest']\n[environment]\nbase = 'host'\n";
+    fs::create_dir(root.path().join("own")).unwrap();
+    fs::write(root.path().join("own/task.toml"), own).unwrap();
+    let found = loaded(root.path(), "own/task.toml");
+    assert_eq!(ids(&found), ["own"], "{:?}", found.bad);
+    assert!(found.tasks[0].harbor.is_none());
+}
+
+#[test]
+fn five_hundred_folders_load() {
+    let root = tempfile::tempdir().unwrap();
+    for number in 0..500 {
+        made(root.path(), &format!("t{number:03}"), &[]);
+    }
+    assert_eq!(loaded(root.path(), ".").tasks.len(), 500);
+}

@@ -1,0 +1,322 @@
+//! Harbor's verifier: runs `tests/test.sh` and reads the rewards that it leaves.
+//!
+//! The verifier writes to a folder that no process of the agent ever saw, and the rewards are read after its last process
+//! is dead. Its exit status counts nothing, as in Harbor.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proctor_harbor::{InputFile, REWARD_LIMIT, Rules, TEST, read_rewards};
+use proctor_sandbox_api::{
+    Command, SandboxHandle,
+    wire::{EntryKind, RawPath},
+};
+use proctor_setup::{LOGS, lay_inputs, make_logs};
+use proctor_types::{
+    Cause, Fault, HARBOR_RULES, Integrity, Layer, PolicyVerdict, Task, TestGroup, TestStatus,
+    VERDICT_SCHEMA, Verdict, plural,
+};
+use serde_json::Value;
+
+use crate::{Graded, session::append};
+
+/// Where a sandbox has the tests.
+const TESTS: &str = "/tests";
+
+/// The folder of rewards, below the logs.
+const VERIFIER: &str = "verifier";
+
+/// The verifier's output, in that folder.
+const OUTPUT: &str = "test-stdout.txt";
+
+/// Bytes of the output that a grading keeps: so many of its end.
+const OUTPUT_LIMIT: u64 = 8 << 20;
+
+/// Harbor runs a verifier by bash. A few images have none.
+const BY_BASH: &str =
+    r#"command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec /bin/sh -c "$1""#;
+
+/// One run of a verifier.
+#[derive(Debug, Clone, Copy)]
+pub struct Verification<'a> {
+    /// On its image.
+    pub task: &'a Task,
+    /// The files of `tests/`.
+    pub tests: &'a [InputFile],
+    /// Variables beside those of the task: of the verifier, and by which it finds a proxy.
+    pub env: &'a [(String, String)],
+    /// The sandbox is the agent's own, with its processes and files.
+    pub shared: bool,
+    /// The image holds the tests.
+    pub bundled: bool,
+}
+
+/// Runs the verifier of a task in a sandbox that holds the agent's result.
+///
+/// # Errors
+/// A fault of the grade where the verifier leaves no reward, does not end, or could not fetch its tools; of the sandbox
+/// where it fails.
+pub async fn verify(
+    handle: &SandboxHandle,
+    verification: &Verification<'_>,
+) -> Result<Graded, Fault> {
+    let Verification { task, tests, env, shared, bundled } = *verification;
+    let logs = RawPath::from(LOGS).join(&RawPath::from(VERIFIER));
+    let laid = async {
+        if shared {
+            for name in ["reward.txt", "reward.json"] {
+                handle.remove(&logs.join(&RawPath::from(name))).await?;
+            }
+        } else {
+            handle.remove(&logs).await?;
+        }
+        make_logs(handle, &[VERIFIER, "agent", "artifacts"]).await?;
+        if bundled {
+            // As Harbor does. Where it fails the verifier does not start, which its output says.
+            let script = format!("{TESTS}/{TEST}");
+            return handle.run(Command::new(["chmod", "+x", &script])).await.map(drop);
+        }
+        lay_inputs(handle, TESTS, tests, TEST, !shared).await
+    };
+    laid.await.map_err(|error| error.fault("placing the verifier"))?;
+    let command = command(task, env)?;
+    let done = handle.run(command).await.map_err(|error| error.fault("running the verifier"))?;
+    let mut log = output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
+    append(&mut log, &done.stderr);
+    let text = String::from_utf8_lossy(&log).into_owned();
+    let download = Rules::get().map_err(grade_fault)?.failed_download(&text);
+    if done.exited.timed_out {
+        let seconds = task.timeouts.grade_seconds;
+        let what = format!("{}: {TESTS}/{TEST} did not end within {seconds} s", task.id);
+        let hint = "`verifier.timeout_sec` in task.toml is the limit";
+        return Err(Fault::new(Layer::Grade, what).hint(hint).lasting());
+    }
+    let rewards = rewards(handle, &logs).await.map_err(|why| {
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        let said = last.map_or("it printed nothing".to_owned(), |last| {
+            format!("its last line: {}", last.trim())
+        });
+        let fault = Fault::new(Layer::Grade, format!("{}: {why}; {said}", task.id));
+        match download {
+            Some(line) => unreachable(fault, line),
+            None => fault.hint("a verifier writes 0 or 1 to /logs/verifier/reward.txt").lasting(),
+        }
+    })?;
+    let tests = match read(handle, &logs.join(&RawPath::from("ctrf.json"))).await {
+        Ok(Some(bytes)) => ctrf(&bytes),
+        Ok(None) | Err(_) => BTreeMap::new(),
+    };
+    if let Some(line) = download
+        && tests.is_empty()
+        && rewards.values().all(|reward| *reward <= 0.0)
+    {
+        let what = format!("{}: the verifier could not fetch its tools: {line}", task.id);
+        return Err(unreachable(Fault::new(Layer::Grade, what), line));
+    }
+    Ok(Graded { verdict: verdict(task, rewards, tests, shared), log, raw: Vec::new() })
+}
+
+fn unreachable(fault: Fault, line: &str) -> Fault {
+    fault.cause(Cause::Unreachable).hint(format!(
+        "the task's network policy and this machine decide what a verifier may fetch ({line})"
+    ))
+}
+
+fn grade_fault(why: String) -> Fault {
+    Fault::new(Layer::Grade, why)
+}
+
+fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
+    let harbor = task.harbor.as_ref().ok_or_else(|| {
+        Fault::new(Layer::Grade, format!("{} is no Harbor task", task.id)).cause(Cause::Invalid)
+    })?;
+    let user = harbor.verifier.user.clone().or_else(|| task.from_image.named.clone());
+    let as_verifier = Task { user, ..task.clone() };
+    let logs = format!("{LOGS}/{VERIFIER}/{OUTPUT}");
+    let line = format!("({TESTS}/{TEST}) > {logs} 2>&1");
+    let mut command = Command::new(["/bin/sh", "-c", BY_BASH, "sh", &line]).cwd(task.cwd());
+    for (name, value) in as_verifier.command_env() {
+        command = command.env(&name, value.as_str());
+    }
+    for (name, value) in env {
+        command = command.env(name, value.as_str());
+    }
+    command.user = as_verifier.user_name().is_some().then(|| as_verifier.user.clone()).flatten();
+    command.time_limit = Some(Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0)));
+    // The rewards are read when nothing can change them any more.
+    command.reap_all = true;
+    Ok(command)
+}
+
+/// The end of the verifier's output; nothing where there is none.
+async fn output(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<u8>, Fault> {
+    let wrong = |error: proctor_sandbox_api::SandboxError| error.fault("reading the output");
+    let found = handle.stat(path).await.map_err(wrong)?;
+    let Some(found) = found.filter(|found| found.kind == EntryKind::File) else {
+        return Ok(Vec::new());
+    };
+    let left_out = found.size.saturating_sub(OUTPUT_LIMIT);
+    let kept = handle.read_part(path, left_out, OUTPUT_LIMIT).await.map_err(wrong)?;
+    if left_out == 0 {
+        return Ok(kept);
+    }
+    let mut log = format!("[{left_out} bytes left out]\n").into_bytes();
+    log.extend_from_slice(&kept);
+    Ok(log)
+}
+
+async fn rewards(handle: &SandboxHandle, logs: &RawPath) -> Result<BTreeMap<String, f64>, String> {
+    let json = read(handle, &logs.join(&RawPath::from("reward.json"))).await?;
+    let txt = read(handle, &logs.join(&RawPath::from("reward.txt"))).await?;
+    read_rewards(json.as_deref(), txt.as_deref()).map_err(|error| error.to_string())
+}
+
+/// A small plain file; `None` where nothing is there.
+async fn read(handle: &SandboxHandle, path: &RawPath) -> Result<Option<Vec<u8>>, String> {
+    let Some(found) = handle.stat(path).await.map_err(|error| error.to_string())? else {
+        return Ok(None);
+    };
+    if found.kind != EntryKind::File {
+        return Err(format!("{path} is not a plain file"));
+    }
+    if found.size > REWARD_LIMIT {
+        return Err(format!("{path} has {} bytes; {REWARD_LIMIT} are read at most", found.size));
+    }
+    handle.read(path, REWARD_LIMIT).await.map(Some).map_err(|error| error.to_string())
+}
+
+/// The tests of a CTRF report. A report that is none names no test.
+fn ctrf(bytes: &[u8]) -> BTreeMap<String, TestStatus> {
+    let report: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let mut tests: BTreeMap<String, TestStatus> = BTreeMap::new();
+    for test in report["results"]["tests"].as_array().into_iter().flatten() {
+        let Some(name) = test["name"].as_str() else { continue };
+        let suite = match &test["suite"] {
+            Value::String(suite) => suite.clone(),
+            Value::Array(suites) => {
+                suites.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" > ")
+            }
+            _ => String::new(),
+        };
+        let id = if suite.is_empty() { name.to_owned() } else { format!("{suite} > {name}") };
+        let status = match test["status"].as_str() {
+            Some("passed") => TestStatus::Passed,
+            Some("failed") => TestStatus::Failed,
+            Some("skipped" | "pending") => TestStatus::Skipped,
+            _ => TestStatus::Error,
+        };
+        // Of two tests of one name the worse counts.
+        let before = tests.get(&id).copied();
+        if before.is_none_or(|before| before == TestStatus::Passed) {
+            tests.insert(id, status);
+        }
+    }
+    tests
+}
+
+fn verdict(
+    task: &Task,
+    rewards: BTreeMap<String, f64>,
+    tests: BTreeMap<String, TestStatus>,
+    shared: bool,
+) -> Verdict {
+    let resolved = !rewards.is_empty() && rewards.values().all(|reward| *reward >= 1.0);
+    let clipped: f64 = rewards.values().map(|reward| reward.clamp(0.0, 1.0)).sum();
+    let passed_rate = if rewards.is_empty() { 0.0 } else { clipped / rewards.len() as f64 };
+    let said: Vec<String> =
+        rewards.iter().map(|(name, reward)| format!("{name} = {reward}")).collect();
+    let why = format!("{}: {}", plural(rewards.len(), "reward"), said.join(", "));
+    let (name, version) = HARBOR_RULES.split_once('-').unwrap_or((HARBOR_RULES, ""));
+    let policy = PolicyVerdict {
+        name: Some(name.to_owned()),
+        version: Some(version.to_owned()),
+        resolved,
+        why,
+    };
+    Verdict {
+        schema_version: VERDICT_SCHEMA,
+        task: task.id.clone(),
+        resolved,
+        counted: Some("strict".to_owned()),
+        passed_rate,
+        rewards,
+        fail_to_pass: TestGroup::default(),
+        pass_to_pass: TestGroup::default(),
+        tests,
+        policies: BTreeMap::from([("strict".to_owned(), policy)]),
+        integrity: if shared { Integrity::Unverified } else { Integrity::Clean },
+        evidence: Vec::new(),
+        environment: None,
+        noise: BTreeMap::new(),
+        exceptions: BTreeMap::new(),
+        reason: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(harbor: Value) -> Task {
+        serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "o/t", "statement": "", "environment": {"image": "i"}, "workdir": "/app",
+            "fail_to_pass": [], "test_command": ["/tests/test.sh"], "harbor": harbor,
+        }))
+        .unwrap()
+    }
+
+    fn judged(rewards: &[(&str, f64)], shared: bool) -> Verdict {
+        let rewards = rewards.iter().map(|(name, reward)| ((*name).to_owned(), *reward)).collect();
+        verdict(&task(serde_json::json!({"digest": ""})), rewards, BTreeMap::new(), shared)
+    }
+
+    #[test]
+    fn every_reward_must_be_one_and_the_rate_is_their_clipped_mean() {
+        let one = judged(&[("reward", 1.0)], false);
+        assert!(one.resolved && one.integrity == Integrity::Clean, "{one:?}");
+        assert_eq!(
+            (one.passed_rate, one.policies["strict"].version.as_deref()),
+            (1.0, Some("0.26"))
+        );
+        let part = judged(&[("a", 2.0), ("b", 0.5)], false);
+        assert!(!part.resolved);
+        assert_eq!(part.passed_rate, 0.75, "2 is clipped to 1");
+        let negative = judged(&[("a", -4.0), ("b", 1.0)], true);
+        assert_eq!((negative.passed_rate, negative.integrity), (0.5, Integrity::Unverified));
+    }
+
+    #[test]
+    fn the_verifier_runs_as_its_own_user_and_else_as_the_images() {
+        let mut task = task(serde_json::json!({"digest": ""}));
+        task.user = Some("agent".into());
+        assert_eq!(command(&task, &[]).unwrap().user, None, "not as the agent's");
+        task.from_image.named = Some("app".into());
+        assert_eq!(command(&task, &[]).unwrap().user.as_deref(), Some("app"));
+        if let Some(harbor) = &mut task.harbor {
+            harbor.verifier.user = Some("root".into());
+        }
+        let as_root = command(&task, &[("K".into(), "v".into())]).unwrap();
+        assert_eq!((as_root.user.as_deref(), as_root.cwd), (None, RawPath::from("/app")));
+        assert_eq!(as_root.env["K"], RawPath::from("v"));
+        assert!(as_root.reap_all);
+    }
+
+    #[test]
+    fn a_ctrf_report_names_the_tests() {
+        let report = serde_json::json!({"results": {"tests": [
+            {"name": "a", "status": "passed"},
+            {"name": "b", "suite": ["x", "y"], "status": "failed"},
+            {"name": "a", "status": "failed"},
+            {"name": "c", "suite": "s", "status": "pending"},
+            {"status": "passed"},
+        ]}});
+        let found = ctrf(report.to_string().as_bytes());
+        let expected = [
+            ("a", TestStatus::Failed),
+            ("s > c", TestStatus::Skipped),
+            ("x > y > b", TestStatus::Failed),
+        ];
+        let expected = expected.map(|(id, status)| (id.to_owned(), status));
+        assert_eq!(found, BTreeMap::from(expected));
+        assert!(ctrf(b"{").is_empty());
+    }
+}

@@ -1,0 +1,620 @@
+//! `task.toml`.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{HarborNetwork, MOST_SECONDS};
+use serde_json::{Map, Value};
+
+use crate::{
+    lines::{Mistake, table},
+    manifest::is_name,
+    rules::Rules,
+};
+
+type Table = Map<String, Value>;
+
+/// What `task.toml` says, as far as Proctor needs it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Config {
+    /// `[task] name`, as `org/name`. Absent: the folder's name counts.
+    pub name: Option<String>,
+    /// `[agent]`.
+    pub agent: Phase,
+    /// `[verifier]`.
+    pub verifier: Verifier,
+    /// `[environment]`.
+    pub environment: Environment,
+    /// The verifier runs in an environment of its own.
+    pub separate: bool,
+    /// `[verifier.environment]`.
+    pub verifier_environment: Option<Environment>,
+    /// `artifacts`: paths in the agent's container.
+    pub artifacts: Vec<String>,
+    /// `[solution] env`.
+    pub solution_env: BTreeMap<String, String>,
+    /// Category and difficulty of `[metadata]`.
+    pub labels: Vec<String>,
+}
+
+/// `[agent]`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Phase {
+    /// Its time limit.
+    pub seconds: Option<f64>,
+    /// Its user, by name or number.
+    pub user: Option<String>,
+    /// Its network. Absent: that of the environment.
+    pub network: Option<HarborNetwork>,
+}
+
+/// `[verifier]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verifier {
+    /// Its time limit; 600 where the file names none.
+    pub seconds: f64,
+    /// Its variables.
+    pub env: BTreeMap<String, String>,
+    /// Its user, by name or number.
+    pub user: Option<String>,
+    /// Its network. Absent: that of the environment.
+    pub network: Option<HarborNetwork>,
+}
+
+impl Default for Verifier {
+    fn default() -> Self {
+        Self { seconds: VERIFIER_SECONDS, env: BTreeMap::new(), user: None, network: None }
+    }
+}
+
+/// `[environment]`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Environment {
+    /// `docker_image`.
+    pub image: Option<String>,
+    /// CPUs. Absent: no limit of the task's own.
+    pub cpus: Option<f64>,
+    /// MiB of memory. Absent: no limit of the task's own.
+    pub memory_mb: Option<u64>,
+    /// Variables of every command.
+    pub env: BTreeMap<String, String>,
+    /// Where commands start. Absent: the image's `WORKDIR`.
+    pub workdir: Option<String>,
+    /// The network of every phase that names none.
+    pub network: HarborNetwork,
+}
+
+/// A configuration with what is worth a warning.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Read {
+    /// What the file says.
+    pub config: Config,
+    /// Unknown keys, and keys that change nothing.
+    pub warnings: Vec<Mistake>,
+}
+
+/// As Harbor's default.
+const VERIFIER_SECONDS: f64 = 600.0;
+
+/// Reads the text of a `task.toml`.
+///
+/// # Errors
+/// All that is wrong with it, and every feature that Proctor does not support, by key.
+pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
+    let rules = Rules::get().map_err(|why| vec![Mistake::whole(why)])?;
+    let table = table(text).map_err(|mistake| vec![mistake])?;
+    let mut reader = Reader { text, wrong: Vec::new() };
+    let warnings = warnings(text, &table, rules);
+    for (key, what) in &rules.unsupported {
+        if find(&table, key).is_some_and(asks_for_something) {
+            reader.wrong(key, format!("asks for {what}, which Proctor does not support"));
+        }
+    }
+    let none = Table::new();
+    let mut of = |key: &str| match table.get(key) {
+        Some(Value::Object(inner)) => inner,
+        None => &none,
+        Some(_) => {
+            reader.wrong(key, format!("is not a table; write `[{key}]`"));
+            &none
+        }
+    };
+    let (task, metadata, agent, verifier, environment, solution) = (
+        of("task"),
+        of("metadata"),
+        of("agent"),
+        of("verifier"),
+        of("environment"),
+        of("solution"),
+    );
+    let name = reader.text(task, "task", "name");
+    if let Some(name) = name.as_deref().filter(|name| !is_name(name)) {
+        reader.wrong("task.name", format!("is {name:?}; write `org/name`"));
+    }
+    let mode = reader.text(verifier, "verifier", "environment_mode");
+    let own = verifier.get("environment").and_then(Value::as_object);
+    let separate = match (mode.as_deref(), own) {
+        (None, own) => own.is_some(),
+        (Some("separate"), _) => true,
+        (Some("shared"), None) => false,
+        (Some("shared"), Some(_)) => {
+            let what = "is \"shared\" beside [verifier.environment]; keep one";
+            reader.wrong("verifier.environment_mode", what.into());
+            false
+        }
+        (Some(other), _) => {
+            let what = format!("is {other:?}; write \"shared\" or \"separate\"");
+            reader.wrong("verifier.environment_mode", what);
+            false
+        }
+    };
+    let artifacts = reader.artifacts(&table, separate);
+    let labels = ["category", "difficulty"].iter().filter_map(|key| metadata.get(*key)?.as_str());
+    let labels = labels.filter(|label| !label.trim().is_empty()).map(str::to_owned).collect();
+    let config = Config {
+        name,
+        agent: Phase {
+            seconds: reader.seconds(agent, "agent", "timeout_sec"),
+            user: reader.user(agent, "agent"),
+            network: reader.network(agent, "agent"),
+        },
+        verifier: Verifier {
+            seconds: reader
+                .seconds(verifier, "verifier", "timeout_sec")
+                .unwrap_or(VERIFIER_SECONDS),
+            env: reader.env(verifier, "verifier"),
+            user: reader.user(verifier, "verifier"),
+            network: reader.network(verifier, "verifier"),
+        },
+        environment: reader.environment(environment, "environment"),
+        separate,
+        verifier_environment: own.map(|own| reader.environment(own, "verifier.environment")),
+        artifacts,
+        solution_env: reader.env(solution, "solution"),
+        labels,
+    };
+    if reader.wrong.is_empty() { Ok(Read { config, warnings }) } else { Err(reader.wrong) }
+}
+
+fn warnings(text: &str, table: &Table, rules: &Rules) -> Vec<Mistake> {
+    let mut warnings = Vec::new();
+    for (name, known) in &rules.keys {
+        let inner = match name.as_str() {
+            "" => Some(table),
+            name => find(table, name).and_then(Value::as_object),
+        };
+        for key in inner.into_iter().flat_map(Table::keys) {
+            if known.contains(key) {
+                continue;
+            }
+            let full = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+            let what = match nearest(key, known) {
+                Some(near) => format!("is not a known key and is ignored; did you mean `{near}`?"),
+                None => "is not a known key and is ignored".to_owned(),
+            };
+            warnings.push(Mistake::at(text, &full, what));
+        }
+    }
+    for (key, what) in &rules.ignored {
+        if find(table, key).is_some_and(asks_for_something) {
+            warnings.push(Mistake::at(text, key, format!("has no effect: {what}")));
+        }
+    }
+    warnings
+}
+
+fn nearest<'a>(key: &str, known: &'a [String]) -> Option<&'a str> {
+    let scored = known.iter().map(|one| (strsim::jaro_winkler(key, one), one.as_str()));
+    let near = scored.filter(|(score, _)| *score >= 0.75);
+    near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, one)| one)
+}
+
+fn find<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
+    let mut parts = key.split('.');
+    let mut value = table.get(parts.next()?)?;
+    for part in parts {
+        value = value.get(part)?;
+    }
+    Some(value)
+}
+
+fn asks_for_something(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(table) => !table.is_empty(),
+        Value::Bool(true) => true,
+    }
+}
+
+/// What a value is, for messages.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "not a finite number".to_owned(),
+        other => other.to_string().chars().take(60).collect(),
+    }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    wrong: Vec<Mistake>,
+}
+
+impl Reader<'_> {
+    fn wrong(&mut self, key: &str, what: String) {
+        self.wrong.push(Mistake::at(self.text, key, what));
+    }
+
+    fn text(&mut self, table: &Table, name: &str, key: &str) -> Option<String> {
+        match table.get(key)? {
+            Value::String(text) => Some(text.clone()),
+            other => {
+                self.wrong(&format!("{name}.{key}"), format!("is {}, not text", shown(other)));
+                None
+            }
+        }
+    }
+
+    /// A number, or text that is one, as Harbor reads it.
+    fn number(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
+        let value = table.get(key)?;
+        let number = match value {
+            Value::Number(number) => number.as_f64(),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        let number = number.filter(|number: &f64| number.is_finite());
+        if number.is_none() {
+            self.wrong(&format!("{name}.{key}"), format!("is {}, not a number", shown(value)));
+        }
+        number
+    }
+
+    fn seconds(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
+        let seconds = self.number(table, name, key)?;
+        if seconds > 0.0 && seconds <= MOST_SECONDS {
+            return Some(seconds);
+        }
+        let within = format!("it must be above 0 and up to {MOST_SECONDS} seconds");
+        self.wrong(&format!("{name}.{key}"), format!("is {seconds}; {within}"));
+        None
+    }
+
+    fn user(&mut self, table: &Table, name: &str) -> Option<String> {
+        match table.get("user")? {
+            Value::String(user) if !user.trim().is_empty() => Some(user.clone()),
+            Value::Number(number) if number.is_u64() => Some(number.to_string()),
+            other => {
+                let what = format!("is {}, not the name or number of a user", shown(other));
+                self.wrong(&format!("{name}.user"), what);
+                None
+            }
+        }
+    }
+
+    fn env(&mut self, table: &Table, name: &str) -> BTreeMap<String, String> {
+        let Some(value) = table.get("env") else { return BTreeMap::new() };
+        let Value::Object(inner) = value else {
+            self.wrong(&format!("{name}.env"), "is not a table of variables".into());
+            return BTreeMap::new();
+        };
+        let mut env = BTreeMap::new();
+        for (key, value) in inner {
+            match value {
+                Value::String(text) if !key.is_empty() && !key.contains(['=', '\0']) => {
+                    env.insert(key.clone(), text.clone());
+                }
+                Value::String(_) => {
+                    self.wrong(&format!("{name}.env"), format!("{key:?} is not a variable's name"));
+                }
+                other => {
+                    let what = format!("is {}, not text", shown(other));
+                    self.wrong(&format!("{name}.env.{key}"), what);
+                }
+            }
+        }
+        env
+    }
+
+    fn network(&mut self, table: &Table, name: &str) -> Option<HarborNetwork> {
+        let key = format!("{name}.allowed_hosts");
+        let hosts = match table.get("allowed_hosts") {
+            None => None,
+            Some(Value::Array(list)) => {
+                let texts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+                if texts.is_none() {
+                    self.wrong(&key, "is not a list of host names".into());
+                }
+                texts
+            }
+            Some(_) => {
+                self.wrong(&key, "is not a list of host names".into());
+                None
+            }
+        };
+        let mode = self.text(table, name, "network_mode");
+        let mut named = Vec::new();
+        for host in hosts.iter().flatten() {
+            match host_name(host) {
+                Ok(host) => named.push(host),
+                Err(why) => self.wrong(&key, format!("{host:?} {why}")),
+            }
+        }
+        let network = match mode.as_deref() {
+            None => None,
+            Some("public") => Some(HarborNetwork::Public),
+            Some("no-network") => Some(HarborNetwork::NoNetwork),
+            Some("allowlist") => return Some(HarborNetwork::Allowlist(named)),
+            Some(other) => {
+                let what =
+                    format!("is {other:?}; write \"public\", \"no-network\" or \"allowlist\"");
+                self.wrong(&format!("{name}.network_mode"), what);
+                return None;
+            }
+        };
+        if hosts.is_some_and(|hosts| !hosts.is_empty()) {
+            self.wrong(&key, "needs `network_mode = \"allowlist\"`".into());
+        }
+        network
+    }
+
+    /// What a separate verifier is given. A shared one sees everything.
+    fn artifacts(&mut self, table: &Table, separate: bool) -> Vec<String> {
+        let Some(value) = table.get("artifacts") else { return Vec::new() };
+        let Value::Array(list) = value else {
+            self.wrong("artifacts", "is not a list of paths".into());
+            return Vec::new();
+        };
+        let mut artifacts = Vec::new();
+        for entry in list {
+            let source = entry.as_str().or_else(|| entry.get("source")?.as_str());
+            let Some(source) = source.filter(|source| !source.trim().is_empty()) else {
+                self.wrong("artifacts", format!("holds {}, not a path", shown(entry)));
+                continue;
+            };
+            if source.split('/').any(|part| part == "..") {
+                self.wrong("artifacts", format!("{source:?} leaves its folder by `..`"));
+            }
+            let service = entry.get("service").and_then(Value::as_str).unwrap_or("main");
+            if service != "main" {
+                let what = format!(
+                    "{source:?} asks for the service {service:?}, which Proctor does not support"
+                );
+                self.wrong("artifacts", what);
+            }
+            if separate && entry.get("exclude").is_some_and(asks_for_something) {
+                let what = format!("{source:?} asks for `exclude`, which Proctor does not support");
+                self.wrong("artifacts", what);
+            }
+            artifacts.push(source.to_owned());
+        }
+        artifacts
+    }
+
+    fn environment(&mut self, table: &Table, name: &str) -> Environment {
+        let os = self.text(table, name, "os").map(|os| os.to_lowercase());
+        match os.as_deref() {
+            None | Some("linux") => {}
+            Some("windows") => {
+                let what = "asks for a Windows container, which Proctor does not support";
+                self.wrong(&format!("{name}.os"), what.into());
+            }
+            Some(other) => {
+                self.wrong(&format!("{name}.os"), format!("is {other:?}; write \"linux\""))
+            }
+        }
+        let image = self.text(table, name, "docker_image").filter(|image| !image.is_empty());
+        let workdir = self.text(table, name, "workdir");
+        if let Some(workdir) = &workdir
+            && (!workdir.starts_with('/') || workdir.split('/').any(|part| part == ".."))
+        {
+            self.wrong(
+                &format!("{name}.workdir"),
+                format!("is {workdir:?}; write an absolute path"),
+            );
+        }
+        let cpus = self.number(table, name, "cpus");
+        if let Some(cpus) = cpus.filter(|cpus| *cpus <= 0.0) {
+            self.wrong(&format!("{name}.cpus"), format!("is {cpus}; it must be above 0"));
+        }
+        let memory_mb = self.megabytes(table, name);
+        let network = match (self.network(table, name), table.get("allow_internet")) {
+            (Some(network), _) => network,
+            (None, None | Some(Value::Bool(true))) => HarborNetwork::Public,
+            (None, Some(Value::Bool(false))) => HarborNetwork::NoNetwork,
+            (None, Some(other)) => {
+                let what = format!("is {}, not true or false", shown(other));
+                self.wrong(&format!("{name}.allow_internet"), what);
+                HarborNetwork::Public
+            }
+        };
+        let env = self.env(table, name);
+        Environment { image, cpus, memory_mb, env, workdir, network }
+    }
+
+    fn megabytes(&mut self, table: &Table, name: &str) -> Option<u64> {
+        let new = self.number(table, name, "memory_mb");
+        let old = match table.get("memory") {
+            Some(Value::String(text)) => {
+                let size = size_mb(text);
+                if size.is_none() {
+                    let what = format!("is {text:?}; write a size such as \"2G\" or \"512M\"");
+                    self.wrong(&format!("{name}.memory"), what);
+                }
+                size
+            }
+            _ => None,
+        };
+        let mb = new.or(old)?;
+        if mb >= 1.0 && mb.fract() == 0.0 && mb <= f64::from(u32::MAX) {
+            return Some(mb as u64);
+        }
+        self.wrong(
+            &format!("{name}.memory_mb"),
+            format!("is {mb}; it must be a whole number of MiB above 0"),
+        );
+        None
+    }
+}
+
+fn size_mb(text: &str) -> Option<f64> {
+    let text = text.trim().to_uppercase();
+    let number = |end: char| text.strip_suffix(end)?.trim().parse::<f64>().ok();
+    let mb = number('G').map(|size| size * 1024.0);
+    mb.or_else(|| number('M')).or_else(|| number('K').map(|size| size / 1024.0)).map(f64::trunc)
+}
+
+/// A host name, or `*.` and a host name, in small letters.
+fn host_name(host: &str) -> Result<String, &'static str> {
+    let host = host.trim().to_lowercase();
+    let host = host.trim_end_matches('.');
+    if host.is_empty() {
+        return Err("is empty");
+    }
+    if host.contains('/') && host.parse::<std::net::IpAddr>().is_err() && is_range(host) {
+        return Err("is a range of addresses, which Proctor does not support");
+    }
+    if host.contains(['/', ':', '[', ']']) {
+        return Err("is not a host name: write it without scheme, port and path");
+    }
+    let plain = host.strip_prefix("*.").unwrap_or(host);
+    let label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    if !plain.split('.').all(label) {
+        return Err("is not a host name, nor `*.` and a host name");
+    }
+    Ok(host.to_owned())
+}
+
+fn is_range(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(address, bits)| {
+        address.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_file_is_read_and_unknown_keys_are_warnings_with_lines() {
+        let text = "\u{feff}schema_version = \"1.4\"\r\nflavour = 1\r\n[task]\r\nname = \"o/t\"\r\n[metadata]\r\n\
+                    category = \"math\"\r\n[agent]\r\ntimeout_sec = 900\r\nuser = 1000\r\n[verifier]\r\ntimout_sec = 5\r\n\
+                    env = { K = \"${K:-x}\" }\r\n[environment]\r\ncpus = 2.0\r\nmemory = \"2G\"\r\nallow_internet = false\r\n\
+                    gpus = 0\r\nskills_dir = \"/s\"\r\n";
+        let Read { config, warnings } = read_config(text).unwrap();
+        assert_eq!((config.name.as_deref(), config.agent.seconds), (Some("o/t"), Some(900.0)));
+        assert_eq!((config.agent.user.as_deref(), config.verifier.seconds), (Some("1000"), 600.0));
+        assert_eq!(
+            (config.environment.cpus, config.environment.memory_mb),
+            (Some(2.0), Some(2048))
+        );
+        assert_eq!(config.environment.network, HarborNetwork::NoNetwork);
+        assert_eq!(config.labels, ["math"]);
+        let said: Vec<_> =
+            warnings.iter().map(|one| (one.key.as_deref().unwrap(), one.line)).collect();
+        let expected = [
+            ("flavour", Some(2)),
+            ("verifier.timout_sec", Some(11)),
+            ("environment.skills_dir", Some(18)),
+        ];
+        assert_eq!(said, expected, "{warnings:?}");
+        assert!(warnings[1].what.contains("did you mean `timeout_sec`?"), "{warnings:?}");
+    }
+
+    #[test]
+    fn what_is_not_supported_is_rejected_by_its_key() {
+        for (text, key) in [
+            ("[[steps]]\nname = 'a'\n", "steps"),
+            ("[environment]\nos = 'Windows'\n", "environment.os"),
+            ("[environment]\ngpus = 1\n", "environment.gpus"),
+            ("[environment.tpu]\ntype = 'v6e'\ntopology = '2x4'\n", "environment.tpu"),
+            ("[[environment.mcp_servers]]\nname = 'x'\n", "environment.mcp_servers"),
+            ("[environment.healthcheck]\ncommand = 'true'\n", "environment.healthcheck"),
+            ("[verifier.environment]\ngpus = 1\n", "verifier.environment.gpus"),
+            ("[[artifacts]]\nsource = '/a'\nservice = 'db'\n", "artifacts"),
+            ("[[verifier.collect]]\ncommand = 'x'\n", "verifier.collect"),
+            (
+                "[verifier]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['10.0.0.0/8']\n",
+                "verifier.allowed_hosts",
+            ),
+        ] {
+            let wrong = read_config(text).unwrap_err();
+            assert_eq!(wrong[0].key.as_deref(), Some(key), "{text}: {wrong:?}");
+            assert!(wrong[0].what.contains("does not support"), "{wrong:?}");
+            assert!(wrong[0].line.is_some(), "{wrong:?}");
+        }
+        let nothing = "steps = []\n[environment]\ngpus = 0\nmcp_servers = []\n";
+        assert!(read_config(nothing).is_ok(), "what asks for nothing is no feature");
+    }
+
+    #[test]
+    fn a_verifier_is_separate_by_its_mode_or_its_environment() {
+        let of = |text: &str| read_config(text).unwrap().config;
+        assert!(!of("artifacts = ['/a']\n").separate);
+        let plain =
+            of("artifacts = ['/a', { source = 'b' }]\n[verifier]\nenvironment_mode = 'separate'\n");
+        assert!(plain.separate && plain.verifier_environment.is_none());
+        assert_eq!(plain.artifacts, ["/a", "b"]);
+        let own = of("[verifier.environment]\ndocker_image = 'x'\nworkdir = '/w'\n");
+        let environment = own.verifier_environment.unwrap();
+        assert!(own.separate);
+        assert_eq!(
+            (environment.image.as_deref(), environment.workdir.as_deref()),
+            (Some("x"), Some("/w"))
+        );
+    }
+
+    #[test]
+    fn wrong_values_are_named_with_their_lines() {
+        for (text, key, line) in [
+            ("[agent]\ntimeout_sec = nan\n", "agent.timeout_sec", 2),
+            ("[agent]\ntimeout_sec = -1\n", "agent.timeout_sec", 2),
+            ("[verifier]\nuser = []\n", "verifier.user", 2),
+            ("[verifier]\n\nnetwork_mode = 'none'\n", "verifier.network_mode", 3),
+            ("[agent]\nallowed_hosts = ['a.b']\n", "agent.allowed_hosts", 2),
+            (
+                "[agent]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['https://a.b']\n",
+                "agent.allowed_hosts",
+                3,
+            ),
+            ("[environment]\nmemory_mb = 0.5\n", "environment.memory_mb", 2),
+            ("[environment]\nmemory = '2X'\n", "environment.memory", 2),
+            ("[environment]\nworkdir = 'app'\n", "environment.workdir", 2),
+            ("[environment.env]\nA = 1\n", "environment.env.A", 2),
+            ("[task]\nname = 'x'\n", "task.name", 2),
+            ("environment = 1\n", "environment", 1),
+            ("artifacts = ['../x']\n", "artifacts", 1),
+            ("[verifier]\nenvironment_mode = 'own'\n", "verifier.environment_mode", 2),
+            ("[verifier.environment]\nworkdir = 'x'\n", "verifier.environment.workdir", 2),
+        ] {
+            let wrong = read_config(text).unwrap_err();
+            assert_eq!(
+                (wrong[0].key.as_deref(), wrong[0].line),
+                (Some(key), Some(line)),
+                "{text}: {wrong:?}"
+            );
+        }
+        assert_eq!(read_config("a = \n").unwrap_err()[0].line, Some(1));
+    }
+
+    #[test]
+    fn hosts_are_names_and_suffixes() {
+        for (host, found) in [
+            ("PyPI.org.", "pypi.org"),
+            ("*.example.com", "*.example.com"),
+            ("192.0.2.1", "192.0.2.1"),
+        ] {
+            assert_eq!(host_name(host).as_deref(), Ok(found), "{host}");
+        }
+        for host in ["", "a.b:443", "http://a", "*", "a.*.b", "-a.b", "[::1]"] {
+            assert!(host_name(host).is_err(), "{host}");
+        }
+    }
+}

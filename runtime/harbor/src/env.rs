@@ -1,0 +1,57 @@
+//! Variables that stand for variables of this machine.
+
+use std::collections::BTreeMap;
+
+/// Replaces `${NAME}` and `${NAME:-default}` where they are the whole value, as Harbor does when a trial starts.
+///
+/// # Errors
+/// A variable that is not set and has no default.
+pub fn fill_env(
+    env: &BTreeMap<String, String>,
+    host: &dyn Fn(&str) -> Option<String>,
+) -> Result<BTreeMap<String, String>, String> {
+    let filled = env.iter().map(|(key, value)| {
+        let Some((name, default)) = template(value) else {
+            return Ok((key.clone(), value.clone()));
+        };
+        let found = host(name).or_else(|| default.map(str::to_owned)).ok_or_else(|| {
+            format!("`{key}` needs the variable {name}, which is not set on this machine")
+        })?;
+        Ok((key.clone(), found))
+    });
+    filled.collect()
+}
+
+fn template(value: &str) -> Option<(&str, Option<&str>)> {
+    let inner = value.strip_prefix("${")?.strip_suffix('}')?;
+    let (name, default) = match inner.split_once(':') {
+        None => (inner, None),
+        Some((name, rest)) => (name, Some(rest.strip_prefix('-')?)),
+    };
+    // `${A} and ${B}` is text.
+    (!name.is_empty() && !name.contains('}')).then_some((name, default))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_values_stand_for_variables() {
+        let host = |name: &str| (name == "SET").then(|| "host".to_owned());
+        for (value, found) in [
+            ("${SET}", "host"),
+            ("${SET:-x}", "host"),
+            ("${UNSET:-x:y}", "x:y"),
+            ("${UNSET:-}", ""),
+            ("a ${SET}", "a ${SET}"),
+            ("${A} ${B}", "${A} ${B}"),
+            ("$SET", "$SET"),
+        ] {
+            let env = BTreeMap::from([("K".to_owned(), value.to_owned())]);
+            assert_eq!(fill_env(&env, &host).unwrap()["K"], found, "{value}");
+        }
+        let env = BTreeMap::from([("K".to_owned(), "${UNSET}".to_owned())]);
+        assert!(fill_env(&env, &host).unwrap_err().contains("UNSET"));
+    }
+}

@@ -1,0 +1,432 @@
+//! The files of a task folder: which belong to it, which are left out, and its digest.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{self, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::hex;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    TASK,
+    ignore::{Ignore, Kind},
+    rules::Rules,
+};
+
+/// The verifier's script, below `tests/`.
+pub const TEST: &str = "test.sh";
+
+/// The solution's script, below `solution/`.
+pub const SOLVE: &str = "solve.sh";
+
+const HARBORIGNORE: &str = ".harborignore";
+const GITIGNORE: &str = ".gitignore";
+
+/// Files beside the folders that belong to a task.
+const SINGLE: [&str; 4] = [TASK, "instruction.md", "README.md", "trajectory.json"];
+
+/// Folders that belong to a task.
+const FOLDERS: [&str; 4] = ["environment", "tests", "solution", "steps"];
+
+/// One entry of `tests/` or `solution/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputFile {
+    /// Relative to that folder, with `/`.
+    pub path: String,
+    /// Permission bits.
+    pub mode: u32,
+    /// What it is.
+    pub kind: InputKind,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InputKind {
+    /// A folder.
+    Folder,
+    /// A file, with its content.
+    File(Vec<u8>),
+    /// A link, with its target as it is written.
+    Link(String),
+}
+
+/// A task folder of this machine.
+#[derive(Debug)]
+pub struct Folder {
+    root: PathBuf,
+    rules: RefCell<BTreeMap<PathBuf, Option<Ignore>>>,
+}
+
+impl Folder {
+    /// # Errors
+    /// The folder is not there, or cannot be read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let root = path.canonicalize()?;
+        if !root.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
+        }
+        Ok(Self { root, rules: RefCell::default() })
+    }
+
+    /// Its absolute path.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether it has a file or folder of this name, relative to it.
+    pub fn has(&self, name: &str) -> bool {
+        self.root.join(name).exists()
+    }
+
+    /// Whether it has a folder of this name with anything in it.
+    pub fn has_entries(&self, name: &str) -> bool {
+        fs::read_dir(self.root.join(name)).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    /// The entries of `tests/` or `solution/`, folders before what they hold, without what `.harborignore` excludes.
+    ///
+    /// # Errors
+    /// A link that leads out of the task, links in a circle, a name that is not UTF-8, an unreadable file.
+    pub fn inputs(&self, name: &str) -> Result<Vec<InputFile>, String> {
+        let folder = self.root.join(name);
+        self.check_inside(name)?;
+        let mut inputs = Vec::new();
+        for path in self.select(&folder)? {
+            let full = folder.join(&path);
+            let meta = fs::symlink_metadata(&full).map_err(|error| wrong(&full, &error))?;
+            let mode = meta.permissions().mode() & 0o7777;
+            let kind = if meta.is_symlink() {
+                let target = fs::read_link(&full).map_err(|error| wrong(&full, &error))?;
+                InputKind::Link(text(&target)?)
+            } else if meta.is_dir() {
+                InputKind::Folder
+            } else if meta.is_file() {
+                InputKind::File(fs::read(&full).map_err(|error| wrong(&full, &error))?)
+            } else {
+                continue;
+            };
+            inputs.push(InputFile { path: text(&path)?, mode, kind });
+        }
+        Ok(inputs)
+    }
+
+    /// Whether a file of the task is excluded by `.harborignore`.
+    ///
+    /// # Errors
+    /// Rules that cannot be read.
+    pub fn is_excluded(&self, name: &str) -> Result<bool, String> {
+        self.excluded(&self.root.join(name))
+    }
+
+    /// Checks that no link below a folder leads out of the task.
+    ///
+    /// # Errors
+    /// Names the link.
+    pub fn check_inside(&self, name: &str) -> Result<(), String> {
+        let folder = self.root.join(name);
+        if !folder.exists() && !folder.is_symlink() {
+            return Ok(());
+        }
+        self.inside(&folder, &mut Vec::new())
+    }
+
+    fn inside(&self, path: &Path, above: &mut Vec<PathBuf>) -> Result<(), String> {
+        if self.excluded(path)? {
+            return Ok(());
+        }
+        let shown = || path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
+        let real = real_path(path);
+        if !real.starts_with(&self.root) {
+            return Err(format!("{} leads out of the task folder", shown()));
+        }
+        if !path.is_dir() {
+            return Ok(());
+        }
+        if above.contains(&real) {
+            return Err(format!("{} is a link in a circle", shown()));
+        }
+        above.push(real);
+        for entry in sorted(path)? {
+            self.inside(&entry, above)?;
+        }
+        above.pop();
+        Ok(())
+    }
+
+    /// `sha256:` and the digest of the content, as Harbor's publisher computes it.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or a name that is not UTF-8.
+    pub fn digest(&self) -> Result<String, String> {
+        let mut whole = Sha256::new();
+        for (path, full) in self.files()? {
+            let mut content = Sha256::new();
+            let mut file = fs::File::open(&full).map_err(|error| wrong(&full, &error))?;
+            let mut piece = vec![0; 1 << 16];
+            loop {
+                match file.read(&mut piece).map_err(|error| wrong(&full, &error))? {
+                    0 => break,
+                    read => content.update(&piece[..read]),
+                }
+            }
+            whole.update(format!("{path}\0{}\n", hex(&content.finalize())));
+        }
+        Ok(format!("sha256:{}", hex(&whole.finalize())))
+    }
+
+    /// The files that the digest covers, sorted by path.
+    fn files(&self) -> Result<BTreeMap<String, PathBuf>, String> {
+        let mut files = BTreeMap::new();
+        for name in SINGLE {
+            let full = self.root.join(name);
+            if full.exists() {
+                files.insert(name.to_owned(), full);
+            }
+        }
+        for name in FOLDERS {
+            let folder = self.root.join(name);
+            if !folder.exists() {
+                continue;
+            }
+            for path in self.select(&folder)? {
+                let full = folder.join(&path);
+                if full.is_file() {
+                    files.insert(format!("{name}/{}", text(&path)?), full);
+                }
+            }
+        }
+        let ignore = self.root.join(GITIGNORE);
+        let rules = if ignore.exists() {
+            let rules = fs::read_to_string(&ignore).map_err(|error| wrong(&ignore, &error))?;
+            Ignore::read(Kind::Basic, rules.lines())
+        } else {
+            let shipped = &Rules::get()?.digest.ignore;
+            Ignore::read(Kind::Basic, shipped.iter().map(String::as_str))
+        };
+        let rules = rules.map_err(|why| format!("{GITIGNORE}: {why}"))?;
+        files.retain(|path, _| rules.excludes(path) != Some(true));
+        Ok(files)
+    }
+
+    /// Paths below a folder, without what is excluded. Links to folders are listed and not followed.
+    fn select(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
+        if !folder.is_dir() || self.excluded(folder)? {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        self.visit(folder, folder, &mut found)?;
+        Ok(found)
+    }
+
+    fn visit(&self, top: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
+        for path in sorted(folder)? {
+            if self.excluded(&path)? {
+                continue;
+            }
+            found.extend(path.strip_prefix(top).map(Path::to_path_buf));
+            if path.is_dir() && !path.is_symlink() {
+                self.visit(top, &path, found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// By its own name, or by that of what it is a link to.
+    fn excluded(&self, path: &Path) -> Result<bool, String> {
+        if self.matches(path)? {
+            return Ok(true);
+        }
+        let real = real_path(path);
+        Ok(real != path && real.starts_with(&self.root) && self.matches(&real)?)
+    }
+
+    fn matches(&self, path: &Path) -> Result<bool, String> {
+        let Ok(relative) = path.strip_prefix(&self.root) else { return Ok(false) };
+        if relative.file_name().is_some_and(|name| name == HARBORIGNORE) {
+            return Ok(true);
+        }
+        if !in_scope(relative, path.is_dir()) {
+            return Ok(false);
+        }
+        let mut folders: Vec<PathBuf> = Vec::new();
+        let mut here = self.root.clone();
+        for part in relative.components() {
+            folders.push(here.clone());
+            here.push(part);
+            let is_folder = here != path || path.is_dir();
+            if !in_scope(here.strip_prefix(&self.root).unwrap_or(&here), is_folder) {
+                continue;
+            }
+            let mut excluded = false;
+            for folder in &folders {
+                let below = here.strip_prefix(folder).unwrap_or(&here);
+                let slash = if is_folder { "/" } else { "" };
+                let asked = format!("{}{slash}", below.to_string_lossy());
+                if let Some(found) = self.rule(folder, &asked)? {
+                    excluded = found;
+                }
+            }
+            if excluded {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What the rules of one folder say of a path.
+    fn rule(&self, folder: &Path, asked: &str) -> Result<Option<bool>, String> {
+        let relative = folder.strip_prefix(&self.root).unwrap_or(folder);
+        if !in_scope(relative, true) {
+            return Ok(None);
+        }
+        let known = self.rules.borrow().get(folder).cloned();
+        let rules = match known {
+            Some(rules) => rules,
+            None => {
+                let rules = self.read_rules(folder)?;
+                self.rules.borrow_mut().insert(folder.to_owned(), rules.clone());
+                rules
+            }
+        };
+        Ok(rules.and_then(|rules| rules.excludes(asked)))
+    }
+
+    fn read_rules(&self, folder: &Path) -> Result<Option<Ignore>, String> {
+        let file = folder.join(HARBORIGNORE);
+        if !file.exists() && !file.is_symlink() {
+            return Ok(None);
+        }
+        if !real_path(&file).starts_with(&self.root) || !file.is_file() {
+            return Err(format!("{} must be a file of the task", self.shown(&file)));
+        }
+        let text = fs::read_to_string(&file).map_err(|error| wrong(&file, &error))?;
+        let rules = Ignore::read(Kind::Git, text.lines());
+        rules.map(Some).map_err(|why| format!("{}: {why}", self.shown(&file)))
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
+    }
+}
+
+/// Whether ignore rules apply: in `tests/`, `solution/`, and those of a step.
+fn in_scope(relative: &Path, is_folder: bool) -> bool {
+    let parts: Vec<_> = relative.iter().collect();
+    let at = if parts.first().is_some_and(|first| *first == "steps") { 2 } else { 0 };
+    let named = parts.get(at).is_some_and(|name| *name == "tests" || *name == "solution");
+    named && (parts.len() > at + 1 || is_folder)
+}
+
+/// The path without links, as far as it is there.
+fn real_path(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    // A link to nothing is judged by where it would lead.
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return path.to_owned();
+    };
+    let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
+    let Ok(target) = fs::read_link(path) else { return parent.join(name) };
+    let mut real = PathBuf::new();
+    for part in parent.join(target).components() {
+        match part {
+            std::path::Component::ParentDir => drop(real.pop()),
+            std::path::Component::CurDir => {}
+            part => real.push(part),
+        }
+    }
+    real
+}
+
+fn sorted(folder: &Path) -> Result<BTreeSet<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| wrong(folder, &error))?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    paths.collect::<io::Result<_>>().map_err(|error| wrong(folder, &error))
+}
+
+fn wrong(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| format!("the name {} is not UTF-8", path.display()))
+}
+
+/// The digest of a data set: of the digests of its tasks, and of its own files where it has some.
+pub fn dataset_digest<'a>(
+    tasks: impl IntoIterator<Item = &'a str>,
+    files: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> String {
+    let plain = |digest: &'a str| digest.strip_prefix("sha256:").unwrap_or(digest);
+    let mut tasks: Vec<_> = tasks.into_iter().map(plain).collect();
+    tasks.sort_unstable();
+    let mut files: Vec<_> =
+        files.into_iter().map(|(path, digest)| format!("{path}:{}", plain(digest))).collect();
+    files.sort_unstable();
+    let mut text = tasks.join(",");
+    if !files.is_empty() {
+        text.push(';');
+        text.push_str(&files.join(","));
+    }
+    format!("sha256:{}", hex(&Sha256::digest(text.as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn made(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn ignored_files_are_in_neither_the_inputs_nor_the_digest() {
+        let files = [("task.toml", ""), ("tests/test.sh", "true"), ("tests/data/keep", "1")];
+        let (one, other) = (made(&files), made(&files));
+        fs::write(other.path().join("tests/.harborignore"), "*.log\ndata/*\n!data/keep\n").unwrap();
+        fs::write(other.path().join("tests/x.log"), "noise").unwrap();
+        fs::write(other.path().join("tests/data/drop"), "2").unwrap();
+        let (one, other) = (Folder::open(one.path()).unwrap(), Folder::open(other.path()).unwrap());
+        assert_eq!(one.digest().unwrap(), other.digest().unwrap());
+        let names = |folder: &Folder| {
+            let inputs = folder.inputs("tests").unwrap();
+            inputs.into_iter().map(|one| one.path).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&other), ["data", "data/keep", "test.sh"]);
+        assert!(other.is_excluded("tests/x.log").unwrap());
+        assert!(!other.is_excluded("environment/x.log").unwrap(), "rules have a scope");
+    }
+
+    #[test]
+    fn a_link_that_leads_out_is_named_also_one_to_nothing() {
+        let folder = made(&[("task.toml", ""), ("tests/test.sh", ""), ("environment/data", "")]);
+        symlink("../environment/data", folder.path().join("tests/inner")).unwrap();
+        let task = Folder::open(folder.path()).unwrap();
+        task.check_inside("tests").unwrap();
+        for target in ["/etc", "../../elsewhere", "../environment/../../x"] {
+            let link = folder.path().join("tests/out");
+            symlink(target, &link).unwrap();
+            let error = task.check_inside("tests").unwrap_err();
+            assert!(error.contains("tests/out leads out"), "{target}: {error}");
+            fs::remove_file(link).unwrap();
+        }
+        symlink("..", folder.path().join("tests/circle")).unwrap();
+        assert!(task.check_inside("tests").unwrap_err().contains("circle"));
+        task.check_inside("solution").unwrap();
+    }
+}

@@ -1,0 +1,252 @@
+//! Ignore rules as `pathspec` reads them, which is what Harbor uses. Its two kinds of rules differ from each other and
+//! from git's, and the digest of a task depends on the difference.
+
+use regex::Regex;
+
+/// How rules are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `PathSpec` with patterns called `gitignore`: for `.gitignore`. The last pattern that matches counts.
+    Basic,
+    /// `GitIgnoreSpec`: for `.harborignore`. A pattern for a folder yields to one for a file.
+    Git,
+}
+
+#[derive(Debug, Clone)]
+struct Pattern {
+    excludes: bool,
+    regex: Regex,
+}
+
+/// The rules of one file, in order.
+#[derive(Debug, Clone)]
+pub(crate) struct Ignore {
+    kind: Kind,
+    patterns: Vec<Pattern>,
+}
+
+/// The group that a pattern for a folder matches with.
+const FOLDER: &str = "folder";
+
+impl Ignore {
+    /// # Errors
+    /// A pattern that is none, such as one that ends with a backslash.
+    pub(crate) fn read<'a>(
+        kind: Kind,
+        lines: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, String> {
+        let mut patterns = Vec::new();
+        for line in lines {
+            patterns.extend(pattern(kind, line)?);
+        }
+        Ok(Self { kind, patterns })
+    }
+
+    /// Whether a path is excluded: `None` where no rule matches. A folder's path ends with a slash.
+    pub(crate) fn excludes(&self, path: &str) -> Option<bool> {
+        match self.kind {
+            Kind::Basic => {
+                let matched = |pattern: &&Pattern| pattern.regex.is_match(path);
+                self.patterns.iter().rev().find(matched).map(|pattern| pattern.excludes)
+            }
+            Kind::Git => {
+                let mut of_folder = None;
+                for pattern in self.patterns.iter().rev() {
+                    let Some(found) = pattern.regex.captures(path) else { continue };
+                    if found.name(FOLDER).is_none() {
+                        return Some(pattern.excludes);
+                    }
+                    of_folder = of_folder.or(Some(pattern.excludes));
+                }
+                of_folder
+            }
+        }
+    }
+}
+
+fn pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
+    let invalid = || format!("invalid pattern {line:?}");
+    let text = if line.ends_with("\\ ") { line } else { line.trim_end() };
+    if text.is_empty() || text.starts_with('#') || (kind == Kind::Git && text == "/") {
+        return Ok(None);
+    }
+    let (excludes, text) = match text.strip_prefix('!') {
+        Some(rest) => (false, rest),
+        None => (true, text),
+    };
+    let mut segments: Vec<&str> = text.split('/').collect();
+    let is_folder = segments.last().is_some_and(|last| last.is_empty()) && text != "/";
+    if segments[0].is_empty() {
+        segments.remove(0);
+    } else if (segments.len() == 1 || (segments.len() == 2 && segments[1].is_empty()))
+        && segments[0] != "**"
+    {
+        segments.insert(0, "**");
+    }
+    match segments.last_mut() {
+        None => return Err(invalid()),
+        Some(last) if last.is_empty() => *last = "**",
+        Some(_) => {}
+    }
+    segments.dedup_by(|a, b| *a == "**" && *b == "**");
+    let folder = match kind {
+        Kind::Git => format!("(?P<{FOLDER}>/)"),
+        Kind::Basic => "/".to_owned(),
+    };
+    let regex = match segments.as_slice() {
+        ["**"] if is_folder => folder,
+        ["**"] | ["**", "*"] => ".".to_owned(),
+        ["**", "*", "**"] if is_folder => folder,
+        ["**", "*", "**"] => "/".to_owned(),
+        segments => {
+            let Some(regex) = joined(kind, segments, is_folder, &folder).map_err(|()| invalid())?
+            else {
+                return Ok(None);
+            };
+            regex
+        }
+    };
+    // `.` and classes match line feeds in no path that counts; `pathspec` compiles without flags as well.
+    let regex = Regex::new(&regex).map_err(|_| invalid())?;
+    Ok(Some(Pattern { excludes, regex }))
+}
+
+/// `Ok(None)`: the pattern is discarded.
+fn joined(
+    kind: Kind,
+    segments: &[&str],
+    is_folder: bool,
+    folder: &str,
+) -> Result<Option<String>, ()> {
+    let mut regex = String::new();
+    let mut slash = false;
+    let end = segments.len() - 1;
+    for (index, segment) in segments.iter().enumerate() {
+        if *segment == "**" {
+            if index == 0 {
+                regex.push_str("^(?:.+/)?");
+            } else if index < end {
+                regex.push_str("(?:/.+)?");
+                slash = true;
+            } else if is_folder {
+                regex.push_str(folder);
+            } else {
+                regex.push('/');
+            }
+            continue;
+        }
+        if index == 0 {
+            regex.push('^');
+        }
+        if slash {
+            regex.push('/');
+        }
+        if *segment == "*" {
+            regex.push_str("[^/]+");
+        } else {
+            match translated(kind, segment)? {
+                Some(translated) => regex.push_str(&translated),
+                None => return Ok(None),
+            }
+        }
+        if index == end {
+            regex.push_str(match (kind, *segment) {
+                (Kind::Git, _) => "(?:(?P<folder>/)|$)",
+                (Kind::Basic, "*") => "/?$",
+                (Kind::Basic, _) => "(?:/|$)",
+            });
+        }
+        slash = true;
+    }
+    Ok(Some(regex))
+}
+
+/// One segment as a regular expression. `Ok(None)`: a class without an end, for which git discards the pattern.
+fn translated(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
+    let chars: Vec<char> = segment.chars().collect();
+    let mut regex = String::new();
+    let mut index = 0;
+    while index < chars.len() {
+        let one = chars[index];
+        index += 1;
+        match one {
+            '\\' => {
+                let next = chars.get(index).ok_or(())?;
+                regex.push_str(&regex::escape(&next.to_string()));
+                index += 1;
+            }
+            '*' => regex.push_str("[^/]*"),
+            '?' => regex.push_str("[^/]"),
+            '[' => {
+                let mut close = index;
+                if matches!(chars.get(close), Some('!' | '^')) {
+                    close += 1;
+                }
+                if chars.get(close) == Some(&']') {
+                    close += 1;
+                }
+                while close < chars.len() && chars[close] != ']' {
+                    close += 1;
+                }
+                if close >= chars.len() {
+                    if kind == Kind::Git {
+                        return Ok(None);
+                    }
+                    regex.push_str("\\[");
+                    continue;
+                }
+                regex.push_str(&class(&chars[index..close]));
+                index = close + 1;
+            }
+            other => regex.push_str(&regex::escape(&other.to_string())),
+        }
+    }
+    Ok(Some(regex))
+}
+
+/// A class, whose members Python's `re` takes as they are and this engine does not.
+fn class(members: &[char]) -> String {
+    let mut class = String::from("[");
+    for (index, one) in members.iter().enumerate() {
+        match one {
+            '!' | '^' if index == 0 => class.push('^'),
+            '-' => class.push('-'),
+            other if other.is_alphanumeric() => class.push(*other),
+            other => class.push_str(&regex::escape(&other.to_string())),
+        }
+    }
+    // A hyphen at either end stands for itself there and here.
+    class.push(']');
+    class
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_pattern_counts_and_a_folder_is_known_by_its_slash() {
+        let basic = |lines: &[&str]| Ignore::read(Kind::Basic, lines.iter().copied()).unwrap();
+        let rules = basic(&["__pycache__/", "*.pyc", "!keep.pyc", "/top", "a/**/b", "d?[a-c].t"]);
+        for (path, expected) in [
+            ("tests/__pycache__/x.py", Some(true)),
+            ("tests/x.pyc", Some(true)),
+            ("tests/keep.pyc", Some(false)),
+            ("top/x", Some(true)),
+            ("sub/top", None),
+            ("a/b", Some(true)),
+            ("a/x/y/b", Some(true)),
+            ("dxb.t", Some(true)),
+            ("dxd.t", None),
+        ] {
+            assert_eq!(rules.excludes(path), expected, "{path}");
+        }
+        let git = Ignore::read(Kind::Git, ["logs/", "!logs/keep"]).unwrap();
+        assert_eq!(git.excludes("logs/"), Some(true));
+        assert_eq!(git.excludes("logs/keep"), Some(false));
+        assert_eq!(git.excludes("logs"), None, "a file of that name");
+        assert!(Ignore::read(Kind::Git, ["a\\"]).is_err());
+        assert_eq!(Ignore::read(Kind::Git, ["[a", "/"]).unwrap().excludes("[a"), None);
+        assert_eq!(basic(&["[a"]).excludes("[a"), Some(true));
+    }
+}

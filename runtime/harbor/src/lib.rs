@@ -1,0 +1,24 @@
+//! Harbor task folders, by the rules of `harbor-0.26`: what `task.toml` says, which files belong to a task, its digest,
+//! data sets, and the rewards that a verifier leaves.
+//!
+//! The crate reads folders of this machine. It knows no sandbox and runs nothing.
+
+mod config;
+mod env;
+mod folder;
+mod ignore;
+mod lines;
+mod manifest;
+mod rewards;
+mod rules;
+
+pub use config::{Config, Environment, Phase, Read, Verifier, read_config};
+pub use env::fill_env;
+pub use folder::{Folder, InputFile, InputKind, SOLVE, TEST, dataset_digest};
+pub use lines::Mistake;
+pub use manifest::{DATASET, Manifest, ManifestFile, ManifestTask, read_manifest};
+pub use rewards::{REWARD_LIMIT, RewardError, read_rewards};
+pub use rules::{Outside, Rules};
+
+/// The file that makes a folder a task.
+pub const TASK: &str = "task.toml";

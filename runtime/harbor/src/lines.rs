@@ -1,0 +1,94 @@
+//! Places in TOML files.
+
+/// Something wrong in a file, or something that is worth a warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// The dotted key, where one is concerned.
+    pub key: Option<String>,
+    /// The line, counted from 1, where it is known.
+    pub line: Option<usize>,
+    /// What is wrong, with a hint where it is known.
+    pub what: String,
+}
+
+impl Mistake {
+    pub(crate) fn whole(what: impl Into<String>) -> Self {
+        Self { key: None, line: None, what: what.into() }
+    }
+
+    pub(crate) fn at(text: &str, key: &str, what: impl Into<String>) -> Self {
+        Self { key: Some(key.to_owned()), line: line_of(text, key), what: what.into() }
+    }
+}
+
+/// The line of a dotted key, or of the table that it names. It looks at the usual ways to write a key, and finds nothing
+/// in the others.
+pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
+    let plain = |name: &str| {
+        name.split('.')
+            .map(|part| part.trim().trim_matches(['"', '\'']))
+            .collect::<Vec<_>>()
+            .join(".")
+    };
+    let mut table = String::new();
+    let mut nearest = None;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_start_matches('\u{feff}').trim();
+        if let Some(header) = line.strip_prefix('[') {
+            let name = header.trim_start_matches('[');
+            table = plain(name.split(']').next().unwrap_or(name));
+            if table == key {
+                return Some(index + 1);
+            }
+            continue;
+        }
+        let Some((name, _)) = line.split_once('=') else { continue };
+        let name = plain(name);
+        let full = if table.is_empty() { name } else { format!("{table}.{name}") };
+        if full == key {
+            return Some(index + 1);
+        }
+        // An inline table holds the keys below its own.
+        if key.strip_prefix(full.as_str()).is_some_and(|rest| rest.starts_with('.')) {
+            nearest = nearest.or(Some(index + 1));
+        }
+    }
+    nearest
+}
+
+/// The text of a TOML file as a table.
+pub(crate) fn table(text: &str) -> Result<serde_json::Map<String, serde_json::Value>, Mistake> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match toml::from_str::<serde_json::Value>(text) {
+        Ok(serde_json::Value::Object(table)) => Ok(table),
+        Ok(_) => Err(Mistake::whole("is not a TOML table")),
+        Err(error) => {
+            let line = error.span().map(|span| {
+                text.get(..span.start).map_or(1, |head| head.matches('\n').count() + 1)
+            });
+            let what = format!("is not TOML: {}", error.message());
+            Err(Mistake { line, ..Mistake::whole(what) })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_in_their_tables() {
+        let text = "a = 1\n[environment]\ncpus = 2\nenv = { X = 1 }\n\n[[steps]]\nname = 's'\n[verifier.env]\nY = '2'\n";
+        for (key, line) in [
+            ("a", 1),
+            ("environment", 2),
+            ("environment.cpus", 3),
+            ("environment.env.X", 4),
+            ("steps", 6),
+            ("verifier.env.Y", 9),
+        ] {
+            assert_eq!(line_of(text, key), Some(line), "{key}");
+        }
+        assert_eq!(line_of(text, "agent.user"), None);
+    }
+}

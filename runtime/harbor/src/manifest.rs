@@ -1,0 +1,161 @@
+//! `dataset.toml`.
+
+use serde_json::Value;
+
+use crate::lines::{Mistake, table};
+
+/// The file that makes a folder a data set.
+pub const DATASET: &str = "dataset.toml";
+
+/// A data set: tasks by name and digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// `org/name`.
+    pub name: String,
+    /// In the order of the file, without repetitions.
+    pub tasks: Vec<ManifestTask>,
+    /// Files of the data set itself.
+    pub files: Vec<ManifestFile>,
+}
+
+/// One task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestTask {
+    /// `org/name`.
+    pub name: String,
+    /// `sha256:` and 64 hex digits.
+    pub digest: String,
+    /// The line of the digest, counted from 1.
+    pub line: Option<usize>,
+}
+
+/// One file beside `dataset.toml`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestFile {
+    /// A plain name.
+    pub path: String,
+    /// Absent: Harbor computes it when the data set is published.
+    pub digest: Option<String>,
+}
+
+/// Reads the text of a `dataset.toml`.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Mistake>> {
+    let table = table(text).map_err(|mistake| vec![mistake])?;
+    let mut wrong = Vec::new();
+    let name = table.get("dataset").and_then(|dataset| dataset.get("name"));
+    let name = match name.and_then(Value::as_str) {
+        Some(name) if is_name(name) => name.to_owned(),
+        Some(name) => {
+            let what = format!("is {name:?}; write `org/name`");
+            wrong.push(Mistake::at(text, "dataset.name", what));
+            String::new()
+        }
+        None => {
+            wrong.push(Mistake::at(text, "dataset.name", "is missing; write `org/name`"));
+            String::new()
+        }
+    };
+    let mut tasks: Vec<ManifestTask> = Vec::new();
+    for (index, entry) in list(&table, "tasks", text, &mut wrong).iter().enumerate() {
+        let key = |name: &str| format!("tasks[{index}].{name}");
+        let of = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (name, digest) = (of("name"), of("digest"));
+        if !is_name(name) {
+            wrong.push(Mistake::at(text, &key("name"), format!("is {name:?}; write `org/name`")));
+        } else if !is_digest(digest) {
+            let what = format!("is {digest:?}; write `sha256:` and 64 hex digits ({name})");
+            wrong.push(Mistake {
+                line: line_with(text, digest),
+                ..Mistake::at(text, &key("digest"), what)
+            });
+        } else if !tasks.iter().any(|one| one.name == name && one.digest == digest) {
+            let line = line_with(text, digest);
+            tasks.push(ManifestTask { name: name.to_owned(), digest: digest.to_owned(), line });
+        }
+    }
+    let mut files = Vec::new();
+    for (index, entry) in list(&table, "files", text, &mut wrong).iter().enumerate() {
+        let of = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (path, digest) = (of("path"), of("digest"));
+        if path.is_empty() || path.contains(['/', '\\']) {
+            let what = format!("is {path:?}; write the name of a file beside `{DATASET}`");
+            wrong.push(Mistake::at(text, &format!("files[{index}].path"), what));
+        } else if !digest.is_empty() && !is_digest(digest) {
+            let what = format!("is {digest:?}; write `sha256:` and 64 hex digits");
+            wrong.push(Mistake::at(text, &format!("files[{index}].digest"), what));
+        } else {
+            let digest = Some(digest.to_owned()).filter(|digest| !digest.is_empty());
+            files.push(ManifestFile { path: path.to_owned(), digest });
+        }
+    }
+    if wrong.is_empty() { Ok(Manifest { name, tasks, files }) } else { Err(wrong) }
+}
+
+fn list<'a>(
+    table: &'a serde_json::Map<String, Value>,
+    key: &str,
+    text: &str,
+    wrong: &mut Vec<Mistake>,
+) -> &'a [Value] {
+    match table.get(key) {
+        None => &[],
+        Some(Value::Array(list)) => list,
+        Some(_) => {
+            wrong.push(Mistake::at(text, key, format!("is not a list; write `[[{key}]]`")));
+            &[]
+        }
+    }
+}
+
+fn line_with(text: &str, value: &str) -> Option<usize> {
+    let found = (!value.is_empty()).then(|| text.lines().position(|line| line.contains(value)));
+    found.flatten().map(|index| index + 1)
+}
+
+/// `org/name`, as Harbor's packages are called.
+pub(crate) fn is_name(name: &str) -> bool {
+    let part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    !name.contains("..") && name.split_once('/').is_some_and(|(org, name)| part(org) && part(name))
+}
+
+fn is_digest(digest: &str) -> bool {
+    digest.strip_prefix("sha256:").is_some_and(|hex| {
+        hex.len() == 64
+            && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_have_names_and_digests_and_mistakes_have_lines() {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let text = format!(
+            "[dataset]\nname = 'o/d'\n[[tasks]]\nname = 'o/a'\ndigest = '{digest}'\n[[tasks]]\nname = 'o/a'\n\
+             digest = '{digest}'\n[[files]]\npath = 'metric.py'\n"
+        );
+        let manifest = read_manifest(&text).unwrap();
+        assert_eq!(
+            (manifest.name.as_str(), manifest.tasks.len()),
+            ("o/d", 1),
+            "a repetition is one task"
+        );
+        assert_eq!((manifest.tasks[0].line, manifest.files[0].digest.as_deref()), (Some(5), None));
+        let wrong =
+            read_manifest("[dataset]\nname = 'x'\n[[tasks]]\nname = 'o/a'\ndigest = 'md5:1'\n")
+                .unwrap_err();
+        assert_eq!((wrong[0].line, wrong[1].line), (Some(2), Some(5)), "{wrong:?}");
+        assert_eq!(read_manifest("a = \n").unwrap_err()[0].line, Some(1));
+        for name in ["a", "a/b/c", ".a/b", "a/..b", "a/b c", "a/"] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}

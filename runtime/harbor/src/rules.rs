@@ -1,0 +1,94 @@
+//! `configs/harbor.toml`.
+
+use std::collections::BTreeMap;
+
+use proctor_types::ShippedTable;
+use serde::Deserialize;
+
+static RULES: ShippedTable<Rules> =
+    ShippedTable::new("harbor.toml", include_str!("../../../configs/harbor.toml"));
+
+/// What Proctor knows of Harbor's format.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    pub(crate) keys: BTreeMap<String, Vec<String>>,
+    pub(crate) unsupported: BTreeMap<String, String>,
+    pub(crate) unsupported_files: BTreeMap<String, String>,
+    pub(crate) ignored: BTreeMap<String, String>,
+    pub(crate) digest: DigestRules,
+    downloads: Downloads,
+    /// What a trial keeps outside its work directory.
+    pub outside: Outside,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DigestRules {
+    pub(crate) ignore: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Downloads {
+    failed: Vec<String>,
+    ran: Vec<String>,
+}
+
+/// Limits on what is kept of a sandbox outside its work directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outside {
+    /// MiB of one file.
+    pub file_mb: u64,
+    /// MiB of all files.
+    pub mb: u64,
+    /// Entries.
+    pub entries: u64,
+}
+
+impl Rules {
+    /// The shipped rules.
+    ///
+    /// # Errors
+    /// The shipped file is damaged.
+    pub fn get() -> Result<&'static Self, String> {
+        RULES.get()
+    }
+
+    /// Files that Proctor does not support, by path in the folder, with what they ask for.
+    pub fn unsupported_files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.unsupported_files.iter().map(|(name, what)| (name.as_str(), what.as_str()))
+    }
+
+    /// The line of a verifier's output that says that a download failed. Absent where a test runner ran.
+    pub fn failed_download<'a>(&self, log: &'a str) -> Option<&'a str> {
+        let lower = log.to_lowercase();
+        if self.downloads.ran.iter().any(|sign| lower.contains(sign)) {
+            return None;
+        }
+        let says = |line: &&str| {
+            let line = line.to_lowercase();
+            self.downloads.failed.iter().any(|sign| line.contains(sign))
+        };
+        log.lines().find(says).map(str::trim)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_verifier_that_ran_nothing_failed_to_download() {
+        let rules = Rules::get().unwrap();
+        let failed = "Get:1 x\ncurl: (6) Could not resolve host: astral.sh\n/tests/test.sh: uvx: not found\n";
+        assert_eq!(
+            rules.failed_download(failed),
+            Some("curl: (6) Could not resolve host: astral.sh")
+        );
+        let ran = format!("{failed}=== 1 failed in 0.2s ===\n");
+        assert_eq!(rules.failed_download(&ran), None);
+        assert_eq!(rules.failed_download("assert 1 == 2"), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Made folders, whose digests and inputs Harbor's own package computed: `tests/harbor/digests.py`.
+
+#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+
+use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
+
+use proctor_harbor::{Folder, dataset_digest};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Table {
+    cases: Vec<Case>,
+    datasets: Vec<DataSet>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    files: BTreeMap<String, String>,
+    links: BTreeMap<String, String>,
+    digest: Option<String>,
+    #[serde(default)]
+    inputs: Vec<String>,
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct DataSet {
+    tasks: Vec<String>,
+    files: Vec<(String, String)>,
+    digest: String,
+}
+
+fn table() -> Table {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/harbor/digests.json");
+    serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+}
+
+fn made(case: &Case) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in &case.files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    for (path, target) in &case.links {
+        symlink(target, folder.path().join(path)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn digests_and_inputs_are_those_of_harbors_package() {
+    let table = table();
+    assert!(table.cases.len() > 100);
+    let mut wrong = Vec::new();
+    for case in &table.cases {
+        let folder = made(case);
+        let task = Folder::open(folder.path()).unwrap();
+        let found = task.digest().and_then(|digest| {
+            let mut inputs: Vec<String> =
+                task.inputs("tests")?.into_iter().map(|one| one.path).collect();
+            inputs.sort();
+            Ok((digest, inputs))
+        });
+        let agrees = match (&found, &case.digest) {
+            (Ok((digest, inputs)), Some(expected)) => digest == expected && *inputs == case.inputs,
+            (Err(_), None) => case.error.is_some(),
+            _ => false,
+        };
+        if !agrees {
+            let expected = (&case.digest, &case.inputs, &case.error);
+            wrong.push(format!("{}: {found:?}, Harbor: {expected:?}", case.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn the_digest_of_a_data_set_is_that_of_harbors_package() {
+    for set in table().datasets {
+        let tasks = set.tasks.iter().map(String::as_str);
+        let files = set.files.iter().map(|(path, digest)| (path.as_str(), digest.as_str()));
+        assert_eq!(dataset_digest(tasks, files), set.digest);
+    }
+}

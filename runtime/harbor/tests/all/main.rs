@@ -1,0 +1,4 @@
+//! The tests of Harbor folders against Harbor's own package.
+
+mod configs;
+mod digests;

@@ -1,0 +1,66 @@
+//! The files of a Harbor folder in a sandbox.
+
+use proctor_harbor::{InputFile, InputKind};
+use proctor_sandbox_api::{
+    SandboxError, SandboxHandle,
+    wire::{EntryKind, RawPath},
+};
+
+/// The folder of a Harbor sandbox's logs.
+pub const LOGS: &str = "/logs";
+
+/// Puts the files of `tests/` or `solution/` at an absolute path, as root. The script can be executed. `empties`: what was
+/// there is removed first.
+///
+/// # Errors
+/// The sandbox refuses an entry, or is gone.
+pub async fn lay_inputs(
+    handle: &SandboxHandle,
+    at: &str,
+    inputs: &[InputFile],
+    script: &str,
+    empties: bool,
+) -> Result<(), SandboxError> {
+    let (root, top) = (RawPath::from("/"), RawPath::from(at));
+    if empties {
+        handle.remove(&top).await?;
+    }
+    handle.folder_beneath(&root, &top, 0o755, None).await?;
+    for input in inputs {
+        let path = top.join(&RawPath::from(input.path.as_str()));
+        match &input.kind {
+            InputKind::Folder => {
+                handle.folder_beneath(&top, &path, input.mode | 0o700, None).await?;
+            }
+            InputKind::File(bytes) => {
+                let executable = if input.path == script { 0o111 } else { 0 };
+                let mode = Some(input.mode | executable);
+                handle.put_beneath(&top, &path, bytes, mode, None).await?;
+            }
+            InputKind::Link(target) => {
+                handle.put_beneath(&top, &path, target.as_bytes(), None, None).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes folders of logs that everybody may write to, as Harbor's containers have them.
+///
+/// # Errors
+/// The sandbox refuses one, or is gone.
+pub async fn make_logs(handle: &SandboxHandle, names: &[&str]) -> Result<(), SandboxError> {
+    let (root, logs) = (RawPath::from("/"), RawPath::from(LOGS));
+    let found = handle.stat(&logs).await?;
+    if found.as_ref().is_some_and(|found| found.kind != EntryKind::Dir) {
+        handle.remove(&logs).await?;
+    }
+    if found.is_none_or(|found| found.kind != EntryKind::Dir) {
+        handle.folder_beneath(&root, &logs, 0o777, None).await?;
+    }
+    for name in names {
+        let path = logs.join(&RawPath::from(*name));
+        handle.folder_beneath(&root, &path, 0o777, None).await?;
+    }
+    Ok(())
+}

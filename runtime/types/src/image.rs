@@ -1,0 +1,154 @@
+//! What an image says of its containers, and a task on that image.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Task;
+
+/// The work directory of a task whose image names none.
+const WORKDIR: &str = "/testbed";
+
+/// The configuration of an image.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImageSettings {
+    /// `ENV`.
+    pub env: BTreeMap<String, String>,
+    /// `WORKDIR`. Absent where the image has none, which Docker treats as `/`.
+    pub workdir: Option<String>,
+    /// `USER`. Absent for root.
+    pub user: Option<String>,
+    /// `ENTRYPOINT`. A sandbox does not run it.
+    pub entrypoint: Vec<String>,
+    /// `CMD`. A sandbox does not run it.
+    pub cmd: Vec<String>,
+}
+
+/// What a task took from its image. Not recorded: it is read again from the image.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FromImage {
+    /// The user is that of the image. Its folders are left as the image has them.
+    pub user: bool,
+    /// `USER` of the image, also where the task sets another one. Absent for root.
+    pub named: Option<String>,
+    /// Commands start in `/`. The work directory, which a snapshot covers, is another folder.
+    pub starts_at_root: bool,
+}
+
+impl Task {
+    /// The task with the image's `ENV`, `WORKDIR` and `USER` where it sets none of its own. `ENV` is merged; the
+    /// task's value wins.
+    ///
+    /// ```
+    /// use proctor_types::{ImageSettings, Task};
+    ///
+    /// let row = r#"{"schema_version": 1, "id": "t", "statement": "s", "environment": {"image": "i"}, "workdir": "",
+    ///     "env": {"A": "task"}, "fail_to_pass": [], "test_command": []}"#;
+    /// let task: Task = serde_json::from_str(row).unwrap();
+    /// let image = ImageSettings {
+    ///     env: [("A", "image"), ("B", "image")].map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+    ///     workdir: Some("/app".into()),
+    ///     user: Some("dev".into()),
+    ///     ..ImageSettings::default()
+    /// };
+    /// let on_image = task.on_image(&image);
+    /// assert_eq!((on_image.workdir.as_str(), on_image.user.as_deref()), ("/app", Some("dev")));
+    /// assert_eq!((on_image.env["A"].as_str(), on_image.env["B"].as_str()), ("task", "image"));
+    /// ```
+    #[must_use]
+    pub fn on_image(&self, image: &ImageSettings) -> Self {
+        let mut task = self.clone();
+        for (name, value) in &image.env {
+            task.env.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        task.from_image.named = image.user.clone().filter(|user| !is_root(user));
+        if task.user.is_none() && task.from_image.named.is_some() {
+            task.user.clone_from(&task.from_image.named);
+            task.from_image.user = true;
+        }
+        if task.workdir.is_empty() {
+            let own = task.harbor.as_ref().and_then(|harbor| harbor.workdir.clone());
+            let named = own.or_else(|| image.workdir.clone());
+            match named.filter(|named| !named.trim_end_matches('/').is_empty()) {
+                Some(named) => task.workdir = named,
+                None if task.harbor.is_some() => {
+                    task.from_image.starts_at_root = true;
+                    task.workdir = task.user_home().unwrap_or_else(|| "/root".to_owned());
+                }
+                None => task.workdir = WORKDIR.to_owned(),
+            }
+        }
+        task
+    }
+
+    /// Where commands start.
+    pub fn cwd(&self) -> &str {
+        if self.from_image.starts_at_root { "/" } else { &self.workdir }
+    }
+
+    /// Whether the environment gives the work directory and the home to the task's user. It does not where the
+    /// user comes with the image, or where the task's format says that the image is used as it is.
+    pub fn gives_folders_to_user(&self) -> bool {
+        !self.from_image.user && self.harbor.is_none()
+    }
+}
+
+fn is_root(user: &str) -> bool {
+    matches!(user.split(':').next().unwrap_or(user), "" | "root" | "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Harbor;
+
+    fn task(workdir: &str) -> Task {
+        serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {"image": "i"}, "workdir": workdir,
+            "fail_to_pass": [], "test_command": []
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_task_keeps_what_it_sets_and_takes_the_rest_from_its_image() {
+        let image = ImageSettings {
+            workdir: Some("/app".into()),
+            user: Some("dev".into()),
+            ..ImageSettings::default()
+        };
+        let mut own = task("/own");
+        own.user = Some("ann".into());
+        let set = own.on_image(&image);
+        assert_eq!((set.workdir.as_str(), set.user.as_deref()), ("/own", Some("ann")));
+        assert!(set.gives_folders_to_user());
+        let taken = task("").on_image(&image);
+        assert_eq!((taken.workdir.as_str(), taken.user.as_deref()), ("/app", Some("dev")));
+        assert!(!taken.gives_folders_to_user());
+    }
+
+    #[test]
+    fn root_by_any_name_is_no_user_and_an_image_without_a_workdir_has_the_default() {
+        for root in ["root", "0", "0:0", "root:root", ""] {
+            let image = ImageSettings { user: Some(root.into()), ..ImageSettings::default() };
+            let taken = task("").on_image(&image);
+            assert_eq!(
+                (taken.user.as_deref(), taken.workdir.as_str()),
+                (None, "/testbed"),
+                "{root}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_harbor_task_at_the_root_starts_there_and_its_home_is_covered() {
+        let mut harbor = task("");
+        harbor.harbor = Some(Harbor::default());
+        let taken = harbor.on_image(&ImageSettings::default());
+        assert_eq!((taken.cwd(), taken.workdir.as_str()), ("/", "/root"));
+        harbor.harbor = Some(Harbor { workdir: Some("/".into()), ..Harbor::default() });
+        let image = ImageSettings { workdir: Some("/app".into()), ..ImageSettings::default() };
+        assert_eq!(harbor.on_image(&image).cwd(), "/", "the task's own word counts");
+    }
+}

@@ -1,0 +1,338 @@
+//! Images that are built from a Dockerfile, by the engine, from a context of this machine.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::{self, Write},
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::{Path, PathBuf},
+    time::UNIX_EPOCH,
+};
+
+use bollard::{body_try_stream, query_parameters::BuildImageOptionsBuilder};
+use futures_util::StreamExt;
+use proctor_host::host_base;
+use proctor_types::{Cause, Fault, Layer, hex};
+use sha2::{Digest, Sha256};
+use tar::{Builder, EntryType, Header};
+use tokio::task::spawn_blocking;
+
+use crate::{
+    base::{self, ResolvedBase},
+    docker::Engine,
+    fault,
+    ignore::Ignore,
+    tarball::{self, Body},
+};
+
+/// Repository of built images; the tag is the digest of their context.
+pub const REPOSITORY: &str = "proctor-build";
+
+/// Raised when what a tag means changes: older images are then built anew.
+const FORMAT: &str = "proctor build 1";
+
+const DOCKERFILE: &str = "Dockerfile";
+const IGNORE: &str = ".dockerignore";
+
+/// Arguments that every Dockerfile may be given: a build reaches registries through the proxy of this machine.
+const PROXIES: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+];
+
+/// Characters of a failed build's output that a fault quotes.
+const QUOTED: usize = 4_000;
+
+/// One entry of a context.
+#[derive(Debug, Clone)]
+struct Entry {
+    /// Relative to the context.
+    path: PathBuf,
+    kind: EntryType,
+    mode: u32,
+    size: u64,
+    modified: u64,
+    /// Of a link.
+    target: Option<PathBuf>,
+}
+
+/// The image of a context. It is built where the engine does not have it.
+pub async fn image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault> {
+    let walked = folder.to_owned();
+    let collected = spawn_blocking(move || -> io::Result<(Vec<Entry>, String)> {
+        let entries = context(&walked)?;
+        let digest = digest(&walked, &entries)?;
+        Ok((entries, digest))
+    });
+    let collected = collected.await.map_err(io::Error::other).and_then(|collected| collected);
+    let (entries, digest) = collected.map_err(|error| {
+        let what = format!("the build context {}: {error}", folder.display());
+        let fault = Fault::new(Layer::Environment, what).cause(Cause::of_io(&error));
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                fault.hint("`environment.dockerfile` names a folder that holds a file `Dockerfile`")
+            }
+            _ => fault,
+        }
+    })?;
+    let name = format!("{REPOSITORY}:{}", &digest[..32]);
+    if let Some(id) = base::id_of(engine, &name).await? {
+        return Ok(ResolvedBase { image: id.clone(), digest: id, registered: None });
+    }
+    build(engine, folder, entries, &name).await?;
+    let id = base::id_of(engine, &name).await?.ok_or_else(|| {
+        let what = format!("the engine built {} and does not have the image", folder.display());
+        Fault::new(Layer::Environment, what)
+    })?;
+    Ok(ResolvedBase { image: id.clone(), digest: id, registered: None })
+}
+
+async fn build(
+    engine: &Engine,
+    folder: &Path,
+    entries: Vec<Entry>,
+    name: &str,
+) -> Result<(), Fault> {
+    let proxies: HashMap<String, String> =
+        host_base::setup_env().into_iter().filter(|(key, _)| PROXIES.contains(&&**key)).collect();
+    let options = BuildImageOptionsBuilder::new()
+        .dockerfile(DOCKERFILE)
+        .t(name)
+        .rm(true)
+        .forcerm(true)
+        // As for set-up lines: registries are reached as this machine reaches them.
+        .networkmode("host")
+        .buildargs(&proxies)
+        .build();
+    let body = body_try_stream(archive(folder.to_owned(), entries));
+    let mut steps = std::pin::pin!(engine.slow.build_image(options, None, Some(body)));
+    let mut said = String::new();
+    while let Some(step) = steps.next().await {
+        let error = match step {
+            Ok(info) => {
+                said.push_str(&info.stream.unwrap_or_default());
+                match info.error_detail.and_then(|detail| detail.message) {
+                    None => continue,
+                    Some(message) => message,
+                }
+            }
+            Err(error) => fault::words(&error),
+        };
+        return Err(failed(folder, &error, &said));
+    }
+    Ok(())
+}
+
+fn failed(folder: &Path, error: &str, said: &str) -> Fault {
+    let tail: Vec<char> = said.trim_end().chars().collect();
+    let tail: String = tail[tail.len().saturating_sub(QUOTED)..].iter().collect();
+    let what = format!("building {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
+    let cause = match Cause::of_text(&tail) {
+        // The same Dockerfile fails in the same way, as a set-up line does.
+        Cause::Other => Cause::SetupLine,
+        known => known,
+    };
+    let fault = Fault::new(Layer::Environment, what).cause(cause);
+    let words = format!("{error}\n{tail}").to_lowercase();
+    match ["buildkit", "unknown flag: mount", "unknown instruction: <<", "heredoc"]
+        .iter()
+        .any(|sign| words.contains(sign))
+    {
+        true => fault.hint(
+            "the engine's API builds without BuildKit: write the step without `RUN --mount` or a heredoc, or build \
+             the image yourself and name it as `image`",
+        ),
+        false => fault.hint("correct the Dockerfile; `docker build` shows the whole output"),
+    }
+}
+
+/// The entries that are sent, sorted, without what `.dockerignore` excludes. Blocking.
+fn context(folder: &Path) -> io::Result<Vec<Entry>> {
+    if !folder.join(DOCKERFILE).is_file() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "it has no file `Dockerfile`"));
+    }
+    let ignore = match fs::read(folder.join(IGNORE)) {
+        Ok(bytes) => Ignore::read(&String::from_utf8_lossy(&bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ignore::default(),
+        Err(error) => return Err(error),
+    };
+    let mut entries = Vec::new();
+    walk(folder, Path::new(""), &ignore, &mut entries)?;
+    entries.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(entries)
+}
+
+fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) -> io::Result<()> {
+    for entry in fs::read_dir(folder.join(below))? {
+        let entry = entry?;
+        let path = below.join(entry.file_name());
+        let meta = entry.metadata()?;
+        // The engine needs these two whatever the rules say.
+        let needed = below.as_os_str().is_empty()
+            && (entry.file_name() == DOCKERFILE || entry.file_name() == IGNORE);
+        let excluded = !needed && ignore.excludes(&path.to_string_lossy());
+        let kind = if meta.is_symlink() {
+            EntryType::Symlink
+        } else if meta.is_dir() {
+            EntryType::Directory
+        } else if meta.is_file() {
+            EntryType::Regular
+        } else {
+            // Sockets and pipes are in no archive.
+            continue;
+        };
+        if !excluded {
+            let target = match kind {
+                EntryType::Symlink => Some(fs::read_link(entry.path())?),
+                _ => None,
+            };
+            let modified =
+                meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            entries.push(Entry {
+                path: path.clone(),
+                kind,
+                mode: meta.permissions().mode() & 0o7777,
+                size: if kind == EntryType::Regular { meta.len() } else { 0 },
+                modified: modified.map_or(0, |time| time.as_secs()),
+                target,
+            });
+        }
+        // Something below an excluded folder may be included again.
+        if kind == EntryType::Directory && (!excluded || ignore.has_exceptions()) {
+            walk(folder, &path, ignore, entries)?;
+        }
+    }
+    Ok(())
+}
+
+/// Names the content of a context: paths, kinds, modes and contents. Blocking.
+fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
+    let mut whole = Sha256::new();
+    whole.update(FORMAT);
+    for entry in entries {
+        whole.update(entry.path.as_os_str().as_bytes());
+        whole.update([0u8, entry.kind.as_byte()]);
+        whole.update(format!("{:o}", entry.mode));
+        let mut content = Sha256::new();
+        match (&entry.kind, &entry.target) {
+            (EntryType::Regular, _) => {
+                let mut file = fs::File::open(folder.join(&entry.path))?;
+                io::copy(&mut file, &mut Hashing(&mut content))?;
+            }
+            (_, Some(target)) => content.update(target.as_os_str().as_bytes()),
+            _ => {}
+        }
+        whole.update([0u8]);
+        whole.update(content.finalize());
+    }
+    Ok(hex(&whole.finalize()))
+}
+
+/// A hash as a writer.
+struct Hashing<'a>(&'a mut Sha256);
+
+impl Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The context as a stream. Everything belongs to root, as the Docker client sends it.
+fn archive(folder: PathBuf, entries: Vec<Entry>) -> Body {
+    tarball::stream_of(move |out| {
+        let mut builder = Builder::new(out);
+        for entry in entries {
+            let mut header = Header::new_gnu();
+            header.set_entry_type(entry.kind);
+            header.set_mode(entry.mode);
+            header.set_mtime(entry.modified);
+            header.set_uid(0);
+            header.set_gid(0);
+            header.set_size(entry.size);
+            match (&entry.kind, &entry.target) {
+                (_, Some(target)) => builder.append_link(&mut header, &entry.path, target)?,
+                (EntryType::Regular, None) => {
+                    let file = fs::File::open(folder.join(&entry.path))?;
+                    // A file that grows meanwhile must not spill into the next entry.
+                    let content = io::Read::take(file, entry.size);
+                    builder.append_data(&mut header, &entry.path, content)?;
+                }
+                _ => builder.append_data(&mut header, &entry.path, io::empty())?,
+            }
+        }
+        builder.finish()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn named(folder: &Path) -> String {
+        digest(folder, &context(folder).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_tag_follows_what_is_sent_and_nothing_else() {
+        let files = [("Dockerfile", "FROM scratch\n"), ("a/b", "1"), (".dockerignore", "*.log\n")];
+        let (one, other) = (made(&files), made(&files));
+        assert_eq!(named(one.path()), named(other.path()));
+        fs::write(other.path().join("x.log"), "noise").unwrap();
+        assert_eq!(named(one.path()), named(other.path()), "an ignored file is not sent");
+        fs::write(other.path().join("a/b"), "2").unwrap();
+        assert_ne!(named(one.path()), named(other.path()));
+        fs::write(other.path().join("a/b"), "1").unwrap();
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(other.path().join("a/b"), mode).unwrap();
+        assert_ne!(named(one.path()), named(other.path()), "COPY keeps modes");
+    }
+
+    #[test]
+    fn the_dockerfile_is_sent_whatever_is_ignored_and_a_folder_without_one_is_named() {
+        let folder = made(&[
+            ("Dockerfile", "FROM scratch\n"),
+            (".dockerignore", "*\n!keep\n"),
+            ("keep/a", ""),
+            ("x", ""),
+        ]);
+        let sent: Vec<_> =
+            context(folder.path()).unwrap().into_iter().map(|one| one.path).collect();
+        let expected = [".dockerignore", "Dockerfile", "keep", "keep/a"].map(PathBuf::from);
+        assert_eq!(sent, expected);
+        let empty = tempfile::tempdir().unwrap();
+        assert!(context(empty.path()).unwrap_err().to_string().contains("Dockerfile"));
+    }
+
+    #[test]
+    fn a_failed_build_quotes_its_end_and_names_what_needs_buildkit() {
+        let fault = failed(Path::new("/t"), "The command returned 1", "Step 1/1\nboom\n");
+        assert!(
+            fault.what.contains("/t/Dockerfile") && fault.what.ends_with("boom"),
+            "{}",
+            fault.what
+        );
+        assert_eq!(fault.cause, Cause::SetupLine);
+        let mount = failed(Path::new("/t"), "the --mount option requires BuildKit", "");
+        assert!(mount.hint.unwrap().contains("BuildKit"));
+    }
+}

@@ -1,0 +1,322 @@
+//! Harbor folders on Docker, from the folder to the verdict; images as they are.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, arm, docker, events, find};
+
+/// The image that `tests/images/debian.sh` makes.
+const DEBIAN: &str = "proctor-test:bookworm";
+
+/// One folder: `task.toml`, lines behind `FROM` in the Dockerfile, `test.sh`, `solve.sh`.
+struct Folder<'a> {
+    name: &'a str,
+    config: &'a str,
+    image: &'a str,
+    test: &'a str,
+    solve: &'a str,
+}
+
+const PLAIN: Folder<'static> = Folder {
+    name: "plain",
+    config: "",
+    image: "WORKDIR /app\n",
+    test: "[ \"$(cat hello.txt)\" = hello ] && r=1 || r=0\necho $r > /logs/verifier/reward.txt\n",
+    solve: "echo hello > hello.txt\n",
+};
+
+fn made(stage: &Stage, set: &str, folder: &Folder<'_>) {
+    let root = stage.path(set).join(folder.name);
+    let files = [
+        ("task.toml", format!("[task]\nname = \"made/{}\"\n{}", folder.name, folder.config)),
+        ("instruction.md", "Write `hello` into `hello.txt`.\n".to_owned()),
+        ("environment/Dockerfile", format!("FROM {DEBIAN}\n{}", folder.image)),
+        ("tests/test.sh", format!("#!/bin/bash\n{}", folder.test)),
+        ("solution/solve.sh", format!("#!/bin/bash\n{}", folder.solve)),
+    ];
+    for (path, text) in files {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+fn text(stage: &Stage, set: &str) -> String {
+    stage.path(set).to_str().unwrap().to_owned()
+}
+
+/// The verdicts of a run, by task.
+fn verdicts(run: &Path) -> BTreeMap<String, Value> {
+    let read = |path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
+    let all = find(run, "verdict.json").into_iter().map(read);
+    all.map(|verdict| (verdict["task"].as_str().unwrap().to_owned(), verdict)).collect()
+}
+
+/// Gold's verdicts on a set of folders. A task without one is absent.
+fn gold(stage: &Stage, set: &str, status: i32) -> (BTreeMap<String, Value>, String) {
+    let (tasks, out) = (text(stage, set), text(stage, &format!("{set}-gold")));
+    let args =
+        ["grade", "--predictions", "gold", "--sandbox", "docker", "--tasks", &tasks, "--out", &out];
+    let said = stage.run(args, status);
+    let told = String::from_utf8_lossy(&said.stderr).into_owned();
+    (verdicts(Path::new(&out)), told)
+}
+
+#[test]
+fn gold_resolves_a_folder_and_noop_does_not() {
+    if !docker("gold_resolves_a_folder_and_noop_does_not") {
+        return;
+    }
+    let stage = Stage::new();
+    made(
+        &stage,
+        "set",
+        &Folder { image: "WORKDIR /app\nENTRYPOINT [\"/start\"]\nCMD [\"serve\"]\n", ..PLAIN },
+    );
+    made(&stage, "set", &Folder { name: "steps", config: "[[steps]]\nname = \"one\"\n", ..PLAIN });
+    let tasks = text(&stage, "set");
+    let out = text(&stage, "validated");
+    let said = stage
+        .run(["tasks", "validate", "--sandbox", "docker", "--tasks", &tasks, "--out", &out], 0);
+    let told = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(told.contains("several steps") && told.contains("1 of 2 tasks are left out"), "{told}");
+    assert!(told.contains("ENTRYPOINT `/start` and CMD `serve` do not run"), "{told}");
+    let report = stage.report(Path::new(&out));
+    assert_eq!(
+        (&arm(&report, "gold")["resolved"], &arm(&report, "noop")["resolved"]),
+        (&json!(1), &json!(0))
+    );
+    assert_eq!(arm(&report, "gold")["resolved_clean"], 1, "{report:#}");
+    let native = stage.run(["tasks", "validate", "--tasks", &tasks], 2);
+    let told = String::from_utf8_lossy(&native.stderr).into_owned();
+    assert!(told.contains("environment.dockerfile") && told.contains("made/plain"), "{told}");
+}
+
+/// Whatever the agent changed is there when the verifier runs, and nothing that it may not reach.
+#[test]
+fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
+    if !docker("the_verifier_sees_the_whole_result_and_runs_as_the_task_says") {
+        return;
+    }
+    let stage = Stage::new();
+    let reward = |condition: &str| {
+        format!("if {condition}; then r=1; else r=0; fi\necho $r > /logs/verifier/reward.txt\n")
+    };
+    // Outside the work directory: files, links, modes, owners, what was removed.
+    let outside = reward(
+        "[ \"$(cat /opt/made/a)\" = 1 ] && [ -L /usr/local/bin/tool ] && [ ! -e /etc/debian_version ] && \
+         [ \"$(stat -c %a:%u /opt/made/a)\" = 640:1000 ] && [ ! -e /tests/planted ]",
+    );
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "outside",
+            test: &outside,
+            solve: "mkdir -p /opt/made /tests; echo 1 > /opt/made/a; chmod 640 /opt/made/a; chown 1000 /opt/made/a\n\
+                ln -s /opt/made/a /usr/local/bin/tool; rm /etc/debian_version; touch /tests/planted\n",
+            ..PLAIN
+        },
+    );
+    // Variables of image, task and verifier; the work directory; three users.
+    let users = reward(
+        "[ \"$A$B$C$D\" = taskimageverifier ] && [ \"$(pwd)\" = /srv/work ] && [ \"$(id -un)\" = app ] && \
+         [ \"$(cat /srv/work/who)\" = agent ] && [ \"$HOME\" = /home/app ]",
+    );
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "users",
+            config: "[agent]\nuser = \"agent\"\n[environment]\nworkdir = \"/srv/work\"\nenv = { A = \"task\" }\n\
+                 [verifier]\nenv = { C = \"${PROCTOR_TEST_UNSET:-verifier}\" }\n",
+            image: "RUN useradd -m agent && useradd -m app && mkdir -p /srv/work && chmod 777 /srv/work\n\
+                ENV A=image B=image\nWORKDIR /app\nUSER app\n",
+            test: &users,
+            solve: "id -un > who\n",
+        },
+    );
+    // No WORKDIR: commands start at the root, and its files are part of the result.
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "root",
+            image: "",
+            test: &reward("[ \"$(cat /hello.txt)\" = hello ] && [ \"$(pwd)\" = / ]"),
+            solve: "echo hello > hello.txt\n",
+            ..PLAIN
+        },
+    );
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "several",
+            test: "echo '{\"a\": true, \"b\": 0.5, \"c\": -2}' > /logs/verifier/reward.json\n\
+               echo 1 > /logs/verifier/reward.txt\nexit 3\n",
+            ..PLAIN
+        },
+    );
+    // A history in the work directory belongs to the task.
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "history",
+            image: "WORKDIR /app\nRUN mkdir -p .git/objects __pycache__ && echo old > .git/HEAD && echo x > __pycache__/m.pyc\n",
+            test: &reward("[ \"$(cat .git/HEAD)\" = new ] && [ -e __pycache__/m.pyc ]"),
+            solve: "[ \"$(cat .git/HEAD)\" = old ] && [ -e __pycache__/m.pyc ] && echo new > .git/HEAD\n",
+            ..PLAIN
+        },
+    );
+    // Rewards of the agent's own, and a process that would write one.
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "forged",
+            test: &reward("[ -e never ]"),
+            solve: "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt\n\
+                echo '{\"reward\": 1}' > /logs/verifier/reward.json\n\
+                (while sleep 0.1; do echo 1 > /logs/verifier/reward.json; done) > /dev/null 2>&1 &\n",
+            ..PLAIN
+        },
+    );
+    // A verifier of its own: only what was declared comes to it.
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "separate",
+            config: "[[artifacts]]\nsource = \"out\"\n[verifier]\nenvironment_mode = \"separate\"\n",
+            test: &reward(
+                "[ \"$(cat out/a)\" = 1 ] && [ ! -e hidden ] && [ \"$(cat /logs/artifacts/b)\" = 2 ]",
+            ),
+            solve: "mkdir out; echo 1 > out/a; touch hidden; echo 2 > /logs/artifacts/b\n",
+            ..PLAIN
+        },
+    );
+    let (found, told) = gold(&stage, "set", 0);
+    for name in ["outside", "users", "root", "separate", "history"] {
+        let verdict = &found[&format!("made/{name}")];
+        assert_eq!(verdict["resolved"], true, "{name}: {verdict:#}\n{told}");
+        assert_eq!(verdict["integrity"], "clean", "{name}: {verdict:#}");
+        assert_eq!(verdict["rewards"], json!({"reward": 1.0}), "{name}");
+        assert_eq!(verdict["policies"]["strict"]["version"], "0.26", "{name}");
+    }
+    let several = &found["made/several"];
+    assert_eq!((&several["resolved"], &several["passed_rate"]), (&json!(false), &json!(0.5)));
+    assert_eq!(several["rewards"], json!({"a": 1.0, "b": 0.5, "c": -2.0}));
+    let forged = &found["made/forged"];
+    assert_eq!((&forged["resolved"], &forged["rewards"]), (&json!(false), &json!({"reward": 0.0})));
+}
+
+/// A verifier that says nothing gives no verdict: it is no zero.
+#[test]
+fn a_verifier_without_a_reward_is_an_infrastructure_failure() {
+    if !docker("a_verifier_without_a_reward_is_an_infrastructure_failure") {
+        return;
+    }
+    let stage = Stage::new();
+    let cases = [
+        ("silent", "", "true\n", "neither reward.json nor reward.txt"),
+        ("nan", "", "echo nan > /logs/verifier/reward.txt\n", "not a finite number"),
+        ("words", "", "echo passed > /logs/verifier/reward.txt\n", "not a number"),
+        ("empty", "", ": > /logs/verifier/reward.txt\n", "is empty"),
+        ("link", "", "ln -s /etc/hostname /logs/verifier/reward.txt\n", "is not a plain file"),
+        ("huge", "", "head -c 2000000 /dev/zero > /logs/verifier/reward.txt\n", "2000000 bytes"),
+        ("hangs", "[verifier]\ntimeout_sec = 2\n", "sleep 100\n", "did not end within 2 s"),
+        (
+            "offline",
+            "",
+            "echo 'curl: (6) Could not resolve host: astral.sh'\necho 0 > /logs/verifier/reward.txt\n",
+            "could not fetch its tools",
+        ),
+    ];
+    for (name, config, test, _) in cases {
+        made(&stage, "set", &Folder { name, config, test, ..PLAIN });
+    }
+    let tasks = text(&stage, "set");
+    let out = text(&stage, "out");
+    let args =
+        ["grade", "--predictions", "gold", "--sandbox", "docker", "--tasks", &tasks, "--out", &out];
+    let said = stage.proctor(args).output().unwrap();
+    let told = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(verdicts(Path::new(&out)).is_empty(), "{told}");
+    for (name, .., what) in cases {
+        let lines: Vec<&str> =
+            told.lines().filter(|line| line.contains(&format!("made/{name}"))).collect();
+        assert!(lines.iter().any(|line| line.contains(what)), "{name}: {what}\n{told}");
+    }
+}
+
+#[test]
+fn a_task_that_needs_a_server_is_named_and_graded_where_the_agent_worked() {
+    if !docker("a_task_that_needs_a_server_is_named_and_graded_where_the_agent_worked") {
+        return;
+    }
+    let stage = Stage::new();
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "server",
+            test: "pgrep() { for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f 2>/dev/null; echo; done | grep \"$1\"; }\n\
+               if pgrep 'sleep 5432[1]' > /dev/null; then r=1; else r=0; fi\necho $r > /logs/verifier/reward.txt\n",
+            solve: "nohup sleep 54321 > /dev/null 2>&1 &\n",
+            ..PLAIN
+        },
+    );
+    let tasks = text(&stage, "set");
+    let said = stage.run(["tasks", "validate", "--sandbox", "docker", "--tasks", &tasks], 1);
+    let told = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(told.contains("grading.harbor_shared = true"), "{told}");
+    let config = format!(
+        "tasks = ['{tasks}']\n[grading]\nharbor_shared = true\n[sandbox]\nkind = 'docker'\n\
+         [[arms]]\nname = 'gold'\nscaffold = 'gold'\n"
+    );
+    let config = stage.file("shared.toml", &config);
+    let out = text(&stage, "shared");
+    stage.run(["run", config.to_str().unwrap(), "--out", &out], 0);
+    let verdict = &verdicts(Path::new(&out))["made/server"];
+    assert_eq!((&verdict["resolved"], &verdict["integrity"]), (&json!(true), &json!("unverified")));
+    let journal = &find(Path::new(&out), "trajectory.jsonl")[0];
+    assert!(!events(journal, "noted").is_empty());
+}
+
+/// An own task whose image is built from a folder, and that takes the rest from the image.
+#[test]
+fn an_own_task_is_built_from_a_dockerfile_and_takes_its_workdir_from_the_image() {
+    if !docker("an_own_task_is_built_from_a_dockerfile_and_takes_its_workdir_from_the_image") {
+        return;
+    }
+    let stage = Stage::new();
+    let context = stage.path("context");
+    fs::create_dir(&context).unwrap();
+    let dockerfile = format!(
+        "FROM {DEBIAN}\nCOPY . /code\nENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin ANSWER=42\nWORKDIR /code\n"
+    );
+    fs::write(context.join("Dockerfile"), dockerfile).unwrap();
+    fs::write(context.join(".dockerignore"), "ignored.txt\nDockerfile\n").unwrap();
+    fs::write(context.join("ignored.txt"), "x").unwrap();
+    fs::write(context.join("answer.py"), "X = 1\n").unwrap();
+    let test = "import os\n\nimport answer\n\n\ndef test_x():\n    assert answer.X == int(os.environ['ANSWER'])\n    \
+                assert not os.path.exists('ignored.txt')\n";
+    fs::write(context.join("test_code.py"), test).unwrap();
+    let gold = "diff --git a/answer.py b/answer.py\n--- a/answer.py\n+++ b/answer.py\n@@ -1 +1 @@\n-X = 1\n+X = 42\n";
+    let row = json!({
+        "schema_version": 1, "id": "own-1", "statement": "Set X.",
+        "environment": {"dockerfile": "context",
+            "setup": ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"]},
+        "gold": gold, "hidden": ["test_code.py"], "fail_to_pass": ["test_code.py::test_x"],
+        "test_command": ["python", "-m", "pytest", "-q"],
+    });
+    let tasks = stage.file("own.jsonl", &row.to_string());
+    let tasks = tasks.to_str().unwrap();
+    stage.run(["tasks", "validate", "--sandbox", "docker", "--tasks", tasks], 0);
+    let native = stage.run(["tasks", "validate", "--tasks", tasks], 2);
+    let told = String::from_utf8_lossy(&native.stderr).into_owned();
+    assert!(told.contains("environment.dockerfile") && told.contains("own-1"), "{told}");
+}
