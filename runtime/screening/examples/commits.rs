@@ -50,11 +50,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is marked in a commit, and how long that took. `None`: it changes no code but that of tests.
-fn of_commit(
-    clone: &Path,
-    commit: &str,
-) -> Result<Option<(Vec<String>, Duration)>, Box<dyn Error>> {
+/// What is marked in a commit, and how long that took.
+type Screened = (Vec<String>, Duration);
+
+/// Screens a commit. `None`: it changes no code but that of tests.
+fn of_commit(clone: &Path, commit: &str) -> Result<Option<Screened>, Box<dyn Error>> {
     let parent = format!("{commit}^");
     let Ok(names) = git(clone, &["diff", "--name-only", "--no-renames", &parent, commit]) else {
         // The first commit has no parent.

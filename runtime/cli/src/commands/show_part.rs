@@ -89,13 +89,13 @@ fn tree(
 ) -> Result<Tree, CommandError> {
     let last = events.iter().map(|event| event.step).max().unwrap_or(0);
     let step = step.unwrap_or(last);
-    let snapshots = events.iter().filter_map(|one| match &one.event {
+    let mut snapshots = events.iter().filter_map(|one| match &one.event {
         Event::SetupFinished { base_snapshot, .. } => Some((one.step, base_snapshot)),
         Event::SnapshotTaken { snapshot, .. } => Some((one.step, snapshot)),
         _ => None,
     });
     // A step without a snapshot changed nothing.
-    let taken = snapshots.filter(|(of, _)| *of <= step && step <= last).next_back();
+    let taken = snapshots.rfind(|(of, _)| *of <= step && step <= last);
     let Some((_, hash)) = taken else {
         let what = format!("{} has no tree after step {step}", found.name());
         return Err(UserError::new(what).hint(format!("it has steps 0 to {last}")).into());

@@ -103,7 +103,8 @@ fn one_bad_folder_is_named_and_leaves_the_others() {
     let root = tempfile::tempdir().unwrap();
     made(root.path(), "a", &[]);
     made(root.path(), "b", &[]);
-    let wrong: &[(&str, &[(&str, Option<&str>)], &str)] = &[
+    type Files = [(&'static str, Option<&'static str>)];
+    let wrong: &[(&str, &Files, &str)] = &[
         (
             "w01",
             &[("task.toml", Some("[agent]\ntimeout_sec = \"soon\"\n"))],

@@ -1,5 +1,7 @@
 //! Reports on canned trials, whole.
 
+#![expect(clippy::expect_used, reason = "a test stops at the first thing that is not there")]
+
 use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
@@ -362,9 +364,9 @@ fn a_mixture_of_responders_is_noted() {
 fn in_csv(report: &Report, column: &str) -> String {
     let sheet = proctor_report::csv(report);
     let mut lines = sheet.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let (head, first) = (lines.next().unwrap(), lines.next().unwrap());
+    let (head, first) = (lines.next().expect("a head"), lines.next().expect("a row"));
     assert_eq!(head.len(), first.len(), "{sheet}");
-    first[head.iter().position(|name| *name == column).unwrap()].to_owned()
+    first[head.iter().position(|name| *name == column).expect("a column")].to_owned()
 }
 
 /// The sheet of an earlier version had these columns first, in this order.
@@ -614,21 +616,20 @@ fn exceptions_are_counted_by_arm_and_task() {
     assert_eq!(value["tasks"][0]["exceptions"], json!({"NameError": 3, "TypeError": 1}));
     assert_eq!(value["tasks"][3].get("exceptions"), None);
     let shown = text(&report);
-    let line = |word: &str| shown.lines().position(|line| line.contains(word)).unwrap();
+    let line = |word: &str| shown.lines().position(|line| line.contains(word)).expect("a line");
     // Ten TypeErrors, five NameErrors.
     assert!(line("9 in 1 trial") < line("5 in 2 trials"), "{shown}");
     let markdown = proctor_report::markdown(&report, None, Groups::Telling);
     assert!(markdown.contains("| `TypeError` | 1 | 9 |"), "{markdown}");
-    let csv = proctor_report::csv(&report);
-    assert!(csv.lines().next().unwrap().ends_with(",exceptions"), "{csv}");
-    assert!(csv.lines().nth(1).unwrap().ends_with(",NameError=3 TypeError=1"), "{csv}");
+    assert_eq!(in_csv(&report, "exceptions"), "NameError=3 TypeError=1");
 }
 
 fn of_row(row: Value) -> TaskFacts {
     let mut task = json!({"schema_version": 1, "id": "t", "statement": "", "environment": {"base": "host"},
         "fail_to_pass": [], "test_command": ["pytest"]});
-    task.as_object_mut().unwrap().extend(row.as_object().unwrap().clone());
-    let task: proctor_types::Task = serde_json::from_value(task).unwrap();
+    let fields = row.as_object().expect("an object").clone();
+    task.as_object_mut().expect("an object").extend(fields);
+    let task: proctor_types::Task = serde_json::from_value(task).expect("a task");
     TaskFacts::of(&task).with_cutoff(&task, Some("2024-06-01"))
 }
 

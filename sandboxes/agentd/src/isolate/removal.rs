@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, Read, Write},
 };
 
 use proctor_wire::Removal;
@@ -21,7 +21,9 @@ pub fn remove() -> i32 {
 }
 
 fn try_remove() -> io::Result<()> {
-    let removal: Removal = serde_json::from_reader(io::stdin().lock())?;
+    let mut text = Vec::new();
+    io::stdin().lock().read_to_end(&mut text)?;
+    let removal: Removal = serde_json::from_slice(&text)?;
     // Root of the map may remove the files of all its ids.
     ids::enter(removal.ids).map_err(|failure| io::Error::other(failure.to_string()))?;
     fs::remove_dir_all(path(&removal.path))

@@ -93,7 +93,7 @@ impl Report {
     /// The one id that ends with `wanted` where what comes before satisfies `fits`. Nothing where no id
     /// does, and `Some(None)` where several do.
     fn only(&self, wanted: &str, fits: &dyn Fn(&str) -> bool) -> Option<Option<&str>> {
-        let ends = |id: &&String| id.strip_suffix(wanted).is_some_and(|head| fits(head));
+        let ends = |id: &&String| id.strip_suffix(wanted).is_some_and(fits);
         let mut found = self.tests.keys().filter(ends);
         let first = found.next()?;
         Some(found.next().is_none().then_some(first.as_str()))
@@ -129,7 +129,8 @@ pub fn detect(text: &str) -> Option<TestFormat> {
     if junit::is_one(text) {
         return Some(TestFormat::Junit);
     }
-    let formats: [(TestFormat, fn(&str) -> bool); 6] = [
+    type Recognises = fn(&str) -> bool;
+    let formats: [(TestFormat, Recognises); 6] = [
         (TestFormat::Ctrf, ctrf::is_one),
         (TestFormat::Jest, javascript::is_one),
         (TestFormat::GoJson, go_json::is_one),
