@@ -4,6 +4,7 @@
 //! Most of these servers tear streams alone, so the request is sent again for a response in one piece. What is torn then,
 //! too, is the model's own. `configs/endpoint-checks.toml` has the numbers.
 
+use bytes::Bytes;
 use proctor_types::{Api, Fault, RequestClass, ToolCall};
 use serde_json::{Map, Value};
 
@@ -52,40 +53,76 @@ impl TrialGateway {
         let is_foreign = |call: &ToolCall| {
             memchr::memmem::find(&request.body, format!("\"{}\"", call.name).as_bytes()).is_none()
         };
-        let is_torn = calls.iter().any(|call| looks_torn(call) || is_foreign(call));
-        if is_torn && !request.stream {
-            halts.tears_calls(model);
-        }
-        let doubts_calls = is_torn && request.stream && !halts.has_torn(model);
-        // One more look at the request only where something is odd: a long conversation takes many milliseconds.
-        if !(doubts_calls || calls.is_empty() && whole.stop != Some(Stop::Filter)) {
+        let is_odd = |call: &ToolCall| looks_torn(call) || is_foreign(call);
+        let doubts_calls = !halts.has_torn(model) && calls.iter().any(is_odd);
+        // The request is read only where something is odd: a long conversation takes many milliseconds.
+        if !doubts_calls && (!calls.is_empty() || whole.stop == Some(Stop::Filter)) {
             return Ok(None);
         }
-        let (api, body, text) = (model.api, request.body.clone(), said_or_thought(&whole.items));
-        let told = whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input);
-        let found = tokio::task::spawn_blocking(move || {
-            let request = usage::read(api, &body)?;
-            if let Some(why) =
-                calls.iter().find_map(|call| torn(checks, call, &request.tools, output))
-            {
-                return Some((why, None));
+        let look = Look {
+            checks,
+            api: model.api,
+            body: request.body.clone(),
+            text: said_or_thought(&whole.items),
+            output,
+            told: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
+            calls,
+        };
+        let found = tokio::task::spawn_blocking(move || look.find()).await.ok().flatten();
+        Ok(match found {
+            // A response in one piece: the model itself writes its calls so.
+            Some(Found::Torn(_)) if !request.stream => {
+                halts.tears_calls(model);
+                None
             }
-            let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-            if calls.is_empty()
-                && let Some((why, hint)) = as_text(&checks.text, &text, &names)
-            {
-                return Some((why, Some(hint)));
+            Some(Found::Torn(why)) => Some(Trouble::new(TroubleKind::Damaged, why)),
+            Some(Found::Misread(why, hint)) => {
+                Some(Trouble { hint: Some(hint), ..Trouble::new(TroubleKind::Damaged, why) })
             }
-            let ours = tokens::count_request(&request);
-            let told = told.filter(|told| calls.is_empty() && *told > 0)?;
-            let is_cut =
-                ours >= checks.cut.least_tokens && (told as f64) < ours as f64 * checks.cut.share;
-            let why =
-                || format!("the endpoint cut the prompt: it counted {told} tokens of about {ours}");
-            is_cut.then(|| (why(), Some(checks.cut.hint.clone())))
-        });
-        let found = found.await.ok().flatten();
-        Ok(found.map(|(why, hint)| Trouble { hint, ..Trouble::new(TroubleKind::Damaged, why) }))
+            None => None,
+        })
+    }
+}
+
+/// What is wrong with a response.
+enum Found {
+    Torn(String),
+    /// With what mends it.
+    Misread(String, String),
+}
+
+/// A response beside its request.
+struct Look {
+    checks: &'static EndpointChecks,
+    api: Api,
+    body: Bytes,
+    /// What it says, or thinks where it says nothing.
+    text: String,
+    calls: Vec<ToolCall>,
+    output: u64,
+    /// The prompt tokens that the endpoint counted.
+    told: Option<u64>,
+}
+
+impl Look {
+    fn find(&self) -> Option<Found> {
+        let request = usage::read(self.api, &self.body)?;
+        let checks = self.checks;
+        if !self.calls.is_empty() {
+            let torn = |call| torn(checks, call, &request.tools, self.output);
+            return self.calls.iter().find_map(torn).map(Found::Torn);
+        }
+        let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        if let Some((why, hint)) = as_text(&checks.text, &self.text, &names) {
+            return Some(Found::Misread(why, hint));
+        }
+        let told = self.told.filter(|told| *told > 0)?;
+        let ours = tokens::count_request(&request);
+        let is_cut =
+            ours >= checks.cut.least_tokens && (told as f64) < ours as f64 * checks.cut.share;
+        let why =
+            || format!("the endpoint cut the prompt: it counted {told} tokens of about {ours}");
+        is_cut.then(|| Found::Misread(why(), checks.cut.hint.clone()))
     }
 }
 
