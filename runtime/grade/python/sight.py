@@ -94,6 +94,8 @@ CATCHING = frozenset(
 )
 # Parts of the names of what is there to catch exceptions.
 CATCHERS = ("raise", "catch", "suppress", "except", "ignor", "fail", "warn", "expect")
+# What ends a loop.
+ENDINGS = (StopIteration, StopAsyncIteration, GeneratorExit)
 ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 # Functions that show a stack: they read the lines of the callers. Bound here, before any graded code, and compared
 # by identity: anybody can compile code that bears their names.
@@ -279,9 +281,9 @@ class Sight:
                 self._tell("replaced", key, [file])
         self._remember_engine()
         self._remember_modules()
-        self._remember_watchers()
         self._see_who_reads(frozenset(order["folders"]))
         self._see_exceptions()
+        self._remember_watchers()
 
     def accept_import(self):
         """The grader's own change, made after the first look."""
@@ -394,6 +396,8 @@ class Sight:
                 knows[code] = self._catches(code)
             # Others are for what stops a test from outside, but for those that the code under test defines.
             kind = type(error)
+            if issubclass(kind, ENDINGS):
+                return
             if not knows[code] and (issubclass(kind, Exception) or self._is_graded(places(kind))):
                 self._caught = True
 
@@ -426,14 +430,16 @@ class Sight:
             return
         stat, frame_of, listed, limit, limit_to = os.stat, sys._getframe, os.listdir, sys.getrecursionlimit, sys.setrecursionlimit
         expand = glob.glob
-        files, stems, names, places_of = {}, {}, {}, {}
+        files, named, stems, names, places_of = {}, {}, {}, {}, {}
         for path, name in self._watch.items():
             if name.endswith(".py"):
                 base = name.rpartition("/")[2]
-                stems[base[:-3]] = names[base] = name
+                if base != "__init__.py":
+                    stems[base[:-3]] = names[base] = name
                 try:
                     found = stat(path)
-                    files[found.st_dev, found.st_ino] = name
+                    if found.st_size:
+                        files[found.st_dev, found.st_ino] = named[path] = name
                 except OSError:
                     pass
         for name in folders:
@@ -463,8 +469,13 @@ class Sight:
             if path is None:
                 return None
             if path.endswith(".pyc"):
-                return stems.get(path.rpartition("/")[2].split(".", 1)[0])
-            name = files.get(identity(path)) or self._watch.get(path) or self._watch.get(self._work + path)
+                folder, _, base = path.rpartition("/")
+                stem = base.split(".", 1)[0]
+                source = "%s/%s.py" % (folder[: -len("/__pycache__")], stem)
+                if folder.endswith("/__pycache__") and identity(source) is not None:
+                    return files.get(identity(source))
+                return stems.get(stem)
+            name = files.get(identity(path)) or named.get(path) or named.get(self._work + path)
             if name is None and is_raw and not path.startswith("/"):
                 # Relative to a folder that the event does not name: any that is open.
                 for folder in listed("/proc/self/fd"):
@@ -537,13 +548,15 @@ class Sight:
         if frame is not None and frame.f_globals is globals():
             return None  # The look at a test whose assertion failed.
         last = None
-        lines = shown = nowhere = False
+        lines = shown = nowhere = drawn = False
         while frame is not None:
             file, last, known = frame.f_code.co_filename, frame, frame.f_globals
             lines = lines or any(frame.f_code is code for code in LINES)
             shown = shown or (lines and any(frame.f_code is code for code in SHOWING))
             from_file = dict.get(known, "__file__")
-            own = file in self._watch and from_file == file
+            own = file in self._watch and (from_file == file or from_file is None)
+            nowhere = nowhere or (own and from_file is None)
+            drawn = drawn or (dict.get(known, "__name__") == "hypothesis.core" and self._is_of_module(known))
             library = "-packages" + os.sep in file or file.startswith(self._library)
             if type(from_file) is str and from_file.startswith(self._graded) and from_file not in self._watch:
                 # The module that it runs in is graded, whatever its code says.
@@ -555,7 +568,7 @@ class Sight:
             if file[:1] != "/" and not self._is_of_module(known):
                 nowhere = True
             frame = frame.f_back
-        if nowhere and not shown:
+        if nowhere and not shown and not drawn:
             return "code without a file"
         bottom = last is not None and dict.get(last.f_globals, "__name__")
         return "a thread" if bottom == "threading" else None
@@ -658,11 +671,27 @@ class Sight:
             genuine = self._genuine.get(own)
             if not files and genuine is not None:
                 # The very piece of code that was compiled, not one that has the file's name.
-                if not any(code[1] is piece for piece in genuine):
+                if not any(code[1] is piece for piece in genuine) and not self._is_drawn(function, genuine):
                     files = [""]
             if files:
                 # One of a file is enough: what a base class or a decorator brings comes in numbers.
                 self._tell("foreign", item.nodeid.split("::", 1)[0], files)
+
+    @staticmethod
+    def _is_drawn(function, genuine):
+        """Whether a function is what hypothesis puts in front of a test. It has the test's name, file and line."""
+        drawn = vars(function).get("hypothesis")
+        core = sys.modules.get("hypothesis.core")
+        if core is None or type(drawn) is not vars(core).get("HypothesisHandle"):
+            return False
+        tested = unwrapped(getattr(drawn, "inner_test", None))
+        for _ in range(20):
+            if not isinstance(tested, types.FunctionType):
+                return False
+            if any(tested.__code__ is piece for piece in genuine):
+                return True
+            tested = unwrapped(vars(tested).get("__wrapped__"))
+        return False
 
     @staticmethod
     def _function(item):
@@ -1159,7 +1188,7 @@ class Sight:
                     if type(method) is types.FunctionType:
                         if method.__code__.co_filename.startswith(self._graded):
                             label = "%s.%s.%s" % (key, value.__name__, text(name))
-                            if label not in EXTENSIONS:
+                            if label not in EXTENSIONS and not self._imports(key, file, graded):
                                 self._tell("replaced", label, places(method))
         standard = not isinstance(file, str) or (
             file.startswith(self._library) and "-packages" + os.sep not in file
@@ -1185,10 +1214,18 @@ class Sight:
                 self._tell("replaced", key + "." + text(name), places(value))
 
     def _imports(self, key, file, graded):
-        """Whether a module of the environment itself names one of the graded code."""
-        tops = {name.split(".", 1)[0] for name in graded}
-        codes = self._codes(key, file) if isinstance(file, str) else []
-        return any(name.split(".", 1)[0] in tops for code in codes for name in code.co_names)
+        """Whether a module of the environment itself names one of the graded code, or another module of its package
+        does: a package shows its classes where it likes."""
+        tops, own = {name.split(".", 1)[0] for name in graded}, key.split(".", 1)[0]
+        files = [(key, file)]
+        for name, module in list(sys.modules.items()):
+            if name.split(".", 1)[0] == own and isinstance(module, types.ModuleType):
+                files.append((name, vars(module).get("__file__")))
+        for name, file in files:
+            codes = self._codes(name, file) if isinstance(file, str) and file.endswith(".py") else []
+            if any(name.split(".", 1)[0] in tops for code in codes for name in code.co_names):
+                return True
+        return False
 
     def _tell(self, kind, name, files):
         if self._pid() != self._owner:

@@ -92,9 +92,9 @@ def prepare():
     import _pytest
     import pytest
 
-    for module in pkgutil.iter_modules(_pytest.__path__):
+    for module in pkgutil.walk_packages(_pytest.__path__, "_pytest.", lambda name: None):
         try:
-            importlib.import_module("_pytest." + module.name)
+            importlib.import_module(module.name)
         except Exception:
             pass  # An optional module: its dependency is absent, or the interpreter is too new for it.
     if lender is not None:
