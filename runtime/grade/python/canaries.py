@@ -8,13 +8,14 @@ or an item tells which of the two is the test.
 
 The texts of the tests and the mistakes come when the canaries are laid, and are forgotten then. Meanwhile no
 code under test is called: it would find them in the frames of its callers. A mistake in a branch counts where
-the canary's run takes this branch: a call of a list's `append` in front of the statement says so.
+the canary's run takes this branch: a counter in front of the statement counts. It can be hashed, as code is by tools.
 Runs on Python 3.6 and later.
 """
 
 import __future__
 import ast
 import inspect
+import itertools
 import types
 
 from _pytest.assertion.rewrite import rewrite_asserts
@@ -130,19 +131,19 @@ class Canaries:
             return item, function, test, test, (place, name, self._literal(written))
         for start, end, now in sorted(canary["edits"], reverse=True):
             text = text[:start] + now.encode("utf-8") + text[end:]
-        seen = []
+        seen = itertools.count()
         code = self._code(item, canary["path"], text, function, marks, seen)
         if code == test:
             raise NoCanary("the mistake changes nothing")
         if canary["marks"]:
-            self._marks[number] = seen
+            self._marks[number] = [seen, repr(seen)]
         return item, function, test, code, None
 
     def _test(self, item, path, text, function, marks):
         """The test's own code, compiled as its canaries are, so that neither shares more with the module."""
         test = self._code(item, path, text, function, (), None)
         if test == function.__code__:
-            return self._code(item, path, text, function, marks, []) if marks else test
+            return self._code(item, path, text, function, marks, itertools.count()) if marks else test
         # What was collected is not what the file says.
         self.others.append(item.nodeid)
         return function.__code__
@@ -209,7 +210,8 @@ class Canaries:
         if run is not None:
             _, function, code, self.current = run
             self._nodeid = item.nodeid
-            del self._marks.get(self.current, [])[:]
+            if self.current in self._marks:
+                self._marks[self.current][1] = repr(self._marks[self.current][0])
             if function.__code__ is not code:
                 function.__code__ = code
 
@@ -270,7 +272,8 @@ class Canaries:
         """Tells the grader, and nobody else: what pytest prints and counts is the tests'."""
         self._spent += record.pop("seconds", 0)
         line, expectation = self._raised
-        reached = bool(self._marks[self.current]) if self.current in self._marks else None
+        counter, before = self._marks.get(self.current, (None, None))
+        reached = None if counter is None else repr(counter) != before
         record.update(t="canary", number=self.current, line=line, expectation=expectation, reached=reached)
         del record["id"]
         self._emit(record)
@@ -326,8 +329,8 @@ def set_marks(function, lines):
 
 
 def mark(statement):
-    called = ast.Attribute(ast.Constant(MARK, None), "append", ast.Load())
-    made = ast.Expr(ast.Call(called, [ast.Constant(1, None)], []))
+    called = ast.Attribute(ast.Constant(MARK, None), "__next__", ast.Load())
+    made = ast.Expr(ast.Call(called, [], []))
     for part in below(made):
         for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
             if name in getattr(part, "_attributes", ()):

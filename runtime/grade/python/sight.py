@@ -387,18 +387,24 @@ class Sight:
         self._monitoring = None
         if monitoring is None or monitoring.get_tool(SWALLOWED) is not None:
             return
-        watch, knows, frame_of = self._watch, {}, sys._getframe
+        watch, knows = self._watch, {}
 
         def raised(code, offset, error):
             if code is not self._running or code.co_filename not in watch:
                 return
-            if code not in knows:
-                knows[code] = self._catches(code)
-            # Others are for what stops a test from outside, but for those that the code under test defines.
+            try:
+                look(code, error)
+            except Exception as failure:
+                self.failed("an exception of a test", failure)
+
+        def look(code, error):
             kind = type(error)
+            if id(code) not in knows:
+                knows[id(code)] = code, self._catches(code)
+            # Others are for what stops a test from outside, but for those that the code under test defines.
             if issubclass(kind, ENDINGS):
                 return
-            if not knows[code] and (issubclass(kind, Exception) or self._is_graded(places(kind))):
+            if not knows[id(code)][1] and (issubclass(kind, Exception) or self._is_graded(places(kind))):
                 self._caught = True
 
         monitoring.use_tool_id(SWALLOWED, "proctor")
