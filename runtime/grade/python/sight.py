@@ -229,6 +229,26 @@ def defined(code, kind):
     return {name: made for name, made in found.items() if stores[name] == 1}
 
 
+def introduced(code):
+    """The names that a module's code sets once: by a definition, with or without a decorator, or by an import from another
+    module under the same name. Each with the name of that module."""
+    made = {one.co_name for one in code.co_consts if isinstance(one, types.CodeType)}
+    found, stores, before, module = {}, {}, None, None
+    for line in dis.get_instructions(code):
+        if line.opname in IDLE:
+            continue
+        if line.opname == "IMPORT_NAME":
+            module = line.argval
+        if line.opname in ("STORE_NAME", "STORE_GLOBAL"):
+            stores[line.argval] = stores.get(line.argval, 0) + 1
+            if line.argval in made:
+                found[line.argval] = None
+            elif before is not None and before.opname == "IMPORT_FROM" and before.argval == line.argval:
+                found[line.argval] = module
+        before = line
+    return {name: module for name, module in found.items() if stores[name] == 1}
+
+
 class Sight:
     def __init__(self, root, order, early):
         self._root = root + os.sep
@@ -1040,8 +1060,8 @@ class Sight:
                     self._tell_module(label, [""])
             elif name not in HANDLERS and now is not None:
                 # What has been there before is put elsewhere by nobody's import.
-                moved = self._was_there.get(id(now)) is now
-                self._tell_module(label, [""] if moved else self._places(now))
+                moved = self._was_there.get(id(now)) is now or type(now) in REPLACING
+                self._tell_module(label, [""] if moved or self._is_nowhere(now) else self._places(now))
         for key, known, names in self._shadowed:
             for name in (known.keys() & self._builtins.keys()) - names - OF_EVERY_MODULE:
                 self._tell_module(key + "." + name, self._places(known[name]))
@@ -1065,10 +1085,41 @@ class Sight:
         codes = self._codes(key, file)
         if codes:
             self._compare_written(key, known, codes[0])
+            for name, source in introduced(codes[0]).items():
+                self._compare_introduced(key, name, known.get(name), source)
             for name, code in defined(codes[0], "class").items():
                 value = known.get(name)
                 if type(value) is type and vars(value).get("__module__") == key:
                     self._compare_written("%s.%s" % (key, name), vars(value), code)
+
+    def _compare_introduced(self, key, name, value, source):
+        """What a module decorates or imports may be anything of the environment, but not a builtin in its place, code
+        without a file or code of a module that is graded. What it imports is judged where it comes from."""
+        if isinstance(value, types.FunctionType):
+            is_put = self._is_nowhere(value)
+        else:
+            is_put = type(value) in REPLACING
+        if is_put and not (source is not None and self._comes_from(key, name, value, source)):
+            self._tell_module(key + "." + name, [""])
+
+    @staticmethod
+    def _comes_from(key, name, value, source):
+        for other, module in list(sys.modules.items()):
+            if other != key and (not source or other == source or other.endswith("." + source)):
+                if isinstance(module, types.ModuleType) and vars(module).get(name) is value:
+                    return True
+        return False
+
+    def _is_nowhere(self, value):
+        """Whether a function's code has no file and its module is graded, or is none."""
+        if not isinstance(value, types.FunctionType) or value.__code__.co_filename[:1] == "/":
+            return False
+        if "__wrapped__" in vars(value):
+            return False
+        file = dict.get(value.__globals__, "__file__")
+        if isinstance(file, str):
+            return file.startswith(self._graded) and "-packages" + os.sep not in file
+        return not self._is_of_module(value.__globals__)
 
     def _compare_written(self, label, known, code):
         for name, written in defined(code, "def").items():
