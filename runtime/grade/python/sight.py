@@ -117,7 +117,10 @@ SET_BY_PYTEST = frozenset(("_obj", "_instance", "_request", "funcargs", "fixture
 SLOT, SLOTS = 512, 64
 READING = os.O_RDONLY | os.O_CLOEXEC
 # Programs are told a pattern that a shell or they themselves expand.
-WORDS = str.maketrans(dict.fromkeys("\"'`;|&<>()", " "))
+WORDS = str.maketrans(dict.fromkeys("\"'`;|&<>()=", " "))
+# Programs that read all below the folder that they are started in.
+PATH_LIKE = os.PathLike
+SEARCHERS = ("grep", "egrep", "fgrep", "rg", "ag", "ack", "tar", "zip", "rsync", "cpio", "find")
 SWALLOWED = 4  # The tool id at `sys.monitoring`: none of those that are given names there.
 # Instructions around the making of a function.
 IDLE = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "RESUME"))
@@ -456,7 +459,7 @@ class Sight:
             return
         stat, frame_of, listed, limit, limit_to = os.stat, sys._getframe, os.listdir, sys.getrecursionlimit, sys.setrecursionlimit
         expand = glob.glob
-        files, named, stems, names, places_of = {}, {}, {}, {}, {}
+        files, named, stems, names, around = {}, {}, {}, {}, {}
         for path, name in self._watch.items():
             if name.endswith(".py"):
                 base = name.rpartition("/")[2]
@@ -468,10 +471,14 @@ class Sight:
                         files[found.st_dev, found.st_ino] = named[path] = name
                 except OSError:
                     pass
-        for name in folders:
+        for name in self._watch.values():
+            while "/" in name:
+                name = name.rpartition("/")[0]
+                folders |= {name}
+        for name in folders | {"."}:
             try:
                 found = stat(self._work + name)
-                places_of[found.st_dev, found.st_ino] = name
+                around[found.st_dev, found.st_ino] = name
             except OSError:
                 pass
 
@@ -516,11 +523,16 @@ class Sight:
                 for part in value:
                     for one in strings(part, depth + 1):
                         yield one
-            elif isinstance(value, os.PathLike) and type(value).__module__.startswith("pathlib"):
-                yield str(value)
+            elif isinstance(value, PATH_LIKE):
+                # Whatever it says later, this is what it says now.
+                yield plain(type(value).__fspath__(value))
 
-        def told_of(arguments):
-            """The tests that a program is told to read: by name, by another name, or by a pattern or their folder."""
+        def told_of(arguments, folder):
+            """The tests that a program is told to read: by name, by another name, by a pattern, or by a folder that they are
+            in. A program that searches is told the folder that it starts in."""
+            programs = [told.split(None, 1)[0].rpartition("/")[2] for told in strings(arguments) if told.strip()]
+            if any(name in SEARCHERS for name in programs[:2]):
+                yield around.get(identity(folder))
             for told in strings(arguments):
                 for short, name in names.items():
                     if short in told:
@@ -528,15 +540,16 @@ class Sight:
                 for word in told.translate(WORDS).split() if len(told) < 10000 else ():
                     if any(sign in word for sign in "*?["):
                         for path in expand(word)[:1000]:
-                            yield files.get(identity(path)) or places_of.get(identity(path))
-                    elif "/" in word:
-                        yield files.get(identity(word)) or places_of.get(identity(word.rstrip("/")))
+                            yield files.get(identity(path)) or around.get(identity(path))
+                    elif "/" in word or word == ".":
+                        yield files.get(identity(word)) or around.get(identity(word))
 
         def audit(event, arguments):
             if event == "open":
                 tests = [test_at(arguments[0], arguments[1] is None)]
             elif event in ("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"):
-                tests = list(told_of(arguments[:2]))
+                folder = plain(arguments[2]) if event == "subprocess.Popen" else None
+                tests = list(told_of(arguments[:2], folder or "."))
             elif event in ("os.link", "os.symlink", "os.rename"):
                 tests = [test_at(arguments[0], False)]
             else:
@@ -1128,12 +1141,11 @@ class Sight:
                 continue
             if isinstance(value, types.FunctionType):
                 found = value.__code__
-                # Compared by name and line as well: a tool may compile a module anew for its own ends.
-                if found == written or (found.co_name, found.co_firstlineno) == (name, written.co_firstlineno):
-                    if found.co_filename[:1] == "/":
-                        continue
-                files = [""] if found.co_filename[:1] != "/" else self._places(value)
-                self._tell_module(label + "." + name, files)
+                if found.co_filename == code.co_filename and found in self._written[code.co_filename]:
+                    continue
+                # A name of a file that is the module's, or none, is forged.
+                is_forged = found.co_filename == code.co_filename or found.co_filename[:1] != "/"
+                self._tell_module(label + "." + name, [""] if is_forged else self._places(value))
             elif self._was_there.get(id(value)) is value or type(value) in REPLACING:
                 self._tell_module(label + "." + name, [""])
 
