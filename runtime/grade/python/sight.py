@@ -1141,7 +1141,7 @@ class Sight:
                 continue
             if isinstance(value, types.FunctionType):
                 found = value.__code__
-                if found.co_filename == code.co_filename and found in self._written[code.co_filename]:
+                if found.co_filename == code.co_filename and found in self._written.get(code.co_filename, ()):
                     continue
                 # A name of a file that is the module's, or none, is forged.
                 is_forged = found.co_filename == code.co_filename or found.co_filename[:1] != "/"
