@@ -1096,7 +1096,8 @@ class Sight:
         if not isinstance(file, str) or not file.endswith(".py") or type(loader) is not IMPORTERS[1]:
             return
         codes = self._codes(key, file)
-        if codes:
+        # A module that runs a text may define anything in it.
+        if codes and "exec" not in codes[0].co_names:
             self._compare_written(key, known, codes[0])
             for name, source in introduced(codes[0]).items():
                 self._compare_introduced(key, name, known.get(name), source)

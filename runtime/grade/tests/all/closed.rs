@@ -134,7 +134,7 @@ def test_close():
 
 /// Each with the defence that stops it.
 pub fn attacks() -> Vec<(&'static str, Attack)> {
-    let package = |name, text, seen_as| {
+    let package = |name: &'static str, text: &str, seen_as: &'static [&'static str]| {
         Attack::new(name, bench::patch(&[("roman/__init__.py", Some(text))]), seen_as)
     };
     vec![
@@ -180,7 +180,7 @@ fn each_is_seen_as_what_it_is_and_wins_without_its_defence() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// One graded patch that keeps exceptions from leaving a `with` statement. Seen from Python 3.12 on; a canary in the
+/// A patch that keeps exceptions from leaving a `with` statement. Seen from Python 3.12 on; a canary in the
 /// statement sees it everywhere.
 #[test]
 fn a_canary_in_a_branch_sees_what_swallows_every_exception() {
