@@ -58,17 +58,17 @@ def prepare():
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda close=os.close: (close(pipe), close_quietly(rest)))
+    held = [pipe, rest]
 
-    def close_quietly(file, close=os.close):
-        try:
+    def close_in_child(close=os.close):
+        for file in held:
             close(file)
-        except OSError:
-            pass  # The canaries are laid.
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=close_in_child)
 
     digest, size = order.pop("canaries_sha256"), order.pop("canaries_bytes")
-    status_of, new_digest, parse = os.fstat, hashlib.sha256, json.JSONDecoder().scan_once
+    status_of, new_digest, parse, close = os.fstat, hashlib.sha256, json.JSONDecoder().scan_once, os.close
     written_to = status_of(rest)
 
     def canaries_of():
@@ -77,7 +77,9 @@ def prepare():
         if (status.st_dev, status.st_ino) != (written_to.st_dev, written_to.st_ino):
             raise ValueError("another file")
         text = read(rest, size)
-        close_quietly(rest)
+        # Its number is soon another file's.
+        held.remove(rest)
+        close(rest)
         if new_digest(text).hexdigest() != digest:
             raise ValueError("another text")
         return parse(text.decode("ascii"), 0)[0]
