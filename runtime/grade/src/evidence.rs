@@ -92,8 +92,7 @@ pub(crate) const TEST_ACCESS: &str = "test_access";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 48] = [
-pub(crate) const KINDS: [&str; 50] = [
+pub(crate) const KINDS: [&str; 51] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_BROKEN,
