@@ -9,6 +9,32 @@ pub(crate) struct EndpointChecks {
     pub output: OutputCheck,
     pub dropped: DroppedCheck,
     pub text: TextCheck,
+    pub torn: TornCheck,
+    pub cut: CutCheck,
+    pub length: LengthCheck,
+}
+
+/// When a call lost its arguments.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TornCheck {
+    pub least_output: u64,
+}
+
+/// When the endpoint cut the prompt.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CutCheck {
+    pub least_tokens: u64,
+    pub share: f64,
+    pub hint: String,
+}
+
+/// When a response ended at an output limit that nobody set.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LengthCheck {
+    pub explicit_limit: u64,
 }
 
 /// When the reported output is not believed.

@@ -80,6 +80,8 @@ struct Heard {
     with_tools: bool,
     /// It has made a call that the endpoint returned as one.
     called: bool,
+    /// The calls of a whole response were torn, too: the model writes them so.
+    torn: bool,
     /// What its requests need so that it accepts them.
     repairs: Vec<Repair>,
     /// What was turned away, by its words, until a trial comes past it.
@@ -150,6 +152,18 @@ impl Halts {
     pub(crate) fn has_called(&self, model: &ModelSpec) -> bool {
         let key = (Halt::model(model), Halt::key(model));
         self.lock().heard.get(&key).is_some_and(|heard| heard.called)
+    }
+
+    /// The model itself writes calls that look torn.
+    pub(crate) fn tears_calls(&self, model: &ModelSpec) {
+        let key = (Halt::model(model), Halt::key(model));
+        self.lock().heard.entry(key).or_default().torn = true;
+    }
+
+    /// Whether the model itself has written calls that look torn.
+    pub(crate) fn has_torn(&self, model: &ModelSpec) -> bool {
+        let key = (Halt::model(model), Halt::key(model));
+        self.lock().heard.get(&key).is_some_and(|heard| heard.torn)
     }
 
     /// The repairs that requests of the model need.

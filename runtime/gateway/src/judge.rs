@@ -39,6 +39,8 @@ pub(crate) struct Trouble {
     pub brief: String,
     /// The wait that the endpoint asks for.
     pub wish: Option<Duration>,
+    /// What mends it, where that is known.
+    pub hint: Option<String>,
 }
 
 /// Kinds that are given up after different numbers of attempts.
@@ -54,6 +56,10 @@ pub(crate) enum TroubleKind {
     Empty,
     /// A response that the provider's filter stopped.
     Filtered,
+    /// A response that the server tore or misread. It is requested again in one piece.
+    Damaged,
+    /// A response that ended at an output limit that nobody set. It is requested again with one.
+    Capped,
     /// Overloaded, limited, broken off: the endpoint is one, and not well.
     Endpoint,
 }
@@ -61,7 +67,7 @@ pub(crate) enum TroubleKind {
 impl Trouble {
     pub(crate) fn new(kind: TroubleKind, why: impl Into<String>) -> Self {
         let why = why.into();
-        Self { kind, brief: first_words(&why), why, wish: None }
+        Self { kind, brief: first_words(&why), why, wish: None, hint: None }
     }
 
     pub(crate) fn wish(mut self, wish: Option<Duration>) -> Self {
@@ -91,7 +97,11 @@ pub(crate) fn judge(came: &Came, endpoint: &Endpoint) -> Judgement {
             Some(why) => {
                 let status = came.status.unwrap_or_default();
                 let brief = format!("{status} {}", first_words(&why));
-                Judgement::Again(Trouble { kind: TroubleKind::Empty, why, brief, wish: came.wish })
+                Judgement::Again(Trouble {
+                    brief,
+                    wish: came.wish,
+                    ..Trouble::new(TroubleKind::Empty, why)
+                })
             }
         },
         (200..=299, Some((why, _))) => {
@@ -127,7 +137,7 @@ fn refused(status: u16, body: &[u8], wish: Option<Duration>, endpoint: &Endpoint
     let told = format!("status {status}: {}", quoted(&shown));
     let again = |told: String| {
         let brief = format!("{status} {}", first_words(&said(&body)));
-        Judgement::Again(Trouble { kind: TroubleKind::Endpoint, why: told, brief, wish })
+        Judgement::Again(Trouble { brief, wish, ..Trouble::new(TroubleKind::Endpoint, told) })
     };
     let subject = rejections::subject(status, &body);
     match (status, subject) {
@@ -151,11 +161,11 @@ fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
         let body = String::from_utf8_lossy(body);
         let what = format!("not an answer of a model: {}", quoted(&said(&body)));
         let brief = format!("{status}{}", first_words(&what));
-        return Trouble { kind: TroubleKind::Foreign, why: what, brief, wish: None };
+        return Trouble { brief, ..Trouble::new(TroubleKind::Foreign, what) };
     }
     let why = format!("malformed answer: {why}");
     let brief = format!("{status}{}", first_words(&why));
-    Trouble { kind: TroubleKind::Endpoint, why, brief, wish: None }
+    Trouble { brief, ..Trouble::new(TroubleKind::Endpoint, why) }
 }
 
 /// Whether what came is no API's: a page, a text, or an object of which no API knows a field.

@@ -21,6 +21,7 @@ mod checks;
 mod clock;
 mod codec;
 mod context_window;
+mod damage;
 mod endpoint;
 mod error;
 mod first_answer;

@@ -25,9 +25,8 @@ pub fn recheck_rejection(
         Subject::ContentFilter => None,
         Subject::ContextOverflow => {
             // A token has at least a byte: what does not fit by bytes certainly does not fit by tokens.
-            let output = model.max_output_tokens.unwrap_or_default();
             let possible =
-                ContextWindow::shipped()?.is_possible(request_bytes, output, model.context_window);
+                ContextWindow::shipped()?.is_possible(request_bytes, 0, model.context_window);
             (!possible)
                 .then_some("the request is too short for the overflow that the endpoint reports")
         }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::{
     codec::{
-        self,
+        self, ReadError,
         neutral::{Delta, Whole},
         sse,
     },
@@ -450,11 +450,13 @@ fn read_whole<C: Client>(line: &Line, step: u64, client: &mut C, came: &mut Came
         Err(error) => return came.unread = Some((format!("not JSON: {error}"), None)),
     };
     codec::tolerant::mend_value(&mut body);
-    // One response in a list: Gemini's stream without `alt=sse`.
-    if let Value::Array(list) = &mut body
-        && list.len() == 1
-    {
-        body = list.remove(0);
+    // Gemini's stream without `alt=sse` is a list of its events.
+    if let Value::Array(list) = &mut body {
+        match list.len() {
+            1 => body = list.remove(0),
+            _ if api == Api::Gemini => return read_list(list, client, came),
+            _ => {}
+        }
     }
     match codec::read_whole(api, &body, step) {
         Ok(deltas) => {
@@ -465,6 +467,28 @@ fn read_whole<C: Client>(line: &Line, step: u64, client: &mut C, came: &mut Came
             came.whole.native = Some(NativeTurn { api, items });
         }
         Err(why) => came.unread = Some((why, codec::usage(api, &body))),
+    }
+}
+
+/// Reads the events of a stream that came as one list.
+fn read_list<C: Client>(list: &[Value], client: &mut C, came: &mut Came) {
+    let mut reader = codec::reader(Api::Gemini);
+    let mut deltas = Vec::new();
+    for item in list {
+        let event = sse::event(format!("data: {item}\n\n").into());
+        match reader.read(&event) {
+            Ok(some) => deltas.extend(some),
+            Err(ReadError::Reported(why) | ReadError::Torn(why)) => {
+                return came.unread = Some((why, codec::usage(Api::Gemini, item)));
+            }
+        }
+    }
+    client.whole(&came.raw, &deltas);
+    came.whole = Whole::of(deltas);
+    let native = NativeTurn { api: Api::Gemini, items: reader.turn() };
+    match came.whole.stop {
+        Some(_) => came.whole.native = Some(native),
+        None => came.unread = Some(("no candidates".into(), came.whole.usage)),
     }
 }
 
@@ -504,7 +528,11 @@ impl Stream {
                 Ok(deltas) => self.halves.join(deltas, false),
                 // After its end nothing takes a response away. The record has the bytes.
                 Err(_) if came.whole.stop.is_some() => continue,
-                Err(why) => return Err(Broken::said(why, &event.data)),
+                Err(ReadError::Reported(why)) => return Err(Broken::said(why, &event.data)),
+                Err(ReadError::Torn(why)) => {
+                    let kind = TroubleKind::Damaged;
+                    return Err(Broken { kind, ..Broken::said(why, &event.data) });
+                }
             };
             let whole = &mut came.whole;
             if streamed {

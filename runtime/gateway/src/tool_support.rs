@@ -2,7 +2,7 @@
 //!
 //! Two mistakes in the set-up of a server look like a weak model: it drops the schemas of the tools, or it has no
 //! parser for calls and returns them as text. Either is a fault of the infrastructure, found out by the first response
-//! and halted for the run. Once the model has made a call, a call in a text is the model's own.
+//! and halted for the run. Once the model has made a call, a call in a text is requested again (`damage.rs`).
 
 use proctor_types::{Api, Cause, Fault, Layer, RequestClass};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What is wrong, and what to change.
-type Finding = (String, String);
+pub(crate) type Finding = (String, String);
 
 impl TrialGateway {
     /// The fault of a response to a request with tools, if it shows that the endpoint does not support them.
@@ -48,14 +48,7 @@ impl TrialGateway {
         };
         let (api, body) = (model.api, request.body.clone());
         let told = whole.usage.map(|usage| usage.input);
-        let text: String = whole
-            .items
-            .iter()
-            .filter_map(|item| match item {
-                Item::Text(text) => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
+        let text = said_or_thought(&whole.items);
         // Off the async threads: a long conversation takes many milliseconds.
         let found = tokio::task::spawn_blocking(move || find(checks, api, &body, &text, told));
         let (what, hint) = found.await.ok()??;
@@ -111,8 +104,25 @@ fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Find
     })
 }
 
+/// The text of a response, or its reasoning where it has no text: some servers look for calls in the text alone.
+pub(crate) fn said_or_thought(items: &[Item]) -> String {
+    let said = items.iter().filter_map(|item| match item {
+        Item::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let said: String = said.collect();
+    if !said.trim().is_empty() {
+        return said;
+    }
+    let thought = items.iter().filter_map(|item| match item {
+        Item::Reasoning(thought) => Some(thought.text.as_str()),
+        _ => None,
+    });
+    thought.collect()
+}
+
 /// A text holds a call of an offered tool.
-fn as_text(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
+pub(crate) fn as_text(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
     let fits =
         |form: &&TextForm| form.with.as_ref().is_none_or(|word| text.contains(word.as_str()));
     let found = check.form.iter().filter(fits).find_map(|form| {

@@ -215,14 +215,18 @@ impl TrialGateway {
         let round = turn.map_or(own, |turn| turn.round(|round| round.failed(trouble.kind)));
         let responds = matches!(
             trouble.kind,
-            TroubleKind::Endpoint | TroubleKind::Empty | TroubleKind::Filtered
+            TroubleKind::Endpoint
+                | TroubleKind::Empty
+                | TroubleKind::Filtered
+                | TroubleKind::Damaged
+                | TroubleKind::Capped
         );
         self.responsive.fetch_or(responds, Ordering::Relaxed);
         let known = self.responsive.load(Ordering::Relaxed)
             || self.line.halts.has_answered(&self.line.model);
         let most = match trouble.kind {
             _ if round.silent >= policy.silent_attempts => 0,
-            TroubleKind::Empty => policy.empty_attempts.min(policy.attempts),
+            TroubleKind::Empty | TroubleKind::Damaged => policy.empty_attempts.min(policy.attempts),
             TroubleKind::Unreachable | TroubleKind::Foreign if !known => {
                 policy.connect_attempts.min(policy.attempts)
             }

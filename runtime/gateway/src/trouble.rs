@@ -76,7 +76,9 @@ impl TrialGateway {
         );
         let never = !halts.has_answered(model);
         let foreign = trouble.kind == TroubleKind::Foreign && never;
-        let hint = if why.contains("certificate") {
+        let hint = if let Some(hint) = &trouble.hint {
+            hint.clone()
+        } else if why.contains("certificate") {
             "name the endpoint's certificate authority in the variable SSL_CERT_FILE".to_owned()
         } else if foreign || trouble.kind == TroubleKind::Unreachable && never {
             endpoint.address_hint(foreign)
@@ -145,7 +147,8 @@ impl TrialGateway {
             Subject::ContentFilter => true,
             Subject::ContextOverflow => {
                 let ours = usage::input(self.line().model.api, &request.body).await;
-                rules.is_possible(ours, request.max_output.unwrap_or_default(), window)
+                // Room for output that the request reserves is no part of the conversation.
+                rules.is_possible(ours, 0, window)
             }
             // Words that nobody knows, and a conversation that cannot fit.
             Subject::Unknown | Subject::Proxy if matches!(status, 400 | 413 | 422) => {

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::{
     Admission, AskError, Reserve, TrialGateway,
+    checks::EndpointChecks,
     codec::{self, neutral::Delta, neutral::Stop, neutral::Whole, sse},
     context_window::ContextWindow,
     judge::{Judgement, Trouble, TroubleKind, judge},
@@ -243,8 +244,11 @@ impl Form {
 
     /// The endpoint accepted the request: later ones are repaired before they are sent.
     fn accepted(&self, trial: &TrialGateway) {
-        for repair in &self.repairs {
-            trial.line().halts.keep_repair(&trial.line().model, repair);
+        let (model, halts) = (&trial.line().model, &trial.line().halts);
+        // Calls of the whole response are torn as well, so the stream did not do it.
+        let in_vain = |repair: &&Repair| repair.action == Action::NoStream && halts.has_torn(model);
+        for repair in self.repairs.iter().filter(|repair| !in_vain(repair)) {
+            halts.keep_repair(model, repair);
         }
     }
 
@@ -298,7 +302,7 @@ impl TrialGateway {
                 _ => None,
             };
             if matches!(judged, Judgement::Answered) && !client.has_begun() {
-                let doubt = self.doubtful(&came.whole, filtered, &request.body).await?;
+                let doubt = self.doubtful(&came.whole, filtered, request).await?;
                 if let Some(trouble) = doubt {
                     filtered += u32::from(trouble.kind == TroubleKind::Filtered);
                     judged = Judgement::Again(trouble);
@@ -370,10 +374,21 @@ impl TrialGateway {
                 Judgement::Again(trouble) => {
                     // Some servers report a request that they cannot parse as a failure of their own.
                     let failed = matches!(came.status, Some(500..=599));
-                    if failed
-                        && !client.has_begun()
-                        && form.repair(self, &String::from_utf8_lossy(&came.raw))?
-                    {
+                    let free = !client.has_begun() && !client.is_gone();
+                    if failed && free && form.repair(self, &String::from_utf8_lossy(&came.raw))? {
+                        continue;
+                    }
+                    let limit = EndpointChecks::shipped()?.length.explicit_limit;
+                    let repair = match trouble.kind {
+                        TroubleKind::Damaged => Some(("no_stream", Action::NoStream)),
+                        TroubleKind::Capped => {
+                            Some(("explicit_limit", Action::ExplicitLimit(limit)))
+                        }
+                        _ => None,
+                    };
+                    let repair =
+                        repair.map(|(name, action)| Repair { name: name.to_owned(), action });
+                    if free && form.add(self, repair, 1) {
                         continue;
                     }
                     (Some(trouble), None)
@@ -420,7 +435,7 @@ impl TrialGateway {
         &self,
         whole: &Whole,
         filtered: u32,
-        request: &Bytes,
+        request: &Outgoing,
     ) -> Result<Option<Trouble>, Fault> {
         let trouble = |kind, why: &str| Some(Trouble::new(kind, why));
         Ok(match whole.stop {
@@ -428,7 +443,7 @@ impl TrialGateway {
                 trouble(TroubleKind::Filtered, "the provider's filter stopped the response")
             }
             Some(Stop::Window) => {
-                let counted = usage::counted(self.line().model.api, request, whole).await;
+                let counted = usage::counted(self.line().model.api, &request.body, whole).await;
                 let rules = ContextWindow::shipped()?;
                 let tokens = counted.input + counted.output;
                 let why =
@@ -438,7 +453,7 @@ impl TrialGateway {
                     false => trouble(TroubleKind::Empty, &why),
                 }
             }
-            _ => None,
+            _ => self.damage(request, whole).await?,
         })
     }
 

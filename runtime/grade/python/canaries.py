@@ -5,52 +5,81 @@ one copied from it, and chance decides which of the two is the test. What is mis
 function's code object, exchanged for the one run, or a value that the test is given, put in its place
 for the call; before the tests begin the code is that of whichever comes first. So no look at a function
 or an item tells which of the two is the test.
+
+The texts of the tests and the mistakes come when the canaries are laid, and are forgotten then. Meanwhile no
+code under test is called: it would find them in the frames of its callers. A mistake in a branch counts where
+the canary's run takes this branch: a counter in front of the statement counts. It can be hashed, as code is by tools.
 Runs on Python 3.6 and later.
 """
 
 import __future__
 import ast
-import copy
 import inspect
+import itertools
 import types
+
+from _pytest.assertion.rewrite import rewrite_asserts
 
 # Items whose copy is as good as they are. Other plugins' may hold what a copy does not have.
 PLAIN = ("_pytest.python", "_pytest.unittest")
+TAKES = inspect.signature(rewrite_asserts).parameters
+# Of a class or an object, whatever its class or metaclass says.
+NAME_OF = type.__dict__["__name__"].__get__
+DICT_OF = type.__dict__["__dict__"].__get__
+MRO_OF = type.__dict__["__mro__"].__get__
+TRACEBACK_OF = BaseException.__dict__["__traceback__"].__get__
+MARK = "the statement that follows is reached"
 FUTURE = 0
 for feature in __future__.all_feature_names:
     FUTURE |= getattr(__future__, feature).compiler_flag
 
 
+class NoCanary(Exception):
+    """A test of which no canary can be made. Whatever else is raised has no honest cause."""
+
+
 class Canaries:
-    def __init__(self, emit, order, seconds):
+    def __init__(self, emit, take, seconds):
         self._emit = emit
-        self._order = order
+        self._take = take
         self._seconds = seconds
         self._spent = 0.0
         self._runs = {}
         self._given = {}
+        self._marks = {}
         self._raised = None, False
         self._taken = []
         self.others = []
         # Bound before anything of the graded code is loaded.
-        self._parse, self._compile = ast.parse, compile
+        self._compile, self._literal = compile, ast.literal_eval
         self.current = self._nodeid = None
 
     def lay(self, items):
         """Puts a copy beside each item that has a canary. Called when the wanted items are known."""
         by_name = {}
         for item in items:
-            by_name.setdefault(item.nodeid.split("[", 1)[0], []).append(item)
+            # All that may call code under test is done here, before the texts are known.
+            by_name.setdefault(item.nodeid.split("[", 1)[0], []).append((item, function_of(item)))
+        try:
+            order = self._take()
+        except Exception:
+            return  # Somebody else took them: the grader misses each.
         # Forgotten when all are laid: code that is held once more than another can be told by that.
-        compiled = {}
+        compiled, marks = {}, {}
+        for canary in order:
+            marks.setdefault((canary["id"], tuple(canary["path"])), set()).update(canary["marks"])
         beside, laid, tests = {}, {}, {}
-        for number, canary in enumerate(self._order):
+        for number, canary in enumerate(order):
             try:
                 found = by_name.get(canary["id"], [])
-                item, function, test, code, value = self._make(canary, found, compiled)
-                run = duplicate(item)
-            except Exception as error:  # Such a test has no canary; nothing else depends on it.
-                self._tell(number, "left_out", type(error).__name__)
+                lines = marks[canary["id"], tuple(canary["path"])]
+                item, function, test, code, value = self._make(canary, found, compiled, lines, number)
+                run = self._duplicate(item)
+            except NoCanary as error:  # Such a test has no canary; nothing else depends on it.
+                self._tell(number, "left_out", str(error))
+                continue
+            except Exception as error:
+                self._tell(number, "left_out", "failed: " + NAME_OF(type(error)))
                 continue
             self._tell(number, "laid", item.nodeid)
             laid.setdefault(function, test)
@@ -63,11 +92,10 @@ class Canaries:
         if not laid:
             return
         names = {function.__name__ for function in laid}
-        for item in items:
-            # Another item of the same function, a parameter's or a subclass's, runs its own code.
-            if original_name(item) in names:
-                function = function_of(item)
-                if function in laid:
+        for found in by_name.values():
+            for item, function in found:
+                # Another item of the same function, a parameter's or a subclass's, runs its own code.
+                if original_name(item) in names and function in laid:
                     test = tests.get(id(item), item)
                     self._runs[id(test)] = (test, function, laid[function], None)
         ordered = []
@@ -80,38 +108,42 @@ class Canaries:
                 _, function, code, _ = self._runs[id(item)]
                 function.__code__ = code
 
-    def _make(self, canary, items, compiled):
+    def _make(self, canary, found, compiled, marks, number):
         """The item to copy, the function behind it, the test's code and that of the run, and what the run is
         given. `compiled` has the tests' code by function."""
         if canary["parameter"] is not None:
             name, written = canary["parameter"]
-            items = [item for item in items if self._parameter(item, name) == written]
-        if not items:
-            raise LookupError(canary["id"])
-        item = items[int(canary["pick"] * len(items)) % len(items)]
-        function = function_of(item)
-        if function is None or not hasattr(item, "_initrequest"):
-            raise TypeError(canary["id"])
-        text, (start, end, now) = canary["text"].encode("utf-8"), canary["edit"]
+            found = [pair for pair in found if self._parameter(pair[0], name) == written]
+        if not found:
+            raise NoCanary("it was not collected")
+        item, function = found[int(canary["pick"] * len(found)) % len(found)]
+        if function is None or not hasattr(type(item), "_initrequest"):
+            raise NoCanary("no function is behind it")
+        text = canary["text"].encode("utf-8")
         if function not in compiled:
-            compiled[function] = self._test(item, canary["path"], text, function)
+            compiled[function] = self._test(item, canary["path"], text, function, marks)
         test = compiled[function]
         # A control is the test as it is: whether it can run twice at all.
         if canary["control"]:
             return item, function, test, test, None
         if canary["given"] is not None:
             place, name, written = canary["given"]
-            return item, function, test, test, (place, name, ast.literal_eval(written))
-        code = self._code(item, canary["path"], text[:start] + now.encode("utf-8") + text[end:], function)
+            return item, function, test, test, (place, name, self._literal(written))
+        for start, end, now in sorted(canary["edits"], reverse=True):
+            text = text[:start] + now.encode("utf-8") + text[end:]
+        seen = itertools.count()
+        code = self._code(item, canary["path"], text, function, marks, seen)
         if code == test:
-            raise ValueError("no change")
+            raise NoCanary("the mistake changes nothing")
+        if canary["marks"]:
+            self._marks[number] = [seen, repr(seen)]
         return item, function, test, code, None
 
-    def _test(self, item, path, text, function):
+    def _test(self, item, path, text, function, marks):
         """The test's own code, compiled as its canaries are, so that neither shares more with the module."""
-        test = self._code(item, path, text, function)
+        test = self._code(item, path, text, function, (), None)
         if test == function.__code__:
-            return test
+            return self._code(item, path, text, function, marks, itertools.count()) if marks else test
         # What was collected is not what the file says.
         self.others.append(item.nodeid)
         return function.__code__
@@ -119,11 +151,13 @@ class Canaries:
     @staticmethod
     def _parameter(item, name):
         parameters = getattr(getattr(item, "callspec", None), "params", {})
-        return repr(parameters[name]) if name in parameters else None
+        value = parameters.get(name, NoCanary)
+        return repr(value) if is_literal(value) else None
 
-    def _code(self, item, path, text, function):
+    def _code(self, item, path, text, function, marks, seen):
         """The code of one function of a text, compiled as pytest compiles it."""
-        tree = self._parse(text)
+        # Not by `ast.parse`, which is a function of a module that anybody can change.
+        tree = self._compile(text, "<test>", "exec", ast.PyCF_ONLY_AST, True)
         wanted, node = [], tree
         for name in path:
             node = [inner for inner in node.body if getattr(inner, "name", None) == name][-1]
@@ -132,16 +166,36 @@ class Canaries:
             outer.body, outer.decorator_list = [inner], []
         # Calls of what a module imports are compiled in their own way (Python 3.11 and later).
         tree.body = [part for part in tree.body if imports(part)] + [wanted[0]]
+        if marks:
+            set_marks(wanted[-1], frozenset(marks))
         if "@pytest_ar" in function.__globals__:
-            rewrite(tree, text, function.__code__.co_filename, item)
+            try:
+                rewrite(tree, text, function.__code__.co_filename, item)
+            except Exception:
+                raise NoCanary("pytest cannot rewrite its assertions")
         was = function.__code__
         code = self._compile(tree, was.co_filename, "exec", was.co_flags & FUTURE, True)
         for name in path:
-            code = [part for part in code.co_consts if getattr(part, "co_name", None) == name][-1]
+            found = [part for part in code.co_consts if getattr(part, "co_name", None) == name]
+            if not found:
+                raise NoCanary("its code is not in the module's")
+            code = found[-1]
         for same in ("co_freevars", "co_argcount", "co_kwonlyargcount", "co_firstlineno", "co_name"):
             if getattr(code, same) != getattr(was, same):
-                raise ValueError(same)
+                raise NoCanary("what was collected has another " + same)
+        if marks:
+            values = [seen if type(value) is str and value == MARK else value for value in code.co_consts]
+            code = code.replace(co_consts=tuple(values))
         return code
+
+    @staticmethod
+    def _duplicate(item):
+        if type(item).__module__ in PLAIN:
+            return duplicate(item)
+        try:
+            return duplicate(item)
+        except Exception:
+            raise NoCanary("a plugin's test cannot be copied")
 
     def code(self, item):
         """The function whose code an item's run exchanges, and the code it runs by."""
@@ -156,6 +210,8 @@ class Canaries:
         if run is not None:
             _, function, code, self.current = run
             self._nodeid = item.nodeid
+            if self.current in self._marks:
+                self._marks[self.current][1] = repr(self._marks[self.current][0])
             if function.__code__ is not code:
                 function.__code__ = code
 
@@ -200,12 +256,12 @@ class Canaries:
         if self.current is None or excinfo is None:
             return
         line, code = None, self._runs[id(item)][2]
-        traceback = excinfo.value.__traceback__
+        kind, traceback = type(excinfo.value), TRACEBACK_OF(excinfo.value)
         while traceback is not None:
             if traceback.tb_frame.f_code is code:
                 line = traceback.tb_lineno
             traceback = traceback.tb_next
-        expectation = issubclass(excinfo.type, AssertionError) or excinfo.type.__name__ == "Failed"
+        expectation = AssertionError in MRO_OF(kind) or NAME_OF(kind) == "Failed"
         self._raised = line, expectation
 
     def is_of(self, nodeid):
@@ -216,7 +272,9 @@ class Canaries:
         """Tells the grader, and nobody else: what pytest prints and counts is the tests'."""
         self._spent += record.pop("seconds", 0)
         line, expectation = self._raised
-        record.update(t="canary", number=self.current, line=line, expectation=expectation)
+        counter, before = self._marks.get(self.current, (None, None))
+        reached = None if counter is None else repr(counter) != before
+        record.update(t="canary", number=self.current, line=line, expectation=expectation, reached=reached)
         del record["id"]
         self._emit(record)
         report.outcome, report.longrepr, report.sections = "passed", None, []
@@ -238,14 +296,60 @@ class Canaries:
 def imports(node):
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return False
-    return any(isinstance(part, (ast.Import, ast.ImportFrom)) for part in ast.walk(node))
+    return any(isinstance(part, (ast.Import, ast.ImportFrom)) for part in below(node))
+
+
+def below(node):
+    """A node and all below it, by nothing but what the node itself has."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        for name in node._fields:
+            value = getattr(node, name, None)
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, ast.AST):
+                    pending.append(part)
+
+
+def set_marks(function, lines):
+    """Puts a mark in front of the first statement of each of the lines."""
+    for node in below(function):
+        for name in ("body", "orelse", "finalbody"):
+            statements = getattr(node, name, None)
+            if not isinstance(statements, list):
+                continue
+            marked = []
+            for statement in statements:
+                line = getattr(statement, "lineno", None)
+                if line in lines and not (marked and getattr(marked[-1], "lineno", None) == line):
+                    marked.append(mark(statement))
+                marked.append(statement)
+            statements[:] = marked
+
+
+def mark(statement):
+    called = ast.Attribute(ast.Constant(MARK, None), "__next__", ast.Load())
+    made = ast.Expr(ast.Call(called, [], []))
+    for part in below(made):
+        for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+            if name in getattr(part, "_attributes", ()):
+                setattr(part, name, getattr(statement, name, None))
+    return made
+
+
+def is_literal(value, depth=0):
+    """Whether a value is one of the language's own, all through: its text is nobody else's."""
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset):
+        return depth < 20 and all(is_literal(part, depth + 1) for part in value)
+    if kind is dict:
+        return depth < 20 and all(is_literal(part, depth + 1) for pair in value.items() for part in pair)
+    return value is None or kind in (int, float, complex, bool, str, bytes)
 
 
 def rewrite(tree, source, file, item):
-    from _pytest.assertion.rewrite import rewrite_asserts
-
-    takes = inspect.signature(rewrite_asserts).parameters
-    if "source" in takes:
+    if "source" in TAKES:
         rewrite_asserts(tree, source, file, item.config)
     else:
         rewrite_asserts(tree, item.fspath, item.config)
@@ -256,25 +360,48 @@ def original_name(item):
 
 
 def function_of(item):
-    """The function that is written in the test's file, behind what decorates it."""
-    holder = getattr(item, "cls", None) or getattr(item, "module", None)
-    name = original_name(item)
-    found = getattr(holder, name, None)
+    """The function that is written in the test's file, behind what decorates it. Found without a call of code that
+    is not pytest's."""
+    holder, name = getattr(item, "cls", None) or getattr(item, "module", None), original_name(item)
+    if isinstance(holder, type):
+        found = next((DICT_OF(base)[name] for base in MRO_OF(holder) if name in DICT_OF(base)), None)
+    else:
+        found = vars(holder).get(name) if isinstance(holder, types.ModuleType) else None
     for _ in range(20):
-        found = getattr(found, "__func__", found)
-        inner = getattr(found, "__wrapped__", None)
-        if inner is None:
+        if isinstance(found, (staticmethod, classmethod, types.MethodType)):
+            found = found.__func__
+        try:
+            within = object.__getattribute__(found, "__dict__").get("__wrapped__")
+        except (AttributeError, TypeError):
+            within = None
+        if within is None:
             break
-        found = inner
+        found = within
     if isinstance(found, types.FunctionType) and found.__code__.co_name == name:
         return found
     return None
 
 
+def copied(thing):
+    """A second object with the same attributes, as `copy.copy` makes it of a test."""
+    kind = type(thing)
+    twin = object.__new__(kind)
+    for base in MRO_OF(kind):
+        for member in list(DICT_OF(base).values()):
+            if type(member) is types.MemberDescriptorType:
+                try:
+                    member.__set__(twin, member.__get__(thing, kind))
+                except AttributeError:  # It was never set.
+                    pass
+    if hasattr(thing, "__dict__"):
+        twin.__dict__.update(thing.__dict__)
+    return twin
+
+
 def duplicate(item):
     """A second item. Nothing of it refers to the first."""
-    twin = copy.copy(item)
-    keywords = copy.copy(item.keywords)
+    twin = copied(item)
+    keywords = copied(item.keywords)
     if getattr(keywords, "node", None) is item:
         keywords.node = twin
         keywords._markers = dict(keywords._markers)

@@ -11,6 +11,9 @@ An edit is made only where the mistake is certain for honest values: in a statem
 the test reaches, of an expectation that nothing else reads, and of the value itself rather than of
 what may not count in a comparison. What is not certain has no canary.
 
+A test whose expectations all stand in branches has one mistake in each of them, so that the canary meets one
+whichever branch its run takes. `marks` are the lines of these statements: the run tells whether it reached one.
+
 Run isolated, before any patch is laid, on Python 3.6 and later.
 """
 
@@ -52,6 +55,13 @@ OTHER_TYPE = {
     "str": "bytes", "bytes": "str", "int": "str", "float": "str", "bool": "str", "complex": "str",
     "list": "tuple", "tuple": "list", "dict": "list", "set": "list", "frozenset": "list",
 }
+# Parts of the names of context managers that an exception may not leave.
+CATCHERS = ("raise", "catch", "suppress", "except", "ignor", "fail", "expect", "warn")
+CATCH_ALL = frozenset(("AssertionError", "Exception", "BaseException"))
+KINDS = ("value", "wrapped", "operator", "negated")
+RANKS = ("value", "raises", "wrapped", "operator", "negated", "fail")
+# A mark is put into compiled code, which Python 3.8 was the first to make a changed copy of.
+MARKS = sys.version_info >= (3, 8)
 WORD = re.compile(r"[A-Z]?[a-z]+[0-9]*|[A-Z]+")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 STRING = re.compile(rb"([rRuUbB]{0,2})('''|\"\"\"|'|\")")
@@ -127,6 +137,12 @@ def literal(node):
         return True, ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return False, None
+
+
+def caught_by(handler):
+    """The names of the exceptions that a clause catches."""
+    kinds = getattr(handler.type, "elts", [handler.type])
+    return [name_of(kind) if kind is not None else "BaseException" for kind in kinds]
 
 
 def own(node):
@@ -276,6 +292,56 @@ class Test:
         return ([] if is_items else getattr(node, "elts", [])), is_of_test
 
     # Edits, of which one is a canary.
+
+    def in_branches(self):
+        """Lists of edits as `edits` has them, one edit for each branch with an expectation: together they are a canary."""
+        if MARKS and self.is_steady and not self._waits():
+            found = {}
+            certain = self.reached if self.is_certain else []
+            for branch, statement in self._branches(self.node.body, 0, certain):
+                self.statement, about = statement, bool(words["work"] & self._told(statement))
+                lines = [part.lineno for part in ast.walk(statement) if hasattr(part, "lineno")]
+                lines = [statement.lineno, getattr(statement, "end_lineno", None) or max(lines)]
+                kinds = {}
+                for edit in self._of_statement(statement):
+                    # What a run is given differs from run to run, and what stands elsewhere may be for another branch.
+                    is_near = statement.lineno <= self.source.line(edit.start) <= lines[1]
+                    if edit.parameter is None and is_near and edit.kind != "raises":
+                        kinds.setdefault(edit.kind, []).append((edit._replace(given=None), lines, about))
+                for kind in KINDS:
+                    if kind in kinds and branch not in found:
+                        found[branch] = chance.choice(kinds[kind])
+            if found:
+                yield [found[branch] for branch in sorted(found)]
+
+    def _waits(self):
+        """Whether the function is run only as far as somebody asks."""
+        return any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in self.below)
+
+    def _branches(self, body, branch, certain):
+        """The statements that a run may reach, each with a number for the branch that it stands in. None of those that
+        every run reaches."""
+        for statement in body:
+            if not any(statement is one for one in certain):
+                yield branch, statement
+            if isinstance(statement, FUNCTIONS + (ast.ClassDef,)):
+                continue
+            if isinstance(statement, (ast.With, ast.AsyncWith)):
+                names = [name_of(item.context_expr).lower() for item in statement.items]
+                if any(part in name for name in names for part in CATCHERS):
+                    continue  # What is raised in there may be meant to be.
+                parts = [statement.body]
+            elif isinstance(statement, ast.Try):
+                caught = [name for one in statement.handlers for name in caught_by(one)]
+                hides = not CATCH_ALL.isdisjoint(caught)
+                parts = [] if hides else [statement.body]
+                parts += [one.body for one in statement.handlers] + [statement.orelse, statement.finalbody]
+            else:
+                parts = [getattr(statement, "body", None), getattr(statement, "orelse", None)]
+            for part in parts:
+                if isinstance(part, list) and part:
+                    for found in self._branches(part, part[0].lineno, certain):
+                        yield found
 
     def edits(self):
         """Each with the lines of the statement that fails by it, and whether that is about the work."""
@@ -704,30 +770,55 @@ def parses(source, node, text, growth):
 def of_function(source, name, function, found, conftests):
     path, node, bodies = found
     kinds = {}
-    for edit, lines, about in Test(source, node, bodies, conftests).edits():
+    test = Test(source, node, bodies, conftests)
+    for edit, lines, about in test.edits():
         if source.text.count(b"\n", edit.start, edit.end) == edit.new.count(b"\n"):
             kinds.setdefault(edit.kind, []).append((edit, lines, about))
+    made = []
     for kind, edits in sorted(kinds.items()):
         chance.shuffle(edits)
         edits.sort(key=lambda found: not found[-1])
-        for (start, end, new, _, parameter, given), lines, about in edits[: 3 if kind == "value" else 1]:
-            was = source.text[start:end]
-            if parses(source, node, source.text[:start] + new + source.text[end:], len(new) - len(was)):
-                yield {
-                    "file": name,
-                    "function": function,
-                    "path": path,
-                    "kind": kind,
-                    "parameter": parameter,
-                    "given": given,
-                    "about": about,
-                    "line": source.line(start),
-                    "fails": lines,
-                    "start": start,
-                    "end": end,
-                    "was": was.decode("utf-8"),
-                    "now": new.decode("utf-8"),
-                }
+        made += [[one] for one in edits[: 3 if kind == "value" else 1]]
+    if not any(edit.kind not in ("fail", "negated") for [(edit, _, _)] in made):
+        made += [sorted(all_of) for all_of in test.in_branches()]
+    for pieces in made:
+        text, growth = source.text, 0
+        if any(text.count(b"\n", edit.start, edit.end) != edit.new.count(b"\n") for edit, _, _ in pieces):
+            continue
+        for edit, _, _ in reversed(pieces):
+            text = text[: edit.start] + edit.new + text[edit.end :]
+            growth += len(edit.new) - (edit.end - edit.start)
+        if not parses(source, node, text, growth):
+            continue
+        told = [
+            {
+                "line": source.line(edit.start),
+                "fails": lines,
+                "start": edit.start,
+                "end": edit.end,
+                "was": source.text[edit.start : edit.end].decode("utf-8"),
+                "now": edit.new.decode("utf-8"),
+            }
+            for edit, lines, _ in pieces
+        ]
+        first, in_branches = pieces[0][0], len(pieces) > 1 or pieces[0][1][0] not in certain_lines(test)
+        one = {
+            "file": name,
+            "function": function,
+            "path": path,
+            "kind": max((edit.kind for edit, _, _ in pieces), key=RANKS.index),
+            "parameter": first.parameter,
+            "given": first.given,
+            "about": any(about for _, _, about in pieces),
+            "more": told[1:],
+            "marks": sorted({lines[0] for _, lines, _ in pieces}) if in_branches else [],
+        }
+        one.update(told[0])
+        yield one
+
+
+def certain_lines(test):
+    return {statement.lineno for statement in test.reached} if test.is_certain else set()
 
 
 def tests(tree):

@@ -1,16 +1,23 @@
 """Sees what code under test changes inside the interpreter: functions and classes of pytest, pluggy
-and unittest, builtins, hooks, plugins, test functions, modules. It prevents nothing; what it sees
-is judged by the grader. Loaded before any of the graded code. Runs on Python 3.6 and later.
+and unittest, builtins, hooks, plugins, test functions, modules. It prevents nothing; the grader judges
+what it sees. Loaded before any of the graded code, and everything that it calls is bound by then: nothing
+is looked up in a module of the environment while graded code runs. Runs on Python 3.6 and later.
 """
 
 import builtins
 import dis
+import functools
+import gc
+import glob
 import hashlib
 import importlib.machinery
 import inspect
 import linecache
+import operator
 import os
+import signal
 import sys
+import threading
 import time
 import traceback
 import types
@@ -18,6 +25,11 @@ import unittest
 import zipimport
 
 import pytest
+
+try:
+    import mmap
+except ImportError:
+    mmap = None
 
 ENGINE = ("_pytest.", "pluggy.", "unittest.")
 ENGINES = (
@@ -62,20 +74,67 @@ DECISIVE = (
     "pytest_fixture_setup",
 )
 # What the standard library has to be replaced by whoever wants to.
-HANDLERS = ("showwarning", "formatwarning", "excepthook", "unraisablehook", "displayhook")
-# Methods of its classes that are documented as a place for code of one's own.
-EXTENSIONS = frozenset(("json.encoder.JSONEncoder.default",))
+HANDLERS = ("showwarning", "formatwarning", "excepthook", "unraisablehook", "displayhook", "breakpointhook")
+# Names of the standard library that are made to be replaced, or that libraries replace in practice.
+EXTENSIONS = frozenset(
+    (
+        "json.encoder.JSONEncoder.default",
+        "logging._loggerClass",
+        "logging._logRecordFactory",
+        "ssl._create_default_https_context",
+        "threading._trace_hook",
+        "threading._profile_hook",
+        "warnings._showwarnmsg_impl",
+    )
+)
 # A test whose code has one of these names may have a use for an assertion that fails.
 CATCHING = frozenset(
     ("AssertionError", "Exception", "BaseException", "failureException", "raises", "suppress")
     + ("assertRaises", "assertRaisesRegex", "assertRaisesRegexp", "subTest", "subtests")
 )
+# Parts of the names of what is there to catch exceptions.
+CATCHERS = ("raise", "catch", "suppress", "except", "ignor", "fail", "warn", "expect")
+# What ends a loop.
+ENDINGS = (StopIteration, StopAsyncIteration, GeneratorExit)
+ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 # Functions that show a stack: they read the lines of the callers. Bound here, before any graded code, and compared
 # by identity: anybody can compile code that bears their names.
 SHOWING = tuple(f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack))
 LINES = tuple(f.__code__ for f in (linecache.getlines, linecache.updatecache))
+# Timers: their handlers run in the middle of any test.
+TIMERS = tuple(
+    getattr(signal, name) for name in ("SIGALRM", "SIGVTALRM", "SIGPROF") if hasattr(signal, name)
+)
+# Of a class, whatever its metaclass says.
+NAME_OF = type.__dict__["__name__"].__get__
+DICT_OF = type.__dict__["__dict__"].__get__
+MRO_OF = type.__dict__["__mro__"].__get__
+# Attributes that pluggy calls.
+CALLED = ("_inner_hookexec", "_hookexec")
+# Attributes of a test that pytest itself sets, although its class has one of that name.
+SET_BY_PYTEST = frozenset(("_obj", "_instance", "_request", "funcargs", "fixturenames", "keywords", "stash", "_store"))
+# Of what a forked process tells its parent: pieces of this size, in memory that both have.
+SLOT, SLOTS = 512, 64
+READING = os.O_RDONLY | os.O_CLOEXEC
+# Programs are told a pattern that a shell or they themselves expand.
+WORDS = str.maketrans(dict.fromkeys("\"'`;|&<>()=", " "))
+# Programs that read all below the folder that they are started in.
+PATH_LIKE = os.PathLike
+SEARCHERS = ("grep", "egrep", "fgrep", "rg", "ag", "ack", "tar", "zip", "rsync", "cpio", "find")
+SWALLOWED = 4  # The tool id at `sys.monitoring`: none of those that are given names there.
+# Instructions around the making of a function.
+IDLE = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "RESUME"))
+MAKES_FUNCTION = ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
+# What a function is replaced by without a line of code.
+REPLACING = (functools.partial, type("".join), type(iter("").__next__), type(operator.itemgetter(0)), bool)
 # Names that every module has, and the builtins' module too.
 OF_EVERY_MODULE = frozenset(("__name__", "__doc__", "__package__", "__loader__", "__spec__"))
+# What is told, by kind. `failed` are hooks of ours that raised, `forked` tests that a forked process ran.
+KINDS = ("plugins", "patched", "foreign", "swapped", "moved", "replaced", "readers", "swallowed") + (
+    "caught",
+    "failed",
+    "forked",
+)
 MOST = 1000  # Of each list; past it one more says so.
 SHARE = 50  # Looks between tests take one part in so many of the time, at most.
 
@@ -129,15 +188,16 @@ def places(value):
         return sorted({text(file), text(module)}) if isinstance(module, str) else [text(file)]
     holder = value if isinstance(value, type) else type(value)
     found = set()
-    for base in holder.__mro__[:-1]:
-        for member in list(vars(base).values()):
+    for base in MRO_OF(holder)[:-1]:
+        for member in list(DICT_OF(base).values()):
             member = unwrapped(member)
             if isinstance(member, types.FunctionType):
                 file = text(member.__code__.co_filename)
                 if file.startswith("/"):
                     found.add(file)
     if not found:
-        module = sys.modules.get(holder.__module__)
+        name = DICT_OF(holder).get("__module__")
+        module = sys.modules.get(name) if isinstance(name, str) else None
         found.add(text(getattr(module, "__file__", None) or ""))
     return sorted(found)
 
@@ -152,6 +212,46 @@ def holders():
                     yield key + "." + value.__qualname__, value
 
 
+def defined(code, kind):
+    """The functions or classes that a module's or a class's code defines exactly once and without a decorator: name and
+    code."""
+    stores, found, lines = {}, {}, list(dis.get_instructions(code))
+    for at, line in enumerate(lines):
+        if line.opname not in ("STORE_NAME", "STORE_GLOBAL"):
+            continue
+        stores[line.argval] = stores.get(line.argval, 0) + 1
+        before = [one for one in lines[max(0, at - 12) : at] if one.opname not in IDLE]
+        if kind == "def" and before and before[-1].opname in MAKES_FUNCTION:
+            made = [one.argval for one in before if isinstance(one.argval, types.CodeType)]
+            if made and made[-1].co_name == line.argval:
+                found[line.argval] = made[-1]
+        if kind == "class" and before and before[-1].opname.startswith(("CALL", "PRECALL")):
+            made = [one for one in code.co_consts if isinstance(one, types.CodeType) and one.co_name == line.argval]
+            if len(made) == 1:
+                found[line.argval] = made[0]
+    return {name: made for name, made in found.items() if stores[name] == 1}
+
+
+def introduced(code):
+    """The names that a module's code sets once: by a definition, with or without a decorator, or by an import from another
+    module under the same name. Each with the name of that module."""
+    made = {one.co_name for one in code.co_consts if isinstance(one, types.CodeType)}
+    found, stores, before, module = {}, {}, None, None
+    for line in dis.get_instructions(code):
+        if line.opname in IDLE:
+            continue
+        if line.opname == "IMPORT_NAME":
+            module = line.argval
+        if line.opname in ("STORE_NAME", "STORE_GLOBAL"):
+            stores[line.argval] = stores.get(line.argval, 0) + 1
+            if line.argval in made:
+                found[line.argval] = None
+            elif before is not None and before.opname == "IMPORT_FROM" and before.argval == line.argval:
+                found[line.argval] = module
+        before = line
+    return {name: module for name, module in found.items() if stores[name] == 1}
+
+
 class Sight:
     def __init__(self, root, order, early):
         self._root = root + os.sep
@@ -161,19 +261,22 @@ class Sight:
             self._graded += (order["submitted"]["folder"].rstrip(os.sep) + os.sep,)
         self._library = os.path.dirname(os.__file__) + os.sep
         self._provided = frozenset(order["provided"])
+        self._sees = frozenset(order["sees"])
         self._known = frozenset(order["loaded"])
         self._early = early
         self._watch = {os.path.join(self._work, name): name for name in order["watch"]}
         self._open, self._read, self._close = os.open, os.read, os.close
-        self._sha256, self._now = hashlib.sha256, time.perf_counter
+        self._sha256, self._now, self._pid = hashlib.sha256, time.perf_counter, os.getpid
+        self._owner = os.getpid()
+        self._shared = mmap.mmap(-1, SLOT * SLOTS) if mmap is not None and "forks" in self._sees else None
+        self._lists = {kind: {} for kind in KINDS}
+        self._running, self._caught = None, False
         self._compiled = {}
         self._genuine = {}
         self._path = []
         self._hash_what_is_compiled()
-        self._swallowed, self._failing = {}, False
+        self._failing = False
         self._see_failing_assertions()
-        self._readers = {}
-        self._see_who_reads()
         self._stat, self._looked, self._walked = os.stat, 0.0, 0.0
         self._folders = {self._work + name: self._identity(self._work + name) for name in order["folders"]}
         self._here = {".": self._identity(".")}
@@ -191,16 +294,19 @@ class Sight:
             self._names.append((label, holder, frozenset(vars(holder))))
         self._finders = list(sys.meta_path), list(sys.path_hooks)
         self._pluggy = set(places(sys.modules["pluggy"].HookimplMarker)) if "pluggy" in sys.modules else set()
-        self._patched, self._plugins, self._replaced = {}, {}, {}
-        self._foreign, self._swapped, self._moved = {}, {}, {}
         self._tests, self._hooks, self._functions = {}, None, {}
-        self._config = self._session = self._canaries = None
+        self._config = self._session = self._canaries = self._manager = None
         self._last = self._cost = 0.0
         self._written = {}
         for key in early:
             file = self._inside(sys.modules.get(key))
             if file and key not in self._known:
-                self._tell(self._replaced, key, [file])
+                self._tell("replaced", key, [file])
+        self._remember_engine()
+        self._remember_modules()
+        self._see_who_reads(frozenset(order["folders"]))
+        self._see_exceptions()
+        self._remember_watchers()
 
     def accept_import(self):
         """The grader's own change, made after the first look."""
@@ -288,84 +394,232 @@ class Sight:
         return code.co_names
 
     def after_call(self, item, raised):
-        """A test that passed although one of its assertions failed."""
-        if self._failing and not raised and self._canaries.current is None:
-            self._tell(self._swallowed, item.nodeid, [""])
+        """A test that passed although one of its assertions failed, or although it raised."""
+        self._running = None
+        if raised or self._canaries.current is not None:
+            return
+        if self._failing:
+            self._tell("swallowed", item.nodeid, [""])
+        elif self._caught:
+            self._tell("caught", item.nodeid, [""])
+
+    # What a test's own function raises ends it too, where the test has nothing to catch it with. From Python 3.12 on.
+
+    def _see_exceptions(self):
+        monitoring = getattr(sys, "monitoring", None)
+        self._monitoring = None
+        if monitoring is None or monitoring.get_tool(SWALLOWED) is not None:
+            return
+        watch, knows = self._watch, {}
+
+        def raised(code, offset, error):
+            if code is not self._running or code.co_filename not in watch:
+                return
+            try:
+                look(code, error)
+            except Exception as failure:
+                self.failed("an exception of a test", failure)
+
+        def look(code, error):
+            kind = type(error)
+            if id(code) not in knows:
+                knows[id(code)] = code, self._catches(code)
+            # Others are for what stops a test from outside, but for those that the code under test defines.
+            if issubclass(kind, ENDINGS):
+                return
+            if not knows[id(code)][1] and (issubclass(kind, Exception) or self._is_graded(places(kind))):
+                self._caught = True
+
+        monitoring.use_tool_id(SWALLOWED, "proctor")
+        monitoring.register_callback(SWALLOWED, monitoring.events.RAISE, raised)
+        monitoring.set_events(SWALLOWED, monitoring.events.RAISE)
+        self._monitoring = monitoring
+
+    def _is_graded(self, files):
+        return any(file.startswith(self._graded) and file not in self._watch for file in files)
+
+    def _catches(self, code):
+        """Whether a test's code can catch what it raises: by a clause of its own, or by something that is there to."""
+        names = self._names_in(code)
+        lowered = [name.lower() for name in names]
+        if any(part in name for name in lowered for part in CATCHERS) or not CATCHING.isdisjoint(names):
+            return True
+        if code.co_flags & ASYNCHRONOUS:
+            return True
+        lines = [line.opname for line in dis.get_instructions(code)]
+        bare = ("PUSH_EXC_INFO", "POP_TOP")
+        return bool({"CHECK_EXC_MATCH", "CHECK_EG_MATCH"}.intersection(lines)) or bare in zip(lines, lines[1:])
 
     # Code under test that reads the tests may answer what stands in them.
 
-    def _see_who_reads(self):
-        """Reading is seen from 3.8 on: of this process, and of a program that is told a test's name."""
+    def _see_who_reads(self, folders):
+        """Reading is seen from 3.8 on: of this process, of one that it forked, and of a program that is told a test's
+        name. Files are compared by what they are, and not by their names."""
         if not hasattr(sys, "addaudithook"):
             return
-        stat, frame_of, base = os.stat, sys._getframe, os.path.basename
-        files, stems, names = {}, {}, {}
+        stat, frame_of, listed, limit, limit_to = os.stat, sys._getframe, os.listdir, sys.getrecursionlimit, sys.setrecursionlimit
+        expand = glob.glob
+        files, named, stems, names, around = {}, {}, {}, {}, {}
         for path, name in self._watch.items():
             if name.endswith(".py"):
-                stems[base(name)[:-3]] = names[base(name)] = name
+                base = name.rpartition("/")[2]
+                if base != "__init__.py":
+                    stems[base[:-3]] = names[base] = name
                 try:
                     found = stat(path)
-                    files[found.st_dev, found.st_ino] = name
+                    if found.st_size:
+                        files[found.st_dev, found.st_ino] = named[path] = name
                 except OSError:
                     pass
+        for name in self._watch.values():
+            while "/" in name:
+                name = name.rpartition("/")[0]
+                folders |= {name}
+        for name in folders | {"."}:
+            try:
+                found = stat(self._work + name)
+                around[found.st_dev, found.st_ino] = name
+            except OSError:
+                pass
 
-        def test_at(path):
-            path = os.fsdecode(path) if isinstance(path, bytes) else path
-            if not isinstance(path, str):
+        def plain(path):
+            """The text of a path, whatever class of text it is. None of its methods is called."""
+            if isinstance(path, bytes):
+                path = bytes.__getitem__(path, slice(None)).decode("utf-8", "surrogateescape")
+            return str.__str__(path) if isinstance(path, str) else None
+
+        def identity(path, folder=None):
+            try:
+                found = stat(path) if folder is None else stat(path, dir_fd=folder)
+            except (OSError, ValueError, OverflowError):
+                return None
+            return found.st_dev, found.st_ino
+
+        def test_at(path, is_raw):
+            if type(path) is int:
+                return files.get(identity(path))
+            path = plain(path)
+            if path is None:
                 return None
             if path.endswith(".pyc"):
-                return stems.get(base(path).split(".", 1)[0])
-            try:
-                found = stat(path)
-            except (OSError, ValueError):
-                return None
-            return files.get((found.st_dev, found.st_ino)) or self._watch.get(os.path.abspath(path))
+                folder, _, base = path.rpartition("/")
+                stem = base.split(".", 1)[0]
+                source = "%s/%s.py" % (folder[: -len("/__pycache__")], stem)
+                if folder.endswith("/__pycache__") and identity(source) is not None:
+                    return files.get(identity(source))
+                return stems.get(stem)
+            name = files.get(identity(path)) or named.get(path) or named.get(self._work + path)
+            if name is None and is_raw and not path.startswith("/"):
+                # Relative to a folder that the event does not name: any that is open.
+                for folder in listed("/proc/self/fd"):
+                    name = name or files.get(identity(path, int(folder)))
+            return name
+
+        def strings(value, depth=0):
+            value_of = plain(value)
+            if value_of is not None:
+                yield value_of
+            elif type(value) in (list, tuple) and depth < 3:
+                for part in value:
+                    for one in strings(part, depth + 1):
+                        yield one
+            elif isinstance(value, PATH_LIKE):
+                # Whatever it says later, this is what it says now.
+                yield plain(type(value).__fspath__(value))
+
+        def told_of(arguments, folder):
+            """The tests that a program is told to read: by name, by another name, by a pattern, or by a folder that they are
+            in. A program that searches is told the folder that it starts in."""
+            programs = [told.split(None, 1)[0].rpartition("/")[2] for told in strings(arguments) if told.strip()]
+            if any(name in SEARCHERS for name in programs[:2]):
+                yield around.get(identity(folder))
+            for told in strings(arguments):
+                for short, name in names.items():
+                    if short in told:
+                        yield name
+                for word in told.translate(WORDS).split() if len(told) < 10000 else ():
+                    if any(sign in word for sign in "*?["):
+                        for path in expand(word)[:1000]:
+                            yield files.get(identity(path)) or around.get(identity(path))
+                    elif "/" in word or word == ".":
+                        yield files.get(identity(word)) or around.get(identity(word))
 
         def audit(event, arguments):
             if event == "open":
-                tests = [test_at(arguments[0])]
+                tests = [test_at(arguments[0], arguments[1] is None)]
             elif event in ("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"):
-                told = repr(arguments[:2])
-                tests = [name for short, name in names.items() if short in told]
+                folder = plain(arguments[2]) if event == "subprocess.Popen" else None
+                tests = list(told_of(arguments[:2], folder or "."))
+            elif event in ("os.link", "os.symlink", "os.rename"):
+                tests = [test_at(arguments[0], False)]
             else:
                 return
             for name in tests:
                 reader = name and self._reader(frame_of(2))
                 if reader:
-                    self._tell(self._readers, name, [reader])
+                    self._tell("readers", name, [reader])
+
+        watched = frozenset(("open", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"))
+        watched |= {"os.link", "os.symlink", "os.rename"}
 
         def safely(event, arguments):
+            if event not in watched:
+                return
             try:
-                audit(event, arguments)
-            except Exception:  # What cannot be judged goes on: a hook that raises would end it.
-                pass
+                try:
+                    audit(event, arguments)
+                except RecursionError:
+                    # Code that has used up its depth does not see less.
+                    was = limit()
+                    limit_to(was + 200)
+                    try:
+                        audit(event, arguments)
+                    finally:
+                        limit_to(was)
+            except Exception as error:  # The operation goes on: ending it would change what the test does.
+                self.failed("reading, seen by " + event, error)
 
         sys.addaudithook(safely)
 
     def _reader(self, frame):
-        """The file of the code under test that something is done for, if it is for any. Of a thread that no
-        code started in sight: the thread."""
+        """The file of the code under test that something is done for, if it is for any. Of code that has no file, and
+        of a thread that no code started in sight: that."""
         if frame is not None and frame.f_globals is globals():
             return None  # The look at a test whose assertion failed.
         last = None
-        lines = shown = False
+        lines = shown = nowhere = drawn = False
         while frame is not None:
-            file, last = frame.f_code.co_filename, frame
+            file, last, known = frame.f_code.co_filename, frame, frame.f_globals
             lines = lines or any(frame.f_code is code for code in LINES)
             shown = shown or (lines and any(frame.f_code is code for code in SHOWING))
-            own = file in self._watch and frame.f_globals.get("__file__") == file
+            from_file = dict.get(known, "__file__")
+            own = file in self._watch and (from_file == file or from_file is None)
+            nowhere = nowhere or (own and from_file is None)
+            drawn = drawn or (dict.get(known, "__name__") == "hypothesis.core" and self._is_of_module(known))
             library = "-packages" + os.sep in file or file.startswith(self._library)
+            if type(from_file) is str and from_file.startswith(self._graded) and from_file not in self._watch:
+                # The module that it runs in is graded, whatever its code says.
+                file, library = from_file, "-packages" + os.sep in from_file
             if file.startswith(self._graded) and not own and not library:
                 if shown:
                     return None  # A log entry with its stack. Screening looks at what is done with it.
                 return file[len(self._root) :] if file.startswith(self._root) else file
+            if file[:1] != "/" and not self._is_of_module(known):
+                nowhere = True
             frame = frame.f_back
-        bottom = last is not None and last.f_globals.get("__name__")
+        if nowhere and not shown and not drawn:
+            return "code without a file"
+        bottom = last is not None and dict.get(last.f_globals, "__name__")
         return "a thread" if bottom == "threading" else None
+
+    def _is_of_module(self, known):
+        name = dict.get(known, "__name__")
+        module = sys.modules.get(name) if type(name) is str else None
+        return isinstance(module, types.ModuleType) and vars(module) is known
 
     def hash(self, path):
         try:
-            file = self._open(path, os.O_RDONLY | os.O_CLOEXEC)
+            file = self._open(path, READING)
         except OSError:
             return None
         try:
@@ -392,22 +646,23 @@ class Sight:
 
     def registered(self, plugin, manager):
         """A plugin counts that was registered at any time."""
+        self._manager = manager
         try:
             name = manager.get_name(plugin) or type(plugin).__name__
         except Exception:
             name = type(plugin).__name__
-        self._tell(self._plugins, name, places(plugin))
+        self._tell("plugins", name, places(plugin))
         self.look_at_path()
 
     def _look_at_plugins(self, recorder):
         manager = self._config.pluginmanager
         for name, plugin in manager.list_name_plugin():
             if plugin is not None and plugin is not recorder:
-                self._tell(self._plugins, name, places(plugin))
+                self._tell("plugins", name, places(plugin))
         for caller in list(vars(self._config.hook).values()):
             for impl in self._impls(caller):
                 if impl.plugin is not recorder:
-                    self._tell(self._plugins, impl.plugin_name, places(impl.function))
+                    self._tell("plugins", impl.plugin_name, self._places(impl.function))
 
     @staticmethod
     def _impls(caller):
@@ -424,6 +679,7 @@ class Sight:
 
     def before_canaries(self, items):
         """A canary exchanges a function's code: what it was is known from before."""
+        self._look_at_watchers()
         for item in items:
             function = self._function(item)
             if function is not None:
@@ -437,13 +693,16 @@ class Sight:
         self.look(recorder)
         self._hooks = self._decisive()
         for nodeid in canaries.others:
-            self._tell(self._swapped, nodeid, [""])
+            self._tell("swapped", nodeid, [""])
         for item in session.items:
             function = self._function(item)
             code = None
             if function is not None:
                 code = self._functions.get(function) or state(function)
-            self._tests.setdefault(item.nodeid, []).append((item, code, self._given(item)))
+            kept = (item, code, self._given(item), type(item), self._in_front_of_class(item))
+            self._tests.setdefault(item.nodeid, []).append(kept)
+            if not self._is_own_class(type(item)):
+                self._tell("patched", "the class of a test", [""])
             if function is None:
                 continue
             own = str(getattr(item, "path", None) or getattr(item, "fspath", ""))
@@ -451,11 +710,27 @@ class Sight:
             genuine = self._genuine.get(own)
             if not files and genuine is not None:
                 # The very piece of code that was compiled, not one that has the file's name.
-                if not any(code[1] is piece for piece in genuine):
+                if not any(code[1] is piece for piece in genuine) and not self._is_drawn(function, genuine):
                     files = [""]
             if files:
                 # One of a file is enough: what a base class or a decorator brings comes in numbers.
-                self._tell(self._foreign, item.nodeid.split("::", 1)[0], files)
+                self._tell("foreign", item.nodeid.split("::", 1)[0], files)
+
+    @staticmethod
+    def _is_drawn(function, genuine):
+        """Whether a function is what hypothesis puts in front of a test. It has the test's name, file and line."""
+        drawn = vars(function).get("hypothesis")
+        core = sys.modules.get("hypothesis.core")
+        if core is None or type(drawn) is not vars(core).get("HypothesisHandle"):
+            return False
+        tested = unwrapped(getattr(drawn, "inner_test", None))
+        for _ in range(20):
+            if not isinstance(tested, types.FunctionType):
+                return False
+            if any(tested.__code__ is piece for piece in genuine):
+                return True
+            tested = unwrapped(vars(tested).get("__wrapped__"))
+        return False
 
     @staticmethod
     def _function(item):
@@ -481,28 +756,52 @@ class Sight:
 
     def before_call(self, item):
         """What is called is what was collected."""
-        self._failing = False
+        self._failing = self._caught = False
         was = [found for found in self._tests.get(item.nodeid, ()) if found[0] is item]
         if not was:
-            self._tell(self._swapped, item.nodeid, [""])
-        for _, function, given in was:
+            self._tell("swapped", item.nodeid, [""])
+        called = None
+        for _, function, given, kind, in_front in was:
             try:
                 now = unwrapped(item.obj) if function is not None else None
                 # A fixture that a test asks for as it runs comes to those that were known.
                 found = self._given(item)
             except Exception:
                 now, found = None, {}
+            if type(item) is not kind:
+                self._tell_object("the class of a test", [""])
+            for name, value in self._in_front_of_class(item).items():
+                if in_front.get(name, self) is not value:
+                    self._tell_object("%s of a test" % name, self._places(value))
             exchanged, code = self._canaries.code(item)
             if function is not None and exchanged is function[0]:
                 function = (function[0], code) + function[2:]
             if function is not None and not same(state(now), function):
-                self._tell(self._swapped, item.nodeid, places(now))
+                self._tell("swapped", item.nodeid, places(now))
             if not all(same(parts, found.get(name, ())) for name, parts in given.items()):
-                self._tell(self._swapped, item.nodeid, [""])
-        for name in ("runtest", "setup", "teardown", "repr_failure", "ihook", "obj"):
-            if name in vars(item):
-                self._tell(self._patched, "%s of a test" % name, places(vars(item)[name]))
+                self._tell("swapped", item.nodeid, [""])
+            called = now
+        self._running = getattr(called, "__code__", None) if type(called) is types.FunctionType else None
+        self._look_at_tracers()
         self._look_at_folders(self._folders)
+
+    def _tell_object(self, name, files):
+        if "objects" in self._sees:
+            self._tell("patched", name, files)
+
+    @staticmethod
+    def _in_front_of_class(thing):
+        """What an object has of its own where its class has something to call: it comes first."""
+        kind, found = type(thing), {}
+        for name, value in list(getattr(thing, "__dict__", {}).items()):
+            if name in SET_BY_PYTEST:
+                continue
+            for base in kind.__mro__:
+                if name in vars(base):
+                    if isinstance(vars(base)[name], BINDINGS):
+                        found[name] = value
+                    break
+        return found
 
     def after_phase(self, recorder):
         now = self._decisive()
@@ -530,7 +829,7 @@ class Sight:
         if start - self._looked > SHARE * self._walked:
             for folder, was in folders.items():
                 if self._identity(folder) != was:
-                    self._tell(self._moved, folder[len(self._work) :] or "the working directory", [""])
+                    self._tell("moved", folder[len(self._work) :] or "the working directory", [""])
             self._looked = self._now()
             self._walked = self._looked - start
 
@@ -541,6 +840,8 @@ class Sight:
         self._look_at_bindings()
         self._look_at_objects()
         self._look_at_modules()
+        self._look_at_snapshot()
+        self._look_at_watchers()
         self._look_at_folders(self._folders)
         self.look_at_path()
 
@@ -553,26 +854,26 @@ class Sight:
         now = vars(builtins)
         for name, value in self._builtins.items():
             if now.get(name) is not value:
-                self._tell(self._patched, "builtins." + name, places(now.get(name)))
+                self._tell("patched", "builtins." + name, places(now.get(name)))
         for label, holder, name, value, was in self._bindings:
             found = vars(holder).get(name)
             if found is value:
                 if not same(state(found), was):
                     # In place: nobody has an honest use for that, whatever file it claims.
-                    self._tell(self._patched, label + "." + name, [""])
+                    self._tell("patched", label + "." + name, [""])
             else:
                 files = places(found) if self._is_written(found) else [""]
-                self._tell(self._patched, label + "." + name, files)
+                self._tell("patched", label + "." + name, files)
         for label, holder, names in self._names:
             for name in vars(holder).keys() - names:
                 value = vars(holder)[name]
                 # A name that was looked up further on until now.
                 further = self._builtins if isinstance(holder, types.ModuleType) else ()
                 if name in further or (isinstance(holder, type) and isinstance(value, BINDINGS)):
-                    self._tell(self._patched, label + "." + name, places(value))
+                    self._tell("patched", label + "." + name, places(value))
         for label, module in self._modules.items():
             if sys.modules.get(label) is not module:
-                self._tell(self._patched, "sys.modules[%r]" % label, places(sys.modules.get(label)))
+                self._tell("patched", "sys.modules[%r]" % label, places(sys.modules.get(label)))
 
     def _is_written(self, value):
         """Whether a function stands in the file that its code claims."""
@@ -594,11 +895,59 @@ class Sight:
             self._written[file] = inner(whole)
         return self._written[file]
 
+    # The engine as it was: pieces of code and classes by what they are. A file's name in code can be forged.
+
+    def _remember_engine(self):
+        self._engine_codes, self._engine_classes, self._engine_files = {}, {}, set()
+        for _, holder in holders():
+            for value in [holder] + list(vars(holder).values()):
+                if isinstance(value, type) and self._claims(value):
+                    self._engine_classes[id(value)] = value
+                found = [value.fget, value.fset] if isinstance(value, property) else [unwrapped(value)]
+                for function in found:
+                    while isinstance(function, types.FunctionType):
+                        for code in inner(function.__code__):
+                            self._engine_codes[id(code)] = code
+                        self._engine_files.add(function.__code__.co_filename)
+                        function = vars(function).get("__wrapped__")
+
+    def _is_own_class(self, kind):
+        """Whether a class that says to be the engine's is."""
+        return self._engine_classes.get(id(kind)) is kind or not self._claims(kind)
+
+    @staticmethod
+    def _claims(kind):
+        module = DICT_OF(kind).get("__module__")
+        return type(module) is str and (module.startswith(ENGINE) or module in ENGINES)
+
+    def _places(self, value):
+        """The files of a value, or of nowhere where it only claims to be the engine's."""
+        if isinstance(value, type):
+            return places(value) if self._is_own_class(value) else [""]
+        function = unwrapped(value)
+        if isinstance(function, types.FunctionType):
+            code = function.__code__
+            # A class's own method may be made when an object of it is: its code is one of a file's.
+            if code.co_filename in self._engine_files and "objects" in self._sees:
+                if self._engine_codes.get(id(code)) is not code and not self._is_written(function):
+                    return [""]
+            return places(value)
+        return places(value) if self._is_own_class(type(value)) else [""]
+
     def _look_at_objects(self):
         """Functions in an object's own dictionary come before those of its class."""
         config, session = self._config, self._session
-        objects = [config, config.pluginmanager, config.hook, session, pytest.mark]
+        manager = config.pluginmanager
+        callers = [(name, caller) for name, caller in list(vars(config.hook).items()) if name.startswith("pytest_")]
+        objects = [config, manager, config.hook, session, pytest.mark]
         objects += [getattr(session, "_setupstate", None), getattr(session, "_fixturemanager", None)]
+        for thing in objects + [caller for _, caller in callers]:
+            if thing is not None and not self._is_own_class(type(thing)):
+                self._tell_object("the class of %s" % NAME_OF(type(thing)), [""])
+            for name in CALLED:
+                called = getattr(thing, name, None)
+                if called is not None:
+                    self._look_at_called("%s.%s" % (NAME_OF(type(thing)), name), called)
         objects += list(sys.meta_path)
         for finder in list(sys.path_importer_cache.values()):
             if finder is not None:
@@ -606,23 +955,200 @@ class Sight:
                 for part in [finder] + [loader for _, loader in getattr(finder, "_loaders", ())]:
                     kind = part if isinstance(part, type) else type(part)
                     if kind not in IMPORTERS:
-                        self._tell(self._patched, "an import hook", places(kind))
+                        self._tell("patched", "an import hook", self._places(kind))
         for thing in objects:
             if isinstance(thing, type):
                 continue
             for name, value in list(getattr(thing, "__dict__", {}).items()):
-                label = "%s.%s" % (type(thing).__name__, name)
+                label = "%s.%s" % (NAME_OF(type(thing)), name)
                 if isinstance(unwrapped(value), types.FunctionType):
-                    self._tell(self._patched, label, places(value))
+                    self._tell("patched", label, self._places(value))
                 elif thing is config.hook and name.startswith("pytest_"):
-                    files = places(value) + places(getattr(value, "_hookexec", value))
+                    files = self._places(value) + self._places(getattr(value, "_hookexec", value))
                     if not self._pluggy.issuperset(files):
-                        self._tell(self._patched, label, files)
+                        self._tell("patched", label, files)
+            if any(thing is one for one in (config, manager, session)):
+                for name, value in self._in_front_of_class(thing).items():
+                    if not isinstance(unwrapped(value), types.FunctionType) and value is not None:
+                        self._tell_object("%s.%s" % (NAME_OF(type(thing)), name), self._places(value))
         for finder in self._in_front():
-            self._tell(self._patched, "an import hook", places(finder))
-        for label, hook in (("sys.settrace", sys.gettrace()), ("sys.setprofile", sys.getprofile())):
+            self._tell("patched", "an import hook", self._places(finder))
+
+    def _look_at_called(self, label, called):
+        bound = getattr(called, "__self__", None) if isinstance(called, types.MethodType) else None
+        if not isinstance(unwrapped(called), types.FunctionType):
+            self._tell_object(label, self._places(called))
+        elif bound is not None and not self._is_own_class(type(bound)):
+            self._tell_object(label, [""])
+        elif self._engine_codes.get(id(unwrapped(called).__code__)) is None:
+            self._tell_object(label, self._places(called))
+
+    # What watches or interrupts other code.
+
+    def _remember_watchers(self):
+        self._get_profile, self._get_trace, self._callbacks = sys.getprofile, sys.gettrace, gc.callbacks
+        self._get_signal, self._frames = signal.getsignal, sys._current_frames
+        self._threads, self._this_thread = threading._active, threading.get_ident
+        self._handlers = {number: signal.getsignal(number) for number in TIMERS}
+        self._tool_of = getattr(getattr(sys, "monitoring", None), "get_tool", None)
+        self._tools = [self._tool_of(number) for number in range(6)] if self._tool_of else []
+
+    def _look_at_tracers(self):
+        for label, hook in (("sys.settrace", self._get_trace()), ("sys.setprofile", self._get_profile())):
             if hook is not None:
-                self._tell(self._patched, label, places(hook))
+                self._tell_watcher(label, self._places(hook))
+        for hook in list(self._callbacks):
+            self._tell_watcher("gc.callbacks", self._places(hook))
+        if self._monitoring is not None:
+            if self._monitoring.get_events(SWALLOWED) != self._monitoring.events.RAISE:
+                self._tell_watcher("sys.monitoring", [""])
+
+    def _look_at_watchers(self):
+        """Whatever of the code under test may run in the middle of a test."""
+        self._look_at_tracers()
+        for number, was in self._handlers.items():
+            handler = self._get_signal(number)
+            if handler is not was and callable(handler):
+                self._tell_watcher("a handler of signal %d" % number, self._places(handler))
+        for number, was in enumerate(self._tools):
+            tool = self._tool_of(number)
+            if tool != was and tool != "coverage.py":
+                self._tell_watcher("sys.monitoring", [""])
+        if "watchers" in self._sees:
+            for number, frame in list(self._frames().items()):
+                if number != self._this_thread():
+                    self._look_at_thread(number, frame)
+
+    def _tell_watcher(self, label, files):
+        if "watchers" in self._sees:
+            self._tell("patched", label, files)
+
+    def _look_at_thread(self, number, frame):
+        """A thread of the code under test that `threading` does not know, or that holds the tests or a frame."""
+        is_known, holds, files = number in self._threads, False, []
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith(self._graded) and "-packages" + os.sep not in file:
+                files.append(file)
+                for value in list(frame.f_locals.values()):
+                    kind = type(value)
+                    holds = holds or kind is types.FrameType or self._engine_classes.get(id(kind)) is kind
+                    if kind is types.ModuleType:
+                        holds = holds or vars(value).get("__file__") in self._watch
+            elif file[:1] != "/" and not self._is_of_module(frame.f_globals):
+                files.append("")
+            frame = frame.f_back
+        if files and (holds or not is_known):
+            self._tell("patched", "a thread that watches", files[:1])
+
+    # Modules of the environment as they were before any graded code ran.
+
+    def _remember_modules(self):
+        self._snapshot, self._shadowed, self._seen = [], [], set()
+        if "snapshots" not in self._sees:
+            return
+        for key, module in list(sys.modules.items()):
+            is_engine = key.startswith(ENGINE) or key in ENGINES or key in ("builtins", "__main__")
+            self._seen.add(key)
+            if is_engine or not isinstance(module, types.ModuleType) or self._inside(module):
+                continue
+            known = vars(module)
+            self._shadowed.append((key, known, frozenset(known)))
+            for name, value in list(known.items()):
+                if isinstance(value, BINDINGS):
+                    self._snapshot.append((key + "." + text(name), known, name, value, state(value)))
+                if isinstance(value, type) and vars(value).get("__module__") == key:
+                    for inner_name, method in list(vars(value).items()):
+                        if isinstance(method, (types.FunctionType,) + WRAPPERS):
+                            label = "%s.%s.%s" % (key, NAME_OF(value), text(inner_name))
+                            self._snapshot.append((label, value, inner_name, method, state(method)))
+        self._was_there = {id(value): value for _, _, _, value, _ in self._snapshot}
+        self._was_there.update((id(value), value) for value in self._builtins.values())
+
+    def _look_at_snapshot(self):
+        for label, holder, name, value, was in self._snapshot:
+            now = (holder if type(holder) is dict else vars(holder)).get(name, value)
+            if now is value:
+                if not same(state(value), was):
+                    self._tell_module(label, [""])
+            elif name not in HANDLERS and now is not None:
+                # What has been there before is put elsewhere by nobody's import.
+                moved = self._was_there.get(id(now)) is now or type(now) in REPLACING
+                self._tell_module(label, [""] if moved or self._is_nowhere(now) else self._places(now))
+        for key, known, names in self._shadowed:
+            for name in (known.keys() & self._builtins.keys()) - names - OF_EVERY_MODULE:
+                self._tell_module(key + "." + name, self._places(known[name]))
+        for key, module in list(sys.modules.items()) if self._snapshot else ():
+            if key not in self._seen and key.split(".", 1)[0] in self._provided:
+                self._look_at_written(key, module)
+
+    def _tell_module(self, label, files):
+        if label not in EXTENSIONS:
+            self._tell("replaced", label, files)
+
+    def _look_at_written(self, key, module):
+        """A module that was loaded later: a function that its source defines once, and without a decorator, is the one of
+        its source. What takes its place is told where it is of the code under test or of nowhere."""
+        if not isinstance(module, types.ModuleType) or self._inside(module):
+            return
+        known = vars(module)
+        file, loader = known.get("__file__"), known.get("__loader__")
+        if not isinstance(file, str) or not file.endswith(".py") or type(loader) is not IMPORTERS[1]:
+            return
+        codes = self._codes(key, file)
+        # A module that runs a text may define anything in it.
+        if codes and "exec" not in codes[0].co_names:
+            self._compare_written(key, known, codes[0])
+            for name, source in introduced(codes[0]).items():
+                self._compare_introduced(key, name, known.get(name), source)
+            for name, code in defined(codes[0], "class").items():
+                value = known.get(name)
+                if type(value) is type and vars(value).get("__module__") == key:
+                    self._compare_written("%s.%s" % (key, name), vars(value), code)
+
+    def _compare_introduced(self, key, name, value, source):
+        """What a module decorates or imports may be anything of the environment, but not a builtin in its place, code
+        without a file or code of a module that is graded. What it imports is judged where it comes from."""
+        if isinstance(value, types.FunctionType):
+            is_put = self._is_nowhere(value)
+        else:
+            is_put = type(value) in REPLACING
+        if is_put and not (source is not None and self._comes_from(key, name, value, source)):
+            self._tell_module(key + "." + name, [""])
+
+    @staticmethod
+    def _comes_from(key, name, value, source):
+        for other, module in list(sys.modules.items()):
+            if other != key and (not source or other == source or other.endswith("." + source)):
+                if isinstance(module, types.ModuleType) and vars(module).get(name) is value:
+                    return True
+        return False
+
+    def _is_nowhere(self, value):
+        """Whether a function's code has no file and its module is graded, or is none."""
+        if not isinstance(value, types.FunctionType) or value.__code__.co_filename[:1] == "/":
+            return False
+        if "__wrapped__" in vars(value):
+            return False
+        file = dict.get(value.__globals__, "__file__")
+        if isinstance(file, str):
+            return file.startswith(self._graded) and "-packages" + os.sep not in file
+        return not self._is_of_module(value.__globals__)
+
+    def _compare_written(self, label, known, code):
+        for name, written in defined(code, "def").items():
+            value = unwrapped(known.get(name, written))
+            if value is written or value is None:
+                continue
+            if isinstance(value, types.FunctionType):
+                found = value.__code__
+                if found.co_filename == code.co_filename and found in self._written.get(code.co_filename, ()):
+                    continue
+                # A name of a file that is the module's, or none, is forged.
+                is_forged = found.co_filename == code.co_filename or found.co_filename[:1] != "/"
+                self._tell_module(label + "." + name, [""] if is_forged else self._places(value))
+            elif self._was_there.get(id(value)) is value or type(value) in REPLACING:
+                self._tell_module(label + "." + name, [""])
 
     def _in_front(self):
         """Import hooks that are asked before the interpreter's own. What stands behind them is asked only for
@@ -668,22 +1194,22 @@ class Sight:
                 continue
             file = self._inside(module)
             if file is not None:
-                self._tell(self._replaced, key, [file])
+                self._tell("replaced", key, [file])
             elif key == top and isinstance(module, types.ModuleType):
                 known = vars(module)
                 loader = known.get("__loader__")
                 named = known.get("__file__") or known.get("__path__") is not None
                 if not named and loader is None:
-                    self._tell(self._replaced, key, [""])
+                    self._tell("replaced", key, [""])
             elif key == top:
-                self._tell(self._replaced, key, places(module))
+                self._tell("replaced", key, places(module))
                 continue
             if file is None and isinstance(module, types.ModuleType):
                 self._look_into(key, module, graded)
 
     def _look_at_helper(self, key, module):
         """A module that lies among the tests: it comes from its file, and so do its functions."""
-        self._tell(self._replaced, key, places(module))
+        self._tell("replaced", key, places(module))
         if not isinstance(module, types.ModuleType):
             return
         file = vars(module).get("__file__")
@@ -691,7 +1217,7 @@ class Sight:
             return
         codes = self._codes(key, file)
         for name in self._shadows(module, codes):
-            self._tell(self._replaced, key + "." + text(name), places(vars(module)[name]))
+            self._tell("replaced", key + "." + text(name), places(vars(module)[name]))
         names = {code.co_name for code in codes}
         holders = [(key, module)]
         for name, value in list(vars(module).items()):
@@ -703,7 +1229,7 @@ class Sight:
                 if not isinstance(value, types.FunctionType) or name not in names:
                     continue
                 if value.__code__.co_filename.startswith(self._graded) and value.__code__.co_filename != file:
-                    self._tell(self._replaced, label + "." + text(name), places(value))
+                    self._tell("replaced", label + "." + text(name), places(value))
 
     def _shadows(self, module, codes):
         """Names of builtins that a module has and that no line of it sets."""
@@ -732,8 +1258,8 @@ class Sight:
                     if type(method) is types.FunctionType:
                         if method.__code__.co_filename.startswith(self._graded):
                             label = "%s.%s.%s" % (key, value.__name__, text(name))
-                            if label not in EXTENSIONS:
-                                self._tell(self._replaced, label, places(method))
+                            if label not in EXTENSIONS and not self._imports(key, file, graded):
+                                self._tell("replaced", label, places(method))
         standard = not isinstance(file, str) or (
             file.startswith(self._library) and "-packages" + os.sep not in file
         )
@@ -744,7 +1270,7 @@ class Sight:
                     given = list(value.__defaults__ or ()) + list((value.__kwdefaults__ or {}).values())
                     modules = [getattr(one, "__module__", None) or type(one).__module__ for one in given]
                     if any(isinstance(name, str) and name in graded for name in modules):
-                        self._tell(self._replaced, key + "." + text(name), [""])
+                        self._tell("replaced", key + "." + text(name), [""])
                     continue
                 if standard and (key == "sys" or name[:1] == "_" or name in HANDLERS):
                     continue
@@ -755,32 +1281,75 @@ class Sight:
                 if not isinstance(module, str) or module not in graded:
                     continue
             if not self._imports(key, file, graded):
-                self._tell(self._replaced, key + "." + text(name), places(value))
+                self._tell("replaced", key + "." + text(name), places(value))
 
     def _imports(self, key, file, graded):
-        """Whether a module of the environment itself names one of the graded code."""
-        tops = {name.split(".", 1)[0] for name in graded}
-        codes = self._codes(key, file) if isinstance(file, str) else []
-        return any(name.split(".", 1)[0] in tops for code in codes for name in code.co_names)
+        """Whether a module of the environment itself names one of the graded code, or another module of its package
+        does: a package shows its classes where it likes."""
+        tops, own = {name.split(".", 1)[0] for name in graded}, key.split(".", 1)[0]
+        files = [(key, file)]
+        for name, module in list(sys.modules.items()):
+            if name.split(".", 1)[0] == own and isinstance(module, types.ModuleType):
+                files.append((name, vars(module).get("__file__")))
+        for name, file in files:
+            codes = self._codes(name, file) if isinstance(file, str) and file.endswith(".py") else []
+            if any(name.split(".", 1)[0] in tops for code in codes for name in code.co_names):
+                return True
+        return False
 
-    def _tell(self, where, name, files):
+    def _tell(self, kind, name, files):
+        if self._pid() != self._owner:
+            self._tell_parent(kind, name, files)
+            return
+        where = self._lists[kind]
         for file in files:
             if len(where) < MOST:
                 where[text(name), file] = True
             elif (text(name), file) not in where:
                 where["more", ""] = True
 
+    # A forked process has the hooks and not the pipe. What it sees it leaves in memory that its parent has, too.
+
+    def _tell_parent(self, kind, name, files):
+        shared = self._shared
+        if shared is None:
+            return
+        for file in files:
+            told = "\0".join((kind, text(name), file)).encode("utf-8", "replace")[: SLOT - 2] + b"\0"
+            for start in range(0, SLOT * SLOTS, SLOT):
+                at = shared[start : start + SLOT]
+                if at[:1] == b"\0":
+                    shared[start : start + 1 + len(told)] = b"\1" + told
+                    break
+                if at[1:].startswith(told):
+                    break
+
+    def _hear_children(self):
+        for start in range(0, SLOT * SLOTS, SLOT) if self._shared is not None else ():
+            told = self._shared[start : start + SLOT]
+            if told[:1] != b"\0":
+                parts = told[1:].decode("utf-8", "replace").split("\0")
+                if parts[0] in self._lists and len(parts) > 2:
+                    self._tell(parts[0], parts[1], [parts[2]])
+
+    def is_forked(self):
+        return self._pid() != self._owner
+
+    def ran_in_fork(self, item):
+        """A forked process that goes on with the tests looks ahead for its parent."""
+        if "forks" in self._sees:
+            self._tell("forked", item.nodeid, [""])
+
+    def failed(self, where, error):
+        """A hook of ours raised. What it was to see is not known, so that this is told."""
+        if "failures" in self._sees:
+            self._tell("failed", "%s: %s" % (where, NAME_OF(type(error))), [""])
+
     def told(self):
-        pairs = lambda found: [[name, file] for name, file in found]
-        return {
-            "plugins": pairs(self._plugins),
-            "patched": pairs(self._patched),
-            "foreign": pairs(self._foreign),
-            "swapped": pairs(self._swapped),
-            "moved": [name for name, _ in self._moved],
-            "replaced": pairs(self._replaced),
-            "readers": pairs(self._readers),
-            "swallowed": [name for name, _ in self._swallowed],
-            "path": [text(entry) for entry in self._path],
-            "compiled": self._compiled,
-        }
+        self._hear_children()
+        pairs = lambda kind: [[name, file] for name, file in self._lists[kind]]
+        names = lambda kind: [name for name, _ in self._lists[kind]]
+        told = {kind: pairs(kind) for kind in ("plugins", "patched", "foreign", "swapped", "replaced", "readers")}
+        told.update({kind: names(kind) for kind in ("moved", "swallowed", "caught", "failed", "forked")})
+        told.update(path=[text(entry) for entry in self._path], compiled=self._compiled)
+        return told

@@ -4,10 +4,16 @@ Everything it needs (key, arguments, wanted ids) comes over standard input, so n
 disk or in the environment. It takes the results pipe and loads pytest and the standard library
 before any folder that a patch can write to is on the import path: the work directory, and what
 `PYTHONPATH` and `.pth` files add of it. Runs on Python 3.6 and later.
+
+Standard input has two parts: the length of the order on a line of its own with the order behind it, then the
+canaries. These stay in the kernel until they are laid: no frame and no object has them while code under test is
+imported, and code that takes them out of the pipe takes them from the recorder, which is seen.
 """
 
 
-def start():
+def prepare():
+    """All that is done before the first graded code. What is left in the caller's frame, which that code can reach,
+    has no secret."""
     import os
     import sys
 
@@ -23,20 +29,60 @@ def start():
     sys.path[:] = [e for e in path if not inside(real[e]) or (real[e] + os.sep).startswith(prefixes)]
 
     import fcntl
+    import hashlib
     import importlib
     import importlib.util
     import json
     import pkgutil
 
-    order = json.loads(sys.stdin.buffer.readline().decode("ascii"))
+    def read(file, size, get=os.read):
+        text = b""
+        while len(text) < size:
+            piece = get(file, size - len(text))
+            if not piece:
+                break
+            text += piece
+        return text
+
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(0, 1) or b"\n"
+    order = json.loads(read(0, int(line)).decode("ascii"))
     if not order["apart"]:
         sys.path[:] = path
 
     # High, so that code that guesses 3 finds nothing; close-on-exec, so that no program inherits it.
     pipe = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 64)
     os.close(3)
+    rest = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 64)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    held = [pipe, rest]
+
+    def close_in_child(close=os.close):
+        for file in held:
+            close(file)
+
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda close=os.close: close(pipe))
+        os.register_at_fork(after_in_child=close_in_child)
+
+    digest, size = order.pop("canaries_sha256"), order.pop("canaries_bytes")
+    status_of, new_digest, parse, close = os.fstat, hashlib.sha256, json.JSONDecoder().scan_once, os.close
+    written_to = status_of(rest)
+
+    def canaries_of():
+        """The canaries, once: from the very pipe that they were written to."""
+        status = status_of(rest)
+        if (status.st_dev, status.st_ino) != (written_to.st_dev, written_to.st_ino):
+            raise ValueError("another file")
+        text = read(rest, size)
+        # Its number is soon another file's.
+        held.remove(rest)
+        close(rest)
+        if new_digest(text).hexdigest() != digest:
+            raise ValueError("another text")
+        return parse(text.decode("ascii"), 0)[0]
 
     lender = None
     if order["lent"]:
@@ -48,9 +94,9 @@ def start():
     import _pytest
     import pytest
 
-    for module in pkgutil.iter_modules(_pytest.__path__):
+    for module in pkgutil.walk_packages(_pytest.__path__, "_pytest.", lambda name: None):
         try:
-            importlib.import_module("_pytest." + module.name)
+            importlib.import_module(module.name)
         except Exception:
             pass  # An optional module: its dependency is absent, or the interpreter is too new for it.
     if lender is not None:
@@ -64,7 +110,7 @@ def start():
 
     recorder = load("", "recorder.py")
     emit = recorder.channel(pipe, bytes.fromhex(order.pop("key")))
-    canaries = load("c", "canaries.py").Canaries(emit, order["canaries"], order["canary_seconds"])
+    canaries = load("c", "canaries.py").Canaries(emit, canaries_of, order["canary_seconds"])
     sight = load("s", "sight.py").Sight(root, order, early)
 
     # From here on the process looks as `python -m pytest` makes it.
@@ -96,15 +142,19 @@ def start():
             origin.install()
             sight.accept_import()
 
-    plugin = recorder.Recorder(emit, order, origin, canaries, sight)
-    leave, flush = os._exit, (sys.stdout, sys.stderr)
+    plugin, end = recorder.plugin(emit, order, origin, canaries, sight)
     # Nothing of the graded code has run so far: without this record the recorder itself failed.
     emit({"t": "start"})
+    return pytest.main, arguments, plugin, end, os._exit, (sys.stdout, sys.stderr)
+
+
+def start():
+    main, arguments, plugin, end, leave, flush = prepare()
     try:
-        code = int(pytest.main(arguments, plugins=[plugin]))
+        code = int(main(arguments, plugins=[plugin]))
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
-    plugin.end(code)
+    end(code)
     for stream in flush:
         try:
             stream.flush()

@@ -18,6 +18,11 @@ pub struct Defences {
     pub(crate) guard_roots: bool,
     pub(crate) watch_content: bool,
     pub(crate) screen_patch: bool,
+    pub(crate) tell_failures: bool,
+    pub(crate) follow_forks: bool,
+    pub(crate) compare_snapshots: bool,
+    pub(crate) compare_objects: bool,
+    pub(crate) see_watchers: bool,
 }
 
 impl Default for Defences {
@@ -37,6 +42,11 @@ impl Default for Defences {
             guard_roots: true,
             watch_content: true,
             screen_patch: true,
+            tell_failures: true,
+            follow_forks: true,
+            compare_snapshots: true,
+            compare_objects: true,
+            see_watchers: true,
         }
     }
 }
@@ -44,7 +54,7 @@ impl Default for Defences {
 impl Defences {
     /// Their names, as [`Defences::without`] takes them. For tests.
     #[doc(hidden)]
-    pub const NAMES: [&str; 14] = [
+    pub const NAMES: [&str; 19] = [
         "restore_tests",
         "restore_config",
         "remove_self_loading",
@@ -59,7 +69,24 @@ impl Defences {
         "guard_roots",
         "watch_content",
         "screen_patch",
+        "tell_failures",
+        "follow_forks",
+        "compare_snapshots",
+        "compare_objects",
+        "see_watchers",
     ];
+
+    /// What `sight.py` looks for beside the interpreter itself, as it names it.
+    pub(crate) fn sees(self) -> Vec<&'static str> {
+        let looks = [
+            (self.tell_failures, "failures"),
+            (self.follow_forks, "forks"),
+            (self.compare_snapshots, "snapshots"),
+            (self.compare_objects, "objects"),
+            (self.see_watchers, "watchers"),
+        ];
+        looks.into_iter().filter(|(is_up, _)| *is_up).map(|(_, name)| name).collect()
+    }
 
     /// All but the named one. For tests.
     ///
@@ -85,6 +112,11 @@ impl Defences {
             "guard_roots" => &mut defences.guard_roots,
             "watch_content" => &mut defences.watch_content,
             "screen_patch" => &mut defences.screen_patch,
+            "tell_failures" => &mut defences.tell_failures,
+            "follow_forks" => &mut defences.follow_forks,
+            "compare_snapshots" => &mut defences.compare_snapshots,
+            "compare_objects" => &mut defences.compare_objects,
+            "see_watchers" => &mut defences.see_watchers,
             _ => panic!("no defence is named {name}"),
         };
         *switch = false;

@@ -5,6 +5,8 @@ use proctor_types::Evidence;
 /// An assertion of a test failed, and the test went on and passed.
 pub(crate) const ASSERTION_SWALLOWED: &str = "assertion_swallowed";
 pub(crate) const BYTECODE_REMOVED: &str = "bytecode_removed";
+/// It could not be laid, for a reason that no honest test gives.
+pub(crate) const CANARY_BROKEN: &str = "canary_broken";
 pub(crate) const CANARY_MISSING: &str = "canary_missing";
 pub(crate) const CANARY_PASSED: &str = "canary_passed";
 /// It passed, and its test as it is cannot be run twice.
@@ -13,8 +15,12 @@ pub(crate) const CHANGED_DURING_RUN: &str = "changed_during_run";
 pub(crate) const CONFIG_RESTORED: &str = "config_restored";
 pub(crate) const DOUBLED_RECORD: &str = "doubled_record";
 pub(crate) const ENDED_EARLY: &str = "ended_early";
+/// The function of a test raised an exception, had nothing to catch it, and the test passed.
+pub(crate) const EXCEPTION_SWALLOWED: &str = "exception_swallowed";
 pub(crate) const EXIT_MISMATCH: &str = "exit_mismatch";
 pub(crate) const EXIT_WITHOUT_END: &str = "exit_without_end";
+/// A hook of the recorder raised: what it was there to see is not known.
+pub(crate) const HOOK_FAILED: &str = "hook_failed";
 /// A task that no honest solution resolves is resolved.
 pub(crate) const IMPOSSIBLE_PASSED: &str = "impossible_passed";
 pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
@@ -86,9 +92,10 @@ pub(crate) const TEST_ACCESS: &str = "test_access";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 48] = [
+pub(crate) const KINDS: [&str; 51] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
+    CANARY_BROKEN,
     CANARY_MISSING,
     CANARY_PASSED,
     CANARY_UNFIT,
@@ -98,9 +105,11 @@ pub(crate) const KINDS: [&str; 48] = [
     DYNAMIC_CODE,
     ENDED_EARLY,
     EQUAL_TO_EVERYTHING,
+    EXCEPTION_SWALLOWED,
     EXIT_MISMATCH,
     EXIT_WITHOUT_END,
     FOREIGN_ASSIGNMENT,
+    HOOK_FAILED,
     IMPOSSIBLE_PASSED,
     INTERPRETER_PATCHED,
     INTROSPECTION_ADDED,

@@ -102,17 +102,31 @@ pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence>
             found.insert((evidence::MODULE_REPLACED, format!("{name}, from {file:?}")));
         }
     }
+    for name in &sight.forked {
+        let what = format!("{name}: run by a process that a test forked");
+        found.insert((evidence::INTERPRETER_PATCHED, what));
+    }
+    for name in &sight.failed {
+        found.insert((evidence::HOOK_FAILED, name.clone()));
+    }
     for (name, file) in &sight.readers {
         found.insert((evidence::TESTS_READ, format!("{name}, by {file}")));
     }
     found.into_iter().map(|(kind, what)| note(kind, what)).collect()
 }
 
-/// Tests that passed although an assertion of theirs had failed.
+/// Tests that passed although an assertion of theirs had failed, or although they had raised.
 pub(crate) fn swallowed(records: &Records, tests: &BTreeMap<String, TestStatus>) -> Vec<Evidence> {
-    let seen = records.end().map(|end| &end.sight.swallowed[..]).unwrap_or_default();
+    let Some(end) = records.end() else { return Vec::new() };
     let passed = |id: &&String| tests.get(*id) == Some(&TestStatus::Passed);
-    seen.iter().filter(passed).map(|id| note(evidence::ASSERTION_SWALLOWED, id.as_str())).collect()
+    let kinds = [
+        (evidence::ASSERTION_SWALLOWED, &end.sight.swallowed),
+        (evidence::EXCEPTION_SWALLOWED, &end.sight.caught),
+    ];
+    let of_kind = |(kind, ids): (&str, &Vec<String>)| -> Vec<Evidence> {
+        ids.iter().filter(passed).map(|id| note(kind, id.as_str())).collect()
+    };
+    kinds.into_iter().flat_map(of_kind).collect()
 }
 
 /// Whether the tests were what they should be, when they were compiled and when they were collected,

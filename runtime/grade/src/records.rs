@@ -83,6 +83,9 @@ pub(crate) struct CanaryRecord {
     pub line: Option<usize>,
     /// Whether what it raised is what a failed expectation raises.
     pub expectation: bool,
+    /// Whether its run took a branch with a mistake; absent where every run reaches the mistake.
+    #[serde(default)]
+    pub reached: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -115,6 +118,12 @@ pub(crate) struct Sight {
     pub readers: Vec<(String, String)>,
     /// Tests that went on after one of their assertions had failed.
     pub swallowed: Vec<String>,
+    /// Tests whose function raised, had nothing to catch it, and went on. Seen from Python 3.12 on.
+    pub caught: Vec<String>,
+    /// Hooks of the recorder that raised.
+    pub failed: Vec<String>,
+    /// Tests that a forked process ran.
+    pub forked: Vec<String>,
     /// Every entry that the import path had.
     pub path: Vec<String>,
     /// SHA-256 of the watched files as they were when they were compiled; nothing where a file

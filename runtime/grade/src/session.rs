@@ -6,12 +6,12 @@ use proctor_sandbox_api::{
     Captured, Command, SandboxHandle,
     wire::{ChangeTime, Exited, RawPath},
 };
-use proctor_types::{Evidence, Fault, Layer, TestStatus, plural};
+use proctor_types::{Evidence, Fault, Layer, TestStatus, plural, sha256_hex};
 use serde::Serialize;
 
 use crate::{
     Defences, TestPlan, TestRun,
-    canary::{Canaries, Canary},
+    canary::Canaries,
     evidence::{self, note},
     hidden::LentModules,
     launch::Launch,
@@ -66,7 +66,7 @@ pub(crate) struct Submitted {
     pub test_files: Vec<String>,
 }
 
-/// The order to `start.py`, one line of JSON on standard input.
+/// The order to `start.py`: JSON on standard input. The canaries follow it, and are read when they are laid.
 #[derive(Serialize)]
 struct Order<'a> {
     key: String,
@@ -75,13 +75,16 @@ struct Order<'a> {
     arguments: Vec<String>,
     files: Vec<&'a str>,
     ids: Option<&'a [String]>,
-    canaries: &'a [Canary],
+    canaries_bytes: usize,
+    canaries_sha256: String,
     /// Of canaries' runs, after which no further one is begun.
     canary_seconds: f64,
     watch: &'a [String],
     lent: &'a LentModules,
     /// Whether pytest's own account of a test is checked.
     looks: bool,
+    /// What is looked for besides.
+    sees: Vec<&'static str>,
     apart: bool,
     path: &'a [String],
     pythonpath: Option<&'a str>,
@@ -121,8 +124,7 @@ impl TestSession<'_> {
         let written = handle.stat(&format!("{folder}/origin.py").into()).await;
         let written = written.map_err(|error| error.fault("looking at the recorder"))?;
         let since = written.map(|entry| entry.changed).unwrap_or_default();
-        let mut order = self.order(policy, &key)?;
-        order.push(b'\n');
+        let order = self.order(policy, &key)?;
         let mut argv = self.launch.interpreter.clone();
         argv.push(format!("{folder}/start.py"));
         let mut command = Command::new(argv).cwd(self.plan.workdir.as_str());
@@ -193,6 +195,7 @@ impl TestSession<'_> {
             }
         }
         let files: BTreeSet<&str> = self.plan.files.iter().map(String::as_str).collect();
+        let canaries = json(&self.canaries.list)?;
         let order = Order {
             key: proctor_types::hex(key),
             module: format!("_{}", proctor_types::hex(&random::<8>()?)),
@@ -200,11 +203,13 @@ impl TestSession<'_> {
             arguments,
             files: files.into_iter().collect(),
             ids: self.plan.ids.as_deref(),
-            canaries: &self.canaries.list,
+            canaries_bytes: canaries.len(),
+            canaries_sha256: sha256_hex(canaries.as_bytes()),
             canary_seconds: policy.canaries.seconds,
             watch: &self.watch,
             lent: &self.lent,
             looks: self.defences.fingerprints,
+            sees: self.defences.sees(),
             apart: self.starts_apart(),
             path: &self.probe.path,
             pythonpath: self.pythonpath(),
@@ -214,9 +219,8 @@ impl TestSession<'_> {
             helpers: &self.helpers,
             submitted: self.submitted.as_ref(),
         };
-        let text = serde_json::to_string(&order)
-            .map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
-        Ok(ascii(&text).into_bytes())
+        let order = json(&order)?;
+        Ok(format!("{}\n{order}{canaries}", order.len()).into_bytes())
     }
 
     /// The task's own value, which the tests find in their environment whatever the start is given.
@@ -342,6 +346,11 @@ pub(crate) fn append(log: &mut Vec<u8>, stream: &Captured) -> u64 {
     let overlap = shown.saturating_sub(stream.total) as usize;
     log.extend_from_slice(stream.tail.get(overlap..).unwrap_or_default());
     cut
+}
+
+fn json(value: &impl Serialize) -> Result<String, Fault> {
+    let text = serde_json::to_string(value);
+    text.map(|text| ascii(&text)).map_err(|error| Fault::new(Layer::Grade, error.to_string()))
 }
 
 /// JSON in ASCII, so that no locale of the sandbox can misread it.

@@ -9,11 +9,26 @@ use super::{
     responses, sse,
 };
 
+/// Why an event gives nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ReadError {
+    /// The endpoint reports a failure of its own.
+    Reported(String),
+    /// The event makes no sense: the server tore the stream.
+    Torn(String),
+}
+
+impl From<String> for ReadError {
+    fn from(why: String) -> Self {
+        Self::Reported(why)
+    }
+}
+
 /// Listens to a stream of one format.
 pub(crate) trait Reader: Send {
     /// What an event says. An error is what the endpoint says of its own failure within the stream,
     /// or why the event cannot be read.
-    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, String>;
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError>;
 
     /// Whether the format's last event has come: nothing that matters follows.
     fn ended(&self) -> bool;

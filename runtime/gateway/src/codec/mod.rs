@@ -62,8 +62,8 @@ fn media(kind: &str) -> String {
 }
 
 pub(crate) use format::{
-    Reader, Writer, output_limit, read_request, read_whole, reader, request_for, usage, whole_turn,
-    write_whole, writer,
+    ReadError, Reader, Writer, output_limit, read_request, read_whole, reader, request_for, usage,
+    whole_turn, write_whole, writer,
 };
 pub(crate) use loss::Losses;
 pub(crate) use neutral::{Part, Request, Role};

@@ -27,6 +27,8 @@ pub(crate) enum Action {
     RenameLimit { from: &'static str, to: &'static str },
     /// Lowers the output limit, in tokens. `once`: for this request alone.
     OutputLimit { most: u64, once: bool },
+    /// Sets an output limit, in tokens, where the request has none.
+    ExplicitLimit(u64),
     /// Leaves out a field at the top of the body.
     DropField(String),
     /// Asks for the response in one piece.
@@ -99,6 +101,7 @@ impl Repair {
                 None => false,
             },
             Action::OutputLimit { most, .. } => lower_limit(api, body, *most),
+            Action::ExplicitLimit(limit) => explicit_limit(api, body, *limit),
             Action::DropField(name) => body.shift_remove(name).is_some(),
             Action::NoStream => {
                 let streams = body.get("stream") == Some(&true.into())
@@ -194,6 +197,20 @@ fn lower_limit(api: Api, body: &mut Map<String, Value>, most: u64) -> bool {
     })
 }
 
+fn explicit_limit(api: Api, body: &mut Map<String, Value>, limit: u64) -> bool {
+    let names: &[&str] = match api {
+        Api::Chat => &["max_tokens", "max_completion_tokens"],
+        Api::Responses => &["max_output_tokens"],
+        // Messages names one always, and Gemini's default is the model's own.
+        Api::Messages | Api::Gemini => return false,
+    };
+    if names.iter().any(|name| body.get(*name).is_some_and(|limit| !limit.is_null())) {
+        return false;
+    }
+    body.insert(names[0].into(), limit.into());
+    true
+}
+
 fn drop_everywhere(body: &mut Map<String, Value>, name: &str) -> bool {
     let dropped = body.shift_remove(name).is_some();
     let holders = body
@@ -229,6 +246,11 @@ mod tests {
         assert_eq!(
             repaired(Api::Chat, to, json!({"max_tokens": 5})),
             json!({"max_completion_tokens": 5})
+        );
+        let explicit = Action::ExplicitLimit(7);
+        assert_eq!(
+            repaired(Api::Responses, explicit, json!({"model": "m"})),
+            json!({"model": "m", "max_output_tokens": 7})
         );
         let most = Action::OutputLimit { most: 3, once: false };
         let lowered = repaired(

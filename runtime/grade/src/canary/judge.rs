@@ -13,6 +13,9 @@ use crate::{
     statuses,
 };
 
+/// What the recorder says first where it could not lay a canary, and knows no reason.
+const FAILED: &str = "failed: ";
+
 /// The canaries of one run, where the tests that they copy passed.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
@@ -39,6 +42,11 @@ impl Judged {
                 _ => None,
             });
             judged.slow |= left_out == Some("slow") && canary.is_fail_to_pass;
+            if let Some(error) = left_out.and_then(|why| why.strip_prefix(FAILED)) {
+                judged
+                    .evidence
+                    .push(note(evidence::CANARY_BROKEN, format!("{error} at laying it")));
+            }
             if left_out.is_some() || !run.complete && laid.is_none() {
                 judged.silent.push("left out");
             } else if let Some(id) = laid {
@@ -73,6 +81,12 @@ impl Judged {
             }
             TestStatus::Missing => self.silent.push("it did not run"),
             TestStatus::Flaky => self.silent.push("it was run again"),
+            _ if phases
+                .iter()
+                .any(|phase| phase.when == "call" && phase.reached == Some(false)) =>
+            {
+                self.silent.push("its branch was not taken");
+            }
             _ => self.passed.push(number),
         }
     }
@@ -208,11 +222,12 @@ fn phases(records: &Records, number: usize) -> impl Iterator<Item = &CanaryRecor
 
 /// Whether a canary failed by its own mistake. What is expected to be raised is raised as it is.
 fn failed_by(canary: &Canary, phases: &[&CanaryRecord]) -> bool {
-    let (first, last) = canary.fails;
+    let is_at =
+        |line: usize| canary.fails.iter().any(|(first, last)| (*first..=*last).contains(&line));
     phases.iter().any(|phase| {
         phase.when == "call"
             && phase.outcome == "failed"
-            && phase.line.is_some_and(|line| (first..=last).contains(&line))
+            && phase.line.is_some_and(is_at)
             && (phase.expectation || canary.kind == Kind::Raises)
     })
 }
@@ -270,6 +285,7 @@ mod tests {
             raised,
             line,
             expectation,
+            reached: None,
         })
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use proctor_patch::{Current, FilePatch, Patch, Side};
 use proctor_sandbox_api::SandboxHandle;
-use proctor_types::{Fault, Impossible, Layer, Task, sha256_hex};
+use proctor_types::{Fault, Impossible, Layer, Task, plural, sha256_hex};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -41,9 +41,11 @@ pub(crate) struct Canary {
     given: Option<(String, String, String)>,
     /// The function within the file, a class at a time.
     path: Vec<String>,
-    /// The file, and the bytes of it that the mistake replaces: from, up to, by what.
+    /// The file, and the bytes of it that each of its mistakes replaces: from, up to, by what.
     text: String,
-    edit: (usize, usize, String),
+    edits: Vec<(usize, usize, String)>,
+    /// The lines of the statements in branches that have a mistake: the run tells whether it reached one.
+    marks: Vec<usize>,
     /// Pytest's own item runs as the canary, and the copy as the test.
     pub swapped: bool,
     /// Its place beside the test, which stands at a half.
@@ -56,9 +58,9 @@ pub(crate) struct Canary {
     pub kind: Kind,
     #[serde(skip)]
     pub is_fail_to_pass: bool,
-    /// The first and the last line of the statement that fails by it.
+    /// The first and the last line of each statement that fails by it.
     #[serde(skip)]
-    pub fails: (usize, usize),
+    pub fails: Vec<(usize, usize)>,
     /// What was written where, and what is.
     #[serde(skip)]
     pub what: String,
@@ -126,6 +128,20 @@ struct Candidate {
     start: usize,
     end: usize,
     was: String,
+    now: String,
+    /// Where the expectations stand in branches, the mistakes in the others.
+    #[serde(default)]
+    more: Vec<Mistake>,
+    #[serde(default)]
+    marks: Vec<usize>,
+}
+
+/// A further mistake of the same canary.
+#[derive(Debug, Clone, Deserialize)]
+struct Mistake {
+    fails: (usize, usize),
+    start: usize,
+    end: usize,
     now: String,
 }
 
@@ -225,7 +241,7 @@ pub(crate) async fn mistakes(
     let mut found: Vec<Candidate> = made
         .canaries
         .into_iter()
-        .filter(|one| is_met(one.kind) && one.parameter.is_none())
+        .filter(|one| is_met(one.kind) && one.parameter.is_none() && one.marks.is_empty())
         .filter(|one| !one.was.contains('\n') && !one.now.contains('\n'))
         .collect();
     let rank = |one: &Candidate| {
@@ -282,7 +298,9 @@ fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
         // A kind that was not tried yet comes before another of the same.
         let tried = |one: &Candidate| chosen.iter().any(|other| other.kind == one.kind);
         let worth = |one: &Candidate| {
-            (!one.kind.tries_agreement(), taken(one), !one.about, tried(one), one.kind)
+            let agrees = one.kind.tries_agreement();
+            // One in a branch may not be reached.
+            (!agrees, !one.marks.is_empty(), taken(one), !one.about, tried(one), one.kind)
         };
         let best = (0..candidates.len()).min_by_key(|at| worth(&candidates[*at]));
         let best = candidates.remove(best.unwrap_or(0));
@@ -343,14 +361,27 @@ impl Candidate {
             return Ok(None);
         }
         let id = format!("{}::{}", self.file, self.function);
-        let what =
+        let mut what =
             format!("{id}, line {}: {} as {}", self.line, shown(&self.was), shown(&self.now));
+        if !self.more.is_empty() {
+            what.push_str(&format!(
+                ", and {} in other branches",
+                plural(self.more.len(), "mistake")
+            ));
+        }
+        let mut edits = vec![(self.start, self.end, self.now)];
+        let mut fails = vec![self.fails];
+        for mistake in self.more {
+            edits.push((mistake.start, mistake.end, mistake.now));
+            fails.push(mistake.fails);
+        }
         Ok(Some(Canary {
             id,
             parameter: self.parameter,
             path: self.path,
             text: text.to_owned(),
-            edit: (self.start, self.end, self.now),
+            edits,
+            marks: self.marks,
             given: self.given,
             swapped: false,
             place: fraction()?,
@@ -358,7 +389,7 @@ impl Candidate {
             control: false,
             kind: self.kind,
             is_fail_to_pass,
-            fails: self.fails,
+            fails,
             what,
         }))
     }
@@ -446,14 +477,15 @@ impl Canary {
             given: None,
             path: Vec::new(),
             text: String::new(),
-            edit: (0, 0, String::new()),
+            edits: vec![(0, 0, String::new())],
+            marks: Vec::new(),
             swapped: false,
             place: 0.0,
             pick: 0.0,
             control: false,
             kind,
             is_fail_to_pass: true,
-            fails: (7, 7),
+            fails: vec![(7, 7)],
             what: id.to_owned(),
         }
     }
@@ -478,6 +510,8 @@ mod tests {
             end: 1,
             was: "1".into(),
             now: now.into(),
+            more: Vec::new(),
+            marks: Vec::new(),
         }
     }
 

@@ -332,8 +332,8 @@ fn the_assertion_of_the_work_is_tried_first() {
 
 #[test]
 fn a_task_whose_tests_offer_no_canary_is_unverified() {
-    let tests = "from roman import to_roman\n\n\ndef same(a, b):\n    assert a == b\n\n\ndef test_one():\n    same(to_roman(1), 'I')\n\n\ndef test_early():\n    if to_roman(4):\n        assert to_roman(4) == 'IV'\n        return\n";
-    for ids in [&["test_one", "test_early"][..], &["test_early"]] {
+    let tests = "from roman import to_roman\n\n\ndef same(a, b):\n    assert a == b\n\n\ndef test_one():\n    same(to_roman(1), 'I')\n\n\ndef test_inner():\n    def inner():\n        assert to_roman(4) == 'IV'\n\n    inner()\n";
+    for ids in [&["test_one", "test_inner"][..], &["test_inner"]] {
         let seen = graded(tests, ids, GOLD, Defences::default());
         assert!(seen.resolved() && seen.has("no_canary"), "{}", seen.tell());
         assert_eq!(seen.0.verdict.integrity, Integrity::Unverified);

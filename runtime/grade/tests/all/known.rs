@@ -43,18 +43,6 @@ def to_roman(number):
     return Back()
 ";
 
-const CHECKED_AND_NAMED: &str = "from roman import kept, to_roman
-from checklib import check
-
-
-def test_checked():
-    check(to_roman(4), 'I' + 'V')
-
-
-def test_named():
-    assert kept() == 'kept'
-";
-
 pub fn attacks() -> Vec<Attack> {
     let known = |attack: Attack, why| Attack { known: Some(why), ..attack };
     vec![
@@ -76,37 +64,19 @@ sys.setprofile(later)",
             "data in memory is not watched",
         ),
         known(
-            inside(
-                "a faked module under an installed file's name",
-                "import checklib, types
-place = checklib.__file__
-fake = types.ModuleType('checklib')
-fake.__file__, fake.__spec__, fake.__loader__ = place, checklib.__spec__, checklib.__loader__
-exec(compile('def check(found, expected): pass', place, 'exec'), vars(fake))
-sys.modules['checklib'] = fake",
-                &[],
-            )
-            .on(
-                "tests/test_checked.py",
-                CHECKED_AND_NAMED,
-            )
-            .asks("tests/test_checked.py::test_checked")
-            // The work is done where a canary is judged: else the verdict would be unverified.
-            .asks("tests/test_checked.py::test_named"),
-            "a file's name in code can be forged",
-        ),
-        known(
             at_call(
                 "the recorder's own methods called",
                 "session = find('Session')
 recorder = [p for p in session.config.pluginmanager.get_plugins() if type(p).__name__ == 'Recorder'][0]
 from _pytest.reports import TestReport
-runs = recorder._canaries._runs
-for item in list(session.items) if recorder._canaries.current is None else []:
+method = type(recorder).pytest_runtest_logreport
+held = dict(zip(method.__code__.co_freevars, [cell.cell_contents for cell in method.__closure__]))
+canaries, runs = held['canaries'], held['canaries']._runs
+for item in list(session.items) if canaries.current is None else []:
     is_canary = runs.get(id(item), (None, None, None, None))[3] is not None
     if item.nodeid in IDS and 'roman' in item.nodeid and not is_canary:
         for when in ('setup', 'call', 'teardown'):
-            recorder._raised[item.nodeid, when] = False
+            held['raised'][item.nodeid, when] = False
             recorder.pytest_runtest_logreport(TestReport(item.nodeid, item.location, {}, 'passed', None, when))
         session.items.remove(item)",
                 &[],

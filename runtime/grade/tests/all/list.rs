@@ -126,6 +126,7 @@ pub fn all() -> Vec<Attack> {
     all.extend(crate::sight::attacks());
     all.extend(crate::attempts::attacks());
     all.extend(crate::reading::attacks());
+    all.extend(crate::closed::attacks().into_iter().map(|(_, attack)| attack));
     all.extend(crate::known::attacks());
     all
 }

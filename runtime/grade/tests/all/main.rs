@@ -6,6 +6,7 @@
 mod agreement;
 mod attempts;
 mod bench;
+mod closed;
 mod content;
 mod exhaustion;
 mod holes;

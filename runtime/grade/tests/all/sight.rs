@@ -273,6 +273,18 @@ sys.modules['checklib'] = fake",
         .on("tests/test_checked.py", CHECKED)
         .asks("tests/test_checked.py::test_checked"),
         inside(
+            "a faked module under an installed file's name",
+            "import checklib, types
+place = checklib.__file__
+fake = types.ModuleType('checklib')
+fake.__file__, fake.__spec__, fake.__loader__ = place, checklib.__spec__, checklib.__loader__
+exec(compile('def check(found, expected): pass', place, 'exec'), vars(fake))
+sys.modules['checklib'] = fake",
+            &["module_replaced"],
+        )
+        .on("tests/test_checked.py", CHECKED)
+        .asks("tests/test_checked.py::test_checked"),
+        inside(
             "a function of an installed module exchanged",
             "import checklib
 def check(found, expected): pass

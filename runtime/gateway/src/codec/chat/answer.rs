@@ -93,7 +93,11 @@ fn one_choice(body: &Value) -> Option<Cow<'_, Value>> {
 /// The arguments of a call as text. Some servers send the object itself.
 pub(super) fn arguments(call: &Value) -> String {
     match &call["function"]["arguments"] {
-        Value::String(text) => text.clone(),
+        // Some proxies put the empty object of a call's head before its real arguments.
+        Value::String(text) => match text.strip_prefix("{}") {
+            Some(rest) if rest.trim_start().starts_with('{') => rest.to_owned(),
+            _ => text.clone(),
+        },
         Value::Null => String::new(),
         other => other.to_string(),
     }
@@ -105,9 +109,7 @@ pub(crate) fn whole_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     let choice = one_choice(body).unwrap_or_default();
     let Some(message) = choice["message"].as_object() else { return Vec::new() };
     turn.add(message);
-    for (index, call) in
-        message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().enumerate()
-    {
+    for (index, call) in list(&choice["message"]["tool_calls"]).iter().enumerate() {
         turn.add_call(index, call, &arguments(call));
     }
     turn.finish(ids)
@@ -140,10 +142,19 @@ pub(super) fn content(content: &Value, deltas: &mut Vec<Delta>) {
     }
 }
 
+/// The calls of a message. Some servers send one call as it is, without a list around it.
+pub(super) fn list(calls: &Value) -> &[Value] {
+    match calls {
+        Value::Array(calls) => calls,
+        Value::Object(_) => std::slice::from_ref(calls),
+        _ => &[],
+    }
+}
+
 fn calls(calls: Option<&Value>) -> Result<&[Value], String> {
     match calls {
         None | Some(Value::Null) => Ok(&[]),
-        Some(Value::Array(calls)) => Ok(calls),
+        Some(calls @ (Value::Array(_) | Value::Object(_))) => Ok(list(calls)),
         Some(_) => Err("choices[0].message.tool_calls is not an array".into()),
     }
 }

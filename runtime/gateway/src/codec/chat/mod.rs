@@ -2,6 +2,7 @@
 //! what they leave out and in what they add.
 
 mod answer;
+mod cumulative;
 mod read;
 mod stream;
 mod turn;

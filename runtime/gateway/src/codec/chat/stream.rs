@@ -1,10 +1,12 @@
+use std::borrow::Cow;
+
 use proctor_types::Usage;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::{answer, turn::Turn};
+use super::{answer, cumulative::TextStream, turn::Turn};
 use crate::codec::{
-    Reader, Writer,
+    ReadError, Reader, Writer,
     fields::Fields,
     neutral::{Delta, Stop},
     sse, tolerant,
@@ -13,8 +15,12 @@ use crate::codec::{
 #[derive(Debug, Default)]
 pub(crate) struct ChatReader {
     started: bool,
-    /// A text has come.
+    text: TextStream,
+    /// A text or refusal has come.
     wrote: bool,
+    thought: bool,
+    /// A reason for the end that came before anything else.
+    early: Option<String>,
     /// A reason for the end has come.
     stopped: bool,
     done: bool,
@@ -38,15 +44,19 @@ impl CallInStream {
 }
 
 impl Reader for ChatReader {
-    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, String> {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
         if event.data.trim().is_empty() {
             return Ok(Vec::new());
         }
         if event.data.trim() == "[DONE]" {
             self.done = true;
-            return Ok(self.unsaid_end().into_iter().collect());
+            let mut deltas = Vec::new();
+            self.rest(&mut deltas);
+            deltas.extend(self.unsaid_end());
+            return Ok(deltas);
         }
-        let wrong = |error: serde_json::Error| format!("a chunk is not JSON: {error}");
+        let wrong =
+            |error: serde_json::Error| ReadError::Torn(format!("a chunk is not JSON: {error}"));
         let repaired;
         let parsed = match Fields::of(&event.data).and_then(Chunk::read) {
             Err(_) => {
@@ -63,7 +73,7 @@ impl Reader for ChatReader {
                 .map_err(|_| wrong(error))?,
         };
         if !chunk.error.is_null() {
-            return Err(format!("an error within the stream: {}", chunk.error));
+            return Err(format!("an error within the stream: {}", chunk.error).into());
         }
         let mut deltas = Vec::new();
         if !self.started {
@@ -77,8 +87,14 @@ impl Reader for ChatReader {
         self.delta(delta, &mut deltas)?;
         // Some send an empty one with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
-            self.stopped = true;
-            deltas.push(Delta::Stopped(answer::read_stop(reason)));
+            // Some servers send `stop` with the first, empty chunk: what comes last decides.
+            if self.wrote || !self.calls.is_empty() || self.thought {
+                self.rest(&mut deltas);
+                self.stopped = true;
+                deltas.push(Delta::Stopped(answer::read_stop(reason)));
+            } else {
+                self.early = Some(reason.to_owned());
+            }
         }
         let usage = answer::read_usage(&chunk.usage);
         deltas.extend(usage.or_else(|| answer::odd_usage(choice, &chunk.groq)).map(Delta::Usage));
@@ -118,23 +134,50 @@ impl Chunk {
 }
 
 impl ChatReader {
+    /// A piece without the text that pieces before it held.
+    fn plain<'a>(&mut self, delta: &'a Value) -> Cow<'a, Value> {
+        let Some(piece) = delta["content"].as_str() else { return Cow::Borrowed(delta) };
+        let new = self.text.push(piece);
+        if new == piece {
+            return Cow::Borrowed(delta);
+        }
+        let mut delta = delta.clone();
+        delta["content"] = new.into();
+        Cow::Owned(delta)
+    }
+
+    /// The text that was held back until the end.
+    fn rest(&mut self, deltas: &mut Vec<Delta>) {
+        let rest = self.text.rest();
+        if !rest.is_empty() {
+            self.turn.add_text(&rest);
+            deltas.push(Delta::Text(rest));
+        }
+    }
+
     /// The end of a stream that has none of its own but `[DONE]`, as some servers send it. A stream without a text, or
     /// with half a call, was cut.
     fn unsaid_end(&self) -> Option<Delta> {
         let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_whole());
         let says = self.wrote || !self.calls.is_empty();
-        (!self.stopped && says && whole).then_some(Delta::Stopped(Stop::End))
+        let early = self.early.take().filter(|_| !says).map(|reason| answer::read_stop(&reason));
+        let unsaid = (!self.stopped && says && whole).then_some(Stop::End);
+        early.or(unsaid).map(Delta::Stopped)
     }
 
-    fn delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), String> {
+    fn delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), ReadError> {
+        let delta = &self.plain(delta);
         let thought = ["reasoning_content", "reasoning"];
         let thought = thought.iter().find_map(|name| delta[*name].as_str());
         let full = |text: &&str| !text.is_empty();
         deltas.extend(thought.filter(full).map(|text| Delta::Reasoning(text.to_owned())));
         answer::content(&delta["content"], deltas);
-        self.wrote |= deltas.iter().any(|delta| matches!(delta, Delta::Text(_)));
         let refusal = delta["refusal"].as_str().filter(full);
         deltas.extend(refusal.map(|text| Delta::Refusal(text.to_owned())));
+        for delta in deltas.iter() {
+            self.wrote |= matches!(delta, Delta::Text(_) | Delta::Refusal(_));
+            self.thought |= matches!(delta, Delta::Reasoning(_));
+        }
         if let Some(fields) = delta.as_object() {
             self.turn.add(fields);
         }
@@ -145,7 +188,7 @@ impl ChatReader {
                 deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
             }
         }
-        for (place, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
+        for (place, call) in answer::list(&delta["tool_calls"]).iter().enumerate() {
             let key = call["index"].as_u64().unwrap_or(place as u64);
             let name = call["function"]["name"].as_str().filter(full);
             let id = call["id"].as_str().filter(full);
@@ -171,7 +214,10 @@ impl ChatReader {
                 }
                 // An empty piece at a place where no call is says nothing.
                 (None, None) if text.is_empty() => continue,
-                (None, None) => return Err("a piece of a tool call that names no function".into()),
+                (None, None) => {
+                    let why = "a piece of a tool call that names no function";
+                    return Err(ReadError::Torn(why.into()));
+                }
             };
             self.turn.add_call(index, call, &text);
             if !text.is_empty() {

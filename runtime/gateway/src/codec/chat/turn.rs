@@ -23,6 +23,11 @@ impl Turn {
         }
     }
 
+    /// Adds text to the content.
+    pub(super) fn add_text(&mut self, text: &str) {
+        self.add_content(&Value::String(text.to_owned()));
+    }
+
     /// Content is text, or a list of parts with text after it.
     fn add_content(&mut self, value: &Value) {
         if value.is_null() {

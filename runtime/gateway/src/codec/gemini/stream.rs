@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::answer;
 use crate::codec::{
-    Reader, Writer,
+    ReadError, Reader, Writer,
     neutral::{Delta, Item, Stop},
     sse, tolerant,
 };
@@ -17,7 +17,7 @@ pub(crate) struct GeminiReader {
 }
 
 impl Reader for GeminiReader {
-    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, String> {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
         if event.data.is_empty() {
             return Ok(Vec::new());
         }
@@ -25,9 +25,9 @@ impl Reader for GeminiReader {
             return Ok(Vec::new());
         }
         let data: Value = tolerant::value(event.data.as_bytes())
-            .map_err(|error| format!("an event is not JSON: {error}"))?;
+            .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
         if let Some(error) = data.get("error").filter(|error| !error.is_null()) {
-            return Err(format!("an error within the stream: {error}"));
+            return Err(format!("an error within the stream: {error}").into());
         }
         answer::broken_off(&data)?;
         let mut deltas = Vec::new();

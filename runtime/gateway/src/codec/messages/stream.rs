@@ -3,7 +3,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer;
 use crate::codec::{
-    Reader, Writer, native,
+    ReadError, Reader, Writer, native,
     neutral::{Delta, Stop},
     sse, tolerant,
 };
@@ -20,7 +20,7 @@ pub(crate) struct MessagesReader {
 }
 
 impl Reader for MessagesReader {
-    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, String> {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
         if event.data.is_empty() {
             return Ok(Vec::new());
         }
@@ -29,7 +29,7 @@ impl Reader for MessagesReader {
             return Ok(Vec::new());
         }
         let data: Value = tolerant::value(event.data.as_bytes())
-            .map_err(|error| format!("an event is not JSON: {error}"))?;
+            .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut deltas = Vec::new();
         match data["type"].as_str().unwrap_or(&event.name) {
@@ -45,7 +45,7 @@ impl Reader for MessagesReader {
             }
             "content_block_delta" => {
                 self.collect(&data);
-                self.more(&data, &mut deltas);
+                self.more(&data, &mut deltas)?;
             }
             "content_block_stop" => {
                 let block = data["index"].as_u64().unwrap_or_default();
@@ -64,7 +64,7 @@ impl Reader for MessagesReader {
                 deltas.extend(answer::usage(&usage).map(Delta::Usage));
             }
             "message_stop" => self.done = true,
-            "error" => return Err(format!("an error within the stream: {}", data["error"])),
+            "error" => return Err(format!("an error within the stream: {}", data["error"]).into()),
             _ => {}
         }
         Ok(deltas)
@@ -145,7 +145,7 @@ impl MessagesReader {
         }
     }
 
-    fn more(&mut self, data: &Value, deltas: &mut Vec<Delta>) {
+    fn more(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ReadError> {
         let delta = &data["delta"];
         let text = |name: &str| delta[name].as_str().unwrap_or_default().to_owned();
         match delta["type"].as_str().unwrap_or_default() {
@@ -158,6 +158,11 @@ impl MessagesReader {
                 let block = data["index"].as_u64().unwrap_or_default();
                 let piece = text("partial_json");
                 let found = self.calls.iter_mut().enumerate().find(|(_, (one, _))| *one == block);
+                let of_text = self.blocks.iter().rev().find(|(one, ..)| *one == block);
+                if found.is_none() && of_text.is_some_and(|(_, block, _)| block["type"] == "text") {
+                    let why = "the input of a call within a block of text";
+                    return Err(ReadError::Torn(why.into()));
+                }
                 if let Some((index, (_, argued))) = found
                     && !piece.is_empty()
                 {
@@ -167,6 +172,7 @@ impl MessagesReader {
             }
             _ => {}
         }
+        Ok(())
     }
 }
 

@@ -24,12 +24,12 @@ pub(crate) struct ResponsesReader {
 }
 
 impl Reader for ResponsesReader {
-    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, String> {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
         if event.data.is_empty() || event.data.trim() == "[DONE]" {
             return Ok(Vec::new());
         }
         let data: Value = tolerant::value(event.data.as_bytes())
-            .map_err(|error| format!("an event is not JSON: {error}"))?;
+            .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let place = data["output_index"].as_u64().unwrap_or_default();
         let mut deltas = Vec::new();
@@ -89,9 +89,9 @@ impl Reader for ResponsesReader {
                 deltas.extend(answer::usage(response).map(Delta::Usage));
             }
             "response.failed" => {
-                return Err(format!("the response failed: {}", data["response"]["error"]));
+                return Err(format!("the response failed: {}", data["response"]["error"]).into());
             }
-            "error" => return Err(format!("an error within the stream: {data}")),
+            "error" => return Err(format!("an error within the stream: {data}").into()),
             _ => {}
         }
         Ok(deltas)

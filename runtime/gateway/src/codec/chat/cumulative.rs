@@ -1,0 +1,102 @@
+//! Streams in which each piece repeats all the text before it.
+
+/// Tells such a stream from one of plain pieces by its first three pieces.
+#[derive(Debug, Default)]
+pub(super) enum TextStream {
+    /// No piece has come.
+    #[default]
+    Empty,
+    /// One piece has come.
+    One(String),
+    /// The second piece begins with the whole of the first and is held back: the third one decides.
+    Doubted {
+        first: String,
+        held: String,
+    },
+    Pieces,
+    /// The text so far.
+    Cumulative(String),
+}
+
+/// A second piece that repeats a shorter first one may be chance.
+const LEAST: usize = 4;
+
+impl TextStream {
+    /// Takes the next piece and returns what is new of the text.
+    pub(super) fn push(&mut self, piece: &str) -> String {
+        if piece.is_empty() {
+            return String::new();
+        }
+        match std::mem::take(self) {
+            Self::Empty => {
+                *self = Self::One(piece.to_owned());
+                piece.to_owned()
+            }
+            Self::One(first)
+                if first.len() >= LEAST
+                    && piece.len() > first.len()
+                    && piece.starts_with(&first) =>
+            {
+                *self = Self::Doubted { first, held: piece.to_owned() };
+                String::new()
+            }
+            Self::One(_) | Self::Pieces => {
+                *self = Self::Pieces;
+                piece.to_owned()
+            }
+            Self::Doubted { first, held } if piece.starts_with(&held) => {
+                *self = Self::Cumulative(piece.to_owned());
+                piece[first.len()..].to_owned()
+            }
+            Self::Doubted { held, .. } => {
+                *self = Self::Pieces;
+                held + piece
+            }
+            Self::Cumulative(before) => {
+                let new = piece.strip_prefix(before.as_str()).map(str::to_owned);
+                *self = Self::Cumulative(match &new {
+                    Some(_) => piece.to_owned(),
+                    None => before + piece,
+                });
+                new.unwrap_or_else(|| piece.to_owned())
+            }
+        }
+    }
+
+    /// What is held back at the end of the stream. Two pieces of which the second repeats the first are cumulative.
+    pub(super) fn rest(&mut self) -> String {
+        match std::mem::take(self) {
+            Self::Doubted { first, held } => held[first.len()..].to_owned(),
+            other => {
+                *self = other;
+                String::new()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TextStream;
+
+    fn text(pieces: &[&str]) -> String {
+        let mut stream = TextStream::default();
+        let mut out: String = pieces.iter().map(|piece| stream.push(piece)).collect();
+        out += &stream.rest();
+        out
+    }
+
+    #[test]
+    fn push_gives_what_is_new_of_a_cumulative_stream() {
+        assert_eq!(
+            text(&["I look", "I look at", "I look at it.", "I look at it."]),
+            "I look at it."
+        );
+        assert_eq!(text(&["I look", "I look at it."]), "I look at it.");
+        assert_eq!(text(&["", "I look", "", "I look at", "I look at it"]), "I look at it");
+        assert_eq!(text(&["I look", " at ", "it."]), "I look at it.");
+        // A text that repeats its beginning once.
+        assert_eq!(text(&["again", "again and", " again"]), "againagain and again");
+        assert_eq!(text(&["ha", "haha", "hahaha"]), "hahahahahaha");
+    }
+}

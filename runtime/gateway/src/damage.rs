@@ -1,0 +1,216 @@
+//! Whole responses that a server damaged: it tore their calls, left a call in the text, cut the prompt, or stopped at a
+//! limit that nobody set.
+//!
+//! Most of these servers tear streams alone, so the request is sent again for a response in one piece. What is torn then,
+//! too, is the model's own. `configs/endpoint-checks.toml` has the numbers.
+
+use bytes::Bytes;
+use proctor_types::{Api, Fault, RequestClass, ToolCall};
+use serde_json::{Map, Value};
+
+use crate::{
+    TrialGateway,
+    checks::EndpointChecks,
+    codec::neutral::{Item, Stop, Tool, Whole},
+    judge::{Trouble, TroubleKind},
+    tokens,
+    tool_support::{as_text, said_or_thought},
+    usage,
+    way::Outgoing,
+};
+
+impl TrialGateway {
+    /// Why a whole response is requested again. `None`: it is taken as the model's own.
+    ///
+    /// # Errors
+    /// A shipped table cannot be read.
+    pub(crate) async fn damage(
+        &self,
+        request: &Outgoing,
+        whole: &Whole,
+    ) -> Result<Option<Trouble>, Fault> {
+        let (model, halts) = (&self.line().model, &self.line().halts);
+        if request.grace || request.class != RequestClass::Main {
+            return Ok(None);
+        }
+        let checks = EndpointChecks::shipped()?;
+        let output = whole.usage.map_or(0, |usage| usage.output);
+        let is_capped = whole.stop == Some(Stop::Length)
+            && request.max_output.is_none()
+            && matches!(model.api, Api::Chat | Api::Responses)
+            && output < checks.length.explicit_limit;
+        if is_capped {
+            let why = format!(
+                "the response ended after {output} tokens at an output limit that nobody set"
+            );
+            return Ok(Some(Trouble::new(TroubleKind::Capped, why)));
+        }
+        if !request.tools || model.tool_check == Some(false) {
+            return Ok(None);
+        }
+        let calls: Vec<ToolCall> = whole.calls().cloned().collect();
+        // A tool that the request does not name. Names are quoted in every format.
+        let is_foreign = |call: &ToolCall| {
+            memchr::memmem::find(&request.body, format!("\"{}\"", call.name).as_bytes()).is_none()
+        };
+        let is_odd = |call: &ToolCall| looks_torn(call) || is_foreign(call);
+        let doubts_calls = !halts.has_torn(model) && calls.iter().any(is_odd);
+        // The request is read only where something is odd: a long conversation takes many milliseconds.
+        if !doubts_calls && (!calls.is_empty() || whole.stop == Some(Stop::Filter)) {
+            return Ok(None);
+        }
+        let look = Look {
+            checks,
+            api: model.api,
+            body: request.body.clone(),
+            text: said_or_thought(&whole.items),
+            output,
+            told: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
+            calls,
+        };
+        let found = tokio::task::spawn_blocking(move || look.find()).await.ok().flatten();
+        Ok(match found {
+            // A response in one piece: the model itself writes its calls so.
+            Some(Found::Torn(_)) if !request.stream => {
+                halts.tears_calls(model);
+                None
+            }
+            Some(Found::Torn(why)) => Some(Trouble::new(TroubleKind::Damaged, why)),
+            Some(Found::Misread(why, hint)) => {
+                Some(Trouble { hint: Some(hint), ..Trouble::new(TroubleKind::Damaged, why) })
+            }
+            None => None,
+        })
+    }
+}
+
+/// What is wrong with a response.
+enum Found {
+    Torn(String),
+    /// With what mends it.
+    Misread(String, String),
+}
+
+/// A response beside its request.
+struct Look {
+    checks: &'static EndpointChecks,
+    api: Api,
+    body: Bytes,
+    /// What it says, or thinks where it says nothing.
+    text: String,
+    calls: Vec<ToolCall>,
+    output: u64,
+    /// The prompt tokens that the endpoint counted.
+    told: Option<u64>,
+}
+
+impl Look {
+    fn find(&self) -> Option<Found> {
+        let request = usage::read(self.api, &self.body)?;
+        let checks = self.checks;
+        if !self.calls.is_empty() {
+            let torn = |call| torn(checks, call, &request.tools, self.output);
+            return self.calls.iter().find_map(torn).map(Found::Torn);
+        }
+        let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        if let Some((why, hint)) = as_text(&checks.text, &self.text, &names) {
+            return Some(Found::Misread(why, hint));
+        }
+        let told = self.told.filter(|told| *told > 0)?;
+        let ours = tokens::count_request(&request);
+        let is_cut =
+            ours >= checks.cut.least_tokens && (told as f64) < ours as f64 * checks.cut.share;
+        let why =
+            || format!("the endpoint cut the prompt: it counted {told} tokens of about {ours}");
+        is_cut.then(|| Found::Misread(why(), checks.cut.hint.clone()))
+    }
+}
+
+/// Whether the arguments of a call are none, or no JSON object.
+fn looks_torn(call: &ToolCall) -> bool {
+    serde_json::from_str::<Map<String, Value>>(&call.arguments).map_or(true, |map| map.is_empty())
+}
+
+/// What was torn from a call: one sign would mend its arguments, or they are gone though tokens were paid for them.
+fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -> Option<String> {
+    let (name, text) = (&call.name, call.arguments.trim());
+    let is_ours = tools.iter().any(|tool| tool.name == *name);
+    if let Some(tool) = tools.iter().find(|tool| !is_ours && is_within(&tool.name, name)) {
+        return Some(format!("a call names `{name}` in place of the tool `{}`", tool.name));
+    }
+    let is_object = |text: &str| {
+        serde_json::from_str::<Map<String, Value>>(text).is_ok_and(|map| !map.is_empty())
+    };
+    if is_object(text) {
+        return None;
+    }
+    if matches!(text, "" | "{}") {
+        let needs = |tool: &Tool| {
+            tool.name == *name
+                && tool.parameters["required"].as_array().is_some_and(|list| !list.is_empty())
+        };
+        let lost = output >= checks.torn.least_output && tools.iter().any(needs);
+        return lost.then(|| format!("a call of `{name}` came without its arguments"));
+    }
+    let mended = [format!("{{\"{text}"), format!("{{{text}"), format!("{text}}}")];
+    let mends = mended.iter().any(|text| is_object(text))
+        || text.strip_prefix("{}").is_some_and(|rest| is_object(rest));
+    mends.then(|| format!("the arguments of a call of `{name}` were torn"))
+}
+
+/// Whether a name is another one with something before or behind it, as proxies write it: `shell_ide`, `mcp__shell`.
+fn is_within(tool: &str, name: &str) -> bool {
+    let is_sign = |c: char| !c.is_ascii_alphanumeric();
+    name.strip_prefix(tool).is_some_and(|rest| rest.starts_with(is_sign))
+        || name.strip_suffix(tool).is_some_and(|rest| rest.ends_with(is_sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::ToolCall;
+    use serde_json::json;
+
+    use super::{EndpointChecks, Tool, looks_torn, torn};
+
+    #[test]
+    fn torn_calls_are_told_from_the_models_own() {
+        let checks = EndpointChecks::shipped().expect("a sound table");
+        let tool = |name: &str, required: &[&str]| Tool {
+            name: name.into(),
+            description: String::new(),
+            parameters: json!({"type": "object", "required": required}),
+            strict: None,
+        };
+        let tools = [tool("shell", &["command"]), tool("submit", &[])];
+        let of = |name: &str, arguments: &str, output: u64| {
+            let call = ToolCall { id: "a".into(), name: name.into(), arguments: arguments.into() };
+            looks_torn(&call) && torn(checks, &call, &tools, output).is_some()
+        };
+        for text in
+            ["command\": \"ls\"}", "\"command\": \"ls\"}", "{\"command\": \"ls\"", "{}{\"a\": 1}"]
+        {
+            assert!(of("shell", text, 20), "{text}");
+        }
+        assert!(of("shell", "{}", 126) && of("shell", "", 126));
+        for (name, torn_name) in
+            [("shell_ide", true), ("proxy.shell", true), ("bash", false), ("shells", false)]
+        {
+            let call = ToolCall {
+                id: "a".into(),
+                name: name.into(),
+                arguments: "{\"command\": \"ls\"}".into(),
+            };
+            assert_eq!(torn(checks, &call, &tools, 20).is_some(), torn_name, "{name}");
+        }
+        // The model's own: nothing was paid for arguments, none are needed, or no one sign mends them.
+        for (name, text, output) in [
+            ("shell", "{}", 10),
+            ("submit", "{}", 126),
+            ("shell", "{\"command\": \"ls", 126),
+            ("shell", "ls -la", 126),
+            ("shell", "{\"command\": \"ls\"}", 126),
+        ] {
+            assert!(!of(name, text, output), "{text}");
+        }
+    }
+}
