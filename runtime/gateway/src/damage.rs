@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::{
     TrialGateway,
     checks::EndpointChecks,
-    codec::neutral::{Item, Stop, Tool, Whole},
+    codec::neutral::{Stop, Tool, Whole},
     judge::{Trouble, TroubleKind},
     tokens,
     tool_support::{as_text, said_or_thought},

@@ -157,7 +157,7 @@ impl ChatReader {
 
     /// The end of a stream that has none of its own but `[DONE]`, as some servers send it. A stream without a text, or
     /// with half a call, was cut.
-    fn unsaid_end(&self) -> Option<Delta> {
+    fn unsaid_end(&mut self) -> Option<Delta> {
         let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_whole());
         let says = self.wrote || !self.calls.is_empty();
         let early = self.early.take().filter(|_| !says).map(|reason| answer::read_stop(&reason));

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::Value;
 
 use super::answer;
-use crate::codec::{Reader, neutral::Delta, sse, tolerant};
+use crate::codec::{ReadError, Reader, neutral::Delta, sse, tolerant};
 
 /// What was heard of an item, by its place in the output.
 #[derive(Debug, Default, Clone, Copy)]
