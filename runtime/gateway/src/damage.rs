@@ -153,8 +153,8 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
         return lost.then(|| format!("a call of `{name}` came without its arguments"));
     }
     let mended = [format!("{{\"{text}"), format!("{{{text}"), format!("{text}}}")];
-    let mends = mended.iter().any(|text| is_object(text))
-        || text.strip_prefix("{}").is_some_and(|rest| is_object(rest));
+    let mends = mended.iter().any(|text| is_object(text.as_str()))
+        || text.strip_prefix("{}").is_some_and(is_object);
     mends.then(|| format!("the arguments of a call of `{name}` were torn"))
 }
 

@@ -12,6 +12,7 @@ pub(crate) type Key = [u8; 32];
 /// One record of the recorder (`python/recorder.py`).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a run has one large record, its end")]
 pub(crate) enum Record {
     /// The recorder hands over to pytest.
     Start,

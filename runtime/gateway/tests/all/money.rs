@@ -95,7 +95,7 @@ async fn a_call_as_text_halts_requests_with_tools_and_names_the_setting() {
 }
 
 #[tokio::test]
-async fn a_call_as_text_is_the_models_own_once_the_endpoint_has_returned_one() {
+async fn a_call_as_text_after_a_real_one_is_requested_again_and_is_no_step() {
     let script = format!(
         "[[conversation]]\n[[conversation.turn]]\ntool_calls = [{{ name = \"shell\", arguments = {{ command = \"ls\" }} }}]\n\
          [[conversation.turn]]\ncontent = \"{}\"\n",
@@ -107,8 +107,15 @@ async fn a_call_as_text_is_the_models_own_once_the_endpoint_has_returned_one() {
     asked.messages.push(answer.message());
     let call_id = answer.tool_calls[0].id.clone();
     asked.messages.push(Message::Tool { call_id, content: "a file".into() });
-    let second = bench.trial.ask(&asked).await.expect("a text");
-    assert!(second.content.contains("<tool_call>"));
+    let said = fault(bench.trial.ask(&asked).await.expect_err("a call that was not read"));
+    assert!(said.what.contains("`shell` as text"), "{said}");
+    assert!(said.hint.is_some_and(|hint| hint.contains("--tool-call-parser hermes")));
+    assert_eq!(bench.trial.spent().steps, 1);
+    // In one piece the second time, and no other trial is halted by it.
+    let streams: Vec<_> =
+        bench.server.requests().iter().map(|request| request.body["stream"] == true).collect();
+    assert_eq!(streams[..3], [true, true, false]);
+    bench.trial.ask(&with_tools("go")).await.expect("a call");
 }
 
 #[tokio::test]
