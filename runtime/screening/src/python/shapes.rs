@@ -6,49 +6,36 @@ use ruff_python_ast::{
     visitor::{self, Visitor},
 };
 
-/// Whether an expression is true whatever its names stand for.
-pub(super) fn is_true(expr: &Expr) -> bool {
+/// Whether an expression is true, or false, whatever its names stand for. `None`: that depends.
+pub(super) fn truth(expr: &Expr) -> Option<bool> {
     match expr {
-        Expr::BooleanLiteral(literal) => literal.value,
-        Expr::NumberLiteral(literal) => !is_zero(&literal.value),
-        Expr::StringLiteral(literal) => !literal.value.is_empty(),
-        Expr::BytesLiteral(literal) => !literal.value.is_empty(),
-        Expr::BoolOp(several) => match several.op {
-            BoolOp::Or => several.values.iter().any(is_true),
-            BoolOp::And => several.values.iter().all(is_true),
-        },
-        Expr::UnaryOp(unary) => unary.op == UnaryOp::Not && is_false(&unary.operand),
-        Expr::Call(call) => {
-            is_named(&call.func, "bool") && call.arguments.args.first().is_some_and(is_true)
+        Expr::NoneLiteral(_) => Some(false),
+        Expr::BooleanLiteral(literal) => Some(literal.value),
+        Expr::NumberLiteral(literal) => Some(!is_zero(&literal.value)),
+        Expr::StringLiteral(literal) => Some(!literal.value.is_empty()),
+        Expr::BytesLiteral(literal) => Some(!literal.value.is_empty()),
+        Expr::BoolOp(several) => {
+            // One such value decides.
+            let decisive = several.op == BoolOp::Or;
+            let all = || several.values.iter().map(truth);
+            match all().any(|value| value == Some(decisive)) {
+                true => Some(decisive),
+                false => all().all(|value| value == Some(!decisive)).then_some(!decisive),
+            }
         }
-        Expr::If(either) => is_true(&either.body) && is_true(&either.orelse),
+        Expr::UnaryOp(unary) if unary.op == UnaryOp::Not => truth(&unary.operand).map(|one| !one),
+        Expr::Call(call) if is_named(&call.func, "bool") => {
+            call.arguments.args.first().map_or(Some(false), truth)
+        }
+        Expr::If(either) => truth(&either.body).filter(|one| truth(&either.orelse) == Some(*one)),
         Expr::Compare(compare) => match (&*compare.ops, &*compare.comparators) {
             ([CmpOp::Eq | CmpOp::Is | CmpOp::LtE | CmpOp::GtE], [right]) => {
-                ComparableExpr::from(&*compare.left) == ComparableExpr::from(right)
+                (ComparableExpr::from(&*compare.left) == ComparableExpr::from(right))
+                    .then_some(true)
             }
-            _ => false,
+            _ => None,
         },
-        _ => false,
-    }
-}
-
-/// Whether an expression is false whatever its names stand for.
-pub(super) fn is_false(expr: &Expr) -> bool {
-    match expr {
-        Expr::NoneLiteral(_) => true,
-        Expr::BooleanLiteral(literal) => !literal.value,
-        Expr::NumberLiteral(literal) => is_zero(&literal.value),
-        Expr::StringLiteral(literal) => literal.value.is_empty(),
-        Expr::BytesLiteral(literal) => literal.value.is_empty(),
-        Expr::BoolOp(several) => match several.op {
-            BoolOp::Or => several.values.iter().all(is_false),
-            BoolOp::And => several.values.iter().any(is_false),
-        },
-        Expr::UnaryOp(unary) => unary.op == UnaryOp::Not && is_true(&unary.operand),
-        Expr::Call(call) => {
-            is_named(&call.func, "bool") && call.arguments.args.first().is_none_or(is_false)
-        }
-        _ => false,
+        _ => None,
     }
 }
 

@@ -1,0 +1,88 @@
+//! What is assigned, deleted or bound.
+
+use ruff_python_ast::{Expr, InterpolatedStringElement};
+use ruff_text_size::{Ranged, TextRange};
+
+use super::Walker;
+use crate::{
+    python::{
+        constant::{fold, leading},
+        names::top,
+    },
+    rules::Rule,
+};
+
+impl Walker<'_> {
+    /// Something that is assigned, deleted or bound.
+    pub(super) fn target(&mut self, target: &Expr) {
+        match target {
+            Expr::Tuple(tuple) => tuple.elts.iter().for_each(|target| self.target(target)),
+            Expr::List(list) => list.elts.iter().for_each(|target| self.target(target)),
+            Expr::Starred(starred) => self.target(&starred.value),
+            Expr::Attribute(attribute) => {
+                let name = attribute.attr.as_str();
+                self.assigned(target.range(), &attribute.value, name);
+            }
+            Expr::Subscript(subscript) => {
+                let Some(path) = self.names.path(&subscript.value) else { return };
+                if path == "sys.modules" {
+                    self.module_table(target.range(), Some(&subscript.slice));
+                } else if path
+                    .strip_suffix(".__dict__")
+                    .is_some_and(|path| self.names.is_foreign(path))
+                {
+                    self.hit_each(target.range(), |rule| rule.foreign);
+                }
+            }
+            Expr::Name(name) if name.id.as_str() == "__class__" => {
+                self.hit_each(target.range(), |rule| !rule.class_names.is_empty());
+            }
+            _ => {}
+        }
+    }
+
+    /// An attribute that is assigned or deleted.
+    pub(super) fn assigned(&mut self, range: TextRange, base: &Expr, name: &str) {
+        let path = self.names.path(base);
+        if let Some(path) = path.filter(|path| self.names.is_foreign(path)) {
+            let whole = format!("{path}.{name}");
+            if !self.rules.table.extension_points.contains(&whole) {
+                self.hit_each_as(range, &format!("{whole} ="), |rule| rule.foreign);
+            }
+        }
+        let is_own = matches!(base, Expr::Name(it) if matches!(it.id.as_str(), "self" | "cls"));
+        if !is_own {
+            let written = format!("{} =", self.written(range));
+            let is_it = |rule: &Rule| rule.assigned.iter().any(|it| it == name);
+            self.hit_each_as(range, &written, is_it);
+        }
+    }
+
+    /// A change of `sys.modules`. A package may put itself there.
+    pub(super) fn module_table(&mut self, range: TextRange, key: Option<&Expr>) {
+        if let Some(key) = key {
+            if is_own_name(key) {
+                return;
+            }
+            if let Some(text) = leading(key) {
+                let is_whole = fold(key).is_some() || text.contains('.');
+                if is_whole && self.names.owns(top(&text)) {
+                    return;
+                }
+            }
+        }
+        self.hit_each(range, |rule| rule.module_table);
+    }
+}
+
+/// `__name__`, or a text that begins with it.
+fn is_own_name(key: &Expr) -> bool {
+    match key {
+        Expr::Name(name) => name.id.as_str() == "__name__",
+        Expr::FString(text) => matches!(
+            text.value.elements().next(),
+            Some(InterpolatedStringElement::Interpolation(value)) if is_own_name(&value.expression)
+        ),
+        _ => false,
+    }
+}

@@ -1,0 +1,119 @@
+//! Calls, and texts that are run.
+
+use ruff_python_ast::{Arguments, Expr, ExprCall};
+use ruff_text_size::TextRange;
+
+use super::Walker;
+use crate::python::{
+    constant::{fold, is_literal},
+    nests_too_deeply, parse,
+};
+
+/// Functions that take parts of paths.
+const OF_PATHS: [&str; 11] = [
+    "join",
+    "joinpath",
+    "Path",
+    "PurePath",
+    "PosixPath",
+    "open",
+    "glob",
+    "rglob",
+    "scandir",
+    "listdir",
+    "walk",
+];
+
+impl Walker<'_> {
+    pub(super) fn call(&mut self, range: TextRange, call: &ExprCall) {
+        let Arguments { args, keywords, .. } = &call.arguments;
+        for keyword in keywords {
+            if let Some(name) = &keyword.arg {
+                let name = name.as_str();
+                self.hit_each(range, |rule| rule.keywords.iter().any(|it| it == name));
+            }
+        }
+        let Some(function) = self.names.path(&call.func) else { return };
+        self.reference(range, &format!("{function}()"), Some(&function));
+        let (first, second) = (args.first(), args.get(1));
+        let is = |names: &[String]| names.contains(&function);
+        for rule in self.rules.which(|rule| is(&rule.dynamic)) {
+            self.dynamic(rule, range, (function.as_str(), first, second));
+        }
+        if first.and_then(fold).is_some() {
+            self.hit_each(range, |rule| is(&rule.decoders));
+        }
+        let named = match function.as_str() {
+            "builtins.getattr" | "builtins.setattr" => second,
+            "builtins.__import__" | "importlib.import_module" => first,
+            _ => None,
+        };
+        if named.is_some_and(|name| !is_literal(name) && fold(name).is_some()) {
+            self.hit_each(range, |rule| rule.joined_names);
+        }
+        let last = function.rsplit('.').next().unwrap_or(&function);
+        if let (Some(base), Some(name)) = (first, second)
+            && matches!(last, "setattr" | "delattr" | "__setattr__" | "__delattr__")
+        {
+            match fold(name) {
+                Some(name) => self.assigned(range, base, &name),
+                None if self.names.path(base).is_some_and(|path| self.names.is_foreign(&path)) => {
+                    self.hit_each(range, |rule| rule.foreign);
+                }
+                None => {}
+            }
+        }
+        let changes =
+            ["pop", "update", "setdefault", "__setitem__", "__delitem__", "clear", "popitem"];
+        if function.strip_prefix("sys.modules.") == Some(last) && changes.contains(&last) {
+            self.module_table(range, first);
+        }
+        if function == "builtins.type" && args.len() == 3 {
+            args.get(2).into_iter().for_each(|namespace| self.namespace(namespace));
+        }
+        if let (Some(of), Some(name)) = (first, second.and_then(fold))
+            && function == "builtins.getattr"
+        {
+            self.attribute_name(range, &name);
+            if let Some(of) = self.names.path(of) {
+                self.reference(range, &format!("{of}.{name}"), Some(&of));
+            }
+        }
+        if OF_PATHS.contains(&last) {
+            for text in args.iter().filter_map(fold) {
+                if self.rules.is_test_name(&text) {
+                    self.hit_each_as(range, &text, |rule| rule.test_paths);
+                }
+            }
+        }
+    }
+
+    /// A text that is run. One that is written in the source is read as the rest of the file is.
+    pub(super) fn dynamic(
+        &mut self,
+        rule: usize,
+        range: TextRange,
+        (function, text, mode): (&str, Option<&Expr>, Option<&Expr>),
+    ) {
+        let Some(text) = text.and_then(fold) else { return self.hit(rule, range) };
+        if function == "builtins.compile" && mode.is_none() {
+            return;
+        }
+        let text = text.trim();
+        if self.depth > self.most() || nests_too_deeply(text, &self.rules.table.limits) {
+            return self.hit(rule, range);
+        }
+        let parsed = parse(text);
+        if !parsed.has_valid_syntax() {
+            return self.hit(rule, range);
+        }
+        let mut inner = Walker {
+            line: Some(self.line_of(range)),
+            depth: self.depth + 1,
+            ..Walker::new(self.rules, text, self.names.clone())
+        };
+        inner.module(&parsed.syntax().body);
+        self.too_deep |= inner.too_deep;
+        self.hits.append(&mut inner.hits);
+    }
+}

@@ -1,0 +1,97 @@
+//! Classes, their names and their methods.
+
+use ruff_python_ast::{Expr, ExprLambda, Stmt, StmtClassDef, StmtFunctionDef};
+use ruff_text_size::{Ranged, TextRange};
+
+use super::Walker;
+use crate::python::{
+    constant::fold,
+    names::top,
+    shapes::{Sought, holds, is_made_up, returned, truth},
+};
+
+impl Walker<'_> {
+    /// The namespace of a class that `type` makes.
+    pub(super) fn namespace(&mut self, namespace: &Expr) {
+        let Expr::Dict(dict) = namespace else { return };
+        for item in &dict.items {
+            let Some(key) = &item.key else { continue };
+            let Some(name) = fold(key) else { continue };
+            if name == "__module__" {
+                self.module_name(&item.value);
+            }
+            self.hit_each(key.range(), |rule| rule.class_names.contains(&name));
+        }
+    }
+
+    /// The module that a class says it is of.
+    pub(super) fn module_name(&mut self, value: &Expr) {
+        let Some(module) = fold(value) else { return };
+        if !self.names.owns(top(&module)) && module != "__main__" {
+            self.hit_each(value.range(), |rule| rule.foreign_module);
+        }
+    }
+
+    pub(super) fn class(&mut self, class: &StmtClassDef) {
+        for stmt in &class.body {
+            match stmt {
+                Stmt::FunctionDef(def) => self.method(def),
+                Stmt::Assign(assign) => {
+                    for target in &assign.targets {
+                        self.class_name(stmt.range(), target, &assign.value);
+                    }
+                }
+                Stmt::AnnAssign(assign) => {
+                    if let Some(value) = &assign.value {
+                        self.class_name(stmt.range(), &assign.target, value);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn class_name(&mut self, range: TextRange, target: &Expr, value: &Expr) {
+        let Expr::Name(name) = target else { return };
+        let name = name.id.as_str();
+        if name == "__module__" {
+            self.module_name(value);
+        }
+        let has = |names: &[String]| names.iter().any(|it| it == name);
+        // `None` switches a protocol off.
+        if !matches!(value, Expr::NoneLiteral(_)) {
+            self.hit_each(range, |rule| has(&rule.class_names));
+        }
+        if let Expr::Lambda(ExprLambda { body, parameters, .. }) = value {
+            self.hit_each(range, |rule| {
+                let truth = truth(body);
+                (truth == Some(true) && (has(&rule.always_true) || has(&rule.swallows)))
+                    || (truth == Some(false) && has(&rule.always_false))
+                    || (is_made_up(body, parameters.as_deref()) && has(&rule.always_answers))
+            });
+        }
+    }
+
+    pub(super) fn method(&mut self, def: &StmtFunctionDef) {
+        let name = def.name.as_str();
+        let has = |names: &[String]| names.iter().any(|it| it == name);
+        let most = self.most();
+        let values = returned(&def.body, most).unwrap_or_default();
+        let all =
+            |holds: &dyn Fn(&Expr) -> bool| !values.is_empty() && values.iter().copied().all(holds);
+        let (all_true, all_false) =
+            (all(&|value| truth(value) == Some(true)), all(&|value| truth(value) == Some(false)));
+        let answers = all(&|value| is_made_up(value, Some(&def.parameters)))
+            && !holds(&def.body, Sought::Raise, most);
+        let broken = self.rules.which(|rule| {
+            has(&rule.methods)
+                || (all_true && has(&rule.always_true))
+                || (all_false && has(&rule.always_false))
+                || (answers && has(&rule.always_answers))
+                || (has(&rule.swallows) && self.swallows(rule, &def.body, &def.parameters, most))
+        });
+        for rule in broken {
+            self.hit_as(rule, def.name.range(), format!("def {name}"));
+        }
+    }
+}

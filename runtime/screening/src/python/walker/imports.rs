@@ -1,0 +1,71 @@
+//! Imports, by the names that they bind.
+
+use ruff_python_ast::{StmtImport, StmtImportFrom};
+use ruff_text_size::{Ranged, TextRange};
+
+use super::Walker;
+use crate::rules::Rule;
+
+impl Walker<'_> {
+    pub(super) fn imported(&mut self, range: TextRange, module: &str) {
+        let mut parts = module.split('.');
+        let first = parts.next().unwrap_or(module);
+        let is_own = self.names.owns(first);
+        if !is_own {
+            let is_below = |known: &String| {
+                module
+                    .strip_prefix(known.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            let is_it = |rule: &Rule| rule.imports.iter().any(is_below);
+            self.hit_each_as(range, &format!("import {first}"), is_it);
+        }
+        let is_test = if is_own {
+            parts.any(|part| self.rules.is_test_module(part))
+        } else {
+            // The standard library has a package of that name.
+            first != "test" && self.rules.is_test_module(first)
+        };
+        if is_test {
+            self.hit_each(range, |rule| rule.test_imports);
+        }
+    }
+
+    pub(super) fn import(&mut self, import: &StmtImport, range: TextRange) {
+        for alias in &import.names {
+            let module = alias.name.as_str();
+            self.look_alike(alias.name.range(), module);
+            self.imported(range, module);
+            self.reference(range, module, None);
+        }
+    }
+
+    pub(super) fn import_from(&mut self, import: &StmtImportFrom, range: TextRange) {
+        let module = import.module.as_ref().map(|module| module.as_str()).unwrap_or_default();
+        let names = || import.names.iter().map(|alias| alias.name.as_str());
+        if import.level > 0 {
+            let is_test = |name: &str| !name.is_empty() && self.rules.is_test_module(name);
+            if module.split('.').any(is_test) || (module.is_empty() && names().any(is_test)) {
+                self.hit_each(range, |rule| rule.test_imports);
+            }
+            return;
+        }
+        if let Some(module) = &import.module {
+            self.look_alike(module.range(), module.as_str());
+        }
+        for alias in &import.names {
+            self.look_alike(alias.name.range(), alias.name.as_str());
+        }
+        self.imported(range, module);
+        self.reference(range, module, None);
+        for name in names() {
+            if name == "*" {
+                if self.rules.has_references_below(module) {
+                    self.hit_each(range, |rule| rule.joined_names);
+                }
+            } else {
+                self.reference(range, &format!("{module}.{name}"), Some(module));
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Context managers that keep exceptions from leaving a `with` statement.
+
+use ruff_python_ast::{ExceptHandler, Expr, Parameters, Stmt, StmtFunctionDef};
+use ruff_text_size::Ranged;
+
+use super::Walker;
+use crate::{
+    python::shapes::{Sought, asks_whether_given, bodies, holds, statements, truth},
+    rules::Rule,
+};
+
+impl Walker<'_> {
+    /// Whether the end of a `with` statement lets an assertion through, whatever it is.
+    pub(super) fn swallows(
+        &self,
+        rule: &Rule,
+        body: &[Stmt],
+        parameters: &Parameters,
+        depth: usize,
+    ) -> bool {
+        let Some(depth) = depth.checked_sub(1) else { return false };
+        body.iter().any(|stmt| match stmt {
+            Stmt::Return(returned) => returned.value.as_deref().is_some_and(|value| {
+                truth(value) == Some(true)
+                    || asks_whether_given(value, parameters)
+                    || self.asks_for_any(rule, value)
+            }),
+            Stmt::If(branch) => {
+                asks_whether_given(&branch.test, parameters)
+                    && self.swallows(rule, &branch.body, parameters, depth)
+            }
+            Stmt::With(_) => {
+                bodies(stmt).into_iter().any(|body| self.swallows(rule, body, parameters, depth))
+            }
+            Stmt::Try(tried) => [&tried.body[..], &tried.orelse[..], &tried.finalbody[..]]
+                .into_iter()
+                .any(|body| self.swallows(rule, body, parameters, depth)),
+            _ => false,
+        })
+    }
+
+    /// `isinstance(error, Exception)` and the like.
+    pub(super) fn asks_for_any(&self, rule: &Rule, expr: &Expr) -> bool {
+        let Expr::Call(call) = expr else { return false };
+        let Expr::Name(name) = &*call.func else { return false };
+        let is_asked = matches!(name.id.as_str(), "isinstance" | "issubclass");
+        is_asked && call.arguments.args.get(1).is_some_and(|of| self.is_broad(rule, Some(of)))
+    }
+
+    /// Whether a clause catches a failed assertion.
+    pub(super) fn is_broad(&self, rule: &Rule, caught: Option<&Expr>) -> bool {
+        match caught {
+            None => true,
+            Some(Expr::Tuple(tuple)) => {
+                tuple.elts.iter().any(|caught| self.is_broad(rule, Some(caught)))
+            }
+            Some(caught) => self.names.path(caught).is_some_and(|path| {
+                let name = path.strip_prefix("builtins.");
+                name.is_some_and(|name| rule.caught.iter().any(|it| it == name))
+            }),
+        }
+    }
+
+    /// A generator that is a context manager, and keeps the exception of its `with` statement.
+    pub(super) fn manager(&mut self, def: &StmtFunctionDef) {
+        let decorators: Vec<String> = def
+            .decorator_list
+            .iter()
+            .filter_map(|decorator| self.names.path(&decorator.expression))
+            .collect();
+        let manages = |rule: &Rule| rule.managers.iter().any(|it| decorators.contains(it));
+        let broken = self.rules.which(manages);
+        if broken.is_empty() {
+            return;
+        }
+        let most = self.most();
+        let mut all = Vec::new();
+        statements(&def.body, most, &mut all);
+        for number in broken {
+            let Some(rule) = self.rules.table.rules.get(number) else { continue };
+            let keeps = all.iter().any(|stmt| match stmt {
+                Stmt::Try(tried) if holds(&tried.body, Sought::Yield, most) => {
+                    tried.handlers.iter().any(|handler| {
+                        let ExceptHandler::ExceptHandler(handler) = handler;
+                        self.is_broad(rule, handler.type_.as_deref())
+                            && !holds(&handler.body, Sought::Raise, most)
+                    })
+                }
+                Stmt::With(with) if holds(&with.body, Sought::Yield, most) => {
+                    with.items.iter().any(|item| self.suppresses(rule, &item.context_expr))
+                }
+                _ => false,
+            });
+            if keeps {
+                self.hit_as(number, def.name.range(), format!("def {}", def.name.as_str()));
+            }
+        }
+    }
+
+    pub(super) fn suppresses(&self, rule: &Rule, expr: &Expr) -> bool {
+        let Expr::Call(call) = expr else { return false };
+        let path = self.names.path(&call.func);
+        path.is_some_and(|path| rule.suppressors.contains(&path))
+            && call.arguments.args.iter().any(|caught| self.is_broad(rule, Some(caught)))
+    }
+}
