@@ -34,10 +34,10 @@ use crate::progress::How;
 #[derive(Debug, Parser)]
 #[command(name = "proctor", version, max_term_width = 100)]
 pub struct Cli {
-    /// How progress is told, on stderr: `auto`, `lines`, `json` or `none`.
+    /// Progress on standard error: `auto`, `lines`, `json` or `none`.
     #[arg(long, value_enum, default_value_t = How::Auto, global = true, hide_default_value = true, hide_possible_values = true)]
     pub progress: How,
-    /// Tells no progress. What a run plans, errors and the report are told as ever.
+    /// Print no progress. Plans, errors and reports are still printed.
     #[arg(long, short, global = true, conflicts_with = "progress")]
     pub quiet: bool,
     #[command(subcommand)]
@@ -48,14 +48,14 @@ pub struct Cli {
 pub enum Command {
     /// Write a first run configuration, from options or from three questions.
     Init(InitArgs),
-    /// Runs a configuration: plans, drives, grades and reports.
+    /// Run a configuration and print the report.
     Run(RunArgs),
-    /// Runs what is not finished of a run.
+    /// Continue an interrupted or failed run.
     Resume {
         /// The run directory.
         run: PathBuf,
-        /// Raises a limit that trials share (`budget.run.cost_usd=100`, `budget.arm.steps=...`), or moves a model to
-        /// another endpoint (`models.NAME.base_url=...`, `key_env`, `price`).
+        /// Raise a shared limit (`budget.run.cost_usd=100`, `budget.arm.steps=...`), or move a model to another endpoint
+        /// (`models.NAME.base_url=...`, `key_env`, `price`).
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
         /// Work on the run together with other workers, as `proctor worker` does.
@@ -91,54 +91,54 @@ pub enum Command {
         /// The run directory.
         run: PathBuf,
     },
-    /// Repeats trials of a run. What was there is kept as the evidence of a try that does not count.
+    /// Repeat trials of a run. Earlier records are kept as tries that do not count.
     Rerun {
         /// The run directory.
         run: PathBuf,
-        /// Which trials.
+        /// Trials to repeat.
         #[arg(long, value_enum)]
         select: Select,
     },
-    /// Goes on from a step of a trial with another model, scaffold, budget or hint, as a new arm in a new run.
+    /// Continue a trial from one of its steps with another model, scaffold, budget or hint, as a new run.
     Fork(ForkArgs),
-    /// Grades patches that exist already: a run's anew, or predictions made elsewhere.
+    /// Grade existing patches: those of a run again, or predictions from elsewhere.
     Grade(GradeArgs),
-    /// Lists, shows or validates tasks.
+    /// List, show, validate and measure tasks.
     Tasks {
         #[command(subcommand)]
         action: TasksAction,
     },
-    /// Makes verified tasks out of a Python repository, without a hand and without a model: a dataset folder.
+    /// Create verified tasks from a Python repository, without manual work or a model.
     Collect(CollectArgs),
-    /// Makes verified tasks out of the merged pull requests of a clone: a dataset folder.
+    /// Create verified tasks from the merged pull requests of clones.
     CollectPulls(CollectPullsArgs),
-    /// Opens a shell in a sandbox that stands as a task begins, or as a trial was at its end or after a step. Reads
-    /// commands from standard input where that is no terminal; the exit status is the shell's.
+    /// Open a shell in the sandbox of a task, or of a trial at its end or after a step. Commands come from standard input if
+    /// that is no terminal. The exit status is the shell's.
     #[command(override_usage = "proctor shell <TASK> --tasks <DATASET>...\n       \
                                 proctor shell <RUN> --trial <TASK/ARM/ATTEMPT> [--step <K> | --graded]")]
     Shell(ShellArgs),
-    /// Prints the results of runs.
+    /// Print the results of runs.
     Report {
         /// Run directories.
         #[arg(required = true)]
         runs: Vec<PathBuf>,
-        /// How it is written.
+        /// Output format.
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
         format: ReportFormat,
-        /// Writes to this file instead of to standard output.
+        /// Write to this file instead of standard output.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
-        /// Shows every table of groups, also where each group is one task; as CSV the groups in the place of the trials.
+        /// Show every table of groups, even if each group is one task. In CSV, print groups instead of trials.
         #[arg(long)]
         groups: bool,
-        /// As text: adds a table of what limits and waits did to each arm. Markdown, HTML and JSON have it in any case.
+        /// Add a table of the effects of limits and waits on each arm to the text. The other formats always have it.
         #[arg(long)]
         noise: bool,
-        /// Reads and checks everything that was recorded: journals, patches, snapshots, bodies, outputs.
-        /// Exit status 3 where damage takes verdicts away, 1 where it takes evidence alone.
+        /// Read and check the whole record: journals, patches, snapshots, bodies, outputs.
+        /// The exit status is 3 if damage removes verdicts, and 1 if it removes evidence only.
         #[arg(long)]
         verify: bool,
-        /// A file of `proctor tasks quality --out`: shows the scores without the tasks that it marks, too.
+        /// Also show the scores without the tasks that this file of `proctor tasks quality --out` marks.
         #[arg(long, value_name = "FILE")]
         quality: Option<PathBuf>,
         /// List the finished trials that the attribution and grading rules of this version treat differently; change
@@ -148,16 +148,16 @@ pub enum Command {
         #[command(flatten)]
         mask: MaskArgs,
     },
-    /// Prints the trials of a run, one trial, or one step of it, by the names of task and arm.
+    /// Print the trials of a run, one trial, or one step.
     Show(ShowArgs),
-    /// Keeps a label, with a comment, of a trial or a step beside the run; or lists them. The record stays as it is.
+    /// Add, remove or list labels of trials and steps. The record itself does not change.
     Label(LabelArgs),
-    /// Shows how far a run is that another terminal carries out, until it is done.
+    /// Show the progress of a run that another process runs, until it ends.
     Watch {
         /// The run directory.
         run: PathBuf,
     },
-    /// Serves runs as pages on this machine: the first line on standard output is the address.
+    /// Serve runs as web pages on this machine. The first line of standard output is the address.
     View {
         /// Run directories.
         #[arg(required = true)]
@@ -165,59 +165,59 @@ pub enum Command {
         /// The port on 127.0.0.1. Default: a free one.
         #[arg(long, default_value_t = 0, hide_default_value = true)]
         port: u16,
-        /// Writes the same pages as files instead, to be opened, sent or hosted. The folder is new or empty.
+        /// Write the pages to a new or empty folder instead of serving them.
         #[arg(long = "static", value_name = "DIR", conflicts_with = "port")]
         files: Option<PathBuf>,
         #[command(flatten)]
         mask: MaskArgs,
     },
-    /// Writes the trials of a run in a form that other tools read, and says what the form cannot hold.
+    /// Write the trials in another tool's format, and list what that format cannot hold.
     Export {
         /// The run directory.
         run: PathBuf,
-        /// How it is written.
+        /// Output format.
         #[arg(long, value_enum)]
         format: ExportFormat,
-        /// The folder, new or empty.
+        /// A new or empty folder.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
         #[command(flatten)]
         mask: MaskArgs,
     },
-    /// Makes a run of trajectories or predictions of others: to look at, and with a dataset to grade.
+    /// Import trajectories or predictions of other tools as a run.
     Import(ImportArgs),
     /// Compare the arms of runs on the tasks that they share.
     Compare(CompareArgs),
-    /// Says what smaller limits would have given, from the snapshots of a run: no model is asked.
+    /// Compute the scores under smaller limits from the snapshots of a run, without a model.
     Curve(CurveArgs),
-    /// Removes environments, images and other caches that can be made again; never a run.
+    /// Remove environments, images and other caches. Runs are never removed.
     Clean {
-        /// Lists what would be removed; removes nothing.
+        /// List what would be removed, and remove nothing.
         #[arg(long)]
         dry_run: bool,
-        /// Only what was made longer ago than this: `90m`, `12h`, `30d`, `2w`.
+        /// Remove only what is older than this: `90m`, `12h`, `30d`, `2w`.
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Option<Duration>,
     },
-    /// Prints a JSON Schema, for editors.
+    /// Print a JSON Schema, for editors.
     Schema {
-        /// What it describes.
+        /// The file that the schema describes.
         #[arg(value_enum)]
         of: SchemaOf,
     },
-    /// Prints what completes the commands in a shell: `source <(proctor completions bash)`.
+    /// Print the completion script of a shell: `source <(proctor completions bash)`.
     Completions {
         /// The shell.
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Writes a manual page for each command.
+    /// Write a manual page for each command.
     Man {
-        /// The folder, new or empty.
+        /// A new or empty folder.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
-    /// Lists scaffolds; builds or shows the bundle of one that runs in the sandbox.
+    /// List scaffolds, and build or show the bundles of command-line agents.
     Scaffold {
         #[command(subcommand)]
         action: ScaffoldAction,
@@ -232,7 +232,7 @@ pub enum Command {
 
 #[derive(Debug, Subcommand)]
 pub enum ScaffoldAction {
-    /// Lists all scaffolds: built-in ones, and agents with their versions and whether their bundle is built.
+    /// List all scaffolds, with version and state of the bundle.
     List,
     /// Build the bundle of an agent, once. A run that needs it builds it too.
     Add {
@@ -240,12 +240,12 @@ pub enum ScaffoldAction {
         #[arg(value_name = "NAME[@VERSION]")]
         scaffold: String,
     },
-    /// Prints an agent's manifest, with what its bundle holds.
+    /// Print an agent's manifest and the contents of its bundle.
     Show {
-        /// The name of an agent, or the path of a manifest of one's own.
+        /// An agent's name, or the path of your own manifest.
         #[arg(value_name = "NAME[@VERSION]")]
         scaffold: String,
-        /// Reads the whole bundle and compares it with what was built.
+        /// Compare the whole bundle with the one that was built.
         #[arg(long)]
         verify: bool,
     },
@@ -270,7 +270,7 @@ fn age(text: &str) -> Result<Duration, String> {
 /// A back end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Linux namespaces of this machine: no engine is needed.
+    /// Linux namespaces of this machine, without an engine.
     Native,
     /// A Docker engine.
     Docker,
@@ -300,6 +300,6 @@ pub enum SchemaOf {
 pub enum Format {
     /// For a terminal.
     Text,
-    /// For machines.
+    /// For programs.
     Json,
 }

@@ -9,38 +9,38 @@ use super::Kind;
 /// What `export` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
-    /// Trajectories of Harbor (ATIF 1.8): a file a trial.
+    /// Harbor trajectories (ATIF 1.8), one file per trial.
     Atif,
     /// Trials, steps and tests as tables in CSV.
     Csv,
-    /// Logs of Inspect AI (`.eval`): a file an arm.
+    /// Inspect AI logs (`.eval`), one file per arm.
     Inspect,
     /// Trials, steps and tests as tables, a JSON object per row.
     Jsonl,
-    /// Trajectories of mini-swe-agent (format 1.1): a file a trial.
+    /// mini-swe-agent trajectories (format 1.1), one file per trial.
     Mini,
-    /// Spans of OpenTelemetry (OTLP in JSON): a file for each arm and attempt, a line a trial.
+    /// OpenTelemetry spans (OTLP in JSON), one file per arm and attempt, one line per trial.
     Otel,
     /// Trials, steps and tests as tables in Parquet: `trials.parquet`, `steps.parquet`, `tests.parquet`.
     Parquet,
-    /// Conversations with their scores, for training: a file for each arm and attempt, a line a trial.
+    /// Conversations with scores, for training; one file per arm and attempt, one line per trial.
     Rollouts,
-    /// Trajectories of SWE-agent (`.traj`): a file a trial.
+    /// SWE-agent trajectories (`.traj`), one file per trial.
     SweAgent,
-    /// Predictions (`instance_id`, `model_name_or_path`, `model_patch`): a file for each arm and attempt.
+    /// Predictions (`instance_id`, `model_name_or_path`, `model_patch`), one file per arm and attempt.
     Swebench,
-    /// What SWE-bench's repository of experiments takes: a folder for each arm and attempt.
+    /// A submission to SWE-bench's experiments repository, one folder per arm and attempt.
     SwebenchSubmission,
 }
 
 /// What `import` reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ImportFormat {
-    /// Trajectories of Harbor (ATIF 1.0 to 1.8).
+    /// Harbor trajectories (ATIF 1.0 to 1.8).
     Atif,
-    /// Trajectories of mini-swe-agent.
+    /// mini-swe-agent trajectories.
     Mini,
-    /// Trajectories of SWE-agent (`.traj`).
+    /// SWE-agent trajectories (`.traj`).
     SweAgent,
     /// Predictions, as `proctor grade --predictions` reads them.
     Swebench,
@@ -48,19 +48,19 @@ pub enum ImportFormat {
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Files, each a trajectory or predictions; or folders of them, as `proctor export` writes.
+    /// Trajectory or prediction files, or folders of them.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// The run directory, new or empty.
+    /// A new or empty run directory.
     #[arg(long, value_name = "RUN")]
     pub out: PathBuf,
-    /// What the files are. Default: what each of them looks like.
+    /// Format of the files. Default: detected for each file.
     #[arg(long, value_enum)]
     pub format: Option<ImportFormat>,
-    /// The tasks that they are of, so that `proctor grade RUN` can grade them.
+    /// The dataset of the tasks. `proctor grade RUN` needs it.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
-    /// Where they will be graded.
+    /// The back end for grading.
     #[arg(long, value_enum, default_value_t = Kind::Native, requires = "tasks")]
     pub sandbox: Kind,
 }

@@ -9,17 +9,17 @@ use super::Kind;
 
 #[derive(Debug, Args)]
 pub struct GradeArgs {
-    /// A run directory, whose patches are graded anew.
+    /// A run directory whose patches are graded again.
     pub run: Option<PathBuf>,
     /// Predictions of SWE-bench, mini-swe-agent, FeatureBench (`output.jsonl`) or FEA-Bench, or
     /// `gold`, or `noop`.
     #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
     pub predictions: Option<String>,
-    /// Grades a log that somebody else's grading left: a log, a JUnit XML report, or the folder of
-    /// one attempt. Prints the verdict; runs nothing.
+    /// Grade the log of another harness: a log, a report of a test runner, or the folder of one attempt. Print the verdict,
+    /// and run nothing.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "predictions", "tasks"], requires = "task")]
     pub log: Option<PathBuf>,
-    /// The task that the log is of: a file with one row.
+    /// The log's task: a file with one row.
     #[arg(long, value_name = "ROW", requires = "log")]
     pub task: Option<PathBuf>,
     /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
@@ -28,20 +28,20 @@ pub struct GradeArgs {
     /// Grade the patches of attempts that say they failed, too (FeatureBench's `success: false`).
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub include_failed: bool,
-    /// The run directory, new or empty. Default: `runs/grade-<time>`; of a run, the run itself. A run that is
-    /// graded with it is copied there first, and keeps its own verdicts.
+    /// A new or empty run directory. Default: `runs/grade-<time>`, or the graded run itself. With --out, the run is copied
+    /// first and keeps its own verdicts.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Where the sandboxes run.
+    /// The back end of the sandboxes.
     #[arg(long, value_enum, default_value_t = Kind::Native, conflicts_with = "run")]
     pub sandbox: Kind,
-    /// Gradings at once; they wait for CPU and memory besides. Default: as many as find both.
+    /// Gradings at once. They also wait for CPU and memory. Default: as many as CPU and memory allow.
     #[arg(long, conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub jobs: Option<u64>,
-    /// CPUs that all gradings at once may use. Default: what the machine has.
+    /// CPUs for all gradings together. Default: all of the machine.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = above_zero)]
     pub cpus: Option<f64>,
-    /// Memory that all gradings at once may use, in MiB. Default: what the machine has free.
+    /// Memory for all gradings together, in MiB. Default: the machine's free memory.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mb: Option<u64>,
     /// CPUs of each grading's sandbox.
@@ -53,16 +53,16 @@ pub struct GradeArgs {
     /// Processes and threads of each grading's sandbox.
     #[arg(long, value_name = "N", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(2..=4_194_304))]
     pub sandbox_processes: Option<u64>,
-    /// MiB that each grading's sandbox may write.
+    /// MiB that each grading's sandbox can write.
     #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..=MOST_MB))]
     pub sandbox_disk_mb: Option<u64>,
     /// A flake certificate of `proctor tasks validate`.
     #[arg(long, value_name = "FILE", requires = "predictions", conflicts_with = "run")]
     pub certificate: Option<PathBuf>,
-    /// What to do about the tests that the certificate calls unreliable.
+    /// How to treat tests that the certificate marks as unreliable.
     #[arg(long, value_enum, default_value_t = Flaky::Quarantine, requires = "certificate")]
     pub flaky: Flaky,
-    /// Adds the verdict `wide`: every test of the repository that passes with gold. It decides nothing.
+    /// Add the verdict `wide`: every test of the repository that passes with gold. It does not change `resolved`.
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub wide: bool,
 }
@@ -95,11 +95,11 @@ impl GradeArgs {
 /// What grading does about unreliable tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Flaky {
-    /// They are run and shown, and decide nothing.
+    /// Run and show them, but ignore their results.
     Quarantine,
-    /// A trial that only they failed is graded twice more, and the majority counts.
+    /// Grade a trial twice more if only they failed. The majority counts.
     Vote,
-    /// They count like any other.
+    /// Count them like other tests.
     Count,
 }
 

@@ -7,8 +7,9 @@ use clap::{Command, CommandFactory as _};
 use super::Cli;
 
 /// The commands of each group, in the order in which they are listed.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Run agents", &["init", "run", "resume", "rerun", "fork", "grade"]),
+    ("Run on many machines", &["submit", "worker", "cancel"]),
     ("Look at runs", &["report", "show", "view", "watch", "shell", "label"]),
     ("Compare and exchange", &["compare", "curve", "export", "import"]),
     ("Make and check tasks", &["tasks", "collect", "collect-pulls"]),

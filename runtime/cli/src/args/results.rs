@@ -8,21 +8,21 @@ use super::Format;
 
 #[derive(Debug, Args)]
 pub struct LabelArgs {
-    /// The run directory. With nothing else: lists its labels.
+    /// The run directory. Without further options, list its labels.
     pub run: PathBuf,
-    /// The trial that is meant.
+    /// The trial.
     #[arg(long, value_name = "TASK/ARM/ATTEMPT", requires = "label")]
     pub trial: Option<String>,
     /// A step of it, counted from 1. Default: the whole trial.
     #[arg(long, value_name = "K", requires = "trial")]
     pub step: Option<u64>,
-    /// A short name. Said again of the same trial and step, it replaces the comment.
+    /// A short name. An existing label of this name gets the new comment.
     #[arg(long, value_name = "NAME", requires = "trial")]
     pub label: Option<String>,
-    /// What else there is to say.
+    /// A comment.
     #[arg(long, value_name = "TEXT", requires = "label", conflicts_with = "remove")]
     pub comment: Option<String>,
-    /// Takes the label away.
+    /// Remove the label.
     #[arg(long, requires = "label")]
     pub remove: bool,
 }
@@ -31,13 +31,13 @@ pub struct LabelArgs {
 pub struct ShowArgs {
     /// The run directory.
     pub run: PathBuf,
-    /// A task's id, or a part of it that no other has.
+    /// A task's id, or a unique part of it.
     pub task: Option<String>,
-    /// An arm's name, or a part of it or the first digits of its id.
+    /// An arm's name, a part of it, or the first digits of its id.
     pub arm: Option<String>,
-    /// Counted from 1.
+    /// The attempt, counted from 1.
     pub attempt: Option<u32>,
-    /// Prints this step whole: message, calls, outputs, and what it changed.
+    /// Print this step in full: message, calls, outputs and changes.
     #[arg(long, value_name = "K")]
     pub step: Option<u64>,
     /// Print one part of a trial for programs, exactly as recorded. `tree` and `file` show the work directory after
@@ -97,20 +97,20 @@ pub struct CurveArgs {
     /// (of the wall clock).
     #[arg(long, value_name = "KIND=N,...")]
     pub at: Option<String>,
-    /// Finds the step at which each trial first resolves its task.
+    /// Find the step at which each trial first resolves its task.
     #[arg(long)]
     pub every: bool,
-    /// Runs so many of the tasks for real, at the smallest budget of --at, and says how far the curve is off.
-    /// This asks the models. The runs are kept beside RUN.
+    /// Run N tasks at the smallest budget of --at, and print the error of the curve. This asks the models. The runs are kept
+    /// beside RUN.
     #[arg(long, value_name = "N", requires = "at", value_parser = clap::value_parser!(u32).range(1..))]
     pub check: Option<u32>,
     /// Draw only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for further globs.
     #[arg(long, value_name = "GLOB")]
     pub arms: Vec<String>,
-    /// Shows the curve of a model that was told its budget, labelled as truncated.
+    /// Show the curve although the model knew its budget, labelled as truncated.
     #[arg(long)]
     pub allow_truncated: bool,
-    /// How it is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = CurveFormat::Text)]
     pub format: CurveFormat,
 }
@@ -119,9 +119,9 @@ pub struct CurveArgs {
 pub enum CurveFormat {
     /// A table for a terminal.
     Text,
-    /// All of it, for machines.
+    /// Everything, for programs.
     Json,
-    /// One row a point, for a spreadsheet.
+    /// One row per point, for a spreadsheet.
     Csv,
     /// One self-contained page.
     Html,
@@ -133,9 +133,9 @@ pub enum ReportFormat {
     Text,
     /// Arms, comparisons and findings, for a pull request.
     Markdown,
-    /// All of it, for machines.
+    /// Everything, for programs.
     Json,
-    /// One row a trial, for a spreadsheet.
+    /// One row per trial, for a spreadsheet.
     Csv,
     /// One self-contained page.
     Html,

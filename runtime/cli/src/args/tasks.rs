@@ -8,44 +8,44 @@ use super::Kind;
 
 #[derive(Debug, Subcommand)]
 pub enum TasksAction {
-    /// One line a task.
+    /// List the tasks, one per line.
     List(Dataset),
-    /// One task, to be read.
+    /// Show one task.
     #[command(override_usage = "proctor tasks show <ID> --tasks <DATASET>...\n       \
                                 proctor tasks show --tasks <DATASET>... <ID>")]
     Show {
-        /// The task's id; it may stand behind the datasets too.
+        /// The task's id. It may also follow the datasets.
         id: Option<String>,
         /// Show the solution too.
         #[arg(long)]
         gold: bool,
-        /// As a JSON object of the task format.
+        /// Print JSON in the task format.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         dataset: Dataset,
     },
-    /// Runs gold and noop over every task: gold must resolve, noop must not. With --attack, a pack of attacks too.
+    /// Run gold and noop on every task: gold must resolve it, noop must not. With --attack, also try attacks.
     Validate {
         #[command(flatten)]
         dataset: Dataset,
-        /// Grade the pack of attacks (and the tasks' own `cheats`) on each task: none may be resolved. `--attack=A,B`
-        /// grades these of the pack only.
+        /// Grade the shipped attacks and the tasks' own `cheats` on each task: none may be resolved. `--attack=A,B` grades only
+        /// these attacks.
         #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true, default_missing_value = WHOLE_PACK)]
         attack: Option<String>,
-        /// Only so many tasks, drawn by a fixed seed.
+        /// Validate a sample of N tasks, drawn with a fixed seed.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         limit: Option<u64>,
-        /// How many times.
+        /// Number of repetitions.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         repeat: u32,
-        /// Where the sandboxes run.
+        /// The back end of the sandboxes.
         #[arg(long, value_enum, default_value_t = Kind::Native)]
         sandbox: Kind,
         /// Trials at once.
         #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         jobs: u32,
-        /// Keep the run here. Default: it is kept where something failed, and its folder named.
+        /// Keep the run in this folder. By default it is kept only if something failed.
         #[arg(long)]
         out: Option<PathBuf>,
         /// Write a certificate: with --repeat of at least 2, flaky and resource-sensitive tests, seconds, memory
@@ -56,15 +56,15 @@ pub enum TasksAction {
         #[arg(long)]
         visible_tests: bool,
     },
-    /// Writes a variant of each task that no honest solution resolves: one expectation of a fail-to-pass test is made
-    /// wrong. An agent that resolves it answers by the test.
+    /// Write an impossible variant of each task, with one wrong expectation in a fail-to-pass test. Only an agent that
+    /// copies the tests can resolve it.
     Impossible {
         #[command(flatten)]
         dataset: Dataset,
-        /// Where the sandboxes run.
+        /// The back end of the sandboxes.
         #[arg(long, value_enum, default_value_t = Kind::Native)]
         sandbox: Kind,
-        /// The dataset of the variants, one JSON object a line.
+        /// The file for the variants, one JSON object per line.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
@@ -79,15 +79,15 @@ pub enum TasksAction {
         #[arg(long, value_enum, default_value_t = StatsFormat::Text)]
         format: StatsFormat,
     },
-    /// What speaks against each task: a statement that tells the solution, duplicates, tests that need the network or the
-    /// day, and what a certificate knows. Nothing is run.
+    /// List problems of each task: statements that reveal the solution, duplicates, tests that need the network or the date,
+    /// and problems from a certificate. Nothing is run.
     Quality {
         #[command(flatten)]
         dataset: Dataset,
         /// A certificate of `proctor tasks validate`: gold, noop, unreliable tests, attacks.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
-        /// Write the quality file, which `proctor report --quality` takes.
+        /// Write the quality file for `proctor report --quality`.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -99,7 +99,7 @@ pub enum StatsFormat {
     Text,
     /// A table for a pull request.
     Markdown,
-    /// One row a figure, for a spreadsheet.
+    /// One row per figure, for a spreadsheet.
     Csv,
     /// The figures of each dataset and of each task, for machines.
     Json,
