@@ -20,7 +20,7 @@ def main() -> None:
             continue
         used.add(current)
         for dependency in nodes[current]["deps"]:
-            # Tests' dependencies are in no binary.
+            # No binary contains the tests' dependencies.
             if any(kind["kind"] != "dev" for kind in dependency["dep_kinds"]):
                 waiting.append(dependency["pkg"])
 

@@ -96,7 +96,7 @@ def main():
     )
 
     def one(name):
-        # A process of its own: a server of one case must not outlive it.
+        # Run each case in a process of its own: its server must not outlive it.
         code = f"import sys; sys.path.insert(0, {HERE!r}); import run, json; print(json.dumps(run.run({name!r}, {work!r}, {proctor!r})))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         try:
