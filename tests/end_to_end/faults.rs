@@ -180,7 +180,7 @@ fn a_full_disk_loses_nothing_that_was_recorded() {
     let place = stage.path("small");
     fs::create_dir(&place).unwrap();
     let disk = SmallDisk(&place);
-    if !disk.mount("size=128k") {
+    if !disk.mount("size=192k") {
         let test = "a_full_disk_loses_nothing_that_was_recorded";
         return not_run(test, "ROOT", "mounting needs root");
     }

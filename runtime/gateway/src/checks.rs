@@ -6,6 +6,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndpointChecks {
+    pub input: InputCheck,
     pub output: OutputCheck,
     pub dropped: DroppedCheck,
     pub text: TextCheck,
@@ -35,6 +36,17 @@ pub(crate) struct CutCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct LengthCheck {
     pub explicit_limit: u64,
+    pub share: f64,
+    pub least_window: u64,
+    pub hint: String,
+}
+
+/// When the reported input is not believed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InputCheck {
+    pub tokens_per_byte: u64,
+    pub least_tokens: u64,
 }
 
 /// When the reported output is not believed.

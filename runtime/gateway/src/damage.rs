@@ -14,7 +14,7 @@ use crate::{
     codec::neutral::{Stop, Tool, Whole},
     judge::{Trouble, TroubleKind},
     tokens,
-    tool_support::{as_text, said_or_thought},
+    tool_support::{as_text, marked, said_or_thought},
     usage,
     way::Outgoing,
 };
@@ -44,6 +44,20 @@ impl TrialGateway {
                 "the response ended after {output} tokens at an output limit that nobody set"
             );
             return Ok(Some(Trouble::new(TroubleKind::Capped, why)));
+        }
+        if let Some(most) = request.max_output.filter(|_| whole.stop == Some(Stop::Length)) {
+            let total = whole.usage.map_or(0, |usage| usage.input + usage.output);
+            let room = self.line().window.map_or(checks.length.least_window, |window| window);
+            let is_cut = output > 0
+                && (output as f64) < most as f64 * checks.length.share
+                && (total as f64) < room as f64 * checks.length.share;
+            if is_cut {
+                let why = format!(
+                    "the response ended after {output} tokens, although the request allows {most}"
+                );
+                let hint = Some(checks.length.hint.clone());
+                return Ok(Some(Trouble { hint, ..Trouble::new(TroubleKind::Damaged, why) }));
+            }
         }
         if !request.tools || model.tool_check == Some(false) {
             return Ok(None);
@@ -113,7 +127,15 @@ impl Look {
             return self.calls.iter().find_map(torn).map(Found::Torn);
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        if let Some((why, hint)) = as_text(&checks.text, &self.text, &names) {
+        // A final answer may quote a call. One that was not read is the whole text, or ends it without quotes.
+        let found = if serde_json::from_str::<Value>(&self.text).is_ok() {
+            as_text(&checks.text, &self.text, &names)
+        } else if ends_with_markup(&self.text) {
+            marked(&checks.text, &self.text, &names)
+        } else {
+            None
+        };
+        if let Some((why, hint)) = found {
             return Some(Found::Misread(why, hint));
         }
         let told = self.told.filter(|told| *told > 0)?;
@@ -126,9 +148,17 @@ impl Look {
     }
 }
 
+fn ends_with_markup(text: &str) -> bool {
+    let text = text.trim_end();
+    let is_fenced = text.ends_with("```") && text.contains("```tool_");
+    is_fenced || (text.ends_with(['>', ']', '}']) && !text.contains('`'))
+}
+
 /// Whether the arguments of a call are none, or no JSON object.
 fn looks_torn(call: &ToolCall) -> bool {
-    serde_json::from_str::<Map<String, Value>>(&call.arguments).map_or(true, |map| map.is_empty())
+    call.arguments.contains(char::REPLACEMENT_CHARACTER)
+        || serde_json::from_str::<Map<String, Value>>(&call.arguments)
+            .map_or(true, |map| map.is_empty())
 }
 
 /// What was torn from a call: one sign would mend its arguments, or they are gone though tokens were paid for them.
@@ -141,6 +171,9 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
     let is_object = |text: &str| {
         serde_json::from_str::<Map<String, Value>>(text).is_ok_and(|map| !map.is_empty())
     };
+    if text.contains(char::REPLACEMENT_CHARACTER) {
+        return Some(format!("characters in the arguments of a call of `{name}` were torn"));
+    }
     if is_object(text) {
         return None;
     }

@@ -236,10 +236,10 @@ impl TrialGateway {
             let ended = match &mut body {
                 Body::Stream(stream) => {
                     let ended = stream.read(line, last, request.stream, client, came).await;
-                    let progressed = std::mem::take(&mut stream.progressed);
-                    if progressed {
+                    if std::mem::take(&mut stream.progressed) {
                         progress = Instant::now();
                     }
+                    let progressed = stream.spoke;
                     // The comments that keep a connection open say nothing.
                     match (progressed, heard.event.load(Ordering::Relaxed)) {
                         (false, false) => _ = queued.get_or_insert_with(Instant::now),
@@ -496,7 +496,9 @@ struct Stream {
     decoder: sse::Decoder,
     reader: Box<dyn codec::Reader>,
     halves: codec::tolerant::Halves,
-    /// An event that is no comment has come since this was asked last.
+    /// An event that is no comment has come.
+    spoke: bool,
+    /// Something of the response has come since this was asked last.
     progressed: bool,
     /// All that was said, for a client that did not ask for a stream.
     said: Vec<Delta>,
@@ -508,6 +510,7 @@ impl Stream {
             decoder: sse::Decoder::default(),
             reader: codec::reader(api),
             halves: codec::tolerant::Halves::default(),
+            spoke: false,
             progressed: false,
             said: Vec::new(),
         }
@@ -523,7 +526,7 @@ impl Stream {
         came: &mut Came,
     ) -> Result<bool, Broken> {
         while let Some(event) = self.next(line, last) {
-            self.progressed |= event.is_progress();
+            self.spoke |= event.is_progress();
             let deltas = match self.reader.read(&event) {
                 Ok(deltas) => self.halves.join(deltas, false),
                 // After its end nothing takes a response away. The record has the bytes.
@@ -534,6 +537,8 @@ impl Stream {
                     return Err(Broken { kind, ..Broken::said(why, &event.data) });
                 }
             };
+            // Empty chunks keep a connection open as comments do.
+            self.progressed |= deltas.iter().any(Delta::is_content);
             let whole = &mut came.whole;
             if streamed {
                 client.event(&event, &deltas, self.reader.ended()).await;

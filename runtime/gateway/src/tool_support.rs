@@ -123,15 +123,33 @@ pub(crate) fn said_or_thought(items: &[Item]) -> String {
 
 /// A text holds a call of an offered tool.
 pub(crate) fn as_text(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
+    let found = marked_call(check, text, tools).map(|(form, tool)| (Some(form), tool));
+    let (form, tool) = found.or_else(|| Some((None, as_json(check, text, tools)?)))?;
+    Some(finding(check, form, tool))
+}
+
+/// A text holds a call of an offered tool behind a marker.
+pub(crate) fn marked(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
+    let (form, tool) = marked_call(check, text, tools)?;
+    Some(finding(check, Some(form), tool))
+}
+
+fn marked_call<'a, 'b>(
+    check: &'a TextCheck,
+    text: &str,
+    tools: &[&'b str],
+) -> Option<(&'a TextForm, &'b str)> {
     let fits =
         |form: &&TextForm| form.with.as_ref().is_none_or(|word| text.contains(word.as_str()));
-    let found = check.form.iter().filter(fits).find_map(|form| {
+    check.form.iter().filter(fits).find_map(|form| {
         let rests = text.match_indices(form.marker.as_str());
         let mut rests = rests.map(|(at, marker)| &text[at + marker.len()..]);
         let tool = rests.find_map(|rest| after_marker(check, rest, tools))?;
-        Some((Some(form), tool))
-    });
-    let (form, tool) = found.or_else(|| Some((None, as_json(check, text, tools)?)))?;
+        Some((form, tool))
+    })
+}
+
+fn finding(check: &TextCheck, form: Option<&TextForm>, tool: &str) -> Finding {
     let shown = form.map_or("JSON", |form| form.marker.as_str());
     let parser = |of: fn(&TextForm) -> &Option<String>| {
         form.and_then(|form| of(form).as_deref()).unwrap_or("NAME")
@@ -141,7 +159,7 @@ pub(crate) fn as_text(check: &TextCheck, text: &str, tools: &[&str]) -> Option<F
         .replace("{vllm}", parser(|form| &form.vllm))
         .replace("{sglang}", parser(|form| &form.sglang));
     let what = format!("the endpoint returned a call of the tool `{tool}` as text ({shown})");
-    Some((what, hint))
+    (what, hint)
 }
 
 /// The tool that is called after a marker. Arguments that are not JSON are the model's mistake: a server with a parser

@@ -86,7 +86,8 @@ impl TrialGateway {
             "check that the endpoint is up, then `proctor resume` the run".into()
         };
         let mut fault = Fault::new(Layer::Model, what).hint(hint);
-        if halts.is_out(model, since) {
+        // A response that was misread is one trial's: the endpoint answers others.
+        if trouble.kind != TroubleKind::Damaged && halts.is_out(model, since) {
             fault = fault.cause(if never { Cause::Silent } else { Cause::Outage });
             match trouble.kind {
                 TroubleKind::Unreachable | TroubleKind::Foreign if never => {

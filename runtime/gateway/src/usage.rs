@@ -19,13 +19,15 @@ use crate::{
 /// ever be reached.
 pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
     let Some(told) = whole.usage else { return estimate(api, request, whole).await };
+    let Ok(checks) = EndpointChecks::shipped() else { return told };
+    let most = (request.len() as u64).saturating_mul(checks.input.tokens_per_byte);
+    let is_inflated = told.input >= checks.input.least_tokens && told.input > most;
     // A request is never empty.
-    if told.input == 0 {
+    if told.input == 0 || is_inflated {
         let ours = estimate(api, request, whole).await;
         let output = if told.output == 0 { ours.output } else { told.output };
         return Usage { output, reasoning: told.reasoning.min(output), ..ours };
     }
-    let Ok(checks) = EndpointChecks::shipped() else { return told };
     if produced(whole, told.output == 0)
         <= told.output.saturating_mul(checks.output.bytes_per_token)
     {

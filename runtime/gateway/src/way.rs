@@ -281,6 +281,7 @@ impl TrialGateway {
         let mut waited = begun.elapsed();
         let mut form = Form::new(self, request);
         let (mut rejections, mut filtered) = (0, 0);
+        let mut unauthorized = false;
         loop {
             let request = &form.request;
             // Each attempt on its own: while it waits for the next one, it reserves nothing.
@@ -307,6 +308,14 @@ impl TrialGateway {
                     filtered += u32::from(trouble.kind == TroubleKind::Filtered);
                     judged = Judgement::Again(trouble);
                 }
+            }
+            // After good responses, one 401 may be that of one server of many.
+            if let Judgement::Unusable(fault) = &judged
+                && came.status == Some(401)
+                && !std::mem::replace(&mut unauthorized, true)
+                && self.line().halts.has_answered(&self.line().model)
+            {
+                judged = Judgement::Again(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
             }
             // This halts requests with tools alone: it is not for `unusable`.
             let without_tools = unsupported.is_some();

@@ -151,6 +151,21 @@ pub enum Delta {
     Usage(Usage),
 }
 
+impl Delta {
+    /// Whether it says something of the response, or that it ends.
+    pub(crate) fn is_content(&self) -> bool {
+        match self {
+            Self::Started { .. } | Self::Usage(_) => false,
+            Self::Text(text) | Self::Refusal(text) | Self::Reasoning(text) => !text.is_empty(),
+            Self::Signature(_)
+            | Self::Call { .. }
+            | Self::Arguments { .. }
+            | Self::Extra { .. }
+            | Self::Stopped(_) => true,
+        }
+    }
+}
+
 /// Why an answer ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Stop {

@@ -108,9 +108,11 @@ impl Event {
 }
 
 fn is_ping(data: &str) -> bool {
+    const TYPES: [&str; 4] = ["ping", "keepalive", "keep_alive", "heartbeat"];
     // A ping is short; a piece of a response is not parsed twice for this.
     data.len() < 80
-        && serde_json::from_str::<serde_json::Value>(data).is_ok_and(|data| data["type"] == "ping")
+        && serde_json::from_str::<serde_json::Value>(data)
+            .is_ok_and(|data| data["type"].as_str().is_some_and(|kind| TYPES.contains(&kind)))
 }
 
 /// Writes one event, with its name where the format has names.

@@ -9,14 +9,15 @@ pub(super) enum TextStream {
     /// One piece has come.
     One(String),
     /// The second piece begins with the whole of the first and is held back: the third one decides.
-    Doubted {
-        first: String,
-        held: String,
-    },
-    Pieces,
+    Doubted { first: String, held: String },
+    /// With the text so far.
+    Pieces(String),
     /// The text so far.
     Cumulative(String),
 }
+
+/// A piece that repeats a shorter text may be chance.
+const LEAST_WHOLE: usize = 16;
 
 /// A second piece that repeats a shorter first one may be chance.
 const LEAST: usize = 4;
@@ -40,16 +41,21 @@ impl TextStream {
                 *self = Self::Doubted { first, held: piece.to_owned() };
                 String::new()
             }
-            Self::One(_) | Self::Pieces => {
-                *self = Self::Pieces;
+            Self::One(before) | Self::Pieces(before) => {
+                // Some servers end with the whole text once more.
+                if before.len() >= LEAST_WHOLE && before == piece {
+                    *self = Self::Pieces(before);
+                    return String::new();
+                }
+                *self = Self::Pieces(before + piece);
                 piece.to_owned()
             }
             Self::Doubted { first, held } if piece.starts_with(&held) => {
                 *self = Self::Cumulative(piece.to_owned());
                 piece[first.len()..].to_owned()
             }
-            Self::Doubted { held, .. } => {
-                *self = Self::Pieces;
+            Self::Doubted { first, held } => {
+                *self = Self::Pieces(first + &held + piece);
                 held + piece
             }
             Self::Cumulative(before) => {
@@ -98,5 +104,9 @@ mod tests {
         // A text that repeats its beginning once.
         assert_eq!(text(&["again", "again and", " again"]), "againagain and again");
         assert_eq!(text(&["ha", "haha", "hahaha"]), "hahahahahaha");
+        assert_eq!(
+            text(&["I look", " at the files.", "I look at the files."]),
+            "I look at the files."
+        );
     }
 }

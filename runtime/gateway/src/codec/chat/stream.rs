@@ -128,9 +128,22 @@ impl Chunk {
             choices: fields.value("choices")?,
             usage: fields.value("usage")?,
             groq: fields.value("x_groq")?,
-            error: fields.value("error")?,
+            error: match fields.value("error")? {
+                Value::Null if fields.value("choices")?.is_null() => unnamed_error(&fields)?,
+                error => error,
+            },
         })
     }
+}
+
+/// An error that stands in the event itself, or below `detail`.
+fn unnamed_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
+    let detail = fields.value("detail")?;
+    if !detail.is_null() {
+        return Ok(detail);
+    }
+    let is_error = fields.value("object")? == "error" || fields.value("type")? == "error";
+    if is_error { fields.value("message") } else { Ok(Value::Null) }
 }
 
 impl ChatReader {
@@ -203,6 +216,13 @@ impl ChatReader {
                     (Some(_), None) => text.is_empty() || !before.is_whole(),
                 }
             });
+            // The same call once more, at another place.
+            let is_repeated = |before: &CallInStream| {
+                Some(before.id.as_str()) == id && before.is_whole() && before.arguments == text
+            };
+            if known.is_none() && name.is_some() && self.calls.iter().any(is_repeated) {
+                continue;
+            }
             let index = match (known, name) {
                 (Some(index), _) => index,
                 (None, Some(name)) => {

@@ -43,6 +43,9 @@ pub(super) fn read_parts(body: &Value, calls: &mut usize, deltas: &mut Vec<Delta
             };
             deltas.push(Delta::Call { index, id, name });
             deltas.push(Delta::Arguments { index, text });
+        } else if let Some(code) = part["executableCode"]["code"].as_str() {
+            // A call that the endpoint took for code of its own: it is found as a call in the text.
+            deltas.push(Delta::Text(format!("```tool_code\n{code}\n```")));
         } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
             let text = text.to_owned();
             deltas.push(match part["thought"] == true {
