@@ -98,7 +98,8 @@ fn each_trial_opens_as_many_files_as_are_counted() {
         child.wait().unwrap();
     }
     let more = held[1] - held[0];
-    assert_eq!((more + 6) / 12, counted, "{held:?}");
+    // A worker holds the trial's folder open as well, and this run has no workers.
+    assert_eq!((more + 6) / 12 + 1, counted, "{held:?}");
 }
 
 #[test]
