@@ -340,6 +340,11 @@ fn is_discarded(path: &Path) -> bool {
 }
 
 fn nothing_left(soak: &Soak, kind: &str) {
+    // The kernel ends the processes of a killed sandbox by itself, within moments.
+    let begun = Instant::now();
+    while soak.sleepers() > 0 && begun.elapsed() < Duration::from_secs(3) {
+        sleep(Duration::from_millis(100));
+    }
     assert_eq!(soak.sleepers(), 0, "processes");
     let home = soak.stage.dir.path().to_str().unwrap();
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();

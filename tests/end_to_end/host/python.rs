@@ -5,6 +5,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use serde_json::Value;
@@ -28,8 +29,10 @@ fn environment(stage: &Stage, version: &str) -> PathBuf {
     let site = fs::read_dir(venv.join("lib")).unwrap().next().unwrap().unwrap().path();
     let site = site.join("site-packages");
     fs::write(site.join("marker.py"), "VALUE = 'of the environment'\n").unwrap();
-    for old in ["1.0", "2.0"] {
-        let _ = fs::remove_dir_all(site.join(format!("marker-{old}.dist-info")));
+    for entry in fs::read_dir(&site).unwrap().flatten() {
+        if entry.file_name().to_string_lossy().ends_with(".dist-info") {
+            fs::remove_dir_all(entry.path()).unwrap();
+        }
     }
     let info = site.join(format!("marker-{version}.dist-info"));
     fs::create_dir(&info).unwrap();
@@ -47,7 +50,9 @@ fn arm(name: &str, function: &str, model: &str, lines: &str) -> String {
 }
 
 fn run(stage: &Stage, kind: &str, arms: &str, models: &[&str], status: i32) -> PathBuf {
-    environment(stage, "1.0");
+    // Tests run at once, and two environments of the same packages are one interpreter in the cache.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    environment(stage, &format!("1.{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
     fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();
     let text = configuration(stage, kind, models) + arms;
     let config = stage.file("run.toml", &text);
