@@ -836,14 +836,22 @@ class Sight:
     # All of it.
 
     def look(self, recorder):
-        self._look_at_plugins(recorder)
-        self._look_at_bindings()
-        self._look_at_objects()
-        self._look_at_modules()
-        self._look_at_snapshot()
         self._look_at_watchers()
-        self._look_at_folders(self._folders)
-        self.look_at_path()
+        # A profile function that graded code set would run in each call below, and CPython 3.11 crashes in some.
+        watcher = self._get_profile()
+        if watcher is not None:
+            self._set_profile(None)
+        try:
+            self._look_at_plugins(recorder)
+            self._look_at_bindings()
+            self._look_at_objects()
+            self._look_at_modules()
+            self._look_at_snapshot()
+            self._look_at_folders(self._folders)
+            self.look_at_path()
+        finally:
+            if watcher is not None:
+                self._set_profile(watcher)
 
     def look_at_path(self):
         for entry in sys.path:
@@ -987,6 +995,7 @@ class Sight:
 
     def _remember_watchers(self):
         self._get_profile, self._get_trace, self._callbacks = sys.getprofile, sys.gettrace, gc.callbacks
+        self._set_profile = sys.setprofile
         self._get_signal, self._frames = signal.getsignal, sys._current_frames
         self._threads, self._this_thread = threading._active, threading.get_ident
         self._handlers = {number: signal.getsignal(number) for number in TIMERS}

@@ -73,13 +73,14 @@ fn a_recorder_that_fails_before_the_tests_is_a_fault() {
         // The environment's own module, which the recorder needs and pytest does not.
         let library = place.join("library");
         fs::create_dir(&library).unwrap();
-        fs::write(library.join("hmac.py"), "raise ImportError('there is no hmac')\n").unwrap();
+        fs::write(library.join("hashlib.py"), "raise ImportError('there is no hashlib')\n")
+            .unwrap();
         task.env.insert("PYTHONPATH".into(), library.to_str().unwrap().into());
     };
     for patch in [gold(), String::new()] {
         let fault = graded(python(), &patch, &[], broken).unwrap_err();
         assert!(fault.what.contains("the recorder failed before pytest"), "{fault}");
-        assert!(fault.what.contains("there is no hmac"), "{fault}");
+        assert!(fault.what.contains("there is no hashlib"), "{fault}");
     }
 }
 
