@@ -68,7 +68,7 @@ def run(name, work, proctor):
         verdicts.append(json.load(open(verdict)).get("resolved") if os.path.exists(verdict) else None)
     limited = [outcome["kind"] == "budget" for outcome in outcomes]
     if any(resolved is False and not limit for resolved, limit in zip(verdicts, limited)):
-        end = "not resolved"
+        end = "scored"
     elif False in verdicts:
         end = "limit"
     else:
@@ -107,7 +107,7 @@ def main():
     wrong = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for name, end, says, seen in pool.map(one, names):
-            want = next((kind for kind in ("fault", "limit") if name in expected[kind]), "resolved")
+            want = next((kind for kind in ("fault", "limit", "scored") if name in expected[kind]), "resolved")
             print(f"{name}: {end}" + ("" if end == want else f", expected {want}: {says}\n{seen}"), flush=True)
             wrong += end != want
     print(f"{len(names)} cases, {wrong} of them ended otherwise than expected")

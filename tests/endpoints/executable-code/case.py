@@ -1,0 +1,9 @@
+"""gemini/tools: from step 2 on the call comes as an executableCode part (print(default_api.shell(...))) and not as a functionCall, though no code execution was asked for. (java-genai#347)"""
+from mock import *
+class C(Case):
+    api = 'gemini'
+    timeout = 200
+    def answer(self, conv, k, body):
+        if k == 0: return gem(gcall('ls', sig='S1'))
+        r = gem({'executableCode': {'language': 'PYTHON', 'code': 'print(default_api.shell(command="cat numerals/roman.py", timeout=None))\n'}})
+        r.counts = False; return r
