@@ -93,7 +93,7 @@ impl TaskFacts {
         groups.extend(self.functions_added.map(|count| ("functions_added", few(count))));
         // FEA-Bench's text puts three and more together, its Figure 5 does not.
         let several = self.functions_added.filter(|count| *count >= 3);
-        groups.extend(several.map(|_| ("functions_added", "3+".to_owned())));
+        groups.extend(several.map(|_| ("functions_added", THREE_AND_MORE.to_owned())));
         groups
     }
 }
@@ -159,6 +159,9 @@ fn shared_repositories<'a>(trials: &[&'a TrialResult]) -> BTreeSet<&'a str> {
     benchmarks.into_iter().filter(|(_, of)| of.len() > 1).map(|(repo, _)| repo).collect()
 }
 
+/// A group beside others that have the same tasks.
+const THREE_AND_MORE: &str = "3+";
+
 /// So many tasks, and a table of groups is read even where each group is one task.
 const MANY_TASKS: usize = 10;
 
@@ -186,7 +189,8 @@ pub fn group_tables(report: &Report, shown: Groups) -> Vec<GroupTable<'_>> {
     let all = shown == Groups::All || tasks.len() >= MANY_TASKS;
     let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (kind, groups) in report.arms.iter().flat_map(|arm| &arm.groups) {
-        if all || groups.values().any(|group| group.tasks > 1) {
+        let own = groups.iter().filter(|(name, _)| *name != THREE_AND_MORE);
+        if all || own.map(|(_, group)| group.tasks).any(|tasks| tasks > 1) {
             kinds.entry(kind).or_default().extend(groups.keys().map(String::as_str));
         }
     }
