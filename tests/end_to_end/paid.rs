@@ -111,7 +111,7 @@ fn a_killed_try_goes_on_and_is_paid_once() {
 fn a_trial_goes_on_after_a_fault_and_is_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     // The key is refused in mid-trial, once: what came before is paid for.
-    let fault = "fault = [{ kind = \"status\", status = 401 }]";
+    let fault = "fault = [{ kind = \"status\", status = 401, times = 2 }]";
     let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
     let stage = Stage::new();
     let config = stage.file("run.toml", &config(&fake, ""));
@@ -132,7 +132,7 @@ fn a_trial_goes_on_after_a_fault_and_is_paid_once() {
 fn a_try_that_does_not_count_is_paid_for() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     // The key is refused in mid-trial, once, and what the try could go on with is lost.
-    let fault = "fault = [{ kind = \"status\", status = 401 }]";
+    let fault = "fault = [{ kind = \"status\", status = 401, times = 2 }]";
     let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
     let stage = Stage::new();
     let config = stage.file("run.toml", &config(&fake, ""));

@@ -288,9 +288,14 @@ fn an_answer_that_is_cut_refused_or_empty_ends_by_its_name() {
     // All of the gold, and half an edit behind it; or half an edit alone.
     let half = &gold[gold.find("<edit>").unwrap()..];
     let half = &half[..half.find("[end of the snippet after").unwrap()];
+    // So long that no server's own limit ended them.
+    let usage = json!({"input": 100, "output": 40_000});
     let answers = [
-        ("cut", json!({"content": format!("{gold}{half}"), "finish_reason": "length"})),
-        ("cut-early", json!({"content": half, "finish_reason": "length"})),
+        (
+            "cut",
+            json!({"content": format!("{gold}{half}"), "finish_reason": "length", "usage": usage}),
+        ),
+        ("cut-early", json!({"content": half, "finish_reason": "length", "usage": usage})),
         ("refusal", json!({"content": "", "refusal": "I will not write code."})),
         ("empty", json!({"content": "", "usage": {"input": 100, "output": 1}})),
     ];
