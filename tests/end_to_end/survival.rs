@@ -391,7 +391,7 @@ fn two_runtimes_share_the_trials_of_a_run() {
 }
 
 /// Two whole steps around a command that leaves time to kill.
-const SLOW_ONCE: &str = r#"
+pub const SLOW_ONCE: &str = r#"
 [[conversation]]
 [[conversation.turn]]
 [[conversation.turn.tool_calls]]

@@ -14,24 +14,8 @@ use serde_json::Value;
 use crate::{
     resume::wait_for,
     stage::{Stage, events, find},
+    survival::SLOW_ONCE,
 };
-
-/// One slow command between two quick ones.
-const SLOW_ONCE: &str = r#"
-[[conversation]]
-[[conversation.turn]]
-[[conversation.turn.tool_calls]]
-name = "shell"
-arguments = { command = "echo one > one.txt" }
-[[conversation.turn]]
-[[conversation.turn.tool_calls]]
-name = "shell"
-arguments = { command = "echo two > two.txt; sleep 6" }
-[[conversation.turn]]
-[[conversation.turn.tool_calls]]
-name = "submit"
-arguments = {}
-"#;
 
 /// Never submits.
 const RESTLESS: &str = r#"
@@ -131,7 +115,7 @@ fn signal(child: &Child, name: &str) {
 /// one writes when it wakes up does not count.
 #[test]
 fn a_worker_that_falls_silent_loses_its_trial_and_spoils_nothing() {
-    let cluster = Cluster::new(SLOW_ONCE);
+    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 1\njobs = 1\n");
     let mut silent = cluster.worker("2");
     let slow = || cluster.journals().first().is_some_and(|it| count(it, "tool_called") == 2);
@@ -158,7 +142,7 @@ fn a_worker_that_falls_silent_loses_its_trial_and_spoils_nothing() {
 /// USR1 lets a step end, hands the trial back and says by the status that there is more to do.
 #[test]
 fn a_worker_that_is_drained_leaves_its_trial_to_the_next() {
-    let cluster = Cluster::new(SLOW_ONCE);
+    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 2\njobs = 1\n");
     let mut first = cluster.worker("60");
     let slow = || cluster.journals().iter().any(|it| count(it, "tool_called") == 2);
@@ -173,7 +157,7 @@ fn a_worker_that_is_drained_leaves_its_trial_to_the_next() {
 /// Without time for a trial a worker starts none.
 #[test]
 fn a_worker_starts_no_trial_that_may_outlast_its_job() {
-    let cluster = Cluster::new(SLOW_ONCE);
+    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 1\njobs = 1\n");
     let before = cluster.fake.requests().len();
     let out = cluster.out.to_str().unwrap();
@@ -225,7 +209,7 @@ fn a_run_of_an_engine_is_continued_by_the_engine_or_here() {
 
 #[test]
 fn nothing_changes_a_run_under_its_workers() {
-    let cluster = Cluster::new(SLOW_ONCE);
+    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 1\njobs = 1\n");
     let mut worker = cluster.worker("60");
     wait_for("the worker", || cluster.out.join("workers").exists().then_some(()));

@@ -23,14 +23,20 @@ pub struct Reserve {
     pub max_output: Option<u64>,
 }
 
+/// What a request holds of limits until it is settled.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub holds: Vec<Hold>,
+    /// Beside the holds, where other processes share a limit.
+    pub reservations: Vec<Box<dyn Reservation>>,
+    pub slots: Vec<Slot>,
+}
+
 /// A request in flight. Dropping it lets go of what is held, without a charge.
 #[derive(Debug)]
 #[must_use = "a dropped admission lets the next request in"]
 pub struct Admission {
-    holds: Vec<Hold>,
-    /// Beside the holds, where other processes share a limit.
-    reservations: Vec<Box<dyn Reservation>>,
-    slots: Vec<Slot>,
+    held: Held,
     meter: Arc<Meter>,
     class: RequestClass,
     grace: bool,
@@ -41,12 +47,13 @@ pub struct Admission {
 impl Admission {
     pub(crate) fn new(
         meter: Arc<Meter>,
-        (holds, reservations, slots): (Vec<Hold>, Vec<Box<dyn Reservation>>, Vec<Slot>),
-        (class, grace): (RequestClass, bool),
+        held: Held,
+        class: RequestClass,
+        grace: bool,
         queued: (Duration, Duration),
     ) -> Self {
         meter.clock.took_off();
-        Self { holds, reservations, slots, meter, class, grace, queued }
+        Self { held, meter, class, grace, queued }
     }
 
     /// The wait for limits that trials share and for the endpoint's rate limits: no working time.
@@ -68,17 +75,17 @@ impl Admission {
             self.meter.grace(usage, cost_usd, delivered);
         }
         let mut step = None;
-        for (place, hold) in self.holds.drain(..).enumerate() {
+        for (place, hold) in self.held.holds.drain(..).enumerate() {
             let counted = hold.settle(usage, cost_usd, delivered);
             // The trial's own limits are held first.
             if place == 0 && !self.grace {
                 step = counted;
             }
         }
-        for reservation in self.reservations.drain(..) {
+        for reservation in self.held.reservations.drain(..) {
             reservation.settle(shared::used(self.class, usage, cost_usd, delivered));
         }
-        for slot in self.slots.drain(..) {
+        for slot in self.held.slots.drain(..) {
             slot.answered(usage.input.saturating_add(usage.output));
         }
         step
@@ -87,7 +94,7 @@ impl Admission {
     /// The endpoint turned the request away because it has too many (429, 529), and names a pause
     /// or not. Nothing is charged; all trials at the endpoint are held back.
     pub fn throttled(mut self, retry_after: Option<Duration>) {
-        for slot in self.slots.drain(..) {
+        for slot in self.held.slots.drain(..) {
             slot.throttled(retry_after);
         }
     }

@@ -31,7 +31,7 @@ pub(crate) struct CutCheck {
     pub hint: String,
 }
 
-/// When a response ended at an output limit that nobody set.
+/// When a response ended at an output limit of the server.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LengthCheck {

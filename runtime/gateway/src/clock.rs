@@ -8,6 +8,8 @@ use std::{
 use proctor_types::RequestWaits;
 use tokio::{sync::Notify, time::Instant};
 
+use crate::meter::Used;
+
 /// Working time is wall time less the time in which some request waits for the endpoint (its rate
 /// limit, a back-off) and none is in flight: while one request of several is answered, the trial
 /// works.
@@ -62,15 +64,22 @@ impl State {
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self::after(Duration::ZERO, Duration::ZERO, Duration::ZERO)
+        Self::after(&Used::default())
     }
 
-    /// The clock of a trial that was interrupted.
-    pub(crate) fn after(earlier: Duration, waited: Duration, in_tools: Duration) -> Self {
-        let state = Mutex::new(State { waited, in_tools, ..State::default() });
-        let (started, tools_changed) = (Instant::now(), Notify::new());
-        let given_back = Default::default();
-        Self { started, earlier, given_back, state, tools_changed, waits: Mutex::default() }
+    /// The clock of a trial that was interrupted. Its limits do not count what the endpoint lost before: sends, and the
+    /// waits after them.
+    pub(crate) fn after(used: &Used) -> Self {
+        let Used { elapsed, waited, in_tools, waits, lost, spent: _ } = *used;
+        let retries = Duration::try_from_secs_f64(waits.retries).unwrap_or_default();
+        Self {
+            started: Instant::now(),
+            earlier: elapsed,
+            given_back: (lost, retries),
+            state: Mutex::new(State { waited, in_tools, ..State::default() }),
+            tools_changed: Notify::new(),
+            waits: Mutex::new(waits),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -139,19 +148,6 @@ impl Clock {
                 },
             }
         }
-    }
-
-    /// The clock of a trial that was interrupted after such waits.
-    pub(crate) fn with_waits(mut self, waits: RequestWaits) -> Self {
-        self.waits = Mutex::new(waits);
-        self
-    }
-
-    /// The limits do not count what the endpoint lost of the earlier time: `sends`, and the waits after them.
-    pub(crate) fn giving_back(mut self, sends: Duration, waits: RequestWaits) -> Self {
-        let waits = Duration::try_from_secs_f64(waits.retries).unwrap_or_default();
-        self.given_back = (sends, waits);
-        self
     }
 
     pub(crate) fn waits(&self) -> RequestWaits {

@@ -1,8 +1,7 @@
-//! Whole responses that a server damaged: it tore their calls, left a call in the text, cut the prompt, or stopped at a
-//! limit that nobody set.
+//! Damaged responses: broken calls, calls left in the text, a truncated prompt, or the server's own output limit.
 //!
-//! Most of these servers tear streams alone, so the request is sent again for a response in one piece. What is torn then,
-//! too, is the model's own. `configs/endpoint-checks.toml` has the numbers.
+//! Most of these servers break streams alone, so the gateway repeats the request without streaming. If the second response
+//! has broken calls too, the model wrote them so. `configs/endpoint-checks.toml` has the numbers.
 
 use bytes::Bytes;
 use proctor_types::{Api, Fault, RequestClass, ToolCall};
@@ -62,15 +61,15 @@ impl TrialGateway {
         if !request.tools || model.tool_check == Some(false) {
             return Ok(None);
         }
-        let calls: Vec<ToolCall> = whole.calls().cloned().collect();
         // A tool that the request does not name. Names are quoted in every format.
         let is_foreign = |call: &ToolCall| {
             memchr::memmem::find(&request.body, format!("\"{}\"", call.name).as_bytes()).is_none()
         };
         let is_odd = |call: &ToolCall| looks_torn(call) || is_foreign(call);
-        let doubts_calls = !halts.has_torn(model) && calls.iter().any(is_odd);
+        let doubts_calls = whole.calls().any(is_odd) && !halts.has_torn(model);
+        let has_called = whole.calls().next().is_some();
         // The request is read only where something is odd: a long conversation takes many milliseconds.
-        if !doubts_calls && (!calls.is_empty() || whole.stop == Some(Stop::Filter)) {
+        if !doubts_calls && (has_called || whole.stop == Some(Stop::Filter)) {
             return Ok(None);
         }
         let look = Look {
@@ -80,7 +79,7 @@ impl TrialGateway {
             text: said_or_thought(&whole.items),
             output,
             told: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
-            calls,
+            calls: whole.calls().cloned().collect(),
         };
         let found = tokio::task::spawn_blocking(move || look.find()).await.ok().flatten();
         Ok(match found {

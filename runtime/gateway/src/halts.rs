@@ -100,31 +100,40 @@ impl Halts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes what was heard of a model.
+    fn hear<T>(&self, model: &ModelSpec, change: impl FnOnce(&mut Heard) -> T) -> T {
+        let key = (Halt::model(model), Halt::key(model));
+        change(self.lock().heard.entry(key).or_default())
+    }
+
+    /// Reads what was heard of a model; `None` if nothing was.
+    fn heard<T>(&self, model: &ModelSpec, read: impl FnOnce(&Heard) -> T) -> Option<T> {
+        let key = (Halt::model(model), Halt::key(model));
+        self.lock().heard.get(&key).map(read)
+    }
+
     /// An answer came: `asker` says how many the trial had had before it.
     pub(crate) fn answered(&self, asker: &Asker<'_>) {
-        let mut state = self.lock();
-        let key = (Halt::model(asker.model), Halt::key(asker.model));
-        let heard = state.heard.entry(key).or_default();
-        heard.last = Some(Instant::now());
-        heard.first_answer.came();
-        heard.lost.clear();
-        heard.with_tools |= asker.tools;
-        heard.turned_away.retain(|_, met| met.answers > asker.answers);
+        self.hear(asker.model, |heard| {
+            heard.last = Some(Instant::now());
+            heard.first_answer.came();
+            heard.lost.clear();
+            heard.with_tools |= asker.tools;
+            heard.turned_away.retain(|_, met| met.answers > asker.answers);
+        });
     }
 
     /// Who may ask a model that has not answered yet.
     pub(crate) fn first_answer(&self, model: &ModelSpec) -> FirstAnswer {
-        let key = (Halt::model(model), Halt::key(model));
-        self.lock().heard.entry(key).or_default().first_answer.clone()
+        self.hear(model, |heard| heard.first_answer.clone())
     }
 
     /// Counts a trial that lost its time to the model's silence, and returns how many did in a row.
     pub(crate) fn lost_one(&self, asker: &Asker<'_>) -> usize {
-        let key = (Halt::model(asker.model), Halt::key(asker.model));
-        let mut state = self.lock();
-        let lost = &mut state.heard.entry(key).or_default().lost;
-        lost.insert(asker.trial);
-        lost.len()
+        self.hear(asker.model, |heard| {
+            heard.lost.insert(asker.trial);
+            heard.lost.len()
+        })
     }
 
     /// Whether the model has answered in this run.
@@ -133,65 +142,58 @@ impl Halts {
     }
 
     fn last_answer(&self, model: &ModelSpec) -> Option<Instant> {
-        self.lock().heard.get(&(Halt::model(model), Halt::key(model)))?.last
+        self.heard(model, |heard| heard.last)?
     }
 
     /// Whether the model has answered a request that offered tools.
     pub(crate) fn takes_tools(&self, model: &ModelSpec) -> bool {
-        let key = (Halt::model(model), Halt::key(model));
-        self.lock().heard.get(&key).is_some_and(|heard| heard.with_tools)
+        self.heard(model, |heard| heard.with_tools).unwrap_or_default()
     }
 
     /// The model made a call, and the endpoint returned it as one.
     pub(crate) fn called(&self, model: &ModelSpec) {
-        let key = (Halt::model(model), Halt::key(model));
-        self.lock().heard.entry(key).or_default().called = true;
+        self.hear(model, |heard| heard.called = true);
     }
 
     /// Whether the endpoint has returned a call of the model in this run.
     pub(crate) fn has_called(&self, model: &ModelSpec) -> bool {
-        let key = (Halt::model(model), Halt::key(model));
-        self.lock().heard.get(&key).is_some_and(|heard| heard.called)
+        self.heard(model, |heard| heard.called).unwrap_or_default()
     }
 
     /// The model itself writes calls that look torn.
     pub(crate) fn tears_calls(&self, model: &ModelSpec) {
-        let key = (Halt::model(model), Halt::key(model));
-        self.lock().heard.entry(key).or_default().torn = true;
+        self.hear(model, |heard| heard.torn = true);
     }
 
     /// Whether the model itself has written calls that look torn.
     pub(crate) fn has_torn(&self, model: &ModelSpec) -> bool {
-        let key = (Halt::model(model), Halt::key(model));
-        self.lock().heard.get(&key).is_some_and(|heard| heard.torn)
+        self.heard(model, |heard| heard.torn).unwrap_or_default()
     }
 
     /// The repairs that requests of the model need.
     pub(crate) fn repairs(&self, model: &ModelSpec) -> Vec<Repair> {
-        let key = (Halt::model(model), Halt::key(model));
-        self.lock().heard.get(&key).map(|heard| heard.repairs.clone()).unwrap_or_default()
+        self.heard(model, |heard| heard.repairs.clone()).unwrap_or_default()
     }
 
     /// Keeps a repair that a request was accepted with.
     pub(crate) fn keep_repair(&self, model: &ModelSpec, repair: &Repair) {
-        let key = (Halt::model(model), Halt::key(model));
-        let mut state = self.lock();
-        let repairs = &mut state.heard.entry(key).or_default().repairs;
-        if repair.lasts() && !repairs.contains(repair) {
-            repairs.push(repair.clone());
-        }
+        self.hear(model, |heard| {
+            if repair.lasts() && !heard.repairs.contains(repair) {
+                heard.repairs.push(repair.clone());
+            }
+        });
     }
 
     /// Counts a request that was turned away with these words. `true`: so many trials have met them
     /// alike, and none came past them since, that they say nothing of a trial.
     pub(crate) fn turned_away(&self, asker: &Asker<'_>, words: &str, alike_trials: usize) -> bool {
-        let mut state = self.lock();
-        let key = (Halt::model(asker.model), Halt::key(asker.model));
-        let met = state.heard.entry(key).or_default().turned_away.entry(alike(words)).or_default();
-        met.answers =
-            if met.trials.is_empty() { asker.answers } else { met.answers.min(asker.answers) };
-        met.trials.insert(asker.trial);
-        met.trials.len() >= alike_trials
+        self.hear(asker.model, |heard| {
+            let met = heard.turned_away.entry(alike(words)).or_default();
+            met.answers =
+                if met.trials.is_empty() { asker.answers } else { met.answers.min(asker.answers) };
+            met.trials.insert(asker.trial);
+            met.trials.len() >= alike_trials
+        })
     }
 
     /// Keeps a fault that every further request would only meet again.

@@ -6,6 +6,7 @@ use proctor_types::{Cause, Fault, Layer};
 use serde_json::Value;
 
 use crate::{
+    codec::sse,
     endpoint::Endpoint,
     rejections::{self, Subject},
     send::{Came, Ended},
@@ -58,7 +59,7 @@ pub(crate) enum TroubleKind {
     Filtered,
     /// A response that the server tore or misread. It is requested again in one piece.
     Damaged,
-    /// A response that ended at an output limit that nobody set. It is requested again with one.
+    /// A response that ended at the server's default output limit. The gateway requests it again with an explicit limit.
     Capped,
     /// Overloaded, limited, broken off: the endpoint is one, and not well.
     Endpoint,
@@ -186,12 +187,9 @@ fn is_foreign(body: &[u8]) -> bool {
         Some(b'{') => serde_json::from_slice::<Value>(body)
             .is_ok_and(|body| KNOWN.iter().all(|field| body.get(field).is_none())),
         Some(b'[') => false,
-        // The field names of a stream of events.
         Some(_) => {
             let head = body.trim_ascii_start();
-            ![&b"data:"[..], b"event:", b"id:", b"retry:", b":"]
-                .iter()
-                .any(|field| head.starts_with(field))
+            !sse::FIELDS.iter().any(|field| head.starts_with(field))
         }
     }
 }

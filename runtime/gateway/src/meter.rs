@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     Admission, AskError,
+    admission::Held,
     clock::{Clock, WaitKind},
     limiter::Limiter,
     retry::seconds,
@@ -113,9 +114,7 @@ impl Meter {
     #[must_use]
     pub fn after(mut self, used: &Used) -> Self {
         self.own.restart(used.spent);
-        self.clock = Clock::after(used.elapsed, used.waited, used.in_tools)
-            .with_waits(used.waits)
-            .giving_back(used.lost, used.waits);
+        self.clock = Clock::after(used);
         self
     }
 
@@ -257,8 +256,8 @@ impl Meter {
             Some(kind) => Err(AskError::Budget(kind)),
             None => {
                 let (meter, queued) = (Arc::clone(self), (begun.elapsed(), of_shared));
-                let held = (holds, reservations, slots);
-                Ok(Admission::new(meter, held, (wanted.need.class, wanted.grace), queued))
+                let held = Held { holds, reservations, slots };
+                Ok(Admission::new(meter, held, wanted.need.class, wanted.grace, queued))
             }
         }
     }

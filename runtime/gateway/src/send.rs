@@ -1,31 +1,29 @@
 //! One attempt: the exact bytes out, and what came back as it came.
 
+mod body;
+mod inflate;
+mod silence;
+
 use std::{
     future::Future,
-    io::Write as _,
-    pin::Pin,
     sync::atomic::{AtomicBool, Ordering},
     task::{Context, Waker},
     time::{Duration, SystemTime},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, header};
-use proctor_types::{Api, NativeTurn, Usage, with_causes};
+use proctor_types::{NativeTurn, Usage, with_causes};
 use reqwest::Response;
-use serde_json::{Map, Value};
-use tokio::time::{Instant, Sleep};
+use serde_json::Map;
+use tokio::time::Instant;
 
+use self::{body::Body, inflate::Inflate, silence::Silence};
 use crate::{
-    codec::{
-        self, ReadError,
-        neutral::{Delta, Whole},
-        sse,
-    },
+    codec::{self, neutral::Whole},
     first_answer::Turn,
     judge::{Judgement, Trouble, TroubleKind},
     retry::{self, seconds},
-    sink::Waiting,
     trial::{Cut, Line, TrialGateway},
     way::{Client, Outgoing},
 };
@@ -297,299 +295,11 @@ impl TrialGateway {
                 came.raw =
                     BytesMut::from(line.endpoint.redact(std::mem::take(&mut came.raw).freeze()));
                 if came.is_success() {
-                    read_whole(line, self.meter().steps() + 1, client, came);
+                    body::read_whole(line, self.meter().steps() + 1, client, came);
                 }
             }
         }
         Ok(())
-    }
-}
-
-/// The form of a body. Its first bytes decide and not its content type: some endpoints stream as JSON or plain text, and
-/// some answer a request for a stream in one piece.
-enum Body {
-    /// Nothing but white space has come.
-    Undecided,
-    Stream(Box<Stream>),
-    Whole,
-}
-
-impl Body {
-    fn of(raw: &[u8], api: Api) -> Self {
-        let text = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw);
-        match text.trim_ascii_start().first() {
-            None => Self::Undecided,
-            Some(b'{' | b'[' | b'<') => Self::Whole,
-            // Cut within the mark.
-            Some(0xEF) if text.len() < 3 => Self::Undecided,
-            Some(_) if EVENT.iter().any(|field| starts(text.trim_ascii_start(), field)) => {
-                let mut stream = Stream::of(api);
-                stream.decoder.push(raw);
-                Self::Stream(Box::new(stream))
-            }
-            Some(_) => Self::Whole,
-        }
-    }
-}
-
-/// How a stream of events begins.
-const EVENT: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
-
-/// Whether the text begins like this, as far as it has come.
-fn starts(text: &[u8], with: &[u8]) -> bool {
-    let length = text.len().min(with.len());
-    text[..length] == with[..length]
-}
-
-/// Undoes the compression that a proxy added although the request refuses it.
-enum Inflate {
-    Plain,
-    Gzip(Box<flate2::write::MultiGzDecoder<Vec<u8>>>),
-    Deflate(Box<flate2::write::ZlibDecoder<Vec<u8>>>),
-}
-
-impl Inflate {
-    fn of(headers: &HeaderMap) -> Result<Self, Broken> {
-        let coding = headers.get(header::CONTENT_ENCODING).and_then(|coding| coding.to_str().ok());
-        match coding.map(|coding| coding.trim().to_ascii_lowercase()).as_deref() {
-            None | Some("" | "identity") => Ok(Self::Plain),
-            Some("gzip" | "x-gzip") => {
-                Ok(Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(Vec::new()))))
-            }
-            Some("deflate") => {
-                Ok(Self::Deflate(Box::new(flate2::write::ZlibDecoder::new(Vec::new()))))
-            }
-            Some(other) => Err(Broken::new(format!(
-                "the response is compressed as {other:?}, which the request did not accept"
-            ))),
-        }
-    }
-
-    /// Returns the plain bytes of a chunk. `None`: the end.
-    fn next(&mut self, chunk: Option<Bytes>) -> Result<Option<Bytes>, Broken> {
-        let wrong = |error: std::io::Error| {
-            Broken::new(format!("the compressed response is damaged: {error}"))
-        };
-        let (Some(bytes), decoder) = (chunk, self) else { return Ok(None) };
-        let out = match decoder {
-            Self::Plain => return Ok(Some(bytes)),
-            Self::Gzip(decoder) => {
-                decoder.write_all(&bytes).and_then(|()| decoder.flush()).map_err(wrong)?;
-                decoder.get_mut()
-            }
-            Self::Deflate(decoder) => {
-                decoder.write_all(&bytes).and_then(|()| decoder.flush()).map_err(wrong)?;
-                decoder.get_mut()
-            }
-        };
-        if out.len() > BODY_LIMIT {
-            return Err(Broken::new(format!("the answer is longer than {BODY_LIMIT} bytes")));
-        }
-        Ok(Some(std::mem::take(out).into()))
-    }
-}
-
-/// How long nothing has come. One timer for a whole answer: a piece that comes only moves the time that it counts
-/// from, since a timer set anew for every piece costs more than the piece.
-struct Silence<'a> {
-    trial: &'a TrialGateway,
-    timer: Pin<Box<Sleep>>,
-}
-
-impl<'a> Silence<'a> {
-    fn new(trial: &'a TrialGateway) -> Self {
-        let notice = seconds(trial.line().policy.notice_seconds);
-        Self { trial, timer: Box::pin(tokio::time::sleep(notice)) }
-    }
-
-    /// Waits for what comes next, for `limit` at most, and tells the user at growing distances that nothing does.
-    async fn over<T>(
-        &mut self,
-        limit: Option<Duration>,
-        work: impl Future<Output = Result<T, Ended>>,
-    ) -> Result<T, Ended> {
-        let (begun, line) = (Instant::now(), self.trial.line());
-        let mut so_far = seconds(line.policy.notice_seconds);
-        tokio::pin!(work);
-        loop {
-            let next = due(begun, limit, so_far);
-            // One that was set for an earlier piece comes too early, and is set anew then.
-            if self.timer.is_elapsed() || self.timer.deadline() > next {
-                self.timer.as_mut().reset(next);
-            }
-            tokio::select! {
-                biased;
-                done = &mut work => return done,
-                () = &mut self.timer => {}
-            }
-            let silent = begun.elapsed();
-            if let Some(limit) = limit.filter(|limit| silent >= *limit) {
-                return Err(Ended::Broken(Broken::silent(limit)));
-            }
-            if silent >= so_far {
-                let model = line.model.name.clone();
-                self.trial.sink().waiting(Waiting::Silent { model, so_far });
-                so_far = so_far.saturating_mul(2);
-            }
-        }
-    }
-}
-
-/// When the user is told next, or the limit is over.
-fn due(begun: Instant, limit: Option<Duration>, so_far: Duration) -> Instant {
-    // As good as never, where a configuration names a time that no clock reaches.
-    const NEVER: Duration = Duration::from_secs(86_400 * 365 * 30);
-    begun + limit.map_or(so_far, |limit| limit.min(so_far)).min(NEVER)
-}
-
-fn read_whole<C: Client>(line: &Line, step: u64, client: &mut C, came: &mut Came) {
-    let api = line.model.api;
-    let raw = came.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&came.raw);
-    let mut body = match codec::tolerant::value(raw) {
-        Ok(body) => body,
-        Err(error) => return came.unread = Some((format!("not JSON: {error}"), None)),
-    };
-    codec::tolerant::mend_value(&mut body);
-    // Gemini's stream without `alt=sse` is a list of its events.
-    if let Value::Array(list) = &mut body {
-        match list.len() {
-            1 => body = list.remove(0),
-            _ if api == Api::Gemini => return read_list(list, client, came),
-            _ => {}
-        }
-    }
-    match codec::read_whole(api, &body, step) {
-        Ok(deltas) => {
-            client.whole(&came.raw, &deltas);
-            came.whole = Whole::of(deltas);
-            let ids: Vec<_> = came.whole.calls().map(|call| call.id.clone()).collect();
-            let items = codec::whole_turn(api, &body, &ids);
-            came.whole.native = Some(NativeTurn { api, items });
-        }
-        Err(why) => came.unread = Some((why, codec::usage(api, &body))),
-    }
-}
-
-/// Reads the events of a stream that came as one list.
-fn read_list<C: Client>(list: &[Value], client: &mut C, came: &mut Came) {
-    let mut reader = codec::reader(Api::Gemini);
-    let mut deltas = Vec::new();
-    for item in list {
-        let event = sse::event(format!("data: {item}\n\n").into());
-        match reader.read(&event) {
-            Ok(some) => deltas.extend(some),
-            Err(ReadError::Reported(why) | ReadError::Torn(why)) => {
-                return came.unread = Some((why, codec::usage(Api::Gemini, item)));
-            }
-        }
-    }
-    client.whole(&came.raw, &deltas);
-    came.whole = Whole::of(deltas);
-    let native = NativeTurn { api: Api::Gemini, items: reader.turn() };
-    match came.whole.stop {
-        Some(_) => came.whole.native = Some(native),
-        None => came.unread = Some(("no candidates".into(), came.whole.usage)),
-    }
-}
-
-struct Stream {
-    decoder: sse::Decoder,
-    reader: Box<dyn codec::Reader>,
-    halves: codec::tolerant::Halves,
-    /// An event that is no comment has come.
-    spoke: bool,
-    /// Something of the response has come since this was asked last.
-    progressed: bool,
-    /// All that was said, for a client that did not ask for a stream.
-    said: Vec<Delta>,
-}
-
-impl Stream {
-    fn of(api: Api) -> Self {
-        Self {
-            decoder: sse::Decoder::default(),
-            reader: codec::reader(api),
-            halves: codec::tolerant::Halves::default(),
-            spoke: false,
-            progressed: false,
-            said: Vec::new(),
-        }
-    }
-
-    /// Reads the events that have come. `true`: the last one is among them.
-    async fn read<C: Client>(
-        &mut self,
-        line: &Line,
-        last: bool,
-        streamed: bool,
-        client: &mut C,
-        came: &mut Came,
-    ) -> Result<bool, Broken> {
-        while let Some(event) = self.next(line, last) {
-            self.spoke |= event.is_progress();
-            let deltas = match self.reader.read(&event) {
-                Ok(deltas) => self.halves.join(deltas, false),
-                // After its end nothing takes a response away. The record has the bytes.
-                Err(_) if came.whole.stop.is_some() => continue,
-                Err(ReadError::Reported(why)) => return Err(Broken::said(why, &event.data)),
-                Err(ReadError::Torn(why)) => {
-                    let kind = TroubleKind::Damaged;
-                    return Err(Broken { kind, ..Broken::said(why, &event.data) });
-                }
-            };
-            // Empty chunks keep a connection open as comments do.
-            self.progressed |= deltas.iter().any(Delta::is_content);
-            let whole = &mut came.whole;
-            if streamed {
-                client.event(&event, &deltas, self.reader.ended()).await;
-            } else {
-                self.said.extend(deltas.iter().cloned());
-            }
-            deltas.into_iter().for_each(|delta| whole.push(delta));
-        }
-        if last {
-            let rest = self.halves.join(Vec::new(), true);
-            rest.into_iter().for_each(|delta| came.whole.push(delta));
-        }
-        Ok(self.reader.ended())
-    }
-
-    /// The assistant's turn, in the endpoint's format.
-    fn turn(&mut self) -> Vec<Value> {
-        let mut items = self.reader.turn();
-        items.iter_mut().for_each(codec::tolerant::mend_value);
-        items
-    }
-
-    /// The next whole event, without the key; of the last bytes whatever they are.
-    fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
-        let whole = self.decoder.next();
-        let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
-        let event = line.endpoint.redacted(&event.raw).map_or(event, sse::event);
-        Some(plain(event))
-    }
-}
-
-/// An event whose data strict clients can parse: JavaScript's parser rejects Python's `NaN`.
-fn plain(event: sse::Event) -> sse::Event {
-    if !event.data.contains("NaN") && !event.data.contains("Infinity") {
-        return event;
-    }
-    if serde_json::from_str::<serde::de::IgnoredAny>(&event.data).is_ok() {
-        return event;
-    }
-    let data = codec::tolerant::repaired(&event.data);
-    match serde_json::from_str::<serde::de::IgnoredAny>(&data) {
-        Ok(_) => {
-            let name = if event.name.is_empty() {
-                String::new()
-            } else {
-                format!("event: {}\n", event.name)
-            };
-            let raw = Bytes::from(format!("{name}data: {data}\n\n"));
-            sse::Event { raw, data, ..event }
-        }
-        Err(_) => event,
     }
 }
 

@@ -34,17 +34,6 @@ const FORMAT: &str = "proctor build 1";
 const DOCKERFILE: &str = "Dockerfile";
 const IGNORE: &str = ".dockerignore";
 
-/// Arguments that every Dockerfile may be given: a build reaches registries through the proxy of this machine.
-const PROXIES: &[&str] = &[
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
-];
-
 /// Characters of a failed build's output that a fault quotes.
 const QUOTED: usize = 4_000;
 
@@ -98,8 +87,10 @@ async fn build(
     entries: Vec<Entry>,
     name: &str,
 ) -> Result<(), Fault> {
-    let proxies: HashMap<String, String> =
-        host_base::setup_env().into_iter().filter(|(key, _)| PROXIES.contains(&&**key)).collect();
+    let proxies: HashMap<String, String> = host_base::setup_env()
+        .into_iter()
+        .filter(|(key, _)| host_base::PROXIES.contains(&&**key))
+        .collect();
     let options = BuildImageOptionsBuilder::new()
         .dockerfile(DOCKERFILE)
         .t(name)

@@ -86,7 +86,18 @@ const COPIED: &[&str] = &[
 /// a Java needs to start.
 const COPIED_FOLDERS: &[&str] = &["java-"];
 
-/// Variables of the set-up's environment that say how this machine reaches its package registries.
+/// Variables that name the proxies of this machine.
+pub const PROXIES: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+];
+
+/// Other variables of the set-up's environment that say how this machine reaches its package registries.
 /// They are passed to the set-up lines and to nothing else.
 const SETUP_VARS: &[&str] = &[
     "SSL_CERT_FILE",
@@ -95,13 +106,6 @@ const SETUP_VARS: &[&str] = &[
     "CURL_CA_BUNDLE",
     "GIT_SSL_CAINFO",
     "NODE_EXTRA_CA_CERTS",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
     "UV_INDEX_URL",
     "UV_DEFAULT_INDEX",
 ];
@@ -226,9 +230,8 @@ pub fn write_skeleton(root: &Path) -> io::Result<()> {
 
 /// Variables that the set-up lines get so that this machine's registries answer them.
 pub fn setup_env() -> Vec<(String, String)> {
-    std::env::vars()
-        .filter(|(key, _)| key.starts_with("PIP_") || SETUP_VARS.contains(&key.as_str()))
-        .collect()
+    let is_named = |key: &str| SETUP_VARS.contains(&key) || PROXIES.contains(&key);
+    std::env::vars().filter(|(key, _)| key.starts_with("PIP_") || is_named(key)).collect()
 }
 
 /// Files that the set-up lines see beyond the base, and that must not stay in the layer: name

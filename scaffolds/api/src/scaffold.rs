@@ -52,6 +52,13 @@ pub struct WrongSetting {
     pub hint: String,
 }
 
+impl WrongSetting {
+    /// Names what is wrong with a key, and what to change.
+    pub fn new(key: &str, what: String, hint: &str) -> Self {
+        Self { key: key.to_owned(), what, hint: hint.to_owned() }
+    }
+}
+
 /// What a scaffold samples with where the model's own settings do not say it. Absent: the endpoint decides.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sampling {

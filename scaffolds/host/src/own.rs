@@ -11,7 +11,7 @@ use proctor_types::{Cause, ExitCause, Fault, Layer, plural};
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::WORKDIR,
+    agent::{Agent, WORKDIR},
     ending::ended,
     limits::Limits,
     program::{MOUNT, Programs},
@@ -77,6 +77,38 @@ pub(crate) fn variables(
         ("PROCTOR_SETTINGS", &Value::Object(own.clone()).to_string()),
     ];
     Ok(all.map(|(key, value)| (key.to_owned(), value.clone())).into())
+}
+
+/// Why a conversation ended that did not finish.
+pub(crate) enum End {
+    Stop(Stop),
+    /// The agent's own sandbox is gone.
+    Broken(SandboxError),
+}
+
+impl From<Stop> for End {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
+/// What the end of a conversation means for the trial. The agent's last words are kept, unless a fault ended it.
+pub(crate) async fn close(
+    end: Result<Finish, End>,
+    place: &SandboxHandle,
+    agent: &mut Agent,
+    session: &mut dyn Session,
+) -> Result<Finish, Stop> {
+    let end = match end {
+        // In nobody's journal otherwise: a sandbox that its own content has ended is an end like any other.
+        Err(End::Broken(error)) => broken(place, error).await,
+        Err(End::Stop(stop)) => Err(stop),
+        Ok(finish) => Ok(finish),
+    };
+    if !matches!(end, Err(Stop::Fault(_))) {
+        session.keep("stderr.log", &agent.last_errors().await).await?;
+    }
+    end
 }
 
 /// What the end of the agent's own sandbox means: within its limits it is the agent's doing.

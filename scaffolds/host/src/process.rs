@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use proctor_sandbox_api::SandboxError;
 use proctor_scaffold_api::{
     Finish, Limits as Announced, OwnSandbox, Scaffold, Session, Stop, WrongSetting,
 };
@@ -21,7 +20,7 @@ use crate::{
     agent::{self, Agent, Heard},
     ending::{ended, exited, with_words},
     limits::{self, Limits},
-    own::{self, Quiet},
+    own::{self, End, Quiet},
     program::Programs,
     rpc::{self, Error, INVALID, Message, NO_METHOD, OVER, PARAMS},
     settings::{self, Asks, Settings},
@@ -128,29 +127,7 @@ pub(crate) async fn converse(
     let first = talk.initialize(session, with.own);
     agent.send(&rpc::request(FIRST, "initialize", first));
     let end = talk.run(&mut agent, session).await;
-    let end = match end {
-        // In nobody's journal otherwise: a sandbox that its own content has ended is an end like any other.
-        Err(End::Broken(error)) => own::broken(&place, error).await,
-        Err(End::Stop(stop)) => Err(stop),
-        Ok(finish) => Ok(finish),
-    };
-    if !matches!(end, Err(Stop::Fault(_))) {
-        session.keep("stderr.log", &agent.last_errors().await).await?;
-    }
-    end
-}
-
-/// Why a conversation ended that did not finish.
-enum End {
-    Stop(Stop),
-    /// The agent's own sandbox is gone.
-    Broken(SandboxError),
-}
-
-impl From<Stop> for End {
-    fn from(stop: Stop) -> Self {
-        Self::Stop(stop)
-    }
+    own::close(end, &place, &mut agent, session).await
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

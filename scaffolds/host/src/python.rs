@@ -216,11 +216,7 @@ fn resolve(
     given: &Map<String, Value>,
     programs: &Programs,
 ) -> Result<Map<String, Value>, WrongSetting> {
-    let wrong = |key: &str, what: String, hint: &str| WrongSetting {
-        key: key.to_owned(),
-        what,
-        hint: hint.to_owned(),
-    };
+    let wrong = WrongSetting::new;
     let Some(source) = source else {
         let what = "the scaffold `python` needs a file and a function".to_owned();
         return Err(wrong(PROGRAM, what, "write scaffold = \"python:FILE.py:FUNCTION\""));

@@ -46,11 +46,7 @@ pub(crate) fn resolve(
     given: &Map<String, Value>,
     programs: &Programs,
 ) -> Result<Map<String, Value>, WrongSetting> {
-    let wrong = |key: &str, what: String, hint: &str| WrongSetting {
-        key: key.to_owned(),
-        what,
-        hint: hint.to_owned(),
-    };
+    let wrong = WrongSetting::new;
     let mut own = given.clone();
     let [program, command, idle, requests] = KEYS.map(|key| own.remove(key));
     check_own(&own, &KEYS)?;

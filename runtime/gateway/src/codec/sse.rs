@@ -2,6 +2,9 @@
 
 use bytes::{Bytes, BytesMut};
 
+/// How the lines of a stream of events begin.
+pub(crate) const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+
 /// One event with the exact bytes that it came in, its blank line included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {

@@ -213,15 +213,7 @@ impl LayerFindings {
             suffixes: None,
             limits: policy.limits,
         });
-        let mut leak_check = Self {
-            labelled,
-            leaks: Vec::new(),
-            workdir: WorkdirFindings::default(),
-            tools: ToolFiles::default(),
-            unseen: Unseen::default(),
-            decoys: Vec::new(),
-            unmatched: Vec::new(),
-        };
+        let mut leak_check = Self { labelled, ..Self::nothing() };
         for request in requests {
             let reply = leak_check.scan(handle, request).await?;
             leak_check

@@ -8,7 +8,7 @@ use proctor_scaffold_api::{
 };
 use serde_json::{Map, Value, json};
 
-use super::talk::{End, PROTOCOL, Talk};
+use super::talk::{PROTOCOL, Talk};
 use crate::{
     agent::{self, Agent},
     limits::{self, Limits},
@@ -90,14 +90,6 @@ impl Scaffold for Acp {
         // Whatever ended the conversation: nothing that it began goes on.
         drop(talk);
         own::end_commands(&sandbox).await;
-        let end = match end {
-            Err(End::Broken(error)) => own::broken(&place, error).await,
-            Err(End::Stop(stop)) => Err(stop),
-            Ok(finish) => Ok(finish),
-        };
-        if !matches!(end, Err(Stop::Fault(_))) {
-            session.keep("stderr.log", &agent.last_errors().await).await?;
-        }
-        end
+        own::close(end, &place, &mut agent, session).await
     }
 }

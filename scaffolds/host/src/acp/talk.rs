@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use proctor_sandbox_api::{SandboxError, wire::Exited};
+use proctor_sandbox_api::wire::Exited;
 use proctor_scaffold_api::{Finish, Session, Stop};
 use proctor_types::{Answer, ExitCause, plural};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::{
     agent::{Agent, Heard},
     ending::{ended, with_words},
     limits::Limits,
-    own::Quiet,
+    own::{End, Quiet},
     rpc::{self, Error, Message, OVER},
     settings::Settings,
 };
@@ -22,19 +22,6 @@ use crate::{
 pub(super) const PROTOCOL: u64 = 1;
 /// As the protocol numbers it: the agent wants to be logged in first.
 const LOGIN: i64 = -32000;
-
-/// Why a conversation ended that did not finish.
-pub(super) enum End {
-    Stop(Stop),
-    /// The agent's own sandbox is gone.
-    Broken(SandboxError),
-}
-
-impl From<Stop> for End {
-    fn from(stop: Stop) -> Self {
-        Self::Stop(stop)
-    }
-}
 
 /// The request of ours that the agent has not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,10 @@ from ._errors import ConfigError
 JSON = Mapping[str, Any]
 
 
+def _interval(ends: Optional[list[float]]) -> Optional[tuple[float, float]]:
+    return (ends[0], ends[1]) if ends else None
+
+
 @dataclass(frozen=True)
 class Arm:
     """One arm's numbers. Rates are over all planned trials."""
@@ -37,7 +41,6 @@ class Arm:
 
     @classmethod
     def of(cls, data: JSON) -> Arm:
-        interval = data.get("intervals", {}).get("resolved_rate")
         return cls(
             id=data["arm"],
             name=data["name"],
@@ -46,7 +49,7 @@ class Arm:
             complete=data["complete"],
             resolved=data["resolved"],
             resolved_rate=data["resolved_rate"],
-            interval=(interval[0], interval[1]) if interval else None,
+            interval=_interval(data.get("intervals", {}).get("resolved_rate")),
             passed_rate=data["passed_rate"],
             cost_usd=data["cost_usd"] if data.get("cost_known") else None,
             scaffold=data.get("scaffold"),
@@ -219,14 +222,13 @@ class Pair:
 
     @classmethod
     def of(cls, data: JSON) -> Pair:
-        interval = data.get("interval")
         return cls(
             a=data["a"],
             b=data["b"],
             metric=data["metric"],
             tasks=data["tasks"],
             difference=data.get("difference"),
-            interval=(interval[0], interval[1]) if interval else None,
+            interval=_interval(data.get("interval")),
             p_value=data.get("p_value"),
             p_adjusted=data.get("p_adjusted"),
             distinguishable=data["distinguishable"],
@@ -273,7 +275,6 @@ class Point:
 
     @classmethod
     def of(cls, data: JSON) -> Point:
-        interval = data.get("interval")
         return cls(
             arm=data["name"],
             budget=data["budget"],
@@ -282,7 +283,7 @@ class Point:
             graded=data["graded"],
             resolved=data["resolved"],
             resolved_rate=data["resolved_rate"],
-            interval=(interval[0], interval[1]) if interval else None,
+            interval=_interval(data.get("interval")),
             passed_rate=data["passed_rate"],
             data=data,
         )

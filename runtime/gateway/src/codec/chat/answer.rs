@@ -57,33 +57,27 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
 fn one_choice(body: &Value) -> Option<Cow<'_, Value>> {
     let choices = body["choices"].as_array()?;
     let (first, others) = choices.split_first()?;
-    let lacks = |choice: &Value, field: &str| match &choice["message"][field] {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        _ => false,
+    if !first["message"].is_object() {
+        return Some(Cow::Borrowed(first));
+    }
+    let has = |choice: &Value, field: &str| match &choice["message"][field] {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        _ => true,
     };
     let mut whole = Cow::Borrowed(first);
     for other in others.iter().filter(|other| other["message"].is_object()) {
-        if !first["message"].is_object() {
-            continue;
-        }
         for field in ["content", "reasoning_content", "reasoning"] {
-            if lacks(&whole, field) && !lacks(other, field) {
+            if !has(&whole, field) && has(other, field) {
                 whole.to_mut()["message"][field] = other["message"][field].clone();
             }
         }
-        if lacks(first, "tool_calls") && !lacks(other, "tool_calls") {
+        if !has(first, "tool_calls") && has(other, "tool_calls") {
             let whole = whole.to_mut();
-            let calls = &mut whole["message"]["tool_calls"];
-            if !calls.is_array() {
-                *calls = Value::Array(Vec::new());
-            }
-            if let (Some(calls), Some(more)) =
-                (calls.as_array_mut(), other["message"]["tool_calls"].as_array())
-            {
-                calls.extend(more.iter().cloned());
-            }
+            let before = list(&whole["message"]["tool_calls"]);
+            let all = [before, list(&other["message"]["tool_calls"])].concat();
+            whole["message"]["tool_calls"] = all.into();
             whole["finish_reason"] = other["finish_reason"].clone();
         }
     }

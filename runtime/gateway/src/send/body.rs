@@ -1,0 +1,201 @@
+//! The body of a response: a stream of events, or one piece.
+
+use bytes::Bytes;
+use proctor_types::{Api, NativeTurn};
+use serde_json::Value;
+
+use super::{Broken, Came};
+use crate::{
+    codec::{
+        self, ReadError,
+        neutral::{Delta, Whole},
+        sse,
+    },
+    judge::TroubleKind,
+    trial::Line,
+    way::Client,
+};
+
+/// The form of a body. Its first bytes decide and not its content type: some endpoints stream as JSON or plain text, and
+/// some answer a request for a stream in one piece.
+pub(super) enum Body {
+    /// Nothing but white space has come.
+    Undecided,
+    Stream(Box<Stream>),
+    Whole,
+}
+
+impl Body {
+    pub(super) fn of(raw: &[u8], api: Api) -> Self {
+        let text = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw);
+        match text.trim_ascii_start().first() {
+            None => Self::Undecided,
+            Some(b'{' | b'[' | b'<') => Self::Whole,
+            // Cut within the mark.
+            Some(0xEF) if text.len() < 3 => Self::Undecided,
+            Some(_) if sse::FIELDS.iter().any(|field| starts(text.trim_ascii_start(), field)) => {
+                let mut stream = Stream::of(api);
+                stream.decoder.push(raw);
+                Self::Stream(Box::new(stream))
+            }
+            Some(_) => Self::Whole,
+        }
+    }
+}
+
+/// Whether the text begins like this, as far as it has come.
+fn starts(text: &[u8], with: &[u8]) -> bool {
+    let length = text.len().min(with.len());
+    text[..length] == with[..length]
+}
+
+pub(super) fn read_whole<C: Client>(line: &Line, step: u64, client: &mut C, came: &mut Came) {
+    let api = line.model.api;
+    let raw = came.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&came.raw);
+    let mut body = match codec::tolerant::value(raw) {
+        Ok(body) => body,
+        Err(error) => return came.unread = Some((format!("not JSON: {error}"), None)),
+    };
+    codec::tolerant::mend_value(&mut body);
+    // Gemini's stream without `alt=sse` is a list of its events.
+    if let Value::Array(list) = &mut body {
+        match list.len() {
+            1 => body = list.remove(0),
+            _ if api == Api::Gemini => return read_list(list, client, came),
+            _ => {}
+        }
+    }
+    match codec::read_whole(api, &body, step) {
+        Ok(deltas) => {
+            client.whole(&came.raw, &deltas);
+            came.whole = Whole::of(deltas);
+            let ids: Vec<_> = came.whole.calls().map(|call| call.id.clone()).collect();
+            let items = codec::whole_turn(api, &body, &ids);
+            came.whole.native = Some(NativeTurn { api, items });
+        }
+        Err(why) => came.unread = Some((why, codec::usage(api, &body))),
+    }
+}
+
+/// Reads the events of a stream that came as one list.
+fn read_list<C: Client>(list: &[Value], client: &mut C, came: &mut Came) {
+    let mut reader = codec::reader(Api::Gemini);
+    let mut deltas = Vec::new();
+    for item in list {
+        let event = sse::event(format!("data: {item}\n\n").into());
+        match reader.read(&event) {
+            Ok(some) => deltas.extend(some),
+            Err(ReadError::Reported(why) | ReadError::Torn(why)) => {
+                return came.unread = Some((why, codec::usage(Api::Gemini, item)));
+            }
+        }
+    }
+    client.whole(&came.raw, &deltas);
+    came.whole = Whole::of(deltas);
+    let native = NativeTurn { api: Api::Gemini, items: reader.turn() };
+    match came.whole.stop {
+        Some(_) => came.whole.native = Some(native),
+        None => came.unread = Some(("no candidates".into(), came.whole.usage)),
+    }
+}
+
+pub(super) struct Stream {
+    pub(super) decoder: sse::Decoder,
+    reader: Box<dyn codec::Reader>,
+    halves: codec::tolerant::Halves,
+    /// An event that is no comment has come.
+    pub(super) spoke: bool,
+    /// Something of the response has come since this was asked last.
+    pub(super) progressed: bool,
+    /// All that was said, for a client that did not ask for a stream.
+    pub(super) said: Vec<Delta>,
+}
+
+impl Stream {
+    fn of(api: Api) -> Self {
+        Self {
+            decoder: sse::Decoder::default(),
+            reader: codec::reader(api),
+            halves: codec::tolerant::Halves::default(),
+            spoke: false,
+            progressed: false,
+            said: Vec::new(),
+        }
+    }
+
+    /// Reads the events that have come. `true`: the last one is among them.
+    pub(super) async fn read<C: Client>(
+        &mut self,
+        line: &Line,
+        last: bool,
+        streamed: bool,
+        client: &mut C,
+        came: &mut Came,
+    ) -> Result<bool, Broken> {
+        while let Some(event) = self.next(line, last) {
+            self.spoke |= event.is_progress();
+            let deltas = match self.reader.read(&event) {
+                Ok(deltas) => self.halves.join(deltas, false),
+                // After its end nothing takes a response away. The record has the bytes.
+                Err(_) if came.whole.stop.is_some() => continue,
+                Err(ReadError::Reported(why)) => return Err(Broken::said(why, &event.data)),
+                Err(ReadError::Torn(why)) => {
+                    let kind = TroubleKind::Damaged;
+                    return Err(Broken { kind, ..Broken::said(why, &event.data) });
+                }
+            };
+            // Empty chunks keep a connection open as comments do.
+            self.progressed |= deltas.iter().any(Delta::is_content);
+            let whole = &mut came.whole;
+            if streamed {
+                client.event(&event, &deltas, self.reader.ended()).await;
+            } else {
+                self.said.extend(deltas.iter().cloned());
+            }
+            deltas.into_iter().for_each(|delta| whole.push(delta));
+        }
+        if last {
+            let rest = self.halves.join(Vec::new(), true);
+            rest.into_iter().for_each(|delta| came.whole.push(delta));
+        }
+        Ok(self.reader.ended())
+    }
+
+    /// The assistant's turn, in the endpoint's format.
+    pub(super) fn turn(&mut self) -> Vec<Value> {
+        let mut items = self.reader.turn();
+        items.iter_mut().for_each(codec::tolerant::mend_value);
+        items
+    }
+
+    /// The next whole event, without the key; of the last bytes whatever they are.
+    fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
+        let whole = self.decoder.next();
+        let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
+        let event = line.endpoint.redacted(&event.raw).map_or(event, sse::event);
+        Some(plain(event))
+    }
+}
+
+/// An event whose data strict clients can parse: JavaScript's parser rejects Python's `NaN`.
+fn plain(event: sse::Event) -> sse::Event {
+    if !event.data.contains("NaN") && !event.data.contains("Infinity") {
+        return event;
+    }
+    if serde_json::from_str::<serde::de::IgnoredAny>(&event.data).is_ok() {
+        return event;
+    }
+    let data = codec::tolerant::repaired(&event.data);
+    match serde_json::from_str::<serde::de::IgnoredAny>(&data) {
+        Ok(_) => {
+            let name = if event.name.is_empty() {
+                String::new()
+            } else {
+                format!("event: {}\n", event.name)
+            };
+            let raw = Bytes::from(format!("{name}data: {data}\n\n"));
+            sse::Event { raw, data, ..event }
+        }
+        Err(_) => event,
+    }
+}

@@ -1,0 +1,56 @@
+//! The compression of a response.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+
+use super::{BODY_LIMIT, Broken};
+
+/// Undoes the compression that a proxy added although the request refuses it.
+pub(super) enum Inflate {
+    Plain,
+    Gzip(Box<flate2::write::MultiGzDecoder<Vec<u8>>>),
+    Deflate(Box<flate2::write::ZlibDecoder<Vec<u8>>>),
+}
+
+impl Inflate {
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, Broken> {
+        let coding = headers.get(header::CONTENT_ENCODING).and_then(|coding| coding.to_str().ok());
+        match coding.map(|coding| coding.trim().to_ascii_lowercase()).as_deref() {
+            None | Some("" | "identity") => Ok(Self::Plain),
+            Some("gzip" | "x-gzip") => {
+                Ok(Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(Vec::new()))))
+            }
+            Some("deflate") => {
+                Ok(Self::Deflate(Box::new(flate2::write::ZlibDecoder::new(Vec::new()))))
+            }
+            Some(other) => Err(Broken::new(format!(
+                "the response is compressed as {other:?}, which the request did not accept"
+            ))),
+        }
+    }
+
+    /// Returns the plain bytes of a chunk. `None`: the end.
+    pub(super) fn next(&mut self, chunk: Option<Bytes>) -> Result<Option<Bytes>, Broken> {
+        let wrong = |error: std::io::Error| {
+            Broken::new(format!("the compressed response is damaged: {error}"))
+        };
+        let (Some(bytes), decoder) = (chunk, self) else { return Ok(None) };
+        let out = match decoder {
+            Self::Plain => return Ok(Some(bytes)),
+            Self::Gzip(decoder) => {
+                decoder.write_all(&bytes).and_then(|()| decoder.flush()).map_err(wrong)?;
+                decoder.get_mut()
+            }
+            Self::Deflate(decoder) => {
+                decoder.write_all(&bytes).and_then(|()| decoder.flush()).map_err(wrong)?;
+                decoder.get_mut()
+            }
+        };
+        if out.len() > BODY_LIMIT {
+            return Err(Broken::new(format!("the answer is longer than {BODY_LIMIT} bytes")));
+        }
+        Ok(Some(std::mem::take(out).into()))
+    }
+}
