@@ -172,7 +172,9 @@ fn a_run_survives_the_loss_of_a_node() {
     }
     wait_for("all verdicts", || (verdicts(&out) == 16).then_some(()));
     wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
-    for journal in find(&out.join("trials"), "trajectory.jsonl") {
+    let journals = cluster.journals();
+    assert_eq!(journals.len(), 16, "{}", logs(&out));
+    for journal in journals {
         assert_eq!(events(&journal, "trial_ended").len(), 1, "{}", logs(&out));
     }
     assert_eq!(cluster.stage.report(&out)["arms"][0]["graded"], 16, "{}", logs(&out));

@@ -74,8 +74,11 @@ impl Cluster {
         fs::read_to_string(self.stage.path("log")).unwrap_or_default()
     }
 
+    /// The journals of the tries that count. A trial that starts again keeps its earlier tries below `tries/`.
     pub fn journals(&self) -> Vec<PathBuf> {
-        find(&self.out.join("trials"), "trajectory.jsonl")
+        let mut found = find(&self.out.join("trials"), "trajectory.jsonl");
+        found.retain(|path| !path.components().any(|part| part.as_os_str() == "tries"));
+        found
     }
 
     /// Each trial has one outcome and one verdict, and nothing of the workers is left.

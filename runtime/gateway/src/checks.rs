@@ -13,6 +13,44 @@ pub(crate) struct EndpointChecks {
     pub torn: TornCheck,
     pub cut: CutCheck,
     pub length: LengthCheck,
+    pub escaped: EscapedCheck,
+    pub replay: ReplayCheck,
+    pub error_text: ErrorTextCheck,
+    pub hidden_cap: HiddenCapCheck,
+}
+
+/// When a proxy escaped the arguments of a call for HTML.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EscapedCheck {
+    pub entities: Vec<String>,
+    pub least: usize,
+    pub hint: String,
+}
+
+/// When a cache returned an earlier response.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReplayCheck {
+    pub hint: String,
+}
+
+/// When a proxy returned an error of its own as the text of the model.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ErrorTextCheck {
+    pub most_bytes: usize,
+    pub starts: Vec<String>,
+    pub hint: String,
+}
+
+/// When a response ended at a limit of the server that it doesn't report.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HiddenCapCheck {
+    pub least_tokens: u64,
+    pub multiples: Vec<u64>,
+    pub hint: String,
 }
 
 /// When a call lost its arguments.

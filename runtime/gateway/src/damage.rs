@@ -9,13 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::{
     TrialGateway,
-    checks::EndpointChecks,
+    checks::{EndpointChecks, ErrorTextCheck, EscapedCheck, HiddenCapCheck},
     codec::neutral::{Stop, Tool, Whole},
     judge::{Trouble, TroubleKind},
     tokens,
     tool_support::{as_text, marked, said_or_thought},
     usage,
     way::Outgoing,
+    words::quoted,
 };
 
 impl TrialGateway {
@@ -66,7 +67,14 @@ impl TrialGateway {
             memchr::memmem::find(&request.body, format!("\"{}\"", call.name).as_bytes()).is_none()
         };
         let is_odd = |call: &ToolCall| looks_torn(call) || is_foreign(call);
-        let doubts_calls = whole.calls().any(is_odd) && !halts.has_torn(model);
+        let mut doubts_calls = whole.calls().any(is_odd) && !halts.has_torn(model);
+        if !halts.has_unescaped(model) {
+            if whole.calls().any(|call| checks.escaped.is_plain(&call.arguments)) {
+                halts.leaves_unescaped(model);
+            } else {
+                doubts_calls |= whole.calls().any(|call| checks.escaped.is_escaped(call));
+            }
+        }
         let has_called = whole.calls().next().is_some();
         // The request is read only where something is odd: a long conversation takes many milliseconds.
         if !doubts_calls && (has_called || whole.stop == Some(Stop::Filter)) {
@@ -78,6 +86,7 @@ impl TrialGateway {
             body: request.body.clone(),
             text: said_or_thought(&whole.items),
             output,
+            is_end: whole.stop == Some(Stop::End),
             told: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
             calls: whole.calls().cloned().collect(),
         };
@@ -113,6 +122,8 @@ struct Look {
     text: String,
     calls: Vec<ToolCall>,
     output: u64,
+    /// The endpoint says that the model ended it.
+    is_end: bool,
     /// The prompt tokens that the endpoint counted.
     told: Option<u64>,
 }
@@ -123,7 +134,22 @@ impl Look {
         let checks = self.checks;
         if !self.calls.is_empty() {
             let torn = |call| torn(checks, call, &request.tools, self.output);
-            return self.calls.iter().find_map(torn).map(Found::Torn);
+            let found = self.calls.iter().find_map(torn).map(Found::Torn);
+            let escaped = || {
+                let call = self.calls.iter().find(|call| checks.escaped.is_escaped(call))?;
+                let why =
+                    format!("the arguments of a call of `{}` are escaped for HTML", call.name);
+                Some(Found::Misread(why, checks.escaped.hint.clone()))
+            };
+            return found.or_else(escaped);
+        }
+        if self.output == 0 && checks.error_text.fits(&self.text) {
+            let why = format!("the text of the response is an error: {}", quoted(self.text.trim()));
+            return Some(Found::Misread(why, checks.error_text.hint.clone()));
+        }
+        if self.is_end && checks.hidden_cap.fits(self.output, &self.text) {
+            let why = format!("the response broke off after {} tokens", self.output);
+            return Some(Found::Misread(why, checks.hidden_cap.hint.clone()));
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
         // A final answer may quote a call. One that was not read is the whole text, or ends it without quotes.
@@ -144,6 +170,41 @@ impl Look {
         let why =
             || format!("the endpoint cut the prompt: it counted {told} tokens of about {ours}");
         is_cut.then(|| Found::Misread(why(), checks.cut.hint.clone()))
+    }
+}
+
+impl EscapedCheck {
+    /// Whether the arguments of a call hold a character that HTML escapes.
+    fn is_plain(&self, arguments: &str) -> bool {
+        if arguments.contains(['<', '>']) || arguments.contains("\\\"") {
+            return true;
+        }
+        let begins = |rest: &str| self.entities.iter().any(|entity| rest.starts_with(entity));
+        arguments.match_indices('&').any(|(at, _)| !begins(&arguments[at..]))
+    }
+
+    /// Whether a call holds entities, and none of the characters for which they stand.
+    fn is_escaped(&self, call: &ToolCall) -> bool {
+        let text = &call.arguments;
+        let entities: usize =
+            self.entities.iter().map(|entity| text.matches(entity.as_str()).count()).sum();
+        entities >= self.least && !self.is_plain(text)
+    }
+}
+
+impl ErrorTextCheck {
+    fn fits(&self, text: &str) -> bool {
+        let text = text.trim_start_matches(|one: char| !one.is_alphanumeric()).to_lowercase();
+        text.len() <= self.most_bytes && self.starts.iter().any(|start| text.starts_with(start))
+    }
+}
+
+impl HiddenCapCheck {
+    /// Whether a text of so many tokens stops in the middle of a sentence, at a number that people choose as a limit.
+    fn fits(&self, tokens: u64, text: &str) -> bool {
+        let is_round = self.multiples.iter().any(|number| tokens.is_multiple_of(*number));
+        let ends = |one: char| !one.is_alphanumeric() && !",;([{<-+=/&|".contains(one);
+        tokens >= self.least_tokens && is_round && !text.trim_end().ends_with(ends)
     }
 }
 
@@ -203,6 +264,54 @@ mod tests {
     use serde_json::json;
 
     use super::{EndpointChecks, Tool, looks_torn, torn};
+
+    #[test]
+    fn entities_count_as_escapes_only_beside_no_plain_character() {
+        let check = &EndpointChecks::shipped().expect("a sound table").escaped;
+        let of = |command: &str| {
+            let arguments = json!({ "command": command }).to_string();
+            check.is_escaped(&ToolCall { id: "a".into(), name: "shell".into(), arguments })
+        };
+        for command in [
+            "cd src &amp;&amp; python -c &quot;print(1)&quot;",
+            "cat &lt;&lt;EOF &gt; a.py\nx = &#39;y&#39;\nEOF",
+            "if [ 1 -gt 0 ]; then echo a &#x3e; b &#x3E; c; fi",
+        ] {
+            assert!(of(command), "{command}");
+        }
+        for command in [
+            "ls",
+            "cd src && ls",
+            "grep -n '&amp;' page.html",
+            "echo \"&lt;p&gt;\" >> page.html",
+            "sed -i 's/&lt;/</; s/&gt;/>/' page.html",
+            "curl 'http://h/?a=1&b=2&amp;c=3&amp;d=4'",
+        ] {
+            assert!(!of(command), "{command}");
+        }
+    }
+
+    #[test]
+    fn errors_told_as_text_and_unreported_limits_are_found() {
+        let checks = EndpointChecks::shipped().expect("a sound table");
+        for text in [
+            "Error: upstream connect error or disconnect/reset before headers",
+            "[ERROR] 503 Service Unavailable",
+            "Upstream error: provider returned 502",
+            "⚠️ Internal server error",
+        ] {
+            assert!(checks.error_text.fits(text), "{text}");
+        }
+        for text in ["I fixed the error in `parse`.", "Done.", "The request failed at first."] {
+            assert!(!checks.error_text.fits(text), "{text}");
+        }
+        let cap = |tokens, text| checks.hidden_cap.fits(tokens, text);
+        assert!(
+            cap(256, "First I look at the parser, which") && cap(1000, "def f(x):\n    return x +")
+        );
+        assert!(!cap(256, "All tests pass.") && !cap(257, "First I look at the"));
+        assert!(!cap(20, "Done"), "short answers end where they like");
+    }
 
     #[test]
     fn torn_calls_are_told_from_the_models_own() {

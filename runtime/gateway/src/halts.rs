@@ -82,6 +82,8 @@ struct Heard {
     called: bool,
     /// The calls of a whole response were torn, too: the model writes them so.
     torn: bool,
+    /// A call had characters that HTML escapes: the endpoint passes them on.
+    unescaped: bool,
     /// What its requests need so that it accepts them.
     repairs: Vec<Repair>,
     /// What was turned away, by its words, until a trial comes past it.
@@ -168,6 +170,16 @@ impl Halts {
     /// Whether the model itself has written calls that look torn.
     pub(crate) fn has_torn(&self, model: &ModelSpec) -> bool {
         self.heard(model, |heard| heard.torn).unwrap_or_default()
+    }
+
+    /// The endpoint returned a call with characters that HTML escapes.
+    pub(crate) fn leaves_unescaped(&self, model: &ModelSpec) {
+        self.hear(model, |heard| heard.unescaped = true);
+    }
+
+    /// Whether the endpoint has returned a call with characters that HTML escapes.
+    pub(crate) fn has_unescaped(&self, model: &ModelSpec) -> bool {
+        self.heard(model, |heard| heard.unescaped).unwrap_or_default()
     }
 
     /// The repairs that requests of the model need.

@@ -37,6 +37,7 @@ mod rates;
 mod recheck;
 mod rejections;
 mod repair;
+mod replay;
 mod request;
 mod responder;
 mod retry;

@@ -12,6 +12,18 @@ use std::{
 
 use tokio::time::Instant;
 
+/// A pause of the model between two pieces of a response. A longer one before a limit is the endpoint's silence.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The part of an attempt that its endpoint lost when a limit cut it. `progress`: when a piece of the response came
+/// last, if one did.
+pub(crate) fn silence_since(begun: Instant, progress: Option<Instant>) -> Option<Instant> {
+    match progress {
+        None => Some(begun),
+        Some(last) => (last.elapsed() > PAUSE).then_some(last),
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Lost(Mutex<State>);
 
@@ -50,9 +62,12 @@ impl Lost {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).since
     }
 
-    /// An attempt leaves. `heard`: whether an event of an answer has come.
-    pub(crate) fn flight<'a>(&'a self, heard: impl Fn() -> bool + Send + Sync + 'a) -> Flight<'a> {
-        Flight { lost: self, begun: Instant::now(), heard: Box::new(heard), landed: false }
+    /// Starts an attempt. `progress`: when a piece of the response came last.
+    pub(crate) fn flight<'a>(
+        &'a self,
+        progress: impl Fn() -> Option<Instant> + Send + Sync + 'a,
+    ) -> Flight<'a> {
+        Flight { lost: self, begun: Instant::now(), progress: Box::new(progress), landed: false }
     }
 
     /// Since then the endpoint kept a request in its queue, and now its response begins.
@@ -77,7 +92,7 @@ impl Lost {
 pub(crate) struct Flight<'a> {
     lost: &'a Lost,
     begun: Instant,
-    heard: Box<dyn Fn() -> bool + Send + Sync + 'a>,
+    progress: Box<dyn Fn() -> Option<Instant> + Send + Sync + 'a>,
     landed: bool,
 }
 
@@ -103,8 +118,16 @@ impl Flight<'_> {
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        if !self.landed && !(self.heard)() {
-            self.lost.add(self.begun, Some("no byte came of the last response"));
+        if self.landed {
+            return;
+        }
+        let progress = (self.progress)();
+        if let Some(since) = silence_since(self.begun, progress) {
+            let why = match progress {
+                None => "no byte came of the last response",
+                Some(_) => "the last response stopped in the middle",
+            };
+            self.lost.add(since, Some(why));
         }
     }
 }
@@ -127,24 +150,26 @@ impl Drop for LostWait<'_> {
 mod tests {
     use std::time::Duration;
 
+    use tokio::time::Instant;
+
     use super::Lost;
 
     #[tokio::test(start_paused = true)]
     async fn failures_silence_and_waits_are_lost_and_answers_are_not() {
         let lost = Lost::default();
         let second = Duration::from_secs(1);
-        let flight = lost.flight(|| false);
+        let flight = lost.flight(|| None);
         tokio::time::advance(second).await;
         flight.landed();
         assert_eq!(lost.total(), None);
-        let flight = lost.flight(|| false);
+        let flight = lost.flight(|| None);
         tokio::time::advance(second).await;
         flight.failed("503 overloaded");
         let wait = lost.wait();
         tokio::time::advance(second).await;
         drop(wait);
         assert_eq!(lost.total(), Some((2 * second, "503 overloaded".into())));
-        let flight = lost.flight(|| true);
+        let flight = lost.flight(|| Some(Instant::now()));
         tokio::time::advance(second).await;
         let queued = tokio::time::Instant::now();
         tokio::time::advance(second).await;
@@ -154,10 +179,16 @@ mod tests {
         flight.landed();
         assert_eq!(lost.total().map(|(total, _)| total), Some(3 * second));
         // Two that overlap are cut in the middle, one of them after its first byte.
-        let silent = || lost.flight(|| false);
-        let (one, two, three) = (lost.flight(|| true), silent(), silent());
+        let silent = || lost.flight(|| None);
+        let (one, two, three) = (lost.flight(|| Some(Instant::now())), silent(), silent());
         tokio::time::advance(second).await;
         drop((one, two, three));
         assert_eq!(lost.total().map(|(total, _)| total), Some(4 * second));
+        // The first piece came, and then only heartbeats.
+        let first = Instant::now();
+        let stalled = lost.flight(move || Some(first));
+        tokio::time::advance(10 * second).await;
+        drop(stalled);
+        assert_eq!(lost.total().map(|(total, _)| total), Some(14 * second));
     }
 }

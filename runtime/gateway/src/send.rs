@@ -6,7 +6,10 @@ mod silence;
 
 use std::{
     future::Future,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Waker},
     time::{Duration, SystemTime},
 };
@@ -23,6 +26,8 @@ use crate::{
     codec::{self, neutral::Whole},
     first_answer::Turn,
     judge::{Judgement, Trouble, TroubleKind},
+    lost::silence_since,
+    replay::response_id,
     retry::{self, seconds},
     trial::{Cut, Line, TrialGateway},
     way::{Client, Outgoing},
@@ -50,6 +55,8 @@ pub(crate) struct Came {
     pub raw: BytesMut,
     /// What was read of an answer so far.
     pub whole: Whole,
+    /// The endpoint's name for the response.
+    pub id: Option<String>,
     /// A body that is no answer: why, and what it was billed.
     pub unread: Option<(String, Option<Usage>)>,
     pub ended: Option<Ended>,
@@ -66,8 +73,33 @@ pub(crate) struct Came {
 pub(crate) struct Hearing {
     /// A success says something: an event that is no comment, or a byte of a body that is no stream.
     pub event: AtomicBool,
+    /// When a piece of the response came last. Heartbeats and empty events are none.
+    progress: Mutex<Option<Instant>>,
     /// Held while the model has not answered in this run: others wait for its first words.
     pub turn: Option<Turn>,
+}
+
+impl Hearing {
+    pub(crate) fn new(turn: Option<Turn>) -> Self {
+        Self { turn, ..Self::default() }
+    }
+
+    /// Forgets the attempt before.
+    pub(crate) fn restart(&mut self) {
+        self.event = AtomicBool::new(false);
+        self.progress = Mutex::default();
+    }
+
+    /// When a piece of the response came last, if one did.
+    pub(crate) fn progress(&self) -> Option<Instant> {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn progresses(&self) -> Instant {
+        let now = Instant::now();
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        now
+    }
 }
 
 /// Why an attempt has no whole response.
@@ -127,12 +159,17 @@ impl Came {
 
     /// The time that the endpoint lost, by what became of the attempt.
     pub(crate) fn lost(&self, judged: &Judgement, heard: &Hearing) -> Duration {
-        let is_lost = match judged {
-            Judgement::Again(_) => true,
-            Judgement::Cut(_) => !heard.event.load(Ordering::Relaxed),
-            Judgement::Answered | Judgement::Rejected { .. } | Judgement::Unusable(_) => false,
-        };
-        if is_lost { self.took } else { self.queued }
+        match judged {
+            Judgement::Again(_) => self.took,
+            Judgement::Cut(_) => match heard.progress() {
+                None => self.took,
+                Some(last) => silence_since(last, Some(last))
+                    .map_or(self.queued, |since| self.queued + since.elapsed()),
+            },
+            Judgement::Answered | Judgement::Rejected { .. } | Judgement::Unusable(_) => {
+                self.queued
+            }
+        }
     }
 
     fn is_success(&self) -> bool {
@@ -155,6 +192,7 @@ impl TrialGateway {
             came.ended = Some(ended);
         }
         came.took = begun.elapsed();
+        came.id = came.is_success().then(|| response_id(&came.raw)).flatten();
         came.spread = self.line().endpoint.is_in(&came.whole.answer());
         came
     }
@@ -235,7 +273,7 @@ impl TrialGateway {
                 Body::Stream(stream) => {
                     let ended = stream.read(line, last, request.stream, client, came).await;
                     if std::mem::take(&mut stream.progressed) {
-                        progress = Instant::now();
+                        progress = heard.progresses();
                     }
                     let progressed = stream.spoke;
                     // The comments that keep a connection open say nothing.
@@ -260,7 +298,7 @@ impl TrialGateway {
                 }
                 _ => {
                     if speaks {
-                        progress = Instant::now();
+                        progress = heard.progresses();
                     }
                     Ok(false)
                 }

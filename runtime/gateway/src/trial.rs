@@ -24,6 +24,7 @@ use crate::{
     limiter::Limiter,
     lost::Lost,
     meter::{FIRST_NOTICE, Meter, Wanted, after},
+    replay::Replies,
     retry::seconds,
     scope::Need,
     turns::Turns,
@@ -57,6 +58,8 @@ pub struct TrialGateway {
     written: Mutex<Written>,
     /// What the model wrote, for clients of another format.
     turns: Mutex<Turns>,
+    /// What the endpoint returned, by its names.
+    replies: Mutex<Replies>,
     /// The request before, without the key: what the next one repeats of it is not searched again.
     searched: Mutex<Bytes>,
     cancelled: watch::Sender<bool>,
@@ -124,6 +127,7 @@ impl TrialGateway {
             lost: Lost::default(),
             written: Mutex::default(),
             turns: Mutex::default(),
+            replies: Mutex::default(),
             searched: Mutex::default(),
             cancelled: watch::Sender::new(false),
         }
@@ -274,6 +278,11 @@ impl TrialGateway {
     /// The model's turns, as the endpoint wrote them.
     pub(crate) fn turns(&self) -> MutexGuard<'_, Turns> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the endpoint has returned in this trial.
+    pub(crate) fn replies(&self) -> MutexGuard<'_, Replies> {
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request without the key, for the record. A conversation grows at its end, so only what is new

@@ -3,12 +3,11 @@
 
 use std::{
     future::{Future, ready},
-    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, header};
 use proctor_types::{Answer, Event, Fault, RequestClass, Responder, Usage};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -232,6 +231,12 @@ impl Form {
         changed
     }
 
+    /// Asks every cache on the way for a response of the model.
+    fn bypass_caches(&mut self) {
+        let no_cache = HeaderValue::from_static("no-cache");
+        self.request.headers.insert(header::CACHE_CONTROL, no_cache);
+    }
+
     /// Repairs what an error complains of. `false`: there is nothing to repair, or nothing left.
     fn repair(&mut self, trial: &TrialGateway, body: &str) -> Result<bool, Fault> {
         // A body that keeps coming back is not repaired for ever.
@@ -277,7 +282,7 @@ impl TrialGateway {
         }
         let mut attempts = Attempts::default();
         let begun = Instant::now();
-        let mut heard = Hearing { turn: client.wait_for(self.turn()).await?, ..Hearing::default() };
+        let mut heard = Hearing::new(client.wait_for(self.turn()).await?);
         let mut waited = begun.elapsed();
         let mut form = Form::new(self, request);
         let (mut rejections, mut filtered) = (0, 0);
@@ -294,8 +299,8 @@ impl TrialGateway {
             let queued = admission.queued() + std::mem::take(&mut waited);
             let shared = admission.queued_for_shared();
             let asker = self.asker(request.tools);
-            heard.event = AtomicBool::new(false);
-            let flight = self.lost().flight(|| heard.event.load(Ordering::Relaxed));
+            heard.restart();
+            let flight = self.lost().flight(|| heard.progress());
             let came = self.send(request, client, &heard).await;
             let mut judged = judge(&came, &self.line().endpoint);
             let unsupported = match judged {
@@ -303,7 +308,7 @@ impl TrialGateway {
                 _ => None,
             };
             if matches!(judged, Judgement::Answered) && !client.has_begun() {
-                let doubt = self.doubtful(&came.whole, filtered, request).await?;
+                let doubt = self.doubtful(&came, filtered, request).await?;
                 if let Some(trouble) = doubt {
                     filtered += u32::from(trouble.kind == TroubleKind::Filtered);
                     judged = Judgement::Again(trouble);
@@ -329,6 +334,7 @@ impl TrialGateway {
             match &judged {
                 Judgement::Answered => {
                     self.responded(&asker);
+                    self.replies().keep(came.id.as_deref(), &came.whole, request.body.len());
                     form.accepted(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
@@ -397,6 +403,9 @@ impl TrialGateway {
                     };
                     let repair =
                         repair.map(|(name, action)| Repair { name: name.to_owned(), action });
+                    if trouble.kind == TroubleKind::Damaged {
+                        form.bypass_caches();
+                    }
                     if free && form.add(self, repair, 1) {
                         continue;
                     }
@@ -442,11 +451,19 @@ impl TrialGateway {
     /// that is full after a few hundred tokens is the endpoint's mistake.
     async fn doubtful(
         &self,
-        whole: &Whole,
+        came: &Came,
         filtered: u32,
         request: &Outgoing,
     ) -> Result<Option<Trouble>, Fault> {
+        let whole = &came.whole;
         let trouble = |kind, why: &str| Some(Trouble::new(kind, why));
+        let bytes = request.body.len();
+        let is_main = request.class == RequestClass::Main;
+        if is_main && self.replies().has(came.id.as_deref(), whole, bytes) {
+            let hint = Some(EndpointChecks::shipped()?.replay.hint.clone());
+            let why = "the endpoint repeated its response to an earlier request";
+            return Ok(Some(Trouble { hint, ..Trouble::new(TroubleKind::Damaged, why) }));
+        }
         Ok(match whole.stop {
             Some(Stop::Filter) if filtered + 1 < self.line().policy.rejected_attempts => {
                 trouble(TroubleKind::Filtered, "the provider's filter stopped the response")

@@ -19,6 +19,8 @@ pub(crate) struct ResponsesReader {
     done: bool,
     calls: usize,
     items: HashMap<u64, Heard>,
+    /// Places by the ids of their items.
+    places: HashMap<String, u64>,
     /// Items in the endpoint's format, by their place in the output.
     turn: BTreeMap<u64, Value>,
 }
@@ -31,7 +33,7 @@ impl Reader for ResponsesReader {
         let data: Value = tolerant::value(event.data.as_bytes())
             .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let place = data["output_index"].as_u64().unwrap_or_default();
+        let place = self.place(&data);
         let mut deltas = Vec::new();
         match data["type"].as_str().unwrap_or(&event.name) {
             "response.created" => {
@@ -78,8 +80,10 @@ impl Reader for ResponsesReader {
                 self.done = true;
                 let response = &data["response"];
                 // Some servers say the items only here.
-                for (place, item) in (0..).zip(response["output"].as_array().into_iter().flatten())
+                for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten())
                 {
+                    let known = item["id"].as_str().and_then(|id| self.places.get(id));
+                    let place = known.copied().unwrap_or(index);
                     if !self.turn.contains_key(&place) {
                         self.turn.extend(answer::sent_back(item).map(|item| (place, item)));
                         self.item(place, item, &mut deltas);
@@ -107,6 +111,28 @@ impl Reader for ResponsesReader {
 }
 
 impl ResponsesReader {
+    /// The place of the item that an event is about. Its id decides where it is known: some servers count `output_index`
+    /// anew, or send 0 for all items. Others give an item a new id in each event, so an unknown id proves nothing.
+    fn place(&mut self, data: &Value) -> u64 {
+        let index = data["output_index"].as_u64().unwrap_or_default();
+        let ids = [&data["item_id"], &data["item"]["id"]];
+        let Some(id) = ids.into_iter().find_map(Value::as_str).filter(|id| !id.is_empty()) else {
+            return index;
+        };
+        if let Some(place) = self.places.get(id) {
+            return *place;
+        }
+        let begins = data["type"] == "response.output_item.added";
+        let is_taken = |place: &u64| {
+            self.turn.contains_key(place) || (begins && self.items.contains_key(place))
+        };
+        let place = (index..).find(|place| !is_taken(place)).unwrap_or(index);
+        if begins || !self.items.contains_key(&place) {
+            self.places.insert(id.to_owned(), place);
+        }
+        place
+    }
+
     fn heard(&mut self, place: u64) -> Heard {
         let heard = self.items.entry(place).or_default();
         heard.pieces = true;
@@ -128,6 +154,62 @@ impl ResponsesReader {
                 let signature = item["encrypted_content"].as_str();
                 deltas.extend(signature.map(|signature| Delta::Signature(signature.to_owned())));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::ResponsesReader;
+    use crate::codec::{Reader, neutral::Whole, sse};
+
+    /// The calls of a response whose events name their items so: the index and the id of each event.
+    fn calls(places: [[(u64, &str); 3]; 2]) -> Vec<(String, String)> {
+        let mut reader = ResponsesReader::default();
+        let mut events = Vec::new();
+        for (number, of) in places.into_iter().enumerate() {
+            let item = |id: &str, arguments: String| {
+                json!({"type": "function_call", "id": id, "call_id": format!("c{number}"), "name": "shell",
+                    "arguments": arguments})
+            };
+            let whole = format!("{{\"n\": {number}}}");
+            let [added, delta, done] = of;
+            events.push(json!({"type": "response.output_item.added", "output_index": added.0,
+                "item": item(added.1, String::new())}));
+            events.push(
+                json!({"type": "response.function_call_arguments.delta", "output_index": delta.0,
+                "item_id": delta.1, "delta": whole}),
+            );
+            events.push(json!({"type": "response.output_item.done", "output_index": done.0,
+                "item": item(done.1, whole)}));
+        }
+        let read = |event: &Value, reader: &mut ResponsesReader| {
+            reader.read(&sse::event(format!("data: {event}\n\n").into())).expect("a sound event")
+        };
+        let deltas = events.iter().flat_map(|event| read(event, &mut reader)).collect();
+        let whole = Whole::of(deltas);
+        assert_eq!(reader.turn().len(), 2);
+        whole.calls().map(|call| (call.id.clone(), call.arguments.clone())).collect()
+    }
+
+    #[test]
+    fn items_are_told_apart_by_id_or_by_index() {
+        let wanted = vec![
+            ("c0".to_owned(), "{\"n\": 0}".to_owned()),
+            ("c1".to_owned(), "{\"n\": 1}".to_owned()),
+        ];
+        for places in [
+            [[(0, "a"), (0, "a"), (0, "a")], [(1, "b"), (1, "b"), (1, "b")]],
+            // The index changes within an item.
+            [[(0, "a"), (3, "a"), (1, "a")], [(1, "b"), (0, "b"), (4, "b")]],
+            // Every index is 0.
+            [[(0, "a"), (0, "a"), (0, "a")], [(0, "b"), (0, "b"), (0, "b")]],
+            // Each event has an id of its own.
+            [[(0, "a"), (0, "b"), (0, "c")], [(1, "d"), (1, "e"), (1, "f")]],
+        ] {
+            assert_eq!(calls(places), wanted, "{places:?}");
         }
     }
 }

@@ -1,0 +1,206 @@
+//! Responses that a cache on the way returns again for a later request.
+//!
+//! A semantic cache takes two requests of one conversation for the same, and replays an earlier turn. The model never saw
+//! the later request, so the turn isn't its own.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use serde::Deserialize;
+
+use crate::codec::neutral::{Item, Whole};
+
+/// Shorter names are those of servers that give each response the same one.
+const LEAST_ID: usize = 12;
+
+/// The same for ids of calls: `call_0` counts the calls of one response.
+const LEAST_CALL_ID: usize = 8;
+
+/// The least that the next message adds to a request, in bytes: its role and its braces.
+const LEAST_RESULT: usize = 20;
+
+/// The responses of a trial.
+#[derive(Debug, Default)]
+pub(crate) struct Replies {
+    /// By the endpoint's name of the response.
+    by_id: HashMap<String, Reply>,
+    /// By the id of the first call.
+    by_call: HashMap<String, Reply>,
+    /// The endpoint named two different responses alike.
+    reuses_ids: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reply {
+    digest: u64,
+    request_bytes: usize,
+    /// The shortest request that continues the conversation after this response.
+    next_bytes: usize,
+}
+
+impl Reply {
+    fn new(whole: &Whole, request_bytes: usize) -> Self {
+        let content = |item: &Item| match item {
+            Item::Text(text) | Item::Refusal(text) => text.len(),
+            Item::Call(call) => call.arguments.len(),
+            Item::Reasoning(_) => 0,
+        };
+        let content: usize = whole.items.iter().map(content).sum();
+        let next_bytes = request_bytes + content + LEAST_RESULT;
+        Self { digest: digest(whole), request_bytes, next_bytes }
+    }
+
+    /// Whether this is the same response to a later request of the conversation. A client may send the same request twice,
+    /// and then a cache may return the same response.
+    fn is_replayed_by(&self, other: &Self) -> bool {
+        self.digest == other.digest && other.request_bytes >= self.next_bytes
+    }
+}
+
+impl Replies {
+    /// Whether the endpoint gave the same content with the same unique ids to another request.
+    pub(crate) fn has(&self, id: Option<&str>, whole: &Whole, request_bytes: usize) -> bool {
+        if self.reuses_ids || self.by_id.is_empty() && self.by_call.is_empty() {
+            return false;
+        }
+        let reply = Reply::new(whole, request_bytes);
+        let by_id = id.filter(|id| is_unique(id, LEAST_ID)).and_then(|id| self.by_id.get(id));
+        match (by_id, call_id(whole)) {
+            // Without a call, a name that a server gives twice is weak evidence, but then the conversation ends.
+            (Some(before), None) => before.is_replayed_by(&reply),
+            (_, Some(call)) => {
+                self.by_call.get(call).is_some_and(|before| before.is_replayed_by(&reply))
+            }
+            (None, None) => false,
+        }
+    }
+
+    /// Keeps a response that is passed on.
+    pub(crate) fn keep(&mut self, id: Option<&str>, whole: &Whole, request_bytes: usize) {
+        let reply = Reply::new(whole, request_bytes);
+        let keep = |map: &mut HashMap<String, Reply>, id: &str| {
+            let before = map.insert(id.to_owned(), reply);
+            before.is_some_and(|before| before.digest != reply.digest)
+        };
+        if let Some(id) = id.filter(|id| is_unique(id, LEAST_ID)) {
+            self.reuses_ids |= keep(&mut self.by_id, id);
+        }
+        if let Some(call) = call_id(whole) {
+            self.reuses_ids |= keep(&mut self.by_call, call);
+        }
+    }
+}
+
+/// The id of the first call, if it looks unique. Kimi's ids hold the tool's name and a count, which starts again.
+fn call_id(whole: &Whole) -> Option<&str> {
+    let call = whole.calls().next()?;
+    let is_own = is_unique(&call.id, LEAST_CALL_ID) && !call.id.contains(call.name.as_str());
+    is_own.then_some(call.id.as_str())
+}
+
+fn is_unique(id: &str, least: usize) -> bool {
+    id.len() >= least && id.contains(|one: char| one.is_ascii_digit())
+}
+
+fn digest(whole: &Whole) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for item in &whole.items {
+        match item {
+            Item::Text(text) => (0_u8, text).hash(&mut hasher),
+            Item::Refusal(text) => (1_u8, text).hash(&mut hasher),
+            Item::Reasoning(thought) => (2_u8, &thought.text).hash(&mut hasher),
+            Item::Call(call) => (3_u8, &call.name, &call.arguments).hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
+/// The members that name a response, in any format.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Named<'a> {
+    #[serde(borrow)]
+    id: Option<&'a str>,
+    /// Of Gemini.
+    #[serde(rename = "responseId")]
+    response_id: Option<&'a str>,
+    /// In the first event of a Messages stream.
+    message: Option<Nested<'a>>,
+    /// In the first event of a Responses stream.
+    response: Option<Nested<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Nested<'a> {
+    #[serde(borrow)]
+    id: Option<&'a str>,
+}
+
+/// The endpoint's name for a response: of a stream, that of its first event.
+pub(crate) fn response_id(raw: &[u8]) -> Option<String> {
+    let raw = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw).trim_ascii_start();
+    let object = if raw.starts_with(b"{") {
+        raw
+    } else {
+        let at = memchr::memmem::find(raw, b"data:")? + b"data:".len();
+        let rest = &raw[at..];
+        rest.split(|byte| matches!(byte, b'\n' | b'\r')).next()?
+    };
+    let named: Named<'_> = serde_json::from_slice(object).ok()?;
+    let nested = [named.message, named.response].into_iter().flatten().find_map(|one| one.id);
+    named.id.or(named.response_id).or(nested).map(ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::ToolCall;
+
+    use super::*;
+
+    fn turn(id: &str, command: &str) -> Whole {
+        let call = ToolCall { id: id.into(), name: "shell".into(), arguments: command.into() };
+        Whole { items: vec![Item::Call(call)], ..Whole::default() }
+    }
+
+    #[test]
+    fn equal_turns_with_equal_unique_ids_are_replayed() {
+        let mut replies = Replies::default();
+        let first = turn("call_8f3b21aa", "ls");
+        assert!(!replies.has(Some("chatcmpl-91b7c2"), &first, 100));
+        replies.keep(Some("chatcmpl-91b7c2"), &first, 100);
+        assert!(replies.has(Some("chatcmpl-91b7c2"), &first, 150));
+        assert!(!replies.has(Some("chatcmpl-91b7c2"), &first, 100), "the same request");
+        // The model repeats itself, under another id.
+        assert!(!replies.has(Some("chatcmpl-33d0e7"), &turn("call_77c1d2ab", "ls"), 150));
+        // Ids that a server counts anew in each response prove nothing.
+        for id in ["call_0", "functions.shell:0", "0", ""] {
+            let mut replies = Replies::default();
+            replies.keep(Some("x"), &turn(id, "ls"), 100);
+            assert!(!replies.has(Some("x"), &turn(id, "ls"), 150), "{id}");
+        }
+        // Nor do those of a server that gave one to two different responses.
+        replies.keep(Some("chatcmpl-91b7c2"), &turn("call_8f3b21aa", "pwd"), 200);
+        assert!(!replies.has(Some("chatcmpl-91b7c2"), &first, 250));
+    }
+
+    #[test]
+    fn every_format_names_its_responses() {
+        for (raw, wanted) in [
+            (r#"{"id": "chatcmpl-1", "choices": []}"#, Some("chatcmpl-1")),
+            (
+                ": ping\n\ndata: {\"id\": \"chatcmpl-2\"}\r\n\r\ndata: {\"id\": \"b\"}\n\n",
+                Some("chatcmpl-2"),
+            ),
+            ("event: message_start\ndata: {\"message\": {\"id\": \"msg_3\"}}\n\n", Some("msg_3")),
+            ("data: {\"response\": {\"id\": \"resp_4\"}}\n\n", Some("resp_4")),
+            ("data: {\"candidates\": [], \"responseId\": \"g5\"}\n\n", Some("g5")),
+            ("data: {\"id\": 7}\n\n", None),
+            ("<html>", None),
+        ] {
+            assert_eq!(response_id(raw.as_bytes()).as_deref(), wanted, "{raw}");
+        }
+    }
+}

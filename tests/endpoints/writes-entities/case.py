@@ -1,0 +1,4 @@
+"""chat/tools: the model itself works on HTML, and its commands hold entities beside plain characters. They run as they are."""
+from mock import *
+class C(Case):
+    def script(self, conv): return [lambda: chat_call("printf '&lt;p&gt; &amp;amp; <b>' > page.html && sed -i 's/&lt;/</; s/&gt;/>/' page.html"), lambda: chat_call("grep -c '&amp;' page.html; grep -v '&lt;p&gt;' page.html; rm page.html")]
