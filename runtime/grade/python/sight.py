@@ -124,6 +124,17 @@ READING = os.O_RDONLY | os.O_CLOEXEC
 WORDS = str.maketrans(dict.fromkeys("\"'`;|&<>()=", " "))
 # Names of what starts further interpreters, which no event tells.
 SHARING = frozenset(("multiprocessing", "concurrent", "ProcessPoolExecutor", "get_context", "Process"))
+# Events of reaching frames and objects, and the name that code writes for each.
+SEARCHED = {
+    "sys._getframe": "_getframe",
+    "sys._current_frames": "_current_frames",
+    "gc.get_objects": "get_objects",
+    "gc.get_referrers": "get_referrers",
+    "gc.get_referents": "get_referents",
+    "tb_frame": "tb_frame",
+    "f_code": "f_code",
+}
+SEARCHING = frozenset(name for name in SEARCHED if "." in name) | {"object.__getattr__"}
 # Events of programs that are started.
 STARTING = frozenset(("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"))
 # Programs that read all below the folder that they are started in.
@@ -606,10 +617,22 @@ class Sight:
                 if reader:
                     self._tell("readers", name, [reader])
 
-        watched = frozenset(("open", "os.link", "os.symlink", "os.rename")) | STARTING
+        looking, thread = set(), threading.get_ident
+        watched = frozenset(("open", "os.link", "os.symlink", "os.rename")) | STARTING | SEARCHING
 
         def safely(event, arguments):
             if event not in watched:
+                return
+            if event in SEARCHING:
+                name = arguments[1] if event == "object.__getattr__" else event
+                me = thread()
+                # What is looked at here raises such an event itself.
+                if name in SEARCHED and me not in looking:
+                    looking.add(me)
+                    try:
+                        self._searches(SEARCHED[name], frame_of(1))
+                    finally:
+                        looking.discard(me)
                 return
             try:
                 try:
@@ -713,6 +736,27 @@ class Sight:
         """Whether the tests' own code names what starts further interpreters. These import the tests."""
         codes = [code for codes in self._genuine.values() for code in codes]
         return any(not SHARING.isdisjoint(code.co_names) for code in codes)
+
+    def _searches(self, name, frame):
+        """Code that reaches frames or other objects of its callers by a name that it computes or reads from data. Screening
+        finds what writes the name."""
+        try:
+            file = frame.f_code.co_filename
+            if file.startswith(self._graded) and "-packages" + os.sep not in file:
+                if file not in self._watch and not self._is_named(name, frame):
+                    self._tell("readers", "frames by way of %s, a name that is computed" % name, [self._short(file)])
+            elif file[:1] != "/" and not file.startswith("<frozen "):
+                self._tell("readers", "frames by way of %s" % name, ["code without a file"])
+        except Exception as error:
+            self.failed("frames, seen by " + name, error)
+
+    def _is_named(self, name, frame):
+        """Whether the file of some code names this anywhere."""
+        codes = inner(frame.f_code) + self._codes("", frame.f_code.co_filename)
+        return any(name in code.co_names or name in code.co_consts for code in codes)
+
+    def _short(self, file):
+        return file[len(self._root) :] if file.startswith(self._root) else file
 
     def _is_opened(self, name):
         """A file that this process is about to open."""
