@@ -502,7 +502,7 @@ class Sight:
     def _see_who_reads(self, folders):
         """Reading is seen from 3.8 on: of this process, of one that it forked, and of a program that is told a test's
         name. Files are compared by what they are, and not by their names."""
-        if not hasattr(sys, "addaudithook"):
+        if not hasattr(sys, "addaudithook") or "readers" not in self._sees:
             return
         stat, frame_of, listed, limit, limit_to = os.stat, sys._getframe, os.listdir, sys.getrecursionlimit, sys.setrecursionlimit
         expand = glob.glob

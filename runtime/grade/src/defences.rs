@@ -24,6 +24,7 @@ pub struct Defences {
     pub(crate) compare_objects: bool,
     pub(crate) see_watchers: bool,
     pub(crate) see_openings: bool,
+    pub(crate) see_readers: bool,
 }
 
 impl Default for Defences {
@@ -49,6 +50,7 @@ impl Default for Defences {
             compare_objects: true,
             see_watchers: true,
             see_openings: true,
+            see_readers: true,
         }
     }
 }
@@ -56,7 +58,7 @@ impl Default for Defences {
 impl Defences {
     /// Their names, as [`Defences::without`] takes them. For tests.
     #[doc(hidden)]
-    pub const NAMES: [&str; 20] = [
+    pub const NAMES: [&str; 21] = [
         "restore_tests",
         "restore_config",
         "remove_self_loading",
@@ -77,6 +79,7 @@ impl Defences {
         "compare_objects",
         "see_watchers",
         "see_openings",
+        "see_readers",
     ];
 
     /// What `sight.py` looks for beside the interpreter itself, as it names it.
@@ -88,6 +91,7 @@ impl Defences {
             (self.compare_objects, "objects"),
             (self.see_watchers, "watchers"),
             (self.see_openings, "openings"),
+            (self.see_readers, "readers"),
         ];
         looks.into_iter().filter(|(is_up, _)| *is_up).map(|(_, name)| name).collect()
     }
@@ -122,6 +126,7 @@ impl Defences {
             "compare_objects" => &mut defences.compare_objects,
             "see_watchers" => &mut defences.see_watchers,
             "see_openings" => &mut defences.see_openings,
+            "see_readers" => &mut defences.see_readers,
             _ => panic!("no defence is named {name}"),
         };
         *switch = false;
