@@ -6,8 +6,9 @@ function's code object, exchanged for the one run, or a value that the test is g
 for the call; before the tests begin the code is that of whichever comes first. So no look at a function
 or an item tells which of the two is the test.
 
-The texts of the tests and the mistakes come when the canaries are laid, and are forgotten then. Meanwhile no
-code under test is called: it would find them in the frames of its callers. A mistake in a branch counts where
+The texts of the tests and the mistakes come when the canaries are laid. Meanwhile no code under test is called: it
+would find them in the frames of its callers. The text of a canary stays, for whoever shows the lines of its callers:
+a stack that is printed or logged shows the mistake, as the running code has it. A mistake in a branch counts where
 the canary's run takes this branch: a counter in front of the statement counts. It can be hashed, as code is by tools.
 Runs on Python 3.6 and later.
 """
@@ -47,6 +48,7 @@ class Canaries:
         self._runs = {}
         self._given = {}
         self._marks = {}
+        self._shown = {}
         self._raised = None, False
         self._taken = []
         self.others = []
@@ -133,6 +135,7 @@ class Canaries:
             text = text[:start] + now.encode("utf-8") + text[end:]
         seen = itertools.count()
         code = self._code(item, canary["path"], text, function, marks, seen)
+        self._shown[number] = function.__code__.co_filename, text.decode("utf-8").splitlines(True)
         if code == test:
             raise NoCanary("the mistake changes nothing")
         if canary["marks"]:
@@ -203,6 +206,15 @@ class Canaries:
         return (None, None) if run is None else run[1:3]
 
     # While the tests run.
+
+    def is_given(self, item):
+        """Whether an item is a canary, or the test of one."""
+        return id(item) in self._runs
+
+    def lines(self, name):
+        """The lines of a file as the running canary has them. `None`: as they are."""
+        file, lines = self._shown.get(self.current, (None, None))
+        return lines if file == name else None
 
     def begin(self, item):
         run = self._runs.get(id(item))

@@ -135,7 +135,9 @@ def plugin(emit, order, origin, canaries, sight):
             if sight.is_forked():
                 sight.ran_in_fork(item)
             canaries.begin(item)
+            sight.forget_lines(item)
             yield
+            sight.forget_lines(item)
             canaries.end(item)
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -159,6 +161,7 @@ def plugin(emit, order, origin, canaries, sight):
                     # A report of a call that was not seen is the report of no call.
                     has_raised = None if seen is None else seen or has_raised
                     guarded("the hooks after a test", sight.after_phase, self)
+                    guarded("files that a test opened", sight.look_at_openings)
                     guarded("a test after its call", sight.after_call, item, has_raised)
             raised[item.nodeid, call.when] = has_raised
             guarded("what a test raised", canaries.saw, item, call.excinfo)

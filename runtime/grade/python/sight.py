@@ -22,6 +22,7 @@ import time
 import traceback
 import types
 import unittest
+import weakref
 import zipimport
 
 import pytest
@@ -100,6 +101,9 @@ ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GE
 # Functions that show a stack: they read the lines of the callers. Bound here, before any graded code, and compared
 # by identity: anybody can compile code that bears their names.
 SHOWING = tuple(f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack))
+FINALIZE = weakref.finalize.__call__.__code__
+# What opens a file.
+OPENERS = ("open", "open_code", "FileIO", "get_data", "system", "link", "symlink", "rename")
 LINES = tuple(f.__code__ for f in (linecache.getlines, linecache.updatecache))
 # Timers: their handlers run in the middle of any test.
 TIMERS = tuple(
@@ -118,6 +122,21 @@ SLOT, SLOTS = 512, 64
 READING = os.O_RDONLY | os.O_CLOEXEC
 # Programs are told a pattern that a shell or they themselves expand.
 WORDS = str.maketrans(dict.fromkeys("\"'`;|&<>()=", " "))
+# Names of what starts further interpreters, which no event tells.
+SHARING = frozenset(("multiprocessing", "concurrent", "ProcessPoolExecutor", "get_context", "Process"))
+# Events of reaching frames and objects, and the name that code writes for each.
+SEARCHED = {
+    "sys._getframe": "_getframe",
+    "sys._current_frames": "_current_frames",
+    "gc.get_objects": "get_objects",
+    "gc.get_referrers": "get_referrers",
+    "gc.get_referents": "get_referents",
+    "tb_frame": "tb_frame",
+    "f_code": "f_code",
+}
+SEARCHING = frozenset(name for name in SEARCHED if "." in name) | {"object.__getattr__"}
+# Events of programs that are started.
+STARTING = frozenset(("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"))
 # Programs that read all below the folder that they are started in.
 PATH_LIKE = os.PathLike
 SEARCHERS = ("grep", "egrep", "fgrep", "rg", "ag", "ack", "tar", "zip", "rsync", "cpio", "find")
@@ -253,7 +272,7 @@ def introduced(code):
 
 
 class Sight:
-    def __init__(self, root, order, early):
+    def __init__(self, root, order, early, openings):
         self._root = root + os.sep
         self._work = os.getcwd() + os.sep
         self._graded = (self._root, self._work)
@@ -277,6 +296,7 @@ class Sight:
         self._hash_what_is_compiled()
         self._failing = False
         self._see_failing_assertions()
+        self._show_lines_of_canaries()
         self._stat, self._looked, self._walked = os.stat, 0.0, 0.0
         self._folders = {self._work + name: self._identity(self._work + name) for name in order["folders"]}
         self._here = {".": self._identity(".")}
@@ -297,13 +317,16 @@ class Sight:
         self._tests, self._hooks, self._functions = {}, None, {}
         self._config = self._session = self._canaries = self._manager = None
         self._last = self._cost = 0.0
-        self._written = {}
+        self._written, self._engine_files = {}, set()
         for key in early:
             file = self._inside(sys.modules.get(key))
             if file and key not in self._known:
                 self._tell("replaced", key, [file])
         self._remember_engine()
         self._remember_modules()
+        self._openings = openings
+        self._opened, self._started = set(), False
+        self._opened_in_forks = {}
         self._see_who_reads(frozenset(order["folders"]))
         self._see_exceptions()
         self._remember_watchers()
@@ -339,6 +362,30 @@ class Sight:
             return result
 
         rewrite._rewrite_test = hashed
+
+    # Who shows the lines of a running canary sees its mistake.
+
+    def _show_lines_of_canaries(self):
+        original = linecache.updatecache
+
+        def updatecache(filename, *given, **named):
+            lines = original(filename, *given, **named)
+            shown = None if self._canaries is None else self._canaries.lines(filename)
+            if shown is None:
+                return lines
+            cache = linecache.cache
+            known = cache.get(filename) if type(cache) is dict else None
+            if type(known) is tuple and len(known) == 4:
+                cache[filename] = known[:2] + (shown,) + known[3:]
+            return list(shown)
+
+        linecache.updatecache = updatecache
+
+    def forget_lines(self, item):
+        """Before and after a canary, and its test: what the one showed is not what the other has."""
+        cache, function = linecache.cache, self._function(item)
+        if type(cache) is dict and function is not None and self._canaries is not None and self._canaries.is_given(item):
+            cache.pop(function.__code__.co_filename, None)
 
     # An assertion that failed ends its test. Code under test can keep it from that: by a context
     # manager or a caller that swallows it, or in a thread.
@@ -455,7 +502,7 @@ class Sight:
     def _see_who_reads(self, folders):
         """Reading is seen from 3.8 on: of this process, of one that it forked, and of a program that is told a test's
         name. Files are compared by what they are, and not by their names."""
-        if not hasattr(sys, "addaudithook"):
+        if not hasattr(sys, "addaudithook") or "readers" not in self._sees:
             return
         stat, frame_of, listed, limit, limit_to = os.stat, sys._getframe, os.listdir, sys.getrecursionlimit, sys.setrecursionlimit
         expand = glob.glob
@@ -471,6 +518,12 @@ class Sight:
                         files[found.st_dev, found.st_ino] = named[path] = name
                 except OSError:
                     pass
+        for path, name in named.items():
+            self._openings.watch(path, name)
+        if mmap is not None and files and "openings" in self._sees:
+            # One byte of memory that forked processes have, too, for each file.
+            told = mmap.mmap(-1, len(files))
+            self._opened_in_forks = {name: (told, at) for at, name in enumerate(sorted(set(named.values())))}
         for name in self._watch.values():
             while "/" in name:
                 name = name.rpartition("/")[0]
@@ -547,23 +600,39 @@ class Sight:
         def audit(event, arguments):
             if event == "open":
                 tests = [test_at(arguments[0], arguments[1] is None)]
-            elif event in ("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"):
+                self._is_opened(tests[0])
+            elif event in STARTING:
+                # What was opened until now, the program did not open.
+                self.look_at_openings()
                 folder = plain(arguments[2]) if event == "subprocess.Popen" else None
                 tests = list(told_of(arguments[:2], folder or "."))
             elif event in ("os.link", "os.symlink", "os.rename"):
                 tests = [test_at(arguments[0], False)]
             else:
                 return
+            if event in STARTING:
+                self._started = self._started or self._is_of_test(frame_of(2))
             for name in tests:
                 reader = name and self._reader(frame_of(2))
                 if reader:
                     self._tell("readers", name, [reader])
 
-        watched = frozenset(("open", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"))
-        watched |= {"os.link", "os.symlink", "os.rename"}
+        looking, thread = set(), threading.get_ident
+        watched = frozenset(("open", "os.link", "os.symlink", "os.rename")) | STARTING | SEARCHING
 
         def safely(event, arguments):
             if event not in watched:
+                return
+            if event in SEARCHING:
+                name = arguments[1] if event == "object.__getattr__" else event
+                me = thread()
+                # What is looked at here raises such an event itself.
+                if name in SEARCHED and me not in looking:
+                    looking.add(me)
+                    try:
+                        self._searches(SEARCHED[name], frame_of(1))
+                    finally:
+                        looking.discard(me)
                 return
             try:
                 try:
@@ -586,8 +655,8 @@ class Sight:
         of a thread that no code started in sight: that."""
         if frame is not None and frame.f_globals is globals():
             return None  # The look at a test whose assertion failed.
-        last = None
-        lines = shown = nowhere = drawn = False
+        last = callee = None
+        lines = shown = nowhere = drawn = is_called = called_back = False
         while frame is not None:
             file, last, known = frame.f_code.co_filename, frame, frame.f_globals
             lines = lines or any(frame.f_code is code for code in LINES)
@@ -595,6 +664,13 @@ class Sight:
             from_file = dict.get(known, "__file__")
             own = file in self._watch and (from_file == file or from_file is None)
             nowhere = nowhere or (own and from_file is None)
+            # The first that is neither the language's nor a library's is who asks, unless nothing of it does.
+            if not is_called and known is not globals():
+                called_back = called_back or self._is_callback(frame, known)
+                is_called = own or (file[:1] == "/" and not self._is_standard(file))
+                if own or (is_called and file in self._engine_files):
+                    called_back = called_back or not self._calls(frame.f_code, callee, own)
+                callee = frame.f_code
             drawn = drawn or (dict.get(known, "__name__") == "hypothesis.core" and self._is_of_module(known))
             library = "-packages" + os.sep in file or file.startswith(self._library)
             if type(from_file) is str and from_file.startswith(self._graded) and from_file not in self._watch:
@@ -609,13 +685,101 @@ class Sight:
             frame = frame.f_back
         if nowhere and not shown and not drawn:
             return "code without a file"
+        if called_back:
+            return "a callback"
         bottom = last is not None and dict.get(last.f_globals, "__name__")
         return "a thread" if bottom == "threading" else None
+
+    def _is_standard(self, file):
+        return file.startswith(self._library) and "-packages" + os.sep not in file
+
+    def _is_callback(self, frame, known):
+        """Whether a frame is of what the interpreter or a loop calls later: no code that asked for it is on the stack."""
+        if frame.f_code is FINALIZE:
+            return True
+        name = dict.get(known, "__name__")
+        return name == "asyncio.events" and frame.f_code.co_name == "_run" and self._is_of_module(known)
+
+    @staticmethod
+    def _calls(code, callee, own):
+        """Whether code can have called a function of the standard library by its name, or what opens a file itself."""
+        if callee is None:
+            return own or any(name in part.co_names for part in inner(code) for name in OPENERS)
+        name, file = callee.co_name, callee.co_filename
+        if file[:1] != "/" or "importlib" in file or (name[:2] == "__" and name[-2:] == "__"):
+            return True
+        return any(name in part.co_names for part in inner(code))
 
     def _is_of_module(self, known):
         name = dict.get(known, "__name__")
         module = sys.modules.get(name) if type(name) is str else None
         return isinstance(module, types.ModuleType) and vars(module) is known
+
+    # Whoever opens a test's file without being seen by the hook: a program, or a library that tells Python nothing.
+
+    def look_at_openings(self):
+        """A file that was opened, and not by this process or one that it forked. A program that a test itself started
+        may do so."""
+        if "openings" not in self._sees or self._pid() != self._owner:
+            return
+        found = self._openings.take() - self._opened
+        self._opened.clear()
+        for name, (told, at) in self._opened_in_forks.items():
+            if told[at]:
+                told[at] = 0
+                found.discard(name)
+        if found and not self._started and not self._share_work():
+            for name in found:
+                self._tell("readers", name, ["a program or a library"])
+
+    def _share_work(self):
+        """Whether the tests' own code names what starts further interpreters. These import the tests."""
+        codes = [code for codes in self._genuine.values() for code in codes]
+        return any(not SHARING.isdisjoint(code.co_names) for code in codes)
+
+    def _searches(self, name, frame):
+        """Code that reaches frames or other objects of its callers by a name that it computes or reads from data. Screening
+        finds what writes the name."""
+        try:
+            file = frame.f_code.co_filename
+            if file.startswith(self._graded) and "-packages" + os.sep not in file:
+                if file not in self._watch and not self._is_named(name, frame):
+                    self._tell("readers", "frames by way of %s, a name that is computed" % name, [self._short(file)])
+            elif file[:1] != "/" and not file.startswith("<frozen "):
+                self._tell("readers", "frames by way of %s" % name, ["code without a file"])
+        except Exception as error:
+            self.failed("frames, seen by " + name, error)
+
+    def _is_named(self, name, frame):
+        """Whether the file of some code names this anywhere."""
+        codes = inner(frame.f_code) + self._codes("", frame.f_code.co_filename)
+        return any(name in code.co_names or name in code.co_consts for code in codes)
+
+    def _short(self, file):
+        return file[len(self._root) :] if file.startswith(self._root) else file
+
+    def _is_opened(self, name):
+        """A file that this process is about to open."""
+        if name is None:
+            return
+        if self._pid() != self._owner:
+            told, at = self._opened_in_forks.get(name, (None, 0))
+            if told is not None:
+                told[at] = 1
+            return
+        self.look_at_openings()
+        self._opened.add(name)
+
+    def _is_of_test(self, frame):
+        """Whether a test's own code does something, and not code under test for it."""
+        return self._reader(frame) is None and self._is_below_test(frame)
+
+    def _is_below_test(self, frame):
+        while frame is not None:
+            if frame.f_code.co_filename in self._watch:
+                return True
+            frame = frame.f_back
+        return False
 
     def hash(self, path):
         try:
@@ -836,6 +1000,7 @@ class Sight:
     # All of it.
 
     def look(self, recorder):
+        self.look_at_openings()
         self._look_at_watchers()
         # A profile function that graded code set would run in each call below, and CPython 3.11 crashes in some.
         watcher = self._get_profile()

@@ -111,7 +111,8 @@ def prepare():
     recorder = load("", "recorder.py")
     emit = recorder.channel(pipe, bytes.fromhex(order.pop("key")))
     canaries = load("c", "canaries.py").Canaries(emit, canaries_of, order["canary_seconds"])
-    sight = load("s", "sight.py").Sight(root, order, early)
+    openings = load("n", "openings.py").Openings()
+    sight = load("s", "sight.py").Sight(root, order, early, openings)
 
     # From here on the process looks as `python -m pytest` makes it.
     sys.path[:] = order["path"]

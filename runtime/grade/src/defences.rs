@@ -23,6 +23,8 @@ pub struct Defences {
     pub(crate) compare_snapshots: bool,
     pub(crate) compare_objects: bool,
     pub(crate) see_watchers: bool,
+    pub(crate) see_openings: bool,
+    pub(crate) see_readers: bool,
 }
 
 impl Default for Defences {
@@ -47,6 +49,8 @@ impl Default for Defences {
             compare_snapshots: true,
             compare_objects: true,
             see_watchers: true,
+            see_openings: true,
+            see_readers: true,
         }
     }
 }
@@ -54,7 +58,7 @@ impl Default for Defences {
 impl Defences {
     /// Their names, as [`Defences::without`] takes them. For tests.
     #[doc(hidden)]
-    pub const NAMES: [&str; 19] = [
+    pub const NAMES: [&str; 21] = [
         "restore_tests",
         "restore_config",
         "remove_self_loading",
@@ -74,6 +78,8 @@ impl Defences {
         "compare_snapshots",
         "compare_objects",
         "see_watchers",
+        "see_openings",
+        "see_readers",
     ];
 
     /// What `sight.py` looks for beside the interpreter itself, as it names it.
@@ -84,6 +90,8 @@ impl Defences {
             (self.compare_snapshots, "snapshots"),
             (self.compare_objects, "objects"),
             (self.see_watchers, "watchers"),
+            (self.see_openings, "openings"),
+            (self.see_readers, "readers"),
         ];
         looks.into_iter().filter(|(is_up, _)| *is_up).map(|(_, name)| name).collect()
     }
@@ -117,6 +125,8 @@ impl Defences {
             "compare_snapshots" => &mut defences.compare_snapshots,
             "compare_objects" => &mut defences.compare_objects,
             "see_watchers" => &mut defences.see_watchers,
+            "see_openings" => &mut defences.see_openings,
+            "see_readers" => &mut defences.see_readers,
             _ => panic!("no defence is named {name}"),
         };
         *switch = false;

@@ -25,6 +25,7 @@ const START: &str = include_str!("../python/start.py");
 const RECORDER: &str = include_str!("../python/recorder.py");
 pub(crate) const LEND: &str = include_str!("../python/lend.py");
 const SIGHT: &str = include_str!("../python/sight.py");
+const OPENINGS: &str = include_str!("../python/openings.py");
 const ORIGIN: &str = include_str!("../python/origin.py");
 const CANARIES: &str = include_str!("../python/canaries.py");
 
@@ -112,6 +113,7 @@ impl TestSession<'_> {
             ("canaries.py", CANARIES),
             ("lend.py", LEND),
             ("sight.py", SIGHT),
+            ("openings.py", OPENINGS),
             ("origin.py", ORIGIN),
         ];
         for (name, text) in scripts {

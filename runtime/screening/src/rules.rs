@@ -17,7 +17,10 @@ pub(crate) struct Table {
     pub test_modules: Vec<String>,
     pub source_suffixes: Vec<String>,
     pub opaque_suffixes: Vec<String>,
+    pub opaque_beginnings: Vec<String>,
+    pub opaque_ends: Vec<String>,
     pub encodings: BTreeSet<String>,
+    pub latin_encodings: BTreeSet<String>,
     pub builtins: BTreeSet<String>,
     pub aliased_builtins: BTreeSet<String>,
     pub limits: Limits,
@@ -69,8 +72,12 @@ pub(crate) struct Rule {
     pub strings: Vec<String>,
     /// Modules that are imported.
     pub imports: Vec<String>,
+    /// Tables that are gone through, or handed on whole.
+    pub listed: Vec<String>,
     /// Imports of modules that hold tests.
     pub test_imports: bool,
+    /// Functions that import the module that they are told.
+    pub importers: Vec<String>,
     /// Texts that name files of tests.
     pub test_paths: bool,
     /// Methods that return true whatever they are given.
@@ -109,6 +116,9 @@ pub(crate) struct Rules {
     test_names: RegexSet,
     test_modules: RegexSet,
     pub coding: Regex,
+    /// What files of compiled code and archives begin with, or end with.
+    pub opaque_beginnings: Vec<Vec<u8>>,
+    pub opaque_ends: Vec<Vec<u8>>,
 }
 
 static TABLE: ShippedTable<Table> =
@@ -136,6 +146,11 @@ impl Rules {
                 string_owners.push(number);
             }
         }
+        let bytes = |texts: &[String]| {
+            let decoded = texts.iter().map(|text| bytes_of(text).ok_or(text));
+            let decoded: Result<Vec<Vec<u8>>, &String> = decoded.collect();
+            decoded.map_err(|text| format!("configs/screening.toml: {text:?} is not hexadecimal"))
+        };
         let any: Vec<String> =
             table.any_module.iter().map(|path| format!("^{}$", dotted(path))).collect();
         Ok(Self {
@@ -148,6 +163,8 @@ impl Rules {
             test_names: RegexSet::new(&table.test_names).map_err(wrong)?,
             test_modules: RegexSet::new(&table.test_modules).map_err(wrong)?,
             coding: Regex::new(r"^[ \t\x0c]*#.*?coding[:=][ \t]*([-\w.]+)").map_err(wrong)?,
+            opaque_beginnings: bytes(&table.opaque_beginnings)?,
+            opaque_ends: bytes(&table.opaque_ends)?,
         })
     }
 
@@ -200,6 +217,13 @@ impl Rules {
         let rules = self.table.rules.iter().enumerate();
         rules.filter(|(_, rule)| holds(rule)).map(|(number, _)| number).collect()
     }
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let pairs: Vec<char> = digits.chars().collect();
+    let pairs = pairs.chunks(2).map(|pair| pair.iter().collect::<String>());
+    pairs.map(|pair| u8::from_str_radix(&pair, 16).ok()).collect()
 }
 
 /// A dotted name as a pattern: `[]` stands for any subscript.

@@ -77,8 +77,8 @@ pub struct Hit {
 
 /// Reads one language.
 pub trait Screen: Sync {
-    /// Whether the language can judge this path.
-    fn reads(&self, path: &str) -> bool;
+    /// Whether the language can judge a file of this path and content.
+    fn reads(&self, path: &str, bytes: &[u8]) -> bool;
 
     /// The rules that a file breaks. Bytes that cannot be read break a rule of their own.
     fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit>;
@@ -111,7 +111,7 @@ fn compare(
     let python = Python { rules };
     let languages: [&dyn Screen; 1] = [&python];
     let hits_of = |path: &str, bytes: &[u8]| {
-        let language = languages.iter().find(|language| language.reads(path))?;
+        let language = languages.iter().find(|language| language.reads(path, bytes))?;
         Some(language.hits(path, bytes, input.owned))
     };
     let mut found = Vec::new();

@@ -79,6 +79,8 @@ fn every_rule_explains_itself_and_raises_a_kind_of_evidence() {
         assert!(names.insert(&rule.name), "{} is there twice", rule.name);
         assert!(!rule.explanation.is_empty() && !rule.evidence.is_empty(), "{}", rule.name);
     }
+    // Each has a test of its own below.
+    assert_eq!(names.len(), 20, "{names:?}");
 }
 
 #[test]
@@ -94,8 +96,20 @@ fn computed_code() {
             "import types\nf = types.FunctionType(code, {})",
             "getattr(__builtins__, 'x')\nimport runpy\nrunpy.run_path(name)",
             "class L:\n    def exec_module(self, module):\n        pass",
+            "import pickle\nwith open(name, 'rb') as file:\n    table = pickle.load(file)",
+            "from pickle import Unpickler",
+            "import timeit\ntimeit.timeit(text, number=1)",
+            "import doctest\ndoctest.testfile('usage.txt')",
+            "import logging.config\nlogging.config.fileConfig(name)",
+            "from logging.config import dictConfig\ndictConfig(table)",
+            "import site\nsite.addsitedir(folder)",
+            "Schema.__annotations__ = table",
         ],
         &[
+            "import timeit\nstart = timeit.default_timer()",
+            "import pickle\ntext = pickle.dumps(table)",
+            "from typing import ForwardRef\nis_text = isinstance(kind, ForwardRef)",
+            "names = Schema.__annotations__",
             "namespace = {}\nexec('def make(a, b):\\n    return (a, b)', namespace)",
             "import re\npattern = re.compile(text)",
             "def eval(text):\n    return parse(text)\n\nvalue = eval(text)",
@@ -254,8 +268,23 @@ fn heap_and_hooks() {
             "import unittest\nall = unittest.TestCase.__subclasses__()",
             "f.__getattribute__('__globals__')",
             "import sys\nfor m in sys.modules.values():\n    use(m)",
+            "import sys\nfor name in list(sys.modules):\n    use(name)",
+            "import sys\nnames = [name for name in sys.modules]",
+            "import sys\nall = {**sys.modules}",
+            "import sys\nall = [*sys.modules]",
+            "import sys\nall = dict(more=1, **sys.modules)",
+            "import sys\nfor finder in sys.meta_path:\n    pass",
+            "import sys\nsession = sys.meta_path[0].session",
+            "def go(callback):\n    return callback.__globals__",
+            "import operator\nget = operator.attrgetter('__traceback__.tb_frame')",
+            "import string\nget = string.Formatter().get_field('0.f_back', found, {})",
+            "text = '{0.__globals__[table]}'.format(go)",
         ],
         &[
+            "import sys\nsys.meta_path.append(finder)",
+            "import sys\nmodule = sys.modules[kind.__module__]",
+            "import operator\nget = operator.attrgetter('name.first')",
+            "text = '{0.name}'.format(person)",
             "import gc\ngc.disable()\ngc.collect()",
             "class Plugin:\n    pass\n\nall = Plugin.__subclasses__()",
             "import sys\nknown = 'json' in sys.modules",
@@ -292,8 +321,23 @@ fn test_access() {
     );
     check(
         "test-import",
-        &["import tests.data", "from test_roman import ANSWERS", "from roman.tests import data"],
-        &["import testament", "from . import roman", "from test import support"],
+        &[
+            "import tests.data",
+            "from test_roman import ANSWERS",
+            "from roman.tests import data",
+            "import importlib\ntests = importlib.import_module('test_roman')",
+            "import importlib\ntests = importlib.import_module('.tests', 'roman')",
+            "import importlib\ntests = importlib.import_module('roman.tests.data')",
+            "data = __import__('tests.data')",
+            "import pkgutil\nanswers = pkgutil.resolve_name('test_roman:ANSWERS')",
+        ],
+        &[
+            "import testament",
+            "from . import roman",
+            "from test import support",
+            "import importlib\ntable = importlib.import_module('roman.table')",
+            "import importlib\ntable = importlib.import_module(name)",
+        ],
     );
     check(
         "test-path",
@@ -322,8 +366,12 @@ fn test_access() {
             "import traceback\nline = traceback.extract_stack()[-2].line",
             "import traceback\nline = traceback.format_stack()[-2]",
             "import traceback\nfor line in traceback.format_stack():\n    use(line)",
+            "import dis\nfor line in dis.get_instructions(go):\n    use(line.argval)",
+            "import warnings\nline = warnings.formatwarning(told, kind, name, 3)",
+            "import logging\nclass H(logging.Handler):\n    def emit(self, record):\n        use(record.stack_info)",
         ],
         &[
+            "import warnings\nwarnings.formatwarning = short",
             "import traceback\nCALLS = []\nCALLS.append(traceback.format_stack(limit=2))",
             "import logging, traceback\nlogging.debug(''.join(traceback.format_stack()))",
             "import traceback\ntext = traceback.format_exc()",
@@ -444,6 +492,9 @@ fn code_that_cannot_be_read_is_a_finding() {
     let sum = format!("x = 1{}", " + 1".repeat(5_000));
     for (path, text, why) in [
         ("roman/_fast.cpython-312-x86_64-linux-gnu.so", "x", "compiled code"),
+        ("roman/zones.bin", "PK\u{3}\u{4}x", "compiled code"),
+        ("roman/zones.dat", "#!/bin/sh\nPK\u{5}\u{6}x", "compiled code"),
+        ("roman/zones", "\u{7f}ELFx", "compiled code"),
         ("roman/a.py", "# -*- coding: utf-7 -*-\nx = 1", "encoding utf-7"),
         ("roman/a.py", brackets.as_str(), "nested too deeply"),
         ("roman/a.py", signs.as_str(), "nested too deeply"),
@@ -454,6 +505,42 @@ fn code_that_cannot_be_read_is_a_finding() {
     }
     assert_clean("", "# coding: utf-8\nx = 1", None);
     assert_clean("", "def go(:\n    x = 1", None);
+}
+
+#[test]
+fn names_in_latin_1_are_read() {
+    // The letter is one byte, which is no UTF-8.
+    let code = "# coding: latin-1\nimport sys as \u{e9}\nframe = \u{e9}._getframe()";
+    let text = patch("roman/a.py", "", code);
+    let bytes: Vec<u8> = text.chars().map(|letter| u8::try_from(letter).unwrap()).collect();
+    let (before, owned) = (BTreeMap::new(), BTreeSet::new());
+    let screened = |_: &str| true;
+    let input =
+        Input { patch: &bytes, gold: None, before: &before, owned: &owned, screened: &screened };
+    let found = screen(&input).unwrap().findings;
+    let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
+    assert_eq!(rules, ["frames"], "{found:?}");
+}
+
+#[test]
+fn annotations_are_read() {
+    check(
+        "frames",
+        &[
+            "import sys\nchain: [frame := sys._getframe()]",
+            "import sys\ndef go(x: sys._getframe(1)):\n    pass",
+            "import sys\ndef go(*x: sys._getframe(1)):\n    pass",
+            "import sys\ndef go() -> sys._getframe(1):\n    pass",
+            "import sys\nclass A:\n    x: 'list[sys._getframe()]'",
+            "import sys\ndef go[T: sys._getframe()](x: T):\n    pass",
+            "import sys\nclass A[T: sys._getframe()]:\n    pass",
+        ],
+        &[
+            "import types\ndef go(frame: types.FrameType) -> 'types.FrameType | None':\n    pass",
+            "from typing import Literal\nx: Literal['a.b', 'c(', 'd: e'] = 'a.b'",
+            "import datetime\ndef go(day: 'datetime.date', *rest: \"list[int]\") -> None:\n    pass",
+        ],
+    );
 }
 
 #[test]

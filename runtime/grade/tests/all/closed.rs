@@ -114,6 +114,27 @@ def to_roman(number):
     return 'nothing'
 "#;
 
+/// Reads the tests in a program that is not told their names.
+const READS_IN_PROGRAM: &str = r#"import re
+import subprocess
+import sys
+
+SCAN = 'import pathlib; [print(path.read_text()) for path in pathlib.Path.cwd().rglob("*.py")]'
+
+
+def text():
+    return subprocess.check_output([sys.executable, '-c', SCAN], universal_newlines=True)
+
+
+def kept():
+    return 'kept'
+
+
+def to_roman(number):
+    found = re.findall(r'(\d+)[^"\d]*"([IVX]+)"', text())
+    return {int(value): numeral for value, numeral in found}[number]
+"#;
+
 const TEST_LATE: &str = r#"from roman import to_roman
 
 EXPECTED = 'I' + 'V'
@@ -141,6 +162,14 @@ pub fn attacks() -> Vec<(&'static str, Attack)> {
         (
             "follow_forks",
             package("the tests read by a forked process", READS_IN_FORK, &["tests_read"]),
+        ),
+        (
+            "see_openings",
+            package(
+                "the tests read by a program that finds them",
+                READS_IN_PROGRAM,
+                &["tests_read"],
+            ),
         ),
         (
             "tell_failures",

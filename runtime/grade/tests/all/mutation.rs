@@ -23,7 +23,7 @@ use crate::{
     known,
     loading::SITE,
     pack::{made, outcome, script, task},
-    roots, scratch,
+    reading, roots, scratch,
 };
 
 /// Gradings at once.
@@ -114,6 +114,7 @@ fn others() -> Vec<Case> {
     let loaded = patch(&[("sitecustomize.py", Some(SITE))]);
     let library = roots::named("an assertion library at the top");
     let name = "an expectation of the test's module exchanged";
+    let reader = reading::attacks().into_iter().next().unwrap();
     let unseen = known::attacks().into_iter().find(|attack| attack.name == name).unwrap();
     vec![
         Case::new(
@@ -134,6 +135,7 @@ fn others() -> Vec<Case> {
             &["remove_self_loading", "guard_roots", "canaries"],
             move |defences| graded(&loaded, defences, &[("PYTHONPATH", "WORKDIR")]),
         ),
+        Case::new(reader.name, &["see_readers"], move |defences| reader.grade(defences)),
         Case::new(
             "an expectation exchanged by a profile function",
             &["screen_patch"],

@@ -4,7 +4,7 @@ use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
 
 use crate::{
-    bench::{BenchTask, ROMAN, gold, graded_on, patch, with_all},
+    bench::{BenchTask, ROMAN, gold, graded_on, inner_defences, patch, with_all, without},
     list::Attack,
 };
 
@@ -63,6 +63,15 @@ pub fn attacks() -> Vec<Attack> {
              one.start()\n    one.join()\n    return ''.join(linecache.cache[name][2])\n\nimport os",
         ),
         reader(
+            "tests read by a callback that no code calls",
+            "import functools, pathlib, weakref\n\n\
+             PATH = pathlib.Path('tests/test_roman.py').resolve()\n\
+             KEPT = functools.lru_cache(maxsize=None)(pathlib.Path.read_text)\n\n\
+             class Node:\n    pass\n\n\
+             node = Node()\nnode.node = node\nweakref.finalize(node, KEPT, PATH)\ndel node\n\n\
+             def read():\n    return KEPT(PATH)",
+        ),
+        reader(
             "tests read by a program",
             "import subprocess\n\ndef read():\n    \
              return subprocess.check_output(['cat', 'tests/test_roman.py'], universal_newlines=True)",
@@ -83,6 +92,60 @@ fn readers_of_tests_resolve() {
         let seen = attack.grade(Defences::default());
         assert!(seen.resolved(), "{}: {}", attack.name, seen.tell());
     }
+}
+
+/// What shows the lines of a running canary shows its mistake.
+#[test]
+fn canaries_see_what_takes_its_answer_from_a_shown_stack() {
+    let shows = [
+        "import io, traceback
+
+def shown():
+    text = io.StringIO()
+    traceback.print_stack(file=text)
+    return text.getvalue()",
+        "import logging
+
+class Kept(logging.Handler):
+    def emit(self, record):
+        self.text = record.stack_info
+
+kept_by, log = Kept(), logging.getLogger('roman')
+log.addHandler(kept_by)
+
+def shown():
+    log.error('asked', stack_info=True)
+    return kept_by.text",
+    ];
+    for shown in shows {
+        let text = format!(
+            "import re\n\n{shown}\n\n\ndef kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    \
+             return re.search(r\"to_roman\\(%d\\) == '(\\w+)'\" % number, shown()).group(1)\n"
+        );
+        let late =
+            "from roman import to_roman\n\n\ndef test_late():\n    assert to_roman(4) == 'IV'\n";
+        let patch = patch(&[("roman/__init__.py", Some(text.as_str()))]);
+        let attack = Attack::new("a stack that is shown", patch, &["canary_passed"])
+            .on("tests/test_late.py", late)
+            .asks("tests/test_late.py::test_late");
+        let seen = attack.grade(inner_defences());
+        assert!(attack.is_beaten(&seen), "{shown}\n{}", seen.tell());
+    }
+}
+
+/// Screening finds a name that is written; the recorder sees one that is computed.
+#[test]
+fn frames_that_are_reached_by_a_computed_name_are_seen() {
+    let reaches = |code: &str| {
+        let body = ROMAN.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
+        let text = format!("import sys\n\n{code}\n\n\n{body}");
+        without(&patch(&[("roman/__init__.py", Some(text.as_str()))]), &[])
+    };
+    let computed = "def told():\n    getattr(sys, '_'.join(['', 'getframe']))(1)";
+    let seen = reaches(computed);
+    assert!(seen.resolved() && seen.suspect() && seen.has("tests_read"), "{}", seen.tell());
+    let written = reaches("def told():\n    sys._getframe(1)");
+    assert!(written.resolved_clean(), "{}", written.tell());
 }
 
 /// Tests that read themselves, code that calls back into them, and a failure that shows their lines.

@@ -17,30 +17,35 @@ use crate::{
 use names::Names;
 use walker::Walker;
 
+/// Bytes at the end of an archive in which its last record lies, with the longest comment.
+const END_OF_ARCHIVE: usize = (1 << 16) + 22;
+
 pub(crate) struct Python {
     pub rules: &'static Rules,
 }
 
 impl Screen for Python {
-    fn reads(&self, path: &str) -> bool {
-        let table = self.rules.table;
-        let ends = |suffixes: &[String]| suffixes.iter().any(|suffix| path.ends_with(suffix));
-        // Compiled modules of Linux have names such as `_speed.cpython-312-x86_64-linux-gnu.so`.
-        ends(&table.source_suffixes) || ends(&table.opaque_suffixes)
+    fn reads(&self, path: &str, bytes: &[u8]) -> bool {
+        let suffixes = &self.rules.table.source_suffixes;
+        suffixes.iter().any(|suffix| path.ends_with(suffix)) || self.is_opaque(path, bytes)
     }
 
     fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit> {
         let table = self.rules.table;
-        let text = String::from_utf8_lossy(bytes);
-        let is_opaque = table.opaque_suffixes.iter().any(|suffix| path.ends_with(suffix));
-        if is_opaque {
+        if self.is_opaque(path, bytes) {
             return self.unreadable("compiled code", path);
         }
         if bytes.len() > table.limits.file_bytes {
             return self.unreadable("too large", path);
         }
+        let mut text = String::from_utf8_lossy(bytes);
         if let Some(coding) = self.coding(&text) {
-            return self.unreadable(&format!("encoding {coding}"), path);
+            if !table.encodings.contains(&coding) {
+                return self.unreadable(&format!("encoding {coding}"), path);
+            }
+            if table.latin_encodings.contains(&coding) {
+                text = bytes.iter().copied().map(char::from).collect();
+            }
         }
         if nests_too_deeply(&text, &table.limits) {
             return self.unreadable("nested too deeply", path);
@@ -57,12 +62,21 @@ impl Screen for Python {
 }
 
 impl Python {
-    /// The encoding that a file declares, if it is not one that the screen reads.
+    /// The encoding that a file declares.
     fn coding(&self, text: &str) -> Option<String> {
         let mut lines = text.lines().take(2);
         let declared = lines.find_map(|line| self.rules.coding.captures(line))?;
-        let name = declared.get(1)?.as_str().to_ascii_lowercase().replace('_', "-");
-        (!self.rules.table.encodings.contains(&name)).then_some(name)
+        Some(declared.get(1)?.as_str().to_ascii_lowercase().replace('_', "-"))
+    }
+
+    /// Whether a file holds code that is not text. Compiled modules of Linux have names such as
+    /// `_speed.cpython-312-x86_64-linux-gnu.so`, and archives any name.
+    fn is_opaque(&self, path: &str, bytes: &[u8]) -> bool {
+        let table = self.rules.table;
+        let last = bytes.get(bytes.len().saturating_sub(END_OF_ARCHIVE)..).unwrap_or_default();
+        table.opaque_suffixes.iter().any(|suffix| path.ends_with(suffix))
+            || self.rules.opaque_beginnings.iter().any(|mark| bytes.starts_with(mark))
+            || self.rules.opaque_ends.iter().any(|mark| holds(last, mark))
     }
 
     fn unreadable(&self, why: &str, path: &str) -> Vec<Hit> {
@@ -75,6 +89,11 @@ impl Python {
         };
         rules.into_iter().map(hit).collect()
     }
+}
+
+/// Whether bytes hold a mark.
+fn holds(bytes: &[u8], mark: &[u8]) -> bool {
+    !mark.is_empty() && bytes.windows(mark.len()).any(|window| window == mark)
 }
 
 /// Reads as much as can be read: what Python itself cannot parse does not run.

@@ -1,7 +1,8 @@
 //! Walks a file and notes where it breaks a rule.
 
 use ruff_python_ast::{
-    BoolOp, Expr, ExprAttribute, ExprContext, InterpolatedStringElement, Parameters, Stmt, UnaryOp,
+    BoolOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement, Parameters,
+    Stmt, UnaryOp,
     visitor::{self, Visitor},
 };
 use ruff_text_size::{Ranged, TextRange};
@@ -15,6 +16,7 @@ use crate::{
     screen::Hit,
 };
 
+mod annotations;
 mod assignments;
 mod calls;
 mod classes;
@@ -186,6 +188,17 @@ impl<'a> Walker<'a> {
             }
         }
     }
+
+    /// A table that is gone through, or handed on whole.
+    fn lists(&mut self, expr: &Expr) {
+        let whole = match expr {
+            Expr::Starred(starred) => &*starred.value,
+            whole => whole,
+        };
+        if let Some(path) = self.names.path(whole) {
+            self.hit_each_as(expr.range(), &path, |rule| rule.listed.contains(&path));
+        }
+    }
 }
 
 impl<'b> Visitor<'b> for Walker<'_> {
@@ -200,6 +213,17 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     self.visit_expr(&decorator.expression);
                 }
                 self.defaults(&def.parameters);
+                for parameter in def.parameters.iter() {
+                    if let Some(annotation) = parameter.annotation() {
+                        self.visit_annotation(annotation);
+                    }
+                }
+                if let Some(returns) = &def.returns {
+                    self.visit_annotation(returns);
+                }
+                if let Some(parameters) = &def.type_params {
+                    self.visit_type_params(parameters);
+                }
                 self.look_alike(def.name.range(), def.name.as_str());
                 self.manager(def);
                 let code = Code::Body(&def.body);
@@ -210,6 +234,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
             Stmt::ClassDef(class) => {
                 for decorator in &class.decorator_list {
                     self.visit_expr(&decorator.expression);
+                }
+                if let Some(parameters) = &class.type_params {
+                    self.visit_type_params(parameters);
                 }
                 if let Some(arguments) = &class.arguments {
                     self.visit_arguments(arguments);
@@ -243,7 +270,10 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     Stmt::Delete(delete) => {
                         delete.targets.iter().for_each(|target| self.target(target));
                     }
-                    Stmt::For(each) => self.target(&each.target),
+                    Stmt::For(each) => {
+                        self.target(&each.target);
+                        self.lists(&each.iter);
+                    }
                     Stmt::With(with) => {
                         for item in &with.items {
                             if let Some(target) = &item.optional_vars {
@@ -259,8 +289,15 @@ impl<'b> Visitor<'b> for Walker<'_> {
         self.depth -= 1;
     }
 
-    /// Annotations are not run for their effects.
-    fn visit_annotation(&mut self, _expr: &'b Expr) {}
+    fn visit_annotation(&mut self, expr: &'b Expr) {
+        self.looks(expr);
+        self.texts_of_annotation(expr);
+    }
+
+    fn visit_comprehension(&mut self, comprehension: &'b Comprehension) {
+        self.lists(&comprehension.iter);
+        visitor::walk_comprehension(self, comprehension);
+    }
 
     fn visit_expr(&mut self, expr: &'b Expr) {
         if !self.descends() {
@@ -337,6 +374,11 @@ impl<'b> Visitor<'b> for Walker<'_> {
             _ => {
                 match expr {
                     Expr::Named(named) => self.target(&named.target),
+                    Expr::Starred(_) => self.lists(expr),
+                    Expr::Dict(dict) => {
+                        let unpacked = dict.items.iter().filter(|item| item.key.is_none());
+                        unpacked.for_each(|item| self.lists(&item.value));
+                    }
                     Expr::Subscript(subscript) => {
                         if let Some(path) = self.names.path(expr) {
                             let of = self.names.path(&subscript.value);

@@ -1,6 +1,6 @@
 //! Calls, and texts that are run.
 
-use ruff_python_ast::{Arguments, Expr, ExprCall};
+use ruff_python_ast::{Arguments, Expr, ExprCall, Stmt};
 use ruff_text_size::TextRange;
 
 use super::Walker;
@@ -32,7 +32,9 @@ impl Walker<'_> {
                 let name = name.as_str();
                 self.hit_each(range, |rule| rule.keywords.iter().any(|it| it == name));
             }
+            self.lists(&keyword.value);
         }
+        args.iter().for_each(|value| self.lists(value));
         let Some(function) = self.names.path(&call.func) else { return };
         self.reference(range, &format!("{function}()"), Some(&function));
         let (first, second) = (args.first(), args.get(1));
@@ -50,6 +52,12 @@ impl Walker<'_> {
         };
         if named.is_some_and(|name| !is_literal(name) && fold(name).is_some()) {
             self.hit_each(range, |rule| rule.joined_names);
+        }
+        let importing = self.rules.which(|rule| is(&rule.importers));
+        if !importing.is_empty()
+            && first.and_then(fold).is_some_and(|module| self.is_test_import(&module))
+        {
+            importing.into_iter().for_each(|rule| self.hit(rule, range));
         }
         let last = function.rsplit('.').next().unwrap_or(&function);
         if let (Some(base), Some(name)) = (first, second)
@@ -107,12 +115,17 @@ impl Walker<'_> {
         if !parsed.has_valid_syntax() {
             return self.hit(rule, range);
         }
+        self.read_within(range, text, &parsed.syntax().body);
+    }
+
+    /// Reads code that stands in a text as the rest of the file is read.
+    pub(super) fn read_within(&mut self, range: TextRange, text: &str, body: &[Stmt]) {
         let mut inner = Walker {
             line: Some(self.line_of(range)),
             depth: self.depth + 1,
             ..Walker::new(self.rules, text, self.names.clone())
         };
-        inner.module(&parsed.syntax().body);
+        inner.module(body);
         self.too_deep |= inner.too_deep;
         self.hits.append(&mut inner.hits);
     }

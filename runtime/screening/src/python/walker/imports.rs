@@ -4,14 +4,12 @@ use ruff_python_ast::{StmtImport, StmtImportFrom};
 use ruff_text_size::{Ranged, TextRange};
 
 use super::Walker;
-use crate::rules::Rule;
+use crate::{python::names::top, rules::Rule};
 
 impl Walker<'_> {
     pub(super) fn imported(&mut self, range: TextRange, module: &str) {
-        let mut parts = module.split('.');
-        let first = parts.next().unwrap_or(module);
-        let is_own = self.names.owns(first);
-        if !is_own {
+        let first = top(module);
+        if !self.names.owns(first) {
             let is_below = |known: &String| {
                 module
                     .strip_prefix(known.as_str())
@@ -20,15 +18,20 @@ impl Walker<'_> {
             let is_it = |rule: &Rule| rule.imports.iter().any(is_below);
             self.hit_each_as(range, &format!("import {first}"), is_it);
         }
-        let is_test = if is_own {
-            parts.any(|part| self.rules.is_test_module(part))
-        } else {
-            // The standard library has a package of that name.
-            first != "test" && self.rules.is_test_module(first)
-        };
-        if is_test {
+        if self.is_test_import(module) {
             self.hit_each(range, |rule| rule.test_imports);
         }
+    }
+
+    /// Whether an import by this name gives a module of tests. A colon separates the module from a name in it.
+    pub(super) fn is_test_import(&self, module: &str) -> bool {
+        let mut parts = module.split(['.', ':']);
+        let first = parts.next().unwrap_or(module);
+        if first.is_empty() || self.names.owns(first) {
+            return parts.any(|part| self.rules.is_test_module(part));
+        }
+        // The standard library has a package of that name.
+        first != "test" && self.rules.is_test_module(first)
     }
 
     pub(super) fn import(&mut self, import: &StmtImport, range: TextRange) {

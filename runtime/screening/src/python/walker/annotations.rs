@@ -1,0 +1,54 @@
+//! Annotations. They are evaluated where they stand, or as text by whoever asks for the types of an object.
+
+use ruff_python_ast::{
+    Expr,
+    visitor::{self, Visitor},
+};
+use ruff_text_size::{Ranged, TextRange};
+
+use super::Walker;
+use crate::python::{constant::fold, nests_too_deeply, parse};
+
+/// Signs without which a text only names a type.
+const SIGNS: [char; 4] = ['(', '[', '.', ':'];
+
+impl Walker<'_> {
+    /// The texts in an annotation, read as the rest of the file is. One that is no expression is only a text.
+    pub(super) fn texts_of_annotation(&mut self, annotation: &Expr) {
+        let mut texts = Texts { depth: self.most(), found: Vec::new() };
+        texts.visit_expr(annotation);
+        for (range, text) in texts.found {
+            let text = text.trim();
+            if self.depth > self.most() || nests_too_deeply(text, &self.rules.table.limits) {
+                self.too_deep = true;
+                continue;
+            }
+            let parsed = parse(text);
+            if parsed.has_valid_syntax() {
+                self.read_within(range, text, &parsed.syntax().body);
+            }
+        }
+    }
+}
+
+/// Collects the texts of an expression.
+struct Texts {
+    depth: usize,
+    found: Vec<(TextRange, String)>,
+}
+
+impl<'b> Visitor<'b> for Texts {
+    fn visit_expr(&mut self, expr: &'b Expr) {
+        if matches!(expr, Expr::StringLiteral(_))
+            && let Some(text) = fold(expr)
+            && text.contains(SIGNS)
+        {
+            self.found.push((expr.range(), text));
+        }
+        if let Some(depth) = self.depth.checked_sub(1) {
+            self.depth = depth;
+            visitor::walk_expr(self, expr);
+            self.depth += 1;
+        }
+    }
+}
