@@ -82,6 +82,7 @@ fn gold_resolves_a_folder_and_noop_does_not() {
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(told.contains("several steps") && told.contains("1 of 2 tasks are left out"), "{told}");
     assert!(told.contains("ENTRYPOINT `/start` and CMD `serve` do not run"), "{told}");
+    assert!(told.contains("1 finding of Harbor's lint rule `shared-verifier`"), "{told}");
     let report = stage.report(Path::new(&out));
     assert_eq!(
         (&arm(&report, "gold")["resolved"], &arm(&report, "noop")["resolved"]),
