@@ -82,6 +82,7 @@ fn gold_resolves_a_folder_and_noop_does_not() {
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(told.contains("several steps") && told.contains("1 of 2 tasks are left out"), "{told}");
     assert!(told.contains("ENTRYPOINT `/start` and CMD `serve` do not run"), "{told}");
+    assert!(told.contains("1 finding of Harbor's lint rule `shared-verifier`"), "{told}");
     let report = stage.report(Path::new(&out));
     assert_eq!(
         (&arm(&report, "gold")["resolved"], &arm(&report, "noop")["resolved"]),
@@ -184,6 +185,17 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
             ..PLAIN
         },
     );
+    // A verifier without a network fetches nothing: what cannot resolve a host is the agent's result.
+    made(
+        &stage,
+        "set",
+        &Folder {
+            name: "closed",
+            config: "[verifier]\nnetwork_mode = \"no-network\"\n",
+            test: "echo 'curl: (6) Could not resolve host: a.sh'\necho 0 > /logs/verifier/reward.txt\n",
+            ..PLAIN
+        },
+    );
     // A verifier of its own: only what was declared comes to it.
     made(
         &stage,
@@ -209,8 +221,15 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
     let several = &found["made/several"];
     assert_eq!((&several["resolved"], &several["passed_rate"]), (&json!(false), &json!(0.5)));
     assert_eq!(several["rewards"], json!({"a": 1.0, "b": 0.5, "c": -2.0}));
-    let forged = &found["made/forged"];
-    assert_eq!((&forged["resolved"], &forged["rewards"]), (&json!(false), &json!({"reward": 0.0})));
+    for name in ["made/forged", "made/closed"] {
+        let verdict = &found[name];
+        let rewards = json!({"reward": 0.0});
+        assert_eq!(
+            (&verdict["resolved"], &verdict["rewards"]),
+            (&json!(false), &rewards),
+            "{name}"
+        );
+    }
 }
 
 /// A verifier that says nothing gives no verdict: it is no zero.

@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -24,8 +25,8 @@ use proctor_sandbox_api::{
 };
 use proctor_setup::{ApplyError, Purpose, Ready, apply_parts, lay_inputs, make_logs};
 use proctor_types::{
-    Arm, Budget, Cause, Event, Fault, Harbor, HarborNetwork, Layer, NetworkMode, NetworkPolicy,
-    OutsideState, Task, TaskId, TrialId, UrlRequest, standing,
+    Arm, Budget, Cause, DenyReason, Event, Fault, Harbor, HarborNetwork, Layer, NetworkMode,
+    NetworkPolicy, OutsideState, Task, TaskId, TrialId, UrlRequest, standing,
 };
 use serde_json::{Map, Value, json};
 
@@ -68,14 +69,15 @@ pub(crate) fn budget_of(arm: &Arm, task: &Task) -> Budget {
 /// The network of the reference solution, which is the task's. Every other agent has that of its arm.
 pub(crate) fn agent_network(arm: &Arm, task: &Task) -> Option<NetworkPolicy> {
     let harbor = task.harbor.as_ref().filter(|_| arm.scaffold == "gold")?;
-    Some(policy_of(&harbor.agent_network))
+    Some(policy_of(&harbor.agent_network, arm))
 }
 
-fn policy_of(network: &HarborNetwork) -> NetworkPolicy {
+/// A network that the task names, with the arm's mirrors: they are this machine's and not the task's.
+fn policy_of(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
+    let (private, ca_file) = (arm.network.private.clone(), arm.network.ca_file.clone());
+    let own = NetworkPolicy { private, ca_file, ..NetworkPolicy::default() };
     match network {
-        HarborNetwork::Public => {
-            NetworkPolicy { mode: NetworkMode::OpenExcept, ..NetworkPolicy::default() }
-        }
+        HarborNetwork::Public => NetworkPolicy { mode: NetworkMode::OpenExcept, ..own },
         HarborNetwork::NoNetwork => NetworkPolicy::default(),
         HarborNetwork::Allowlist(hosts) => {
             // `*.` stands for every name below; a single star ends at the next dot.
@@ -84,7 +86,7 @@ fn policy_of(network: &HarborNetwork) -> NetworkPolicy {
                 None => format!("*://{host}:*"),
             };
             let allow = hosts.iter().map(pattern).collect();
-            NetworkPolicy { mode: NetworkMode::Allow, allow, ..NetworkPolicy::default() }
+            NetworkPolicy { mode: NetworkMode::Allow, allow, ..own }
         }
     }
 }
@@ -156,7 +158,7 @@ fn inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fa
 /// Runs the verifier in a sandbox that holds the agent's result. The log ends with what it asked the network for.
 async fn verified(
     context: &RunContext,
-    (task, base_dir): (&Task, &Path),
+    (arm, task, base_dir): (&Arm, &Task, &Path),
     handle: &Arc<SandboxHandle>,
     shared: bool,
 ) -> Result<Graded, Fault> {
@@ -165,7 +167,7 @@ async fn verified(
     let bundled = harbor.verifier.separate.as_ref().is_some_and(|separate| separate.bundled);
     let requests = Arc::new(Requests::default());
     let ledger = Arc::clone(&requests) as Arc<dyn Ledger>;
-    let policy = policy_of(&harbor.verifier.network);
+    let policy = policy_of(&harbor.verifier.network, arm);
     let network = SandboxNetwork::of_verifier(context, &policy, task, handle, ledger).await?;
     let mut env = filled(task, "verifier.env", &harbor.verifier.env)?;
     env.extend(network.env()?);
@@ -174,19 +176,55 @@ async fn verified(
     let ended = network.close().await;
     let mut graded = graded?;
     ended?;
+    if let Some(url) = requests.unreachable()
+        && ran_nothing(&graded)?
+    {
+        let what = format!(
+            "{}: the verifier could not fetch its tools: {url} has a private address on this machine",
+            task.id
+        );
+        let hint = "if it is a mirror of yours, name its address in `network.private` of the arm";
+        return Err(Fault::new(Layer::Grade, what).cause(Cause::Unreachable).hint(hint));
+    }
     graded.log.extend(requests.lines());
     Ok(graded)
 }
 
+/// Whether a verifier that gave no reward reports no test either.
+fn ran_nothing(graded: &Graded) -> Result<bool, Fault> {
+    let rules = Rules::get().map_err(|why| Fault::new(Layer::Grade, why))?;
+    let Graded { verdict, log, .. } = graded;
+    Ok(verdict.tests.is_empty()
+        && verdict.rewards.values().all(|reward| *reward <= 0.0)
+        && !rules.ran_tests(&String::from_utf8_lossy(log)))
+}
+
 /// What a verifier asked its network for.
 #[derive(Default)]
-struct Requests(Mutex<Vec<String>>);
+struct Requests {
+    lines: Mutex<Vec<String>>,
+    /// The first address that the policy allows and this machine's name service sends to a private network.
+    unreachable: Mutex<Option<String>>,
+}
 
 impl Requests {
     fn lines(&self) -> Vec<u8> {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().flat_map(|line| format!("[network] {line}\n").into_bytes()).collect()
     }
+
+    fn unreachable(&self) -> Option<String> {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whether an address names a host of another machine, and not an address or this one.
+fn names_host(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    host.contains('.') && !is_address && !host.ends_with(".localhost")
 }
 
 #[async_trait]
@@ -196,8 +234,12 @@ impl Ledger for Requests {
     }
 
     async fn record(&self, _step: u64, request: UrlRequest) -> Result<(), Fault> {
+        if request.reason == Some(DenyReason::PrivateAddress) && names_host(&request.url) {
+            let mut first = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert_with(|| request.url.clone());
+        }
         let line = serde_json::to_string(&request).unwrap_or_default();
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() < REQUESTS {
             lines.push(line);
         }
@@ -220,7 +262,7 @@ pub(crate) async fn verify_in_place(
     if !(context.harbor_shared || (arm.scaffold == "gold" && has_processes(handle).await)) {
         return Ok(());
     }
-    let found = match verified(context, (task, base_dir), handle, true).await {
+    let found = match verified(context, (arm, task, base_dir), handle, true).await {
         Ok(graded) => json!({ "verdict": graded.verdict, "log": recorder.blob(&graded.log)? }),
         Err(fault) => json!({ "fault": fault }),
     };
@@ -357,7 +399,7 @@ pub(crate) async fn grade(
         let inside = Arc::clone(sandbox.handle());
         let grades = async {
             lay(&inside, &agent, &state, &blobs).await?;
-            verified(context, (task, &planned.base_dir), &inside, false).await
+            verified(context, (arm, task, &planned.base_dir), &inside, false).await
         };
         handle.looked_at(sandbox.as_ref(), Box::pin(grades)).await
     };
@@ -545,8 +587,35 @@ mod tests {
         assert_eq!((network.mode, network.allow.len()), (NetworkMode::Allow, 2));
         let policy = proctor_egress::Policy::of_arm(&network);
         assert!(policy.is_ok(), "{:?}", policy.err());
-        assert_eq!(policy_of(&HarborNetwork::NoNetwork).mode, NetworkMode::Closed);
-        assert_eq!(policy_of(&HarborNetwork::Public).mode, NetworkMode::OpenExcept);
+        let mut own = arm("gold");
+        own.network.private = vec!["mirror.test=10.0.0.1:443".to_owned()];
+        assert_eq!(policy_of(&HarborNetwork::NoNetwork, &own), NetworkPolicy::default());
+        let public = policy_of(&HarborNetwork::Public, &own);
+        assert_eq!((public.mode, public.private), (NetworkMode::OpenExcept, own.network.private));
+    }
+
+    #[tokio::test]
+    async fn a_mirror_at_a_private_address_is_no_result() {
+        let requests = Requests::default();
+        let denied = |url: &str, reason| UrlRequest {
+            url: url.to_owned(),
+            reason: Some(reason),
+            ..UrlRequest::default()
+        };
+        for (url, reason) in [
+            ("http://10.0.0.1/x", DenyReason::PrivateAddress),
+            ("http://[::1]:80/x", DenyReason::PrivateAddress),
+            ("http://localhost:80/", DenyReason::PrivateAddress),
+            ("https://pypi.org/simple/", DenyReason::NotAllowed),
+        ] {
+            requests.record(0, denied(url, reason)).await.unwrap();
+            assert_eq!(requests.unreachable(), None, "{url}");
+        }
+        for url in ["pypi.org:443", "https://other.org/"] {
+            requests.record(0, denied(url, DenyReason::PrivateAddress)).await.unwrap();
+        }
+        assert_eq!(requests.unreachable().as_deref(), Some("pypi.org:443"));
+        assert_eq!(requests.lines().iter().filter(|byte| **byte == b'\n').count(), 6);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::{
 };
 
 use proctor_harbor::{
-    Config, DATASET, Folder, Mistake, Read, SOLVE, TASK, TEST, read_config, read_manifest,
+    Config, DATASET, Finding, Folder, Mistake, Read, SOLVE, TASK, TEST, lint, read_config,
+    read_manifest,
 };
 use proctor_types::{
     Environment, Harbor, HarborNetwork, HarborSeparate, HarborVerifier, LEAST_CPUS,
@@ -403,6 +404,15 @@ fn resources(config: &Config) -> Result<Option<Resources>, String> {
     }
     let resources = Resources { cpus: cpus.map(Need::Plain), memory_mb: memory.map(Need::Plain) };
     Ok((cpus.is_some() || memory.is_some()).then_some(resources))
+}
+
+/// Runs Harbor's lint rules on a task folder.
+///
+/// # Errors
+/// The folder cannot be read, or selects an unknown rule.
+pub fn lint_folder(folder: &Path) -> Result<Vec<Finding>, String> {
+    let opened = Folder::open(folder).map_err(|error| format!("{}: {error}", folder.display()));
+    lint(&opened?)
 }
 
 /// The folders of a data set's tasks, in the order of the file. What is wrong with one leaves the others.

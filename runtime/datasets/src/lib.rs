@@ -27,9 +27,12 @@ pub mod fea_bench {
 }
 
 pub use bad::{BadRow, DatasetError};
+pub use harbor::lint_folder;
 pub use hub::Hub;
 pub use load::{Keep, Loaded, Origin, RowFiles, load, load_keeping, load_with};
 pub use predictions::{Attempts, Prediction, Predictions, read_predictions};
+/// A finding of [`lint_folder`].
+pub use proctor_harbor::Finding as LintFinding;
 pub use recipe::{Recipe, RecipeFile};
 pub use row::parse_task;
 pub use stats::{DatasetStats, GoldStats, ReadSource, TaskStats};

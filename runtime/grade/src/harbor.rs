@@ -12,8 +12,8 @@ use proctor_sandbox_api::{
 };
 use proctor_setup::{LOGS, lay_inputs, make_logs};
 use proctor_types::{
-    Cause, Fault, HARBOR_RULES, Integrity, Layer, PolicyVerdict, Task, TestGroup, TestStatus,
-    VERDICT_SCHEMA, Verdict, plural,
+    Cause, Fault, HARBOR_RULES, HarborNetwork, Integrity, Layer, PolicyVerdict, Task, TestGroup,
+    TestStatus, VERDICT_SCHEMA, Verdict, plural,
 };
 use serde_json::Value;
 
@@ -83,7 +83,12 @@ pub async fn verify(
     let mut log = output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
     append(&mut log, &done.stderr);
     let text = String::from_utf8_lossy(&log).into_owned();
-    let download = Rules::get().map_err(grade_fault)?.failed_download(&text);
+    // Without a network nothing can be fetched: such words come from the agent's result, and the reward counts.
+    let harbor = task.harbor.as_ref();
+    let has_network =
+        harbor.is_none_or(|harbor| harbor.verifier.network != HarborNetwork::NoNetwork);
+    let rules = Rules::get().map_err(grade_fault)?;
+    let download = rules.failed_download(&text).filter(|_| has_network);
     if done.exited.timed_out {
         let seconds = task.timeouts.grade_seconds;
         let what = format!("{}: {TESTS}/{TEST} did not end within {seconds} s", task.id);

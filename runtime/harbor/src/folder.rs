@@ -236,6 +236,30 @@ impl Folder {
         Ok(())
     }
 
+    /// The `.harborignore` files that have no effect where they are, relative to the folder.
+    pub(crate) fn unused_ignore_files(&self) -> Result<Vec<String>, String> {
+        let mut found = Vec::new();
+        self.visit_ignore_files(&self.root, &mut found)?;
+        Ok(found)
+    }
+
+    fn visit_ignore_files(&self, folder: &Path, found: &mut Vec<String>) -> Result<(), String> {
+        let has_effect = in_scope(folder.strip_prefix(&self.root).unwrap_or(folder), true);
+        for path in sorted(folder)? {
+            if path.file_name().is_some_and(|name| name == HARBORIGNORE) {
+                if !has_effect {
+                    found.push(self.shown(&path));
+                }
+                continue;
+            }
+            let is_history = path.file_name().is_some_and(|name| name == ".git");
+            if path.is_dir() && !path.is_symlink() && !is_history && !self.excluded(&path)? {
+                self.visit_ignore_files(&path, found)?;
+            }
+        }
+        Ok(())
+    }
+
     /// By its own name, or by that of what it is a link to.
     fn excluded(&self, path: &Path) -> Result<bool, String> {
         if self.matches(path)? {

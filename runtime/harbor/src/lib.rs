@@ -1,5 +1,5 @@
 //! Harbor task folders, by the rules of `harbor-0.26`: what `task.toml` says, which files belong to a task, its digest,
-//! data sets, and the rewards that a verifier leaves.
+//! data sets, the rewards that a verifier leaves, and lint rules.
 //!
 //! The crate reads folders of this machine. It knows no sandbox and runs nothing.
 
@@ -8,6 +8,7 @@ mod env;
 mod folder;
 mod ignore;
 mod lines;
+mod lint;
 mod manifest;
 mod rewards;
 mod rules;
@@ -16,6 +17,7 @@ pub use config::{Config, Environment, Phase, Read, Verifier, read_config};
 pub use env::fill_env;
 pub use folder::{Folder, InputFile, InputKind, SOLVE, TEST, dataset_digest};
 pub use lines::Mistake;
+pub use lint::{Finding, lint};
 pub use manifest::{DATASET, Manifest, ManifestFile, ManifestTask, read_manifest};
 pub use rewards::{REWARD_LIMIT, RewardError, read_rewards};
 pub use rules::{Outside, Rules};

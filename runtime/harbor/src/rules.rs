@@ -61,10 +61,15 @@ impl Rules {
         self.unsupported_files.iter().map(|(name, what)| (name.as_str(), what.as_str()))
     }
 
+    /// Whether a verifier's output is that of a test runner.
+    pub fn ran_tests(&self, log: &str) -> bool {
+        let lower = log.to_lowercase();
+        self.downloads.ran.iter().any(|sign| lower.contains(sign))
+    }
+
     /// The line of a verifier's output that says that a download failed. Absent where a test runner ran.
     pub fn failed_download<'a>(&self, log: &'a str) -> Option<&'a str> {
-        let lower = log.to_lowercase();
-        if self.downloads.ran.iter().any(|sign| lower.contains(sign)) {
+        if self.ran_tests(log) {
             return None;
         }
         let says = |line: &&str| {

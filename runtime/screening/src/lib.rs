@@ -4,6 +4,7 @@
 //! verdict and never changes whether a trial is resolved. What the base tree or the gold patch already does is
 //! excused: the same rule with the same expression.
 
+mod lines;
 mod python;
 mod rules;
 mod scope;

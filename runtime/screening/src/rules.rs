@@ -100,6 +100,10 @@ pub(crate) struct Rule {
     pub joined_names: bool,
     /// A class that says it is of another package.
     pub foreign_module: bool,
+    /// Files that `lines` is for, by name with `*`, or by the end of a path.
+    pub files: Vec<String>,
+    /// Lines of those files, as regular expressions.
+    pub lines: Vec<String>,
 }
 
 /// The rules with their patterns compiled.
@@ -115,6 +119,8 @@ pub(crate) struct Rules {
     any_module: RegexSet,
     test_names: RegexSet,
     test_modules: RegexSet,
+    /// The lines of each rule.
+    lines: Vec<RegexSet>,
     pub coding: Regex,
     /// What files of compiled code and archives begin with, or end with.
     pub opaque_beginnings: Vec<Vec<u8>>,
@@ -151,6 +157,8 @@ impl Rules {
             let decoded: Result<Vec<Vec<u8>>, &String> = decoded.collect();
             decoded.map_err(|text| format!("configs/screening.toml: {text:?} is not hexadecimal"))
         };
+        let lines = table.rules.iter().map(|rule| RegexSet::new(&rule.lines).map_err(wrong));
+        let lines = lines.collect::<Result<Vec<_>, String>>()?;
         let any: Vec<String> =
             table.any_module.iter().map(|path| format!("^{}$", dotted(path))).collect();
         Ok(Self {
@@ -162,6 +170,7 @@ impl Rules {
             any_module: RegexSet::new(&any).map_err(wrong)?,
             test_names: RegexSet::new(&table.test_names).map_err(wrong)?,
             test_modules: RegexSet::new(&table.test_modules).map_err(wrong)?,
+            lines,
             coding: Regex::new(r"^[ \t\x0c]*#.*?coding[:=][ \t]*([-\w.]+)").map_err(wrong)?,
             opaque_beginnings: bytes(&table.opaque_beginnings)?,
             opaque_ends: bytes(&table.opaque_ends)?,
@@ -191,6 +200,11 @@ impl Rules {
     pub(crate) fn broken_by_text(&self, text: &str) -> BTreeSet<usize> {
         let found = self.strings.matches(text);
         found.iter().filter_map(|at| self.string_owners.get(at).copied()).collect()
+    }
+
+    /// Whether a line breaks a rule.
+    pub(crate) fn broken_by_line(&self, rule: usize, line: &str) -> bool {
+        self.lines.get(rule).is_some_and(|lines| lines.is_match(line))
     }
 
     pub(crate) fn is_any_module(&self, path: &str) -> bool {

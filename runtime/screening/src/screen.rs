@@ -8,7 +8,7 @@ use std::{
 use proctor_patch::{Change, Current, Patch, RawPath};
 use proctor_types::one_line;
 
-use crate::{python::Python, rules::Rules};
+use crate::{lines::Lines, python::Python, rules::Rules};
 
 /// Bytes of the stack that files are read on. Reserved, and taken only where syntax nests deeply.
 const STACK: usize = 128 << 20;
@@ -108,8 +108,8 @@ fn compare(
     after: &BTreeMap<String, Vec<u8>>,
     gold: &BTreeMap<String, Vec<u8>>,
 ) -> Screening {
-    let python = Python { rules };
-    let languages: [&dyn Screen; 1] = [&python];
+    let (python, lines) = (Python { rules }, Lines { rules });
+    let languages: [&dyn Screen; 2] = [&python, &lines];
     let hits_of = |path: &str, bytes: &[u8]| {
         let language = languages.iter().find(|language| language.reads(path, bytes))?;
         Some(language.hits(path, bytes, input.owned))

@@ -8,6 +8,7 @@ use std::{
 };
 
 use proctor_core::{IN_PLACE, LEAK_NOTE, Plan, PlannedTask};
+use proctor_datasets::lint_folder;
 use proctor_quality::readable_tests;
 use proctor_record::{Blobs, RunDir, Tree, TrialDir, read_journal};
 use proctor_report::{Report, TaskReport, wrapped};
@@ -142,6 +143,9 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     for line in never_run(&planned, images.as_ref()).await {
         tell!("note: {line}");
     }
+    for line in lint_notes(&planned) {
+        tell!("{}", wrapped(&format!("note: {line}")));
+    }
     let impossible = not_for_gold(&planned);
     let mut invalid = invalid(&report, &RunDir::view(out)?, &impossible);
     for (planned, wrong) in exposed_tasks(&report, &RunDir::view(out)?, &planned) {
@@ -196,6 +200,35 @@ fn unverified_tasks(planned: &[PlannedTask]) -> Vec<String> {
         format!("{count} graded with integrity `unverified`: {why}: {ids}")
     };
     by_format.into_values().map(line).collect()
+}
+
+/// What Harbor's lint rules find in the folders of Harbor tasks, by rule.
+fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
+    let mut by_rule: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
+    let mut notes = Vec::new();
+    for planned in planned.iter().filter(|planned| planned.task.harbor.is_some()) {
+        match lint_folder(&planned.base_dir) {
+            Ok(findings) => {
+                for finding in findings {
+                    let line = finding.line.map_or(String::new(), |line| format!(":{line}"));
+                    let detail = finding.detail.map_or(String::new(), |it| format!(": {it}"));
+                    let place = format!("{} ({}{line}{detail})", planned.task.id, finding.path);
+                    let (_, places) =
+                        by_rule.entry(finding.rule).or_insert_with(|| (finding.what, Vec::new()));
+                    places.push(place);
+                }
+            }
+            Err(why) => {
+                notes.push(format!("{}: Harbor's lint rules did not run: {why}", planned.task.id))
+            }
+        }
+    }
+    let line = |(rule, (what, places)): (String, (String, Vec<String>))| {
+        let count = plural(places.len(), "finding");
+        format!("{count} of Harbor's lint rule `{rule}`: {what}: {}", checks::first_of(places))
+    };
+    notes.extend(by_rule.into_iter().map(line));
+    notes
 }
 
 /// The tasks that gold must not resolve.

@@ -2,3 +2,4 @@
 
 mod configs;
 mod digests;
+mod lint;

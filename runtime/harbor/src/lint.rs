@@ -1,0 +1,356 @@
+//! Harbor's lint rules: mistakes in a task folder that do not keep it from running.
+//!
+//! The rules are those of `harbor lint`. What its other rules find, Proctor's loader rejects or warns about.
+
+mod artifacts;
+mod download;
+mod python;
+mod rules;
+mod shell;
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use serde_json::{Map, Value};
+
+use self::rules::LintRules;
+use crate::{
+    Config, DATASET, Folder, SOLVE, TASK, TEST,
+    lines::{line_of, table},
+    read_config,
+};
+
+const AGENT_IMAGE_TEST_LEAK: &str = "agent-image-test-leak";
+const ARTIFACT_LOG_OVERLAP: &str = "artifact-log-overlap";
+const OVERLAPPING_ARTIFACTS: &str = "overlapping-artifacts";
+const ROOT_AGENT: &str = "root-agent";
+const SHARED_VERIFIER: &str = "shared-verifier";
+const UNPINNED_IMAGE: &str = "unpinned-image";
+const UNPINNED_PYTHON: &str = "unpinned-python-dependency";
+const UNUSED_HARBORIGNORE: &str = "unused-harborignore";
+const VERIFIER_DOWNLOAD: &str = "verifier-network-download";
+const VERIFIER_INSTALL: &str = "verifier-runtime-install";
+
+const DOCKERFILE: &str = "Dockerfile";
+
+/// Something in a task folder that a lint rule finds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The file, relative to the task folder.
+    pub path: String,
+    /// The line, counted from 1, where it is known.
+    pub line: Option<usize>,
+    /// The rule's name.
+    pub rule: String,
+    /// The image or the paths that the rule found, where the place does not show them.
+    pub detail: Option<String>,
+    /// What the rule finds, and how to repair it.
+    pub what: String,
+}
+
+/// Runs the lint rules on a task folder. `[metadata.harbor.lint]` of the nearest `dataset.toml` above it and of its `task.toml`
+/// select rules, as for Harbor.
+///
+/// # Errors
+/// A file that cannot be read, an unknown rule, or a `task.toml` that Proctor rejects.
+pub fn lint(folder: &Folder) -> Result<Vec<Finding>, String> {
+    let rules = LintRules::get()?;
+    let text = read(&folder.root().join(TASK))?;
+    let raw = table(&text).map_err(|mistake| format!("{TASK} {}", mistake.what))?;
+    let mut selected: BTreeSet<String> = rules.default.iter().cloned().collect();
+    let mut manifests = folder.root().ancestors().skip(1).map(|above| above.join(DATASET));
+    if let Some(manifest) = manifests.find(|file| file.is_file()) {
+        let shown = manifest.display();
+        let text = read(&manifest)?;
+        let raw = table(&text).map_err(|mistake| format!("{shown} {}", mistake.what))?;
+        select(rules, &mut selected, &raw).map_err(|why| format!("{shown}: {why}"))?;
+    }
+    select(rules, &mut selected, &raw).map_err(|why| format!("{TASK}: {why}"))?;
+    let config = read_config(&text).map_err(|mistakes| {
+        mistakes.first().map_or_else(String::new, |mistake| format!("{TASK} {}", mistake.what))
+    })?;
+    let config = config.config;
+    let mut linter = Linter { folder, rules, found: Vec::new() };
+    linter.ignore_files()?;
+    linter.config(&config, &raw, &text);
+    linter.sources(&config, &text)?;
+    let mut found = linter.found;
+    found.retain(|finding| selected.contains(&finding.rule));
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// Applies `[metadata.harbor.lint]`.
+fn select(
+    rules: &LintRules,
+    selected: &mut BTreeSet<String>,
+    raw: &Map<String, Value>,
+) -> Result<(), String> {
+    let mut own = raw.get("metadata");
+    for key in ["harbor", "lint"] {
+        own = own.and_then(|table| table.get(key));
+    }
+    let Some(own) = own else { return Ok(()) };
+    let chosen = names(rules, own, "select", true)?;
+    let more = names(rules, own, "extend-select", true)?.unwrap_or_default();
+    let ignored = names(rules, own, "ignore", false)?.unwrap_or_default();
+    if chosen.is_some() {
+        selected.clear();
+    }
+    for name in chosen.into_iter().flatten().chain(more) {
+        match name {
+            "ALL" => selected.extend(rules.rules.keys().cloned()),
+            name => {
+                selected.insert(name.to_owned());
+            }
+        }
+    }
+    selected.retain(|name| !ignored.contains(&name.as_str()));
+    Ok(())
+}
+
+/// The rules that one key of `[metadata.harbor.lint]` names.
+fn names<'t>(
+    rules: &LintRules,
+    own: &'t Value,
+    key: &str,
+    may_be_all: bool,
+) -> Result<Option<Vec<&'t str>>, String> {
+    let Some(value) = own.get(key) else { return Ok(None) };
+    let list = value.as_array().map(|list| list.iter().map(Value::as_str));
+    let names: Option<Vec<&str>> = list.and_then(Iterator::collect);
+    let key = format!("`metadata.harbor.lint.{key}`");
+    let names = names.ok_or_else(|| format!("{key} is not a list of lint rules"))?;
+    let is_known = |name: &str| rules.is_known(name) || (may_be_all && name == "ALL");
+    match names.iter().find(|name| !is_known(name)) {
+        Some(name) => Err(format!("{key} names the unknown lint rule {name:?}")),
+        None => Ok(Some(names.clone())),
+    }
+}
+
+struct Linter<'a> {
+    folder: &'a Folder,
+    rules: &'static LintRules,
+    found: Vec<Finding>,
+}
+
+impl Linter<'_> {
+    fn found(&mut self, rule: &str, path: &str, line: Option<usize>, detail: Option<String>) {
+        let what = self.rules.rules.get(rule).cloned().unwrap_or_default();
+        self.found.push(Finding {
+            path: path.to_owned(),
+            line,
+            rule: rule.to_owned(),
+            detail,
+            what,
+        });
+    }
+
+    fn ignore_files(&mut self) -> Result<(), String> {
+        for path in self.folder.unused_ignore_files()? {
+            self.found(UNUSED_HARBORIGNORE, &path, None, None);
+        }
+        Ok(())
+    }
+
+    fn config(&mut self, config: &Config, raw: &Map<String, Value>, text: &str) {
+        let user = config.agent.user.as_deref();
+        let is_root = |user: &str| matches!(user.split(':').next(), Some("0" | "root"));
+        if user.is_none_or(is_root) {
+            self.found(ROOT_AGENT, TASK, line_of(text, "agent.user"), None);
+        }
+        if !config.separate {
+            self.found(SHARED_VERIFIER, TASK, line_of(text, "verifier.environment_mode"), None);
+        }
+        let artifacts = artifacts::read(raw);
+        let line = line_of(text, "artifacts");
+        for (one, other) in artifacts::overlaps(&artifacts) {
+            let detail = format!("`{one}` and `{other}`");
+            self.found(OVERLAPPING_ARTIFACTS, TASK, line, Some(detail));
+        }
+        // A shared verifier sees the logs where they are.
+        if config.separate {
+            for source in artifacts::of_logs(&artifacts) {
+                self.found(ARTIFACT_LOG_OVERLAP, TASK, line, Some(format!("`{source}`")));
+            }
+        }
+    }
+
+    fn sources(&mut self, config: &Config, text: &str) -> Result<(), String> {
+        let own = config.verifier_environment.as_ref();
+        let images = [("environment", Some(&config.environment)), ("verifier.environment", own)];
+        for (name, environment) in images {
+            let image = environment.and_then(|environment| environment.image.as_deref());
+            if let Some(image) = image.filter(|image| !is_pinned(image)) {
+                let line = line_of(text, &format!("{name}.docker_image"));
+                self.found(UNPINNED_IMAGE, TASK, line, Some(format!("`{image}`")));
+            }
+        }
+        let agents = format!("environment/{DOCKERFILE}");
+        let mut builds = BTreeSet::from([agents.clone()]);
+        let has_own_image = own.is_some_and(|own| own.image.is_some());
+        let verifiers = format!("tests/{DOCKERFILE}");
+        if config.separate && (has_own_image || self.folder.has(&verifiers)) {
+            builds.insert(verifiers);
+        }
+        for path in builds {
+            // Ignore rules concern uploads, and a build is none.
+            if self.folder.root().join(&path).is_file() {
+                self.dockerfile(&path, path == agents)?;
+            }
+        }
+        let scripts =
+            [(format!("tests/{TEST}"), config.separate), (format!("solution/{SOLVE}"), false)];
+        for (path, separate) in scripts {
+            let file = self.folder.root().join(&path);
+            if file.is_file() && !self.folder.is_excluded(&path)? {
+                for (line, command) in shell::lines(&read(&file)?) {
+                    self.commands(&command, &path, line, separate);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn dockerfile(&mut self, path: &str, is_agents: bool) -> Result<(), String> {
+        let text = read(&self.folder.root().join(path))?;
+        let mut stages = BTreeSet::new();
+        for (line, text) in shell::lines(&text) {
+            let Some((instruction, value)) = text.trim().split_once(char::is_whitespace) else {
+                continue;
+            };
+            let value = shell::without_options(value.trim_start());
+            let is_list = value.starts_with('[');
+            let words = match is_list {
+                true => serde_json::from_str(value).ok(),
+                false => shell::words(value),
+            };
+            let Some(words): Option<Vec<String>> = words else { continue };
+            match instruction.to_uppercase().as_str() {
+                "FROM" => {
+                    let Some(image) = words.first() else { continue };
+                    if !stages.contains(&image.to_lowercase()) && !is_pinned(image) {
+                        self.found(UNPINNED_IMAGE, path, Some(line), Some(format!("`{image}`")));
+                    }
+                    if let [_, named, stage] = words.as_slice()
+                        && named.eq_ignore_ascii_case("as")
+                    {
+                        stages.insert(stage.to_lowercase());
+                    }
+                }
+                "RUN" if is_list => self.commands(&shell::joined(&words), path, line, false),
+                "RUN" => self.commands(value, path, line, false),
+                "COPY" | "ADD" if is_agents => {
+                    let mut sources = words.iter().rev().skip(1);
+                    if sources.any(|source| is_hidden_input(source)) {
+                        self.found(AGENT_IMAGE_TEST_LEAK, path, Some(line), None);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The commands of one line. `separate`: the line belongs to a verifier with an environment of its own.
+    fn commands(&mut self, text: &str, path: &str, line: usize, separate: bool) {
+        let rules = self.rules;
+        let options = &rules.python;
+        let commands = shell::commands(text);
+        for (index, (command, separator)) in commands.iter().enumerate() {
+            let words: Vec<&str> = command.iter().map(String::as_str).collect();
+            let packages = python::packages(&words, &options.value_options);
+            let is_constrained = words
+                .iter()
+                .any(|word| matches!(word.split('=').next(), Some("-c" | "--constraint")));
+            if !is_constrained && packages.iter().any(|package| python::is_unpinned(package)) {
+                self.found(UNPINNED_PYTHON, path, Some(line), None);
+            }
+            if !separate {
+                continue;
+            }
+            let is_offline = words.iter().any(|word| matches!(*word, "--offline" | "--no-index"));
+            let mut names = packages.iter().map(|package| python::name(package));
+            if !is_offline && names.any(|name| options.verifier_packages.contains(&name)) {
+                self.found(VERIFIER_INSTALL, path, Some(line), None);
+            }
+            let next = commands.get(index + 1).filter(|_| separator == "|");
+            let next = next.and_then(|(command, _)| command.first()).map(String::as_str);
+            if download::is_download(&words, next) {
+                self.found(VERIFIER_DOWNLOAD, path, Some(line), None);
+            }
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Whether the image is always the same, or its name is not known here.
+fn is_pinned(image: &str) -> bool {
+    let digest = image.rsplit_once("@sha256:").map(|(_, digest)| digest);
+    let is_digest =
+        |digest: &str| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    image == "scratch" || image.contains('$') || digest.is_some_and(is_digest)
+}
+
+/// Whether a path in a Dockerfile is one that only the verifier or the reference solution may have.
+fn is_hidden_input(source: &str) -> bool {
+    let mut parts = source.rsplit('/');
+    let (Some(name), Some(folder)) = (parts.next(), parts.next()) else { return false };
+    match folder {
+        "solution" => name == SOLVE,
+        "tests" => {
+            let stem = name.strip_prefix("test_").and_then(|rest| rest.strip_suffix(".py"));
+            name == TEST || stem.is_some_and(|stem| !stem.is_empty())
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(config: &str) -> tempfile::TempDir {
+        let place = tempfile::tempdir().unwrap();
+        for folder in ["environment", "tests"] {
+            fs::create_dir(place.path().join(folder)).unwrap();
+        }
+        fs::write(place.path().join(TASK), config).unwrap();
+        fs::write(place.path().join("environment/Dockerfile"), "FROM debian:12\n").unwrap();
+        fs::write(place.path().join("tests/test.sh"), "pip install pytest\n").unwrap();
+        place
+    }
+
+    fn rules(config: &str) -> Result<Vec<String>, String> {
+        let place = task(config);
+        let found = lint(&Folder::open(place.path()).unwrap())?;
+        Ok(found.into_iter().map(|finding| finding.rule).collect())
+    }
+
+    #[test]
+    fn a_task_selects_rules_and_unknown_ones_are_errors() {
+        let of = |lines: &str| rules(&format!("[metadata.harbor.lint]\n{lines}"));
+        assert_eq!(of("").unwrap(), [SHARED_VERIFIER, UNPINNED_PYTHON]);
+        assert_eq!(of("ignore = ['shared-verifier']\n").unwrap(), [UNPINNED_PYTHON]);
+        assert_eq!(of("select = ['unpinned-image']\n").unwrap(), [UNPINNED_IMAGE]);
+        let all = of("select = ['ALL']\nignore = ['root-agent']\n").unwrap();
+        assert_eq!(all, [UNPINNED_IMAGE, SHARED_VERIFIER, UNPINNED_PYTHON]);
+        assert_eq!(of("extend-select = ['invalid-task-files']\n").unwrap().len(), 2);
+        for (lines, part) in [("select = ['x']\n", "\"x\""), ("ignore = 1\n", "lint.ignore")] {
+            assert!(of(lines).unwrap_err().contains(part), "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_finding_says_what_to_do() {
+        let place =
+            task("[agent]\nuser = \"root\"\n[metadata.harbor.lint]\nselect = [\"root-agent\"]\n");
+        let found = lint(&Folder::open(place.path()).unwrap()).unwrap();
+        assert_eq!((found.len(), found[0].path.as_str(), found[0].line), (1, TASK, Some(2)));
+        assert!(found[0].what.contains("agent.user"), "{found:?}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Artifacts that claim one another's place.
+
+use serde_json::{Map, Value};
+
+/// What every task publishes.
+const PUBLISHED: &str = "/logs/artifacts";
+
+/// Folders that Harbor keeps for itself.
+const LOGS: [&str; 2] = ["/logs/agent", "/logs/verifier"];
+
+pub(super) struct Artifact<'t> {
+    source: &'t str,
+    destination: Option<&'t str>,
+    exclude: Vec<&'t str>,
+    service: &'t str,
+}
+
+/// The artifacts of a `task.toml` that the loader accepts.
+pub(super) fn read(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
+    let entries = raw.get("artifacts").and_then(Value::as_array).into_iter().flatten();
+    let read = |entry| {
+        let text = |key: &str| Value::get(entry, key).and_then(Value::as_str);
+        let exclude = Value::get(entry, "exclude").and_then(Value::as_array);
+        Some(Artifact {
+            source: entry.as_str().or_else(|| text("source"))?,
+            destination: text("destination"),
+            exclude: exclude.into_iter().flatten().filter_map(Value::as_str).collect(),
+            service: text("service").unwrap_or("main"),
+        })
+    };
+    entries.filter_map(read).collect()
+}
+
+/// Pairs of sources of which the second is skipped.
+pub(super) fn overlaps<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)> {
+    let published =
+        Artifact { source: PUBLISHED, destination: None, exclude: Vec::new(), service: "main" };
+    let is_published =
+        |one: &Artifact<'_>| one.source.trim_end_matches('/') == PUBLISHED && one.service == "main";
+    let implicit = (!artifacts.iter().any(is_published)).then_some(&published);
+    let all: Vec<&Artifact<'_>> = implicit.into_iter().chain(artifacts).collect();
+    let mut found = Vec::new();
+    for (index, first) in all.iter().enumerate() {
+        for second in &all[index + 1..] {
+            let (one, other) = (first.output(), second.output());
+            if !is_covered(first, second) && (one.starts_with(&other) || other.starts_with(&one)) {
+                found.push((first.source, second.source));
+            }
+        }
+    }
+    found
+}
+
+/// Sources that overlap the logs of agent or verifier.
+pub(super) fn of_logs<'t>(artifacts: &[Artifact<'t>]) -> Vec<&'t str> {
+    let overlaps = |source: &str| {
+        LOGS.iter().any(|logs| {
+            let (logs, source) = (path(logs), path(source));
+            logs.0 == source.0 && (logs.1.starts_with(&source.1) || source.1.starts_with(&logs.1))
+        })
+    };
+    artifacts.iter().map(|one| one.source).filter(|source| overlaps(source)).collect()
+}
+
+impl<'t> Artifact<'t> {
+    /// Where it is collected, below the folder of artifacts.
+    fn output(&self) -> Vec<&'t str> {
+        let mut parts = path(self.destination.unwrap_or(self.source)).1;
+        parts.retain(|part| *part != "..");
+        parts
+    }
+}
+
+/// Whether the first brings the second, at the same place.
+fn is_covered(first: &Artifact<'_>, second: &Artifact<'_>) -> bool {
+    let (above, below) = (path(first.source), path(second.source));
+    if first.service != second.service || above.0 != below.0 || !below.1.starts_with(&above.1) {
+        return false;
+    }
+    let (one, other) = (first.output(), second.output());
+    if above == below && one == other {
+        return first.exclude == second.exclude;
+    }
+    let expected: Vec<&str> =
+        one.into_iter().chain(below.1[above.1.len()..].iter().copied()).collect();
+    first.exclude.is_empty() && other == expected
+}
+
+/// Whether a path is absolute, and its parts.
+fn path(text: &str) -> (bool, Vec<&str>) {
+    let parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");
+    (text.starts_with('/'), parts.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn artifacts_overlap_where_one_claims_the_place_of_another() {
+        for (text, pairs, logs) in [
+            ("artifacts = ['/app/out']", 0, 0),
+            ("artifacts = ['/app/out', '/app/out/a']", 0, 0),
+            ("artifacts = ['/app/out/a', '/app/out']", 1, 0),
+            ("artifacts = ['/logs/artifacts/', '/logs/artifacts/x']", 0, 0),
+            ("artifacts = ['/logs']", 1, 1),
+            ("artifacts = ['/logs/verifier/x', 'logs/agent']", 0, 1),
+            (
+                "artifacts = [{source = '/a', destination = 'x'}, {source = '/b', destination = 'x/y'}]",
+                1,
+                0,
+            ),
+            ("artifacts = [{source = '/a', exclude = ['z']}, '/a/b']", 1, 0),
+        ] {
+            let raw = crate::lines::table(text).unwrap();
+            let read = read(&raw);
+            assert_eq!((overlaps(&read).len(), of_logs(&read).len()), (pairs, logs), "{text}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Made folders, in which Harbor's own lint looked for mistakes: `tests/harbor/lint.py`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use proctor_harbor::{Folder, TASK, lint};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    files: BTreeMap<String, String>,
+    findings: Vec<(String, Option<usize>, String)>,
+}
+
+#[test]
+fn findings_are_those_of_harbors_package() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/harbor/lint.json");
+    let cases: Vec<Case> = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    assert!(cases.len() > 30);
+    let mut wrong = Vec::new();
+    for Case { name, files, findings } in cases {
+        let place = tempfile::tempdir().unwrap();
+        for (path, text) in &files {
+            let path = place.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let found = lint(&Folder::open(place.path()).unwrap()).unwrap();
+        let found: BTreeSet<_> = found
+            .into_iter()
+            // Harbor names no lines of `task.toml`.
+            .map(|one| (one.line.filter(|_| one.path != TASK), one.path, one.rule))
+            .collect();
+        let expected: BTreeSet<_> =
+            findings.into_iter().map(|(path, line, rule)| (line, path, rule)).collect();
+        if found != expected {
+            let missing: Vec<_> = expected.difference(&found).collect();
+            let more: Vec<_> = found.difference(&expected).collect();
+            wrong.push(format!("{name}: missing {missing:?}, more {more:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,65 @@
+//! Other languages, and the files of build tools: patterns over single lines, without a parser.
+
+use std::collections::BTreeSet;
+
+use proctor_types::matches_wildcard;
+
+use crate::{
+    rules::Rules,
+    screen::{Hit, Screen},
+};
+
+/// What Go reads in a comment.
+const DIRECTIVE: &str = "//go:";
+
+pub(crate) struct Lines {
+    pub rules: &'static Rules,
+}
+
+impl Screen for Lines {
+    fn reads(&self, path: &str) -> bool {
+        !self.rules_of(path).is_empty()
+    }
+
+    fn hits(&self, path: &str, bytes: &[u8], _owned: &BTreeSet<String>) -> Vec<Hit> {
+        let rules = self.rules_of(path);
+        let text = String::from_utf8_lossy(bytes);
+        let mut hits = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.starts_with("//") && !line.starts_with(DIRECTIVE) {
+                continue;
+            }
+            for rule in rules.iter().copied().filter(|rule| self.rules.broken_by_line(*rule, line))
+            {
+                hits.push(Hit {
+                    rule,
+                    line: index + 1,
+                    expression: line.to_owned(),
+                    snippet: line.chars().take(self.rules.table.limits.snippet).collect(),
+                });
+            }
+        }
+        hits
+    }
+}
+
+impl Lines {
+    /// The numbers of the rules that read a file.
+    fn rules_of(&self, path: &str) -> Vec<usize> {
+        self.rules.which(|rule| {
+            !rule.lines.is_empty() && rule.files.iter().any(|file| is_file(file, path))
+        })
+    }
+}
+
+/// Whether a path is one of a rule's files. A pattern with `/` is the end of a path.
+fn is_file(pattern: &str, path: &str) -> bool {
+    if pattern.contains('/') {
+        return path
+            .strip_suffix(pattern)
+            .is_some_and(|head| head.is_empty() || head.ends_with('/'));
+    }
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    matches_wildcard(pattern, name)
+}

@@ -1,0 +1,269 @@
+//! The table of formats in `docs/datasets.md`. Each of its entries names the test that shows it.
+
+use std::{fmt::Write as _, fs};
+
+use crate::stage::root;
+
+/// What a cell says, and the test behind it: a file below the repository, and a function.
+type Shown = (&'static str, &'static str, &'static str);
+
+struct Format {
+    name: &'static str,
+    loads: Shown,
+    runs: &'static [Shown],
+    /// Gold is resolved, and doing nothing is not.
+    graded: &'static [Shown],
+    /// Against the package of whoever made the format.
+    compared: &'static [Shown],
+    cannot: &'static str,
+}
+
+const SHAPES: &str = "runtime/datasets/tests/all/shapes.rs";
+const RUNNERS: &str = "tests/end_to_end/runners.rs";
+const SWE_BENCH: &str = "tests/end_to_end/swe_bench.rs";
+const FEATUREBENCH: &str = "tests/end_to_end/featurebench/mod.rs";
+const HARBOR: &str = "tests/end_to_end/harbor.rs";
+const AGREEMENT: &str = "runtime/official/tests/agreement/main.rs";
+const GRADERS: &str = "the_official_graders_agree_on_every_log";
+const OTHERS: &str = "rows_of_the_other_datasets_are_graded_officially_on_docker";
+
+const ROW_OF_REPORTS: Shown = (
+    "yes",
+    "runtime/datasets/tests/all/loading.rs",
+    "test_results_allow_ids_of_other_runners_and_are_checked",
+);
+const NODE_AND_PERL: Shown =
+    ("native", RUNNERS, "reports_of_node_and_perl_are_graded_in_native_sandboxes");
+const NPM: Shown = ("native", RUNNERS, "reports_of_npm_packages_are_graded_in_native_sandboxes");
+const DEBIAN: Shown = ("Docker", RUNNERS, "reports_of_debians_runners_are_graded_on_docker");
+const UNVERIFIED: &[Shown] = &[(
+    "`unverified`",
+    "runtime/grade/tests/all/reports.rs",
+    "gold_resolves_and_noop_and_a_wrong_patch_do_not",
+)];
+const SWE_BENCH_GRADED: &[Shown] =
+    &[("strict", SWE_BENCH, OTHERS), ("official", SWE_BENCH, OTHERS)];
+
+const FORMATS: &[Format] = &[
+    Format {
+        name: "own tasks, pytest",
+        loads: (
+            "yes",
+            "runtime/datasets/tests/all/loading.rs",
+            "a_bad_row_is_named_and_does_not_take_the_others_with_it",
+        ),
+        runs: &[
+            ("native", "tests/end_to_end/demo.rs", "the_demo_tells_gold_noop_and_a_script_apart"),
+            ("Docker", "tests/end_to_end/demo.rs", "docker_gives_the_demo_the_same_verdicts"),
+        ],
+        graded: &[(
+            "strict",
+            "tests/end_to_end/demo.rs",
+            "the_demo_tells_gold_noop_and_a_script_apart",
+        )],
+        compared: &[],
+        cannot: "",
+    },
+    Format {
+        name: "`test_results` `junit`",
+        loads: ROW_OF_REPORTS,
+        runs: &[NODE_AND_PERL, DEBIAN],
+        graded: UNVERIFIED,
+        compared: &[],
+        cannot: "verdicts that are `clean`",
+    },
+    Format {
+        name: "`test_results` `tap`",
+        loads: ROW_OF_REPORTS,
+        runs: &[NODE_AND_PERL, DEBIAN],
+        graded: UNVERIFIED,
+        compared: &[],
+        cannot: "verdicts that are `clean`",
+    },
+    Format {
+        name: "`test_results` `go-json`, `libtest`",
+        loads: ROW_OF_REPORTS,
+        runs: &[DEBIAN],
+        graded: UNVERIFIED,
+        compared: &[],
+        cannot: "verdicts that are `clean`; tests in the file that is graded",
+    },
+    Format {
+        name: "`test_results` `jest`, `ctrf`",
+        loads: ROW_OF_REPORTS,
+        runs: &[NPM],
+        graded: UNVERIFIED,
+        compared: &[],
+        cannot: "verdicts that are `clean`",
+    },
+    Format {
+        name: "Harbor folders",
+        loads: (
+            "yes",
+            "runtime/datasets/tests/all/harbor.rs",
+            "a_folder_is_a_task_by_any_way_that_names_it",
+        ),
+        runs: &[("Docker", HARBOR, "gold_resolves_a_folder_and_noop_does_not")],
+        graded: &[(
+            "rewards",
+            HARBOR,
+            "the_verifier_sees_the_whole_result_and_runs_as_the_task_says",
+        )],
+        compared: &[
+            (
+                "digests",
+                "runtime/harbor/tests/all/digests.rs",
+                "digests_and_inputs_are_those_of_harbors_package",
+            ),
+            (
+                "`task.toml`",
+                "runtime/harbor/tests/all/configs.rs",
+                "configurations_are_read_and_rejected_as_harbors_package_does",
+            ),
+            ("lint", "runtime/harbor/tests/all/lint.rs", "findings_are_those_of_harbors_package"),
+        ],
+        cannot: "native sandboxes; several services or steps; Windows, GPUs, TPUs; curves",
+    },
+    Format {
+        name: "SWE-bench, classic and 5.x",
+        loads: ("yes", SHAPES, "a_row_of_5_x_brings_image_script_and_parser"),
+        runs: &[
+            ("native", SWE_BENCH, "a_row_is_graded_officially_in_native_sandboxes"),
+            ("Docker", SWE_BENCH, "a_row_is_graded_officially_on_docker_by_its_own_script"),
+        ],
+        graded: &[
+            ("strict", SWE_BENCH, "a_row_is_graded_officially_on_docker_by_its_own_script"),
+            ("official", SWE_BENCH, "a_row_is_graded_officially_on_docker_by_its_own_script"),
+        ],
+        compared: &[("`swebench` 5.0.2, 4.1.0, 3.0.4", AGREEMENT, GRADERS)],
+        cannot: "",
+    },
+    Format {
+        name: "SWE-bench 5.x, other languages",
+        loads: ("yes", SHAPES, "a_row_of_another_language_says_how_its_tests_are_run"),
+        runs: &[(
+            "native",
+            SWE_BENCH,
+            "a_row_whose_tests_are_not_pytests_has_the_official_verdict_alone",
+        )],
+        graded: &[(
+            "official",
+            SWE_BENCH,
+            "a_row_whose_tests_are_not_pytests_has_the_official_verdict_alone",
+        )],
+        compared: &[("`swebench` 5.0.2", AGREEMENT, GRADERS)],
+        cannot: "strict",
+    },
+    Format {
+        name: "SWE-Gym",
+        loads: ("yes", SHAPES, "swe_gym_is_told_by_the_commit_that_it_lacks"),
+        runs: &[("Docker", SWE_BENCH, OTHERS)],
+        graded: SWE_BENCH_GRADED,
+        compared: &[],
+        cannot: "",
+    },
+    Format {
+        name: "SWE-rebench",
+        loads: ("yes", SHAPES, "swe_rebench_reads_its_installation_as_object_or_as_text"),
+        runs: &[("Docker", SWE_BENCH, OTHERS)],
+        graded: SWE_BENCH_GRADED,
+        compared: &[],
+        cannot: "",
+    },
+    Format {
+        name: "SWE-bench-Live",
+        loads: ("yes", SHAPES, "swe_bench_live_keeps_its_commands_and_never_takes_code_for_a_name"),
+        runs: &[("Docker", SWE_BENCH, OTHERS)],
+        graded: SWE_BENCH_GRADED,
+        compared: &[],
+        cannot: "",
+    },
+    Format {
+        name: "SWE-smith",
+        loads: ("yes", SHAPES, "swe_smiths_patch_is_the_bug"),
+        runs: &[("Docker", SWE_BENCH, "a_row_of_swe_smith_is_graded_officially_on_docker")],
+        graded: &[("official", SWE_BENCH, "a_row_of_swe_smith_is_graded_officially_on_docker")],
+        compared: &[("`swesmith`", AGREEMENT, GRADERS)],
+        cannot: "",
+    },
+    Format {
+        name: "FeatureBench",
+        loads: ("yes", SHAPES, "featurebench_level_1_is_masked_and_hides_its_test"),
+        runs: &[
+            ("native", FEATUREBENCH, "featurebench_rows_are_graded_in_native_sandboxes"),
+            ("Docker", FEATUREBENCH, "featurebench_gold_resolves_and_nothing_does_not_on_docker"),
+        ],
+        graded: &[
+            ("strict", FEATUREBENCH, "featurebench_gold_resolves_and_nothing_does_not_on_docker"),
+            ("official", FEATUREBENCH, "featurebench_gold_resolves_and_nothing_does_not_on_docker"),
+        ],
+        compared: &[
+            ("its harness", FEATUREBENCH, "featurebench_harness_says_the_same_on_docker"),
+            ("its parsers", AGREEMENT, GRADERS),
+        ],
+        cannot: "",
+    },
+    Format {
+        name: "FEA-Bench",
+        loads: ("yes", SHAPES, "fea_bench_standard_and_medium_say_the_same"),
+        runs: &[(
+            "native",
+            "tests/end_to_end/fea_bench.rs",
+            "rows_of_ids_are_completed_from_a_clone_and_their_gold_resolves",
+        )],
+        graded: &[(
+            "strict",
+            "tests/end_to_end/fea_bench.rs",
+            "rows_of_ids_are_completed_from_a_clone_and_their_gold_resolves",
+        )],
+        compared: &[("`swebench` 3.0.4", AGREEMENT, GRADERS)],
+        cannot: "images: you build them",
+    },
+];
+
+const BEGIN: &str = "<!-- formats: written by tests/end_to_end/formats.rs -->\n";
+const END: &str = "<!-- end of formats -->\n";
+
+/// The words of a cell. Every test that it names must be there.
+fn cell(shown: &[Shown]) -> String {
+    for (_, file, test) in shown {
+        let source = fs::read_to_string(root().join(file)).unwrap_or_default();
+        let is_test = ["#[test]\n", "#[tokio::test]\n"].iter().any(|mark| {
+            source.contains(&format!("{mark}fn {test}("))
+                || source.contains(&format!("{mark}async fn {test}("))
+        });
+        assert!(is_test, "{file} has no test {test}, which docs/datasets.md stands on");
+    }
+    let words: Vec<&str> = shown.iter().map(|(word, ..)| *word).collect();
+    words.join(", ")
+}
+
+fn table() -> String {
+    let mut out = "| format | loads | runs | graded | compared with its own package | cannot |\n\
+                   | --- | --- | --- | --- | --- | --- |\n"
+        .to_owned();
+    for format in FORMATS {
+        let Format { name, loads, runs, graded, compared, cannot } = format;
+        let cells = [std::slice::from_ref(loads), *runs, *graded, *compared].map(cell);
+        writeln!(out, "| {name} | {} | {cannot} |", cells.join(" | ")).unwrap();
+    }
+    out
+}
+
+#[test]
+fn the_table_of_formats_is_current_and_stands_on_tests() {
+    let file = root().join("docs/datasets.md");
+    let page = fs::read_to_string(&file).unwrap();
+    let (head, rest) = page.split_once(BEGIN).unwrap();
+    let (_, tail) = rest.split_once(END).unwrap();
+    let current = format!("{head}{BEGIN}\n{}\n{END}{tail}", table());
+    if std::env::var_os("PROCTOR_WRITE").is_some() {
+        fs::write(&file, &current).unwrap();
+    }
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(
+        written == current,
+        "the table of docs/datasets.md is not current; `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end \
+         the_table_of_formats` writes it anew"
+    );
+}

@@ -1,0 +1,361 @@
+//! One small task for each runner of tests: the solution resolves it, nothing and a wrong solution do not.
+//!
+//! The core tier takes what Debian's Node and Perl can run. The full tier adds packages of npm, and on Docker the runners of
+//! Debian's packages.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::{
+    stage::{Stage, arm, docker, find},
+    tier::is_full,
+};
+
+struct Runner {
+    name: &'static str,
+    format: &'static str,
+    /// The report, where it is not standard output.
+    path: Option<&'static str>,
+    command: &'static [&'static str],
+    /// The file to solve, with `BODY` in the place of the solution.
+    code: (&'static str, &'static str),
+    /// The solution.
+    sum: &'static str,
+    tests: (&'static str, &'static str),
+    /// Other files.
+    files: &'static [(&'static str, &'static str)],
+    hidden: &'static str,
+    /// The fail-to-pass and the pass-to-pass test.
+    ids: [&'static str; 2],
+    setup: Option<&'static str>,
+    env: &'static [(&'static str, &'static str)],
+}
+
+const JS: (&str, &str) = ("calc.js", "module.exports = { add: (a, b) => BODY };\n");
+const NODE_TESTS: (&str, &str) = (
+    "test/calc.test.js",
+    "const { test } = require('node:test');\nconst assert = require('node:assert');\nconst { add } = require('../calc.js');\n\
+     test('adds', () => assert.equal(add(1, 2), 3));\ntest('zero', () => assert.equal(add(0, 0), 0));\n",
+);
+const JEST_TESTS: (&str, &str) = (
+    "__tests__/calc.test.js",
+    "const { add } = require('../calc.js');\ndescribe('calc', () => {\n  test('adds', () => expect(add(1, 2)).toBe(3));\n  \
+     test('zero', () => expect(add(0, 0)).toBe(0));\n});\n",
+);
+const MOCHA_TESTS: (&str, &str) = (
+    "test/calc.test.js",
+    "const assert = require('node:assert');\nconst { add } = require('../calc.js');\ndescribe('calc', () => {\n  \
+     it('adds', () => assert.equal(add(1, 2), 3));\n  it('zero', () => assert.equal(add(0, 0), 0));\n});\n",
+);
+const PACKAGE: (&str, &str) = ("package.json", "{}\n");
+
+const NODE_TAP: Runner = Runner {
+    name: "node-tap",
+    format: "tap",
+    path: None,
+    command: &["node", "--test", "--test-reporter=tap", "test/"],
+    code: JS,
+    sum: "a + b",
+    tests: NODE_TESTS,
+    files: &[],
+    hidden: "test",
+    ids: ["adds", "zero"],
+    setup: None,
+    env: &[],
+};
+
+const NODE_JUNIT: Runner = Runner {
+    name: "node-junit",
+    format: "junit",
+    path: Some("report.xml"),
+    command: &[
+        "node",
+        "--test",
+        "--test-reporter=junit",
+        "--test-reporter-destination=report.xml",
+        "test/",
+    ],
+    ..NODE_TAP
+};
+
+const PROVE: Runner = Runner {
+    name: "prove",
+    command: &["prove", "-v", "t"],
+    code: ("Calc.pm", "package Calc;\nsub add { my ($a, $b) = @_; return BODY; }\n1;\n"),
+    sum: "$a + $b",
+    tests: (
+        "t/calc.t",
+        "use strict; use warnings; use Test::More tests => 2;\nuse lib '.'; use Calc;\n\
+         is(Calc::add(1, 2), 3, 'adds');\nis(Calc::add(0, 0), 0, 'zero');\n",
+    ),
+    hidden: "t",
+    ..NODE_TAP
+};
+
+const JEST: Runner = Runner {
+    name: "jest",
+    format: "jest",
+    path: Some("report.json"),
+    command: &["node_modules/.bin/jest", "--json", "--outputFile=report.json"],
+    tests: JEST_TESTS,
+    files: &[PACKAGE],
+    hidden: "__tests__",
+    ids: ["__tests__/calc.test.js::calc > adds", "calc > zero"],
+    setup: Some("npm install --no-audit --no-fund --silent jest@29"),
+    ..NODE_TAP
+};
+
+const MOCHA: Runner = Runner {
+    name: "mocha",
+    command: &["sh", "-c", "node_modules/.bin/mocha --reporter json > report.json"],
+    tests: MOCHA_TESTS,
+    hidden: "test",
+    ids: ["test/calc.test.js::calc > adds", "calc > zero"],
+    setup: Some("npm install --no-audit --no-fund --silent mocha@10"),
+    ..JEST
+};
+
+const CTRF: Runner = Runner {
+    name: "jest-ctrf",
+    format: "ctrf",
+    path: Some("ctrf/ctrf-report.json"),
+    command: &["node_modules/.bin/jest", "--reporters=jest-ctrf-json-reporter"],
+    ids: ["adds", "zero"],
+    setup: Some("npm install --no-audit --no-fund --silent jest@29 jest-ctrf-json-reporter@0.0.11"),
+    ..JEST
+};
+
+const GO: Runner = Runner {
+    name: "go",
+    format: "go-json",
+    command: &["go", "test", "-json", "./..."],
+    code: ("calc.go", "package calc\n\nfunc Add(a, b int) int {\n\treturn BODY\n}\n"),
+    tests: (
+        "calc_test.go",
+        "package calc\n\nimport \"testing\"\n\nfunc TestAdds(t *testing.T) {\n\tif Add(1, 2) != 3 {\n\t\tt.Fatal(\"wrong\")\n\t}\n}\n\n\
+         func TestZero(t *testing.T) {\n\tif Add(0, 0) != 0 {\n\t\tt.Fatal(\"wrong\")\n\t}\n}\n",
+    ),
+    files: &[("go.mod", "module example.com/calc\n\ngo 1.19\n")],
+    hidden: "calc_test.go",
+    ids: ["example.com/calc::TestAdds", "TestZero"],
+    env: &[("GOCACHE", "/tmp/go"), ("GOPROXY", "off")],
+    ..NODE_TAP
+};
+
+const CARGO: Runner = Runner {
+    name: "cargo",
+    format: "libtest",
+    command: &["sh", "-c", "cargo test --offline 2>&1"],
+    code: ("src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 {\n    let _ = (a, b);\n    BODY\n}\n"),
+    tests: (
+        "tests/calc.rs",
+        "#[test]\nfn adds() {\n    assert_eq!(calc::add(1, 2), 3);\n}\n\n#[test]\nfn zero() {\n    assert_eq!(calc::add(0, 0), 0);\n}\n",
+    ),
+    files: &[(
+        "Cargo.toml",
+        "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+    )],
+    hidden: "tests",
+    env: &[("CARGO_HOME", "/tmp/cargo")],
+    ..NODE_TAP
+};
+
+const PHPUNIT: Runner = Runner {
+    name: "phpunit",
+    command: &["phpunit", "--log-junit", "report.xml", "tests"],
+    code: ("calc.php", "<?php\nfunction add(int $a, int $b): int { return BODY; }\n"),
+    sum: "$a + $b",
+    tests: (
+        "tests/CalcTest.php",
+        "<?php\nuse PHPUnit\\Framework\\TestCase;\nrequire_once __DIR__ . '/../calc.php';\nfinal class CalcTest extends TestCase {\n  \
+         public function testAdds(): void { $this->assertSame(3, add(1, 2)); }\n  \
+         public function testZero(): void { $this->assertSame(0, add(0, 0)); }\n}\n",
+    ),
+    hidden: "tests",
+    ids: ["CalcTest::testAdds", "testZero"],
+    ..NODE_JUNIT
+};
+
+const RSPEC: Runner = Runner {
+    name: "rspec",
+    command: &[
+        "rspec",
+        "--require",
+        "rspec_junit_formatter",
+        "--format",
+        "RspecJunitFormatter",
+        "--out",
+        "report.xml",
+        "spec",
+    ],
+    code: ("calc.rb", "def add(a, b) = BODY\n"),
+    tests: (
+        "spec/calc_spec.rb",
+        "require_relative '../calc'\nRSpec.describe 'calc' do\n  it('adds') { expect(add(1, 2)).to eq 3 }\n  \
+         it('zero') { expect(add(0, 0)).to eq 0 }\nend\n",
+    ),
+    hidden: "spec",
+    ids: ["calc adds", "calc zero"],
+    ..NODE_JUNIT
+};
+
+const CTEST: Runner = Runner {
+    name: "ctest",
+    path: Some("build/report.xml"),
+    command: &[
+        "sh",
+        "-c",
+        "cmake -S . -B build && cmake --build build && ctest --test-dir build --output-junit report.xml",
+    ],
+    code: ("calc.cpp", "int add(int a, int b) { (void)a; (void)b; return BODY; }\n"),
+    tests: (
+        "tests/t.cpp",
+        "#include <cstring>\nint add(int, int);\nint main(int, char** v) {\n  \
+         return std::strcmp(v[1], \"adds\") ? add(0, 0) != 0 : add(1, 2) != 3;\n}\n",
+    ),
+    files: &[(
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.13)\nproject(calc CXX)\nenable_testing()\nadd_executable(t tests/t.cpp calc.cpp)\n\
+         add_test(NAME adds COMMAND t adds)\nadd_test(NAME zero COMMAND t zero)\n",
+    )],
+    hidden: "tests",
+    ..NODE_JUNIT
+};
+
+const MAVEN: Runner = Runner {
+    name: "maven",
+    path: Some("target/surefire-reports/TEST-*.xml"),
+    command: &["mvn", "-B", "-o", "-q", "-s", "settings.xml", "test"],
+    code: (
+        "src/main/java/a/Calc.java",
+        "package a;\n\npublic class Calc {\n  public static int add(int a, int b) { return BODY; }\n}\n",
+    ),
+    tests: (
+        "src/test/java/a/CalcTest.java",
+        "package a;\nimport org.junit.*;\npublic class CalcTest {\n  \
+         @Test public void adds() { Assert.assertEquals(3, Calc.add(1, 2)); }\n  \
+         @Test public void zero() { Assert.assertEquals(0, Calc.add(0, 0)); }\n}\n",
+    ),
+    files: &[
+        ("pom.xml", include_str!("../official/runners/java/pom.xml")),
+        ("settings.xml", include_str!("../official/runners/java/settings.xml")),
+    ],
+    hidden: "src/test",
+    ids: ["a.CalcTest::adds", "zero"],
+    ..NODE_JUNIT
+};
+
+/// Debian's packages of the runners that a test image lacks.
+const DOCKERFILE: &str = "FROM proctor-test:bookworm\nRUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+    --no-install-recommends golang-go nodejs cargo rustc perl phpunit cmake make g++ ruby-rspec ruby-rspec-junit-formatter maven \
+    libsurefire-java libmaven-compiler-plugin-java libmaven-resources-plugin-java junit4 default-jdk-headless \
+    && rm -rf /var/lib/apt/lists/*\n";
+
+impl Runner {
+    fn solved(&self, body: &str) -> String {
+        self.code.1.replace("BODY", body)
+    }
+
+    /// A patch of the file to solve.
+    fn patch(&self, old: &str, new: &str) -> String {
+        let (path, old, new) = (self.code.0, self.solved(old), self.solved(new));
+        let lines = |text: &str, sign: char| -> String {
+            text.lines().map(|line| format!("{sign}{line}\n")).collect()
+        };
+        let (was, is) = (old.lines().count(), new.lines().count());
+        format!(
+            "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,{was} +1,{is} @@\n{}{}",
+            lines(&old, '-'),
+            lines(&new, '+')
+        )
+    }
+
+    fn row(&self, stage: &Stage, environment: &Value) -> Value {
+        let source = stage.path("sources").join(self.name);
+        let solved = self.solved(self.sum);
+        let code = (self.code.0, solved.as_str());
+        for (path, text) in self.files.iter().copied().chain([self.tests, code]) {
+            let path = source.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let mut environment = environment.clone();
+        if let Some(setup) = self.setup {
+            environment["setup"] = json!([setup]);
+        }
+        let mut results = json!({"format": self.format});
+        if let Some(path) = self.path {
+            results["path"] = json!(path);
+        }
+        let env: Value =
+            self.env.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        json!({
+            "schema_version": 1, "id": self.name, "statement": "Write add().", "environment": environment,
+            "source": {"path": source}, "mask": self.patch(self.sum, "0"), "hidden": [self.hidden],
+            "fail_to_pass": [self.ids[0]], "pass_to_pass": [self.ids[1]],
+            "test_command": self.command, "test_results": results, "env": env,
+        })
+    }
+}
+
+/// Validates the tasks of some runners, then grades a wrong solution of each.
+fn graded(runners: &[Runner], environment: &Value, sandbox: &str) {
+    let stage = Stage::new();
+    let (mut rows, mut wrong) = (String::new(), String::new());
+    for runner in runners {
+        rows += &format!("{}\n", runner.row(&stage, environment));
+        let patch = runner.patch("0", &runner.sum.replace('+', "-"));
+        let line = json!({"instance_id": runner.name, "model_name_or_path": "wrong", "model_patch": patch});
+        wrong += &format!("{line}\n");
+    }
+    let (tasks, wrong) = (stage.file("tasks.jsonl", &rows), stage.file("wrong.jsonl", &wrong));
+    let (tasks, wrong) = (tasks.to_str().unwrap(), wrong.to_str().unwrap());
+    let said = stage.run(["tasks", "validate", "--sandbox", sandbox, "--tasks", tasks], 0);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    for runner in runners {
+        assert!(said.contains(&format!("the {} results are written by", runner.format)), "{said}");
+    }
+    let out = stage.path("wrong");
+    let out = out.to_str().unwrap();
+    let args = ["--predictions", wrong, "--tasks", tasks, "--sandbox", sandbox, "--out", out];
+    stage.run(["grade"].into_iter().chain(args), 0);
+    let report = stage.report(Path::new(out));
+    assert_eq!(arm(&report, "wrong")["resolved"], 0, "{report:#}");
+    let verdicts = find(Path::new(out), "verdict.json");
+    assert_eq!(verdicts.len(), runners.len());
+    for verdict in verdicts {
+        let verdict: Value = serde_json::from_slice(&fs::read(verdict).unwrap()).unwrap();
+        let runner = runners.iter().find(|one| verdict["task"] == one.name).unwrap();
+        let found = runner.ids.map(|id| verdict["tests"][id].clone());
+        assert_eq!(found, ["failed", "passed"], "{}: {verdict:#}", runner.name);
+        assert_eq!(verdict["integrity"], "unverified", "{}", runner.name);
+    }
+}
+
+#[test]
+fn reports_of_node_and_perl_are_graded_in_native_sandboxes() {
+    graded(&[NODE_TAP, NODE_JUNIT, PROVE], &json!({"base": "host"}), "native");
+}
+
+#[test]
+fn reports_of_npm_packages_are_graded_in_native_sandboxes() {
+    if is_full() {
+        graded(&[JEST, MOCHA, CTRF], &json!({"base": "host"}), "native");
+    }
+}
+
+#[test]
+fn reports_of_debians_runners_are_graded_on_docker() {
+    let test = "reports_of_debians_runners_are_graded_on_docker";
+    if !is_full() || !docker(test) {
+        return;
+    }
+    let stage = Stage::new();
+    let context = stage.path("context");
+    fs::create_dir(&context).unwrap();
+    fs::write(context.join("Dockerfile"), DOCKERFILE).unwrap();
+    let environment = json!({"dockerfile": context});
+    let runners = [NODE_TAP, PROVE, GO, CARGO, PHPUNIT, RSPEC, CTEST, MAVEN];
+    graded(&runners, &environment, "docker");
+}
