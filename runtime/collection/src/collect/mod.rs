@@ -33,6 +33,7 @@ mod report;
 mod same;
 mod seeded;
 mod settings;
+mod solvability;
 mod statement;
 mod stubs;
 mod suite;
@@ -53,4 +54,5 @@ pub use pulls::{
 };
 pub use renew::{Renewed, renew};
 pub use report::{Complexity, LevelTwo, Report, Stages};
+pub use solvability::{Coverage, Requirement, RequirementKind, Solvability, SolvabilityCounts};
 pub use suite::Unused;
