@@ -152,7 +152,7 @@ impl Shared<'_> {
         let solvability = self.solvability_from_scratch(
             file,
             &task,
-            (&rewritten.text, &statements.own),
+            (rewritten.text.as_str(), statements.own.as_str()),
             (&of_library, &asked),
         );
         let required = solvability.lines();
