@@ -16,8 +16,8 @@ pub use collect::{
     Answers, Attacked, Attacks, CloneCollection, ClonesReport, CollectError, CollectionContext,
     Complexity, Coverage, Extent, Facts, FailedClone, FastValidation, LevelTwo, Model, Origin,
     PullFacts, PullReject, PullReport, Pulls, Reject, Renewed, Report, Requirement,
-    RequirementKind, Solvability, SolvabilityCounts, Stages, Unused, collect, collect_pulls,
-    join_clones, renew,
+    RequirementKind, Solvability, SolvabilityCounts, Stages, TopsScore, Unused, collect,
+    collect_pulls, join_clones, renew,
 };
 pub use draft::{Draft, draft};
 pub use error::RecipeError;

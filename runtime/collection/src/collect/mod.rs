@@ -12,6 +12,7 @@ mod found;
 mod golden;
 mod graph;
 mod kept;
+mod labels;
 mod lasting;
 mod level_two;
 mod lite;
@@ -46,6 +47,7 @@ mod verify;
 pub use answers::{Answers, Model};
 pub use attacked::{Attacked, Attacks};
 pub use candidate::{Facts, Reject};
+pub use labels::TopsScore;
 pub use origin::Origin;
 pub use pipeline::{CollectError, CollectionContext, collect};
 pub use pulls::{

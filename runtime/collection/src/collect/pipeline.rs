@@ -21,7 +21,7 @@ use super::{
     found::Found,
     graph::FileGraph,
     kept::Kept,
-    lite,
+    labels, lite,
     notes::Notes,
     objects::Objects,
     observe::{Bench, SCRIPTS},
@@ -196,6 +196,7 @@ pub async fn collect(
         tests: shared.suite.found,
         steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
         unused: shared.suite.unused.clone(),
+        tops: labels::score(name, &found)?,
         dry: context.dry_run.then(|| {
             let about = found.iter().filter(|one| one.is_about_something(&shared.suite));
             (found.len(), about.count())

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     attacked::Attacked,
     candidate::{Facts, Reject},
+    labels::TopsScore,
     solvability::SolvabilityCounts,
     suite::Unused,
 };
@@ -28,6 +29,9 @@ pub struct Report {
     /// It ended after the tops: nothing was taken away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// How well the tops were found, if some of the test files are labelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tops_score: Option<TopsScore>,
     pub stages: Stages,
     pub complexity: Complexity,
     /// What the tests of the tasks require.
@@ -100,6 +104,7 @@ pub(super) struct Head {
     pub(super) tests: usize,
     pub(super) steady_tests: usize,
     pub(super) unused: Vec<Unused>,
+    pub(super) tops: Option<TopsScore>,
     /// Of a dry run: its test files, and those of them that are about something.
     pub(super) dry: Option<(usize, usize)>,
 }
@@ -133,6 +138,7 @@ impl Report {
             seed: head.seed,
             model: head.model,
             dry_run: head.dry.is_some(),
+            tops_score: head.tops,
             stages,
             complexity: Complexity::of(&tasks),
             solvability: required(&tasks),
@@ -194,6 +200,9 @@ impl Report {
         ];
         for (name, count) in if self.dry_run { &rows[..4] } else { &rows[..] } {
             out.push_str(&format!("| {name} | {count} |\n"));
+        }
+        if let Some(score) = &self.tops_score {
+            out.push_str(&score.sentence());
         }
         if self.dry_run {
             out.push_str("\nA dry run: it ends here, and makes no task. `tops.jsonl` has what each file is about.\n");
@@ -380,6 +389,7 @@ mod tests {
             tests: 9,
             steady_tests: 8,
             unused: Vec::new(),
+            tops: None,
             dry,
         };
         let reject = |stage: &str| Reject {
