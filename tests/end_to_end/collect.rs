@@ -31,7 +31,8 @@ fn project(stage: &Stage) -> String {
             continue;
         }
         tests.push_str(&format!(
-            "def test_{side}():\n    assert area_of_{side}(2) > 1.7\n    with pytest.raises(ValueError):\n        \
+            "def test_{side}():\n    assert area_of_{side}(2) > 1.7\n    \
+             with pytest.raises(ValueError, match='must not be negative'):\n        \
              area_of_{side}(-1)\n\n"
         ));
     }
@@ -47,7 +48,8 @@ fn project(stage: &Stage) -> String {
     write("shapes/area.py", &format!("import math\n\n{area}"));
     write(
         "shapes/lengths.py",
-        "def checked(length):\n    if length < 0:\n        raise ValueError(length)\n    return length\n",
+        "def checked(length):\n    if length < 0:\n        raise ValueError(f'{length} must not be negative')\n    \
+         return length\n",
     );
     write("tests/test_area.py", &format!("import pytest\nfrom shapes import {names}\n\n{tests}"));
     for number in 1..=4 {
@@ -117,6 +119,28 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
             .contains("# Seen in tests: length: int; returns float.\n    # Raises ValueError.\n"),
         "{statement}"
     );
+    // A text that the tests require, and that went with the helper.
+    let required = "(`area_of_10`, `area_of_11`, `area_of_12`, `area_of_3` and 6 more) matches the regular expression \
+                    `must not be negative`.\n";
+    let reports: Vec<Value> =
+        read("solvability.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (task, report) in [task, scratch].into_iter().zip(&reports) {
+        let statement = task["statement"].as_str().unwrap();
+        assert!(statement.contains(required), "{statement}");
+        assert_eq!((&report["task"], &report["left_out"]), (&task["id"], &serde_json::json!([])));
+        let coverage = |kind: &str, what: &str| {
+            let all = report["requirements"].as_array().unwrap();
+            let found = all.iter().find(|it| it["kind"] == kind && it["what"] == what);
+            found.unwrap_or_else(|| panic!("{kind} {what}: {report}"))["coverage"].clone()
+        };
+        assert_eq!(coverage("pattern", "must not be negative"), "added");
+        assert_eq!(coverage("raised", "ValueError"), "statement");
+        assert_eq!(coverage("call", "area_of_3"), "statement");
+    }
+    assert!(
+        summary.contains("## Solvability") && summary.contains("| tests that left | 0 | | 0 | |")
+    );
+    assert!(!summary.contains("not graded clean"), "{summary}");
     let rows: Vec<Value> = read("featurebench.jsonl")
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -200,6 +224,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
         "lite.jsonl",
         "featurebench.jsonl",
         "rejects.jsonl",
+        "solvability.jsonl",
         "tops.jsonl",
         "report.json",
         "summary.md",

@@ -48,7 +48,8 @@ pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, 
     let any = |holds: &dyn Fn(&Task) -> bool| tasks.iter().any(|planned| holds(&planned.task));
     if !arm.statement.interfaces && !any(&has_interfaces) {
         let error = UserError::new("has no effect: no statement has a section of interfaces");
-        let hint = "remove the key; FeatureBench's and FEA-Bench's tasks have one";
+        let hint =
+            "remove the key; tasks of FeatureBench, FEA-Bench and `proctor collect` have one";
         return Err(("interfaces", error.hint(hint)));
     }
     if arm.statement.hints && !any(&|task| untold_hints(task).is_some()) {

@@ -14,9 +14,10 @@ pub use build::build_cached;
 pub use carve::{CarveError, CarveOptions, Carving, Kind, Object, carve, carve_with};
 pub use collect::{
     Answers, Attacked, Attacks, CloneCollection, ClonesReport, CollectError, CollectionContext,
-    Complexity, Extent, Facts, FailedClone, FastValidation, LevelTwo, Model, Origin, PullFacts,
-    PullReject, PullReport, Pulls, Reject, Renewed, Report, Stages, Unused, collect, collect_pulls,
-    join_clones, renew,
+    Complexity, Coverage, Extent, Facts, FailedClone, FastValidation, LevelTwo, Model, Origin,
+    PullFacts, PullReject, PullReport, Pulls, Reject, Renewed, Report, Requirement,
+    RequirementKind, Solvability, SolvabilityCounts, Stages, TopsScore, Unused, collect,
+    collect_pulls, join_clones, renew,
 };
 pub use draft::{Draft, draft};
 pub use error::RecipeError;

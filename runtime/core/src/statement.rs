@@ -12,6 +12,10 @@ const DEFINITIONS: [&str; 2] = ["<<NEW DEFINITIONS>>", "<<END>>"];
 /// How that line begins.
 const ANNOUNCED: &str = "There are several new functions or classes";
 
+/// How the headings of such sections begin in statements of `proctor collect` and of recipes: one for each file, and at level 2
+/// that of the new package and that of what its interface names.
+const HEADINGS: [&str; 3] = ["## `", "## What `agent_code` must have", "## What the library has"];
+
 /// A statement with hints behind it, as the loader's option `hints=true` makes it.
 const HINTS: &str = include_str!("../../../prompts/swe-bench/hints.md.j2");
 
@@ -61,12 +65,29 @@ fn without_interfaces(statement: &str) -> Option<String> {
         return Some(statement[..end].trim_end().to_owned());
     }
     // A request may quote the mark: the section is the last.
-    let mark = statement.rfind(DEFINITIONS[0])?;
+    let Some(mark) = statement.rfind(DEFINITIONS[0]) else { return without_sections(statement) };
     let before = statement[..mark].trim_end();
     let line = before.rfind('\n').map_or(0, |at| at + 1);
     let kept = if before[line..].starts_with(ANNOUNCED) { &before[..line] } else { before };
     let end = statement[mark..].find(DEFINITIONS[1]).map_or(statement.len(), |at| mark + at);
     Some(format!("{}\n\n\n{}", kept.trim_end(), &statement[end..]).trim_end().to_owned())
+}
+
+/// A collected statement without its sections of signatures. Headings inside of code are none.
+fn without_sections(statement: &str) -> Option<String> {
+    let (mut kept, mut in_code, mut in_section, mut found) = (String::new(), false, false, false);
+    for line in statement.split_inclusive('\n') {
+        if line.starts_with("```") {
+            in_code = !in_code;
+        } else if !in_code && line.starts_with("## ") {
+            in_section = HEADINGS.iter().any(|heading| line.starts_with(heading));
+            found |= in_section;
+        }
+        if !in_section {
+            kept.push_str(line);
+        }
+    }
+    found.then_some(kept)
 }
 
 /// What the issues say of a task's request, where its statement does not say it already.
@@ -172,6 +193,19 @@ mod tests {
     fn interfaces_are_left_out_up_to_the_end() {
         assert_eq!(given(&task(PLAIN, 1), with(false, false)).statement, "## Task\nDo it.");
         assert_eq!(given(&task("No section.\n", 1), with(false, false)).statement, "No section.\n");
+    }
+
+    #[test]
+    fn collected_tasks_keep_all_but_their_signatures() {
+        let first = "# Implement `f` in p\n\nPut it back.\n\n## `p/a.py`\n\nFunction `f`\n\n```python\ndef f():\n\
+                     ## no heading\n    ...\n```\n\n## `p/b.py`\n\n```python\n...\n```\n\n## Rules\n\n- Do it.\n";
+        let kept = "# Implement `f` in p\n\nPut it back.\n\n## Rules\n\n- Do it.\n";
+        assert_eq!(given(&task(first, 1), with(false, false)).statement, kept);
+        let second = "# Write `f`\n\n## What `agent_code` must have\n\n```python\ndef f():\n```\n\n\
+                      ## What the tests require besides\n\n- This.\n\n## What the library has\n\n```python\nA = 1\n```\n\n## Rules\n";
+        let kept = "# Write `f`\n\n## What the tests require besides\n\n- This.\n\n## Rules\n";
+        assert_eq!(given(&task(second, 2), with(false, false)).statement, kept);
+        assert!(!has_interfaces(&task("# Fix it\n\n## Rules\n", 1)));
     }
 
     #[test]

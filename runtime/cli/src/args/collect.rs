@@ -23,7 +23,7 @@ pub struct CollectArgs {
     /// (`renewed.jsonl`).
     #[arg(long, value_name = "DATASET", conflicts_with_all = ["origin", "dry_run"])]
     pub renew: Option<String>,
-    /// The dataset folder: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `tops.jsonl`,
+    /// The dataset folder: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `solvability.jsonl`, `tops.jsonl`,
     /// `report.json`, `summary.md`. Existing files of these names are replaced. Default: `collections/<name>`.
     #[arg(long)]
     pub out: Option<PathBuf>,

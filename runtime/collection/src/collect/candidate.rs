@@ -9,7 +9,7 @@ use std::{
 use proctor_grade::TestPlan;
 use proctor_sandbox_api::{Backend, Prepared, SourceTree};
 use proctor_setup::{LayerFindings, Sources};
-use proctor_types::{Fault, Source, Task, TestStatus, file_of};
+use proctor_types::{Fault, Integrity, Source, Task, TestStatus, file_of};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -24,6 +24,7 @@ use super::{
     prose::{Feature, prose},
     seeded::Seeded,
     settings::Settings,
+    solvability::{Solvability, SolvabilityCounts},
     statement, stubs,
     suite::Suite,
     tops,
@@ -65,8 +66,8 @@ pub(super) struct Shared<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reject {
     pub file: String,
-    /// `tops`, `pass_to_pass`, `mask`, `verify`, `leak_check`, `fault`; of level 2 `level_2: ` and `tops`, `rewrite`,
-    /// `oracle`, `gold`, `verify`, `leak_check`, `same`, `attacks`.
+    /// `tops`, `pass_to_pass`, `mask`, `verify`, `solvability`, `leak_check`, `fault`; of level 2 `level_2: ` and `tops`,
+    /// `rewrite`, `oracle`, `gold`, `verify`, `solvability`, `leak_check`, `same`, `attacks`.
     pub stage: String,
     pub reason: String,
 }
@@ -78,6 +79,8 @@ pub(super) struct Made {
     /// In FeatureBench's fields.
     pub(super) row: serde_json::Value,
     pub(super) facts: Facts,
+    #[serde(default)]
+    pub(super) solvability: Solvability,
 }
 
 /// What the complexity table counts.
@@ -108,6 +111,12 @@ pub struct Facts {
     pub meets_minima: bool,
     /// It is one of the smaller set.
     pub lite: bool,
+    /// What its tests require, and where that can be learned.
+    #[serde(default)]
+    pub solvability: SolvabilityCounts,
+    /// Of the verdict of the gold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gold_integrity: Option<Integrity>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -122,7 +131,7 @@ pub(super) enum Outcome {
 pub(super) struct Removal {
     pub(super) others: Others,
     pub(super) extracted: Extracted,
-    carving: Carving,
+    pub(super) carving: Carving,
     pub(super) mask: String,
     watched: Vec<String>,
 }
@@ -347,13 +356,11 @@ impl Shared<'_> {
         let test_command = task.test_command.join(" ");
         let carving = self.noted(file, &removal);
         let overview = self.overview(file, &removal, &carving).await?;
-        let statements = statement::write(
-            (&self.project, overview.as_deref()),
-            &carving,
-            &removal.extracted,
-            &self.objects,
-            &test_command,
-        )?;
+        let write = |required: &[String]| {
+            let about = (&self.project, overview.as_deref(), required);
+            statement::write(about, &carving, &removal.extracted, &self.objects, &test_command)
+        };
+        let mut statements = write(&[])?;
         task.statement.clone_from(&statements.own);
         let files: BTreeSet<String> = ids.iter().map(|id| file_of(id).to_owned()).collect();
         let draft = Draft {
@@ -374,16 +381,25 @@ impl Shared<'_> {
             other => Stop::Reject("verify", other.to_string()),
         })?;
         let mut task = frozen.task;
+        let solvability = self.solvability(file, &task, &removal, &statements.own);
+        let required = solvability.lines();
+        if !required.is_empty() {
+            statements = write(&required)?;
+            task.statement.clone_from(&statements.own);
+        }
+        solvability.leave(&mut task)?;
         let steady = self.suite.steady.get(file).map_or(0, Vec::len);
         let fail_to_pass = task.fail_to_pass.len();
+        // Tests that left fail without the feature, too.
+        let failing = fail_to_pass + solvability.left_out.len();
         let other_files: BTreeSet<&str> =
             task.pass_to_pass.iter().map(|id| file_of(id)).filter(|other| *other != file).collect();
-        let pass_rate = 1.0 - fail_to_pass as f64 / steady.max(1) as f64;
+        let pass_rate = 1.0 - failing as f64 / steady.max(1) as f64;
         task.cheats = vec![stubs::cheat(stubs::patch(&removal.carving))];
         let idle = (&task.cheats[0], &task.fail_to_pass[..]);
         let idle = self.pass_idle(&task, &environment, &findings, idle).await?;
         self.constants_do_not(&task, &environment, &findings, &removal.carving).await?;
-        let idle_rate = 1.0 - (fail_to_pass - idle) as f64 / steady.max(1) as f64;
+        let idle_rate = 1.0 - (failing - idle) as f64 / steady.max(1) as f64;
         let lines = lines_gone(&removal.mask);
         let minima = &self.settings.minima;
         let all = removal.extracted.all();
@@ -391,7 +407,7 @@ impl Shared<'_> {
             && fail_to_pass >= minima.points
             && other_files.len() >= minima.files
             && idle_rate <= minima.pass_rate;
-        let facts = Facts {
+        let mut facts = Facts {
             task: task.id.to_string(),
             file: file.to_owned(),
             policy: serde_json::to_value(removal.others.policy)
@@ -411,15 +427,18 @@ impl Shared<'_> {
             leak_score: rounded(statements.leak_score),
             meets_minima,
             lite: false,
+            solvability: solvability.counts(),
+            gold_integrity: None,
         };
         task.meets_minima = Some(meets_minima);
         if task.hidden != hidden {
             (_, findings) = verify::find(self.judge(), &task).await?;
             verify::look_through(self.judge(), &task, &environment, &findings).await?;
         }
-        verify::grade_both(self.judge(), &task, &environment, &findings).await?;
+        let integrity = verify::grade_both(self.judge(), &task, &environment, &findings).await?;
+        facts.gold_integrity = Some(integrity);
         let row = self.row(&task, file, &removal, &facts, statements.featurebench);
-        Ok(Made { task, row, facts })
+        Ok(Made { task, row, facts, solvability })
     }
 
     /// The feature in the words of the model, where one is asked.

@@ -18,6 +18,16 @@ pub(super) struct Found {
 }
 
 impl Found {
+    pub(super) fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Every function that the file reaches, and whether it is a top.
+    pub(super) fn chosen(&self) -> impl Iterator<Item = (&str, bool)> {
+        let candidates = self.candidates.iter().map(|it| (it.object.as_str(), it.top));
+        candidates.chain(self.below.iter().map(|it| (it.as_str(), false)))
+    }
+
     /// Whether a task could be made of it, as far as this tells.
     pub(super) fn is_about_something(&self, suite: &Suite) -> bool {
         let has_top = self.candidates.iter().any(|one| one.top);

@@ -53,6 +53,7 @@ mod tests {
             task: serde_json::from_value(task).unwrap(),
             row: serde_json::Value::Null,
             facts: serde_json::from_value(facts).unwrap(),
+            solvability: Default::default(),
         }
     }
 

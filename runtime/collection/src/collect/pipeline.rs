@@ -21,7 +21,7 @@ use super::{
     found::Found,
     graph::FileGraph,
     kept::Kept,
-    lite,
+    labels, lite,
     notes::Notes,
     objects::Objects,
     observe::{Bench, SCRIPTS},
@@ -31,8 +31,10 @@ use super::{
     report::{Head, Report},
     same,
     settings::{Settings, TEXT},
+    solvability::Solvability,
     suite::{self, Suite},
     tops::Candidate,
+    verify,
 };
 
 /// Where a collection works.
@@ -70,7 +72,7 @@ pub enum CollectError {
 }
 
 /// Makes a dataset folder `out` of a repository: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`,
-/// `tops.jsonl`, `report.json`, `summary.md`.
+/// `solvability.jsonl`, `tops.jsonl`, `report.json`, `summary.md`.
 ///
 /// # Errors
 /// [`CollectError`]. A candidate that gives no task is none: it is in the report.
@@ -194,6 +196,7 @@ pub async fn collect(
         tests: shared.suite.found,
         steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
         unused: shared.suite.unused.clone(),
+        tops: labels::score(name, &found)?,
         dry: context.dry_run.then(|| {
             let about = found.iter().filter(|one| one.is_about_something(&shared.suite));
             (found.len(), about.count())
@@ -209,6 +212,9 @@ pub async fn collect(
         made.iter_mut().for_each(|made| made.task.created_at.clone_from(&uploaded));
     }
     write(out, &made, &found, &report)?;
+    for (task, integrity) in report.unclean_gold() {
+        tell(&verify::unclean(task, integrity));
+    }
     Ok(report)
 }
 
@@ -410,8 +416,10 @@ fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
     let lite: Vec<&Task> =
         made.iter().filter(|made| made.facts.lite).map(|made| &made.task).collect();
-    let rows: Vec<&serde_json::Value> =
-        made.iter().filter(|made| made.facts.meets_minima).map(|made| &made.row).collect();
+    // These rows ask for whole files: one with a test that nobody can solve is none of them.
+    let is_row = |made: &&&Made| made.facts.meets_minima && made.solvability.left_out.is_empty();
+    let rows: Vec<&serde_json::Value> = made.iter().filter(is_row).map(|made| &made.row).collect();
+    let solvability: Vec<&Solvability> = made.iter().map(|made| &made.solvability).collect();
     let rejects: Vec<&Reject> = report.rejects.iter().chain(&report.level_2.rejects).collect();
     let report_text = serde_json::to_string_pretty(report).map(|text| text + "\n");
     for (name, text) in [
@@ -420,6 +428,7 @@ fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<
         ("lite.jsonl", lines(&lite)),
         ("featurebench.jsonl", lines(&rows)),
         ("rejects.jsonl", lines(&rejects)),
+        ("solvability.jsonl", lines(&solvability)),
         ("report.json", report_text),
         ("summary.md", Ok(report.summary())),
     ] {

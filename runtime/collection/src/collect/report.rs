@@ -1,11 +1,13 @@
 //! What a collection came to: `report.json`, and the same to be read.
 
-use proctor_types::plural;
+use proctor_types::{Integrity, plural};
 use serde::{Deserialize, Serialize};
 
 use super::{
     attacked::Attacked,
     candidate::{Facts, Reject},
+    labels::TopsScore,
+    solvability::SolvabilityCounts,
     suite::Unused,
 };
 
@@ -27,8 +29,14 @@ pub struct Report {
     /// It ended after the tops: nothing was taken away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// How well the tops were found, if some of the test files are labelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tops_score: Option<TopsScore>,
     pub stages: Stages,
     pub complexity: Complexity,
+    /// What the tests of the tasks require.
+    #[serde(default)]
+    pub solvability: SolvabilityCounts,
     pub tasks: Vec<Facts>,
     pub rejects: Vec<Reject>,
     /// The tasks from scratch of the same test files.
@@ -67,6 +75,8 @@ pub struct LevelTwo {
     pub meets_minima: usize,
     pub lite: usize,
     pub complexity: Complexity,
+    #[serde(default)]
+    pub solvability: SolvabilityCounts,
     pub tasks: Vec<Facts>,
     pub rejects: Vec<Reject>,
 }
@@ -94,6 +104,7 @@ pub(super) struct Head {
     pub(super) tests: usize,
     pub(super) steady_tests: usize,
     pub(super) unused: Vec<Unused>,
+    pub(super) tops: Option<TopsScore>,
     /// Of a dry run: its test files, and those of them that are about something.
     pub(super) dry: Option<(usize, usize)>,
 }
@@ -127,8 +138,10 @@ impl Report {
             seed: head.seed,
             model: head.model,
             dry_run: head.dry.is_some(),
+            tops_score: head.tops,
             stages,
             complexity: Complexity::of(&tasks),
+            solvability: required(&tasks),
             tasks,
             rejects,
             level_2: LevelTwo::default(),
@@ -153,6 +166,7 @@ impl Report {
             meets_minima: tasks.iter().filter(|task| task.meets_minima).count(),
             lite: tasks.iter().filter(|task| task.lite).count(),
             complexity: Complexity::of(&tasks),
+            solvability: required(&tasks),
             tasks,
             rejects,
         };
@@ -187,6 +201,9 @@ impl Report {
         for (name, count) in if self.dry_run { &rows[..4] } else { &rows[..] } {
             out.push_str(&format!("| {name} | {count} |\n"));
         }
+        if let Some(score) = &self.tops_score {
+            out.push_str(&score.sentence());
+        }
         if self.dry_run {
             out.push_str("\nA dry run: it ends here, and makes no task. `tops.jsonl` has what each file is about.\n");
             return out;
@@ -218,7 +235,53 @@ impl Report {
                 plural(tasks, "task")
             ),
         });
+        out.push_str(&self.solvability());
         out.push_str(&self.lite());
+        out
+    }
+
+    /// Tasks whose gold has a verdict that isn't clean.
+    pub(super) fn unclean_gold(&self) -> Vec<(&str, Integrity)> {
+        let of_both = self.tasks.iter().chain(&self.level_2.tasks);
+        let unclean = of_both.filter_map(|task| {
+            let integrity = task.gold_integrity.filter(|it| *it != Integrity::Clean)?;
+            Some((task.task.as_str(), integrity))
+        });
+        unclean.collect()
+    }
+
+    /// What the tests require, and where a person who solves a task can learn it.
+    fn solvability(&self) -> String {
+        if self.tasks.is_empty() && self.level_2.tasks.is_empty() {
+            return String::new();
+        }
+        let (first, second) = (&self.solvability, &self.level_2.solvability);
+        let mut out = format!(
+            "\n## Solvability\n\n| what the tests require | level 1 | share | level 2 | share |\n\
+             | --- | ---: | ---: | ---: | ---: |\n| requirements | {} | | {} | |\n",
+            first.requirements, second.requirements
+        );
+        for ((name, one, share), (_, two, other)) in first.rows().into_iter().zip(second.rows()) {
+            out.push_str(&format!(
+                "| {name} | {one} | {:.1} % | {two} | {:.1} % |\n",
+                share * 100.0,
+                other * 100.0
+            ));
+        }
+        out.push_str(&format!(
+            "| tests that left | {} | | {} | |\n\n`solvability.jsonl` has each requirement of each task.\n",
+            first.left_out, second.left_out
+        ));
+        let unclean = self.unclean_gold();
+        if !unclean.is_empty() {
+            let names: Vec<String> =
+                unclean.iter().map(|(task, integrity)| format!("{task}: {integrity}")).collect();
+            out.push_str(&format!(
+                "\nThe gold of {} is not graded clean:\n\n- {}\n",
+                plural(names.len(), "task"),
+                names.join("\n- ")
+            ));
+        }
         out
     }
 
@@ -237,6 +300,10 @@ impl Report {
             names.join("\n- ")
         )
     }
+}
+
+fn required(tasks: &[Facts]) -> SolvabilityCounts {
+    SolvabilityCounts::sum(tasks.iter().map(|task| &task.solvability))
 }
 
 fn table(tasks: &[Facts], mean: &Complexity) -> String {
@@ -322,6 +389,7 @@ mod tests {
             tests: 9,
             steady_tests: 8,
             unused: Vec::new(),
+            tops: None,
             dry,
         };
         let reject = |stage: &str| Reject {
@@ -351,6 +419,31 @@ mod tests {
         assert_eq!((report.stages.lite, report.level_2.lite), (0, 2));
         let summary = report.summary();
         assert!(summary.contains("## Lite: 2 tasks, drawn") && summary.ends_with("- a\n- b\n"));
+        assert!(!summary.contains("not graded clean"), "{summary}");
+        let counts = SolvabilityCounts {
+            requirements: 8,
+            in_tree: 5,
+            in_statement: 1,
+            added: 2,
+            uncovered: 0,
+            left_out: 3,
+        };
+        let suspect = Facts {
+            task: "s".into(),
+            solvability: counts,
+            gold_integrity: Some(Integrity::Suspect),
+            ..Facts::default()
+        };
+        report.add_level_two(vec![suspect, task("c", false)], Vec::new());
+        let summary = report.summary();
+        for part in [
+            "| requirements | 0 | | 8 | |\n| the code that stays says it | 0 | 0.0 % | 5 | 62.5 % |\n",
+            "| added to the statement | 0 | 0.0 % | 2 | 25.0 % |\n",
+            "| tests that left | 0 | | 3 | |\n",
+            "\nThe gold of 1 task is not graded clean:\n\n- s: suspect\n",
+        ] {
+            assert!(summary.contains(part), "{part:?} is missing in:\n{summary}");
+        }
         // What a dry run does not come to is not told as nothing.
         let dry = Report::of(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
         assert!(dry.contains("| about something of the package | 6 |\n\nA dry run"), "{dry}");

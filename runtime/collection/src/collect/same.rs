@@ -40,7 +40,12 @@ mod tests {
             let task = serde_json::json!({"schema_version": 1, "id": file, "statement": "",
                 "environment": {"base": "host"}, "fail_to_pass": [], "test_command": ["pytest"]});
             let task = serde_json::from_value(task).unwrap();
-            Outcome::Task(Box::new(Made { task, row: serde_json::Value::Null, facts }))
+            Outcome::Task(Box::new(Made {
+                task,
+                row: serde_json::Value::Null,
+                facts,
+                solvability: Default::default(),
+            }))
         };
         let mut outcomes = [
             task("a.py", "f", 2),

@@ -18,6 +18,7 @@ pub(super) struct Settings {
     pub(super) pass_to_pass: PassSettings,
     pub(super) take_away: TakeAway,
     pub(super) idle: IdleSettings,
+    pub(super) solvability: SolvabilitySettings,
     pub(super) minima: Minima,
     pub(super) lite: LiteSettings,
 }
@@ -115,6 +116,15 @@ pub(super) struct TakeAway {
 #[serde(deny_unknown_fields)]
 pub(super) struct IdleSettings {
     pub(super) returns: Vec<String>,
+}
+
+/// Exact texts that tests require, in characters.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SolvabilitySettings {
+    pub(super) shortest: usize,
+    pub(super) longest: usize,
+    pub(super) texts: usize,
 }
 
 #[derive(Debug, Clone, Deserialize)]

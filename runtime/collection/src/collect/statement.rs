@@ -23,6 +23,8 @@ pub(super) struct Statements {
 struct Own<'a> {
     title: String,
     overview: Option<&'a str>,
+    /// What the tests require besides: a sentence each.
+    required: &'a [String],
     package: &'a str,
     version: &'a str,
     summary: &'a str,
@@ -61,12 +63,13 @@ struct Interface {
     code: String,
 }
 
-/// Writes the statements of one task. An overview is what a model says of it.
+/// Writes the statements of one task. An overview is what a model says of it; the sentences after it say what its tests
+/// require besides.
 ///
 /// # Errors
 /// A template that cannot be filled in.
 pub(super) fn write(
-    (project, overview): (&Project, Option<&str>),
+    (project, overview, required): (&Project, Option<&str>, &[String]),
     carving: &Carving,
     extracted: &Extracted,
     objects: &Objects,
@@ -91,6 +94,7 @@ pub(super) fn write(
     let own = Own {
         title: title(project, &files),
         overview,
+        required,
         package: &project.name,
         version: &project.version,
         summary: project.summary.trim(),
@@ -116,9 +120,9 @@ pub(super) fn write(
         })
         .collect();
     let theirs = Theirs {
-        task_statement: match overview {
-            Some(overview) => format!("{title}.\n\n{overview}"),
-            None => format!("{title}."),
+        task_statement: {
+            let overview = overview.map_or(String::new(), |overview| format!("\n\n{overview}"));
+            format!("{title}.{overview}{}", listed(required))
         },
         task_name: &project.name,
         library_name: &project.name,
@@ -138,6 +142,14 @@ pub(super) fn filled(template: &str, filling: impl Serialize) -> Result<String, 
     fill(template, filling).map_err(|error| {
         Fault::new(Layer::Environment, format!("a statement's template: {error:#}"))
     })
+}
+
+/// What tests require, for templates that have no place for it.
+pub(super) fn listed(required: &[String]) -> String {
+    match required.is_empty() {
+        true => String::new(),
+        false => format!("\n\nThe tests also require this:\n\n- {}", required.join("\n- ")),
+    }
 }
 
 /// The files that import or export what went, with the names that they lost.

@@ -9,7 +9,7 @@ use proctor_sandbox_api::{Backend, Prepared};
 use proctor_setup::{
     LayerFindings, Preparation, Purpose, Ready, Sources, layer_spec, prepare_for_driving,
 };
-use proctor_types::{Fault, Layer, OnFinding, SandboxSpec, Task};
+use proctor_types::{Fault, Integrity, Layer, OnFinding, SandboxSpec, Task};
 
 use super::candidate::Stop;
 
@@ -49,7 +49,7 @@ pub(super) async fn look_through(
         .await
 }
 
-/// Grades gold and noop.
+/// Grades gold and noop. Returns the integrity of gold's verdict.
 ///
 /// # Errors
 /// A rejection with what was seen; a fault of a sandbox.
@@ -58,7 +58,7 @@ pub(super) async fn grade_both(
     task: &Task,
     environment: &Prepared,
     findings: &LayerFindings,
-) -> Result<(), Stop> {
+) -> Result<Integrity, Stop> {
     let sandboxes = TaskSandboxes { backend: judge.backend, environment, findings, task };
     let gold = gold_of(task)
         .map_err(|error| Fault::new(Layer::Setup, format!("the mask reversed: {error}")))?
@@ -73,11 +73,19 @@ pub(super) async fn grade_both(
     if !graded.verdict.resolved {
         return Err(Stop::Reject("verify", format!("gold does not resolve it: {}", why(&graded))));
     }
+    let integrity = graded.verdict.integrity;
     let graded = sandboxes.grade(b"", GradeOptions::default()).await?;
     if graded.verdict.resolved {
         return Err(Stop::Reject("verify", format!("noop resolves it: {}", why(&graded))));
     }
-    Ok(())
+    Ok(integrity)
+}
+
+/// What to say of a task whose gold has a verdict that isn't clean.
+pub(super) fn unclean(task: &str, integrity: Integrity) -> String {
+    format!(
+        "warning: the gold of {task} is graded {integrity}, not clean; reports may flag honest solutions of it, too"
+    )
 }
 
 /// Grades one patch.

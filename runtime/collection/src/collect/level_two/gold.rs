@@ -30,7 +30,7 @@ setup(
 const BY_NAME: [&str; 2] = ["import_module(", "__import__("];
 
 /// Files of a package, by path.
-pub(super) type Files = BTreeMap<String, String>;
+pub(in crate::collect) type Files = BTreeMap<String, String>;
 
 /// The package with nothing in it.
 pub(super) fn empty() -> Files {
@@ -110,14 +110,18 @@ fn copied_to(file: &str, root: &str) -> String {
 }
 
 /// `package.module` of `src/package/module.py`.
-pub(super) fn module_of(file: &str, root: &str) -> String {
+pub(in crate::collect) fn module_of(file: &str, root: &str) -> String {
     let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
     let stem = below.strip_suffix(".py").unwrap_or(below);
     stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
 }
 
 /// The dotted name of what a statement of `module` imports from.
-pub(super) fn imported_from(import: &StmtImportFrom, module: &str, is_package: bool) -> String {
+pub(in crate::collect) fn imported_from(
+    import: &StmtImportFrom,
+    module: &str,
+    is_package: bool,
+) -> String {
     let named = import.module.as_ref().map(|named| named.as_str());
     if import.level == 0 {
         return named.unwrap_or_default().to_owned();

@@ -83,10 +83,14 @@ impl Shared<'_> {
             lines.unwrap_or_default()
         };
         let used = TestFile::read(&text).attributes;
-        let interface = Interface::of(&self.tree.folder, &self.project, &asked, &notes, used);
+        let mut interface = Interface::of(&self.tree.folder, &self.project, &asked, &notes, used);
+        interface.wanted = self.names_of_library(file, &rewritten.text);
         let overview = self.prose(file, &interface.hidden, &interface.stubs()).await?;
-        let about = (&self.project, overview.as_deref());
-        let statements = statement::write(&self.tree.folder, about, &asked, interface)?;
+        let write = |required: &[String]| {
+            let about = (&self.project, overview.as_deref(), required);
+            statement::write(&self.tree.folder, about, &asked, interface.clone())
+        };
+        let mut statements = write(&[])?;
         let mut task = Task {
             id: TaskId::new(self.id(file, 2)),
             level: Some(2),
@@ -108,6 +112,7 @@ impl Shared<'_> {
             ..self.blank(file, statements.own.clone())
         };
         let plan = self.test_plan(&task, steady.clone());
+        let of_library = copy.clone();
         let sides =
             [("shim", gold::shim(&asked)), ("empty", gold::empty()), (IDLE, idle), ("gold", copy)];
         let mut seen: BTreeMap<&str, Vec<Statuses>> = BTreeMap::new();
@@ -144,6 +149,18 @@ impl Shared<'_> {
                 "no test passes on a copy of the library under another name and fails on nothing";
             return Err(Stop::Reject("gold", why.to_owned()));
         }
+        let solvability = self.solvability_from_scratch(
+            file,
+            &task,
+            (rewritten.text.as_str(), statements.own.as_str()),
+            (&of_library, &asked),
+        );
+        let required = solvability.lines();
+        if !required.is_empty() {
+            statements = write(&required)?;
+            task.statement.clone_from(&statements.own);
+        }
+        solvability.leave(&mut task)?;
         if !task.fail_to_pass.iter().any(|id| fails(IDLE, id)) {
             let why =
                 "functions that do nothing resolve it: its tests look at nothing that they return";
@@ -152,7 +169,7 @@ impl Shared<'_> {
         self.no_constant_does(&task, &plan, &constants).await?;
         let (environment, findings) = verify::find(self.judge(), &task).await?;
         verify::look_through(self.judge(), &task, &environment, &findings).await?;
-        verify::grade_both(self.judge(), &task, &environment, &findings).await?;
+        let integrity = verify::grade_both(self.judge(), &task, &environment, &findings).await?;
         self.shim_is_refused(&task, &environment, &findings).await?;
         let objects = extract(
             &tops,
@@ -191,9 +208,11 @@ impl Shared<'_> {
             leak_score: rounded(statements.leak_score),
             meets_minima,
             lite: false,
+            solvability: solvability.counts(),
+            gold_integrity: Some(integrity),
         };
         let row = self.row_of(&task, file, &facts, statements.featurebench, ("", &test_patch), &[]);
-        Ok(Made { task, row, facts })
+        Ok(Made { task, row, facts, solvability })
     }
 
     /// What tests can import of the tops: their functions, and the classes of their methods.

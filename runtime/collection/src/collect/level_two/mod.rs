@@ -5,3 +5,6 @@ mod make;
 mod named;
 mod rewrite;
 mod statement;
+
+pub(super) use gold::{Files, imported_from, module_of};
+pub(super) use rewrite::Owner;

@@ -175,14 +175,13 @@ fn shown(whole: &str, head: &str) -> String {
     }
 }
 
-/// The code of what `interfaces` name, with the private names that tests use, by module, beside what is asked for; imports first. Empty where they name
-/// nothing of the library's.
+/// The code of what `interfaces` name and what tests take from the library (`wanted`, by module and name), with the private
+/// names that tests use (`used`), beside what is asked for; imports first. Empty where they name nothing of the library's.
 pub(super) fn named(
-    tree: &Path,
-    project: &Project,
+    (tree, project): (&Path, &Project),
     asked: &BTreeSet<Owner>,
     interfaces: &[(&Owner, String)],
-    used: &BTreeSet<String>,
+    (used, wanted): (&BTreeSet<String>, &BTreeSet<(String, String)>),
 ) -> String {
     let files = project.modules.iter().map(|file| (module_of(file, &project.root), file));
     let view = View { named: Some(used), ..View::PLAIN };
@@ -191,6 +190,7 @@ pub(super) fn named(
     for (owner, stub) in interfaces {
         open.extend(names(stub).into_iter().map(|name| (0, owner.module.clone(), name)));
     }
+    open.extend(wanted.iter().map(|(module, name)| (0, module.clone(), name.clone())));
     let mut seen = BTreeSet::new();
     let mut imports: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
     let (mut code, mut size) = (Vec::new(), 0);
@@ -268,7 +268,9 @@ mod tests {
         let (f, own) = (owner("F"), owner("Own"));
         let asked = BTreeSet::from([f.clone(), own]);
         let stub = "class F(Base):\n    def m(self, kind: 'K', o: Own, x: t.Literal['t'] = None) -> int:\n        ...\n";
-        let said = named(tree.path(), &project, &asked, &[(&f, stub.to_owned())], &BTreeSet::new());
+        let none = (&BTreeSet::new(), &BTreeSet::new());
+        let place = (tree.path(), &project);
+        let said = named(place, &asked, &[(&f, stub.to_owned())], none);
         assert_eq!(
             said,
             "import typing as t\nfrom typing import NamedTuple\n\n\
@@ -277,6 +279,10 @@ mod tests {
         );
         assert!(!said.contains("secret"));
         let plain = [(&f, "def f(a: int, b=None):\n    ...\n".to_owned())];
-        assert_eq!(named(tree.path(), &project, &asked, &plain, &BTreeSet::new()), "");
+        assert_eq!(named(place, &asked, &plain, none), "");
+        // What the tests take from the library, wherever a package hands it on.
+        let wanted = BTreeSet::from([("pkg.types".to_owned(), "HTML4".to_owned())]);
+        let said = named(place, &asked, &plain, (&BTreeSet::new(), &wanted));
+        assert_eq!(said, "HTML4 = \"html4\"\n");
     }
 }

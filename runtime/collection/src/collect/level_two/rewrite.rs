@@ -19,10 +19,10 @@ pub(super) const PACKAGE: &str = "agent_code";
 
 /// A name at the top of a module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Owner {
+pub(in crate::collect) struct Owner {
     /// Dotted, as its package imports it.
-    pub(super) module: String,
-    pub(super) name: String,
+    pub(in crate::collect) module: String,
+    pub(in crate::collect) name: String,
 }
 
 /// A rewritten test file, and what it asks the package for.

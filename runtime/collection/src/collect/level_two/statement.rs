@@ -15,7 +15,7 @@ use crate::{
     collect::{
         environment::WORKDIR,
         project::Project,
-        statement::{Statements, filled, told},
+        statement::{Statements, filled, listed, told},
     },
 };
 
@@ -26,6 +26,8 @@ const FEATUREBENCH: &str = include_str!("../../../../../prompts/featurebench/lev
 struct Told<'a> {
     title: String,
     overview: Option<&'a str>,
+    /// What the tests require besides: a sentence each.
+    required: &'a [String],
     package: &'a str,
     version: &'a str,
     summary: &'a str,
@@ -38,11 +40,14 @@ struct Told<'a> {
 }
 
 /// What is asked for: the stub of each, and the code of all.
+#[derive(Clone)]
 pub(super) struct Interface<'a> {
     pub(super) shown_of: Vec<(&'a Owner, String)>,
     pub(super) hidden: String,
     /// Names that the tests use of whatever object.
     used: BTreeSet<String>,
+    /// Module and name of what the tests still take from the library.
+    pub(super) wanted: BTreeSet<(String, String)>,
 }
 
 impl<'a> Interface<'a> {
@@ -66,7 +71,7 @@ impl<'a> Interface<'a> {
                 hidden.push_str(&code);
             }
         }
-        Self { shown_of, hidden, used }
+        Self { shown_of, hidden, used, wanted: BTreeSet::new() }
     }
 
     pub(super) fn stubs(&self) -> String {
@@ -78,11 +83,11 @@ impl<'a> Interface<'a> {
 /// A template that cannot be filled in.
 pub(super) fn write(
     tree: &Path,
-    (project, overview): (&Project, Option<&str>),
+    (project, overview, required): (&Project, Option<&str>, &[String]),
     asked: &BTreeSet<Owner>,
-    Interface { shown_of, hidden, used }: Interface<'_>,
+    Interface { shown_of, hidden, used, wanted }: Interface<'_>,
 ) -> Result<Statements, Fault> {
-    let named = named(tree, project, asked, &shown_of, &used);
+    let named = named((tree, project), asked, &shown_of, (&used, &wanted));
     let interfaces: Vec<String> = shown_of.into_iter().map(|(_, stub)| stub).collect();
     let names: Vec<&str> = asked.iter().map(|owner| owner.name.as_str()).collect();
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -93,6 +98,7 @@ pub(super) fn write(
     let mut filling = Told {
         title: format!("Write {shown}{more} of {} from scratch", project.name),
         overview,
+        required,
         package: &project.name,
         version: &project.version,
         summary: project.summary.trim(),
@@ -111,6 +117,10 @@ pub(super) fn write(
         );
     }
     filling.interfaces = &with_named;
+    // Nor for what the tests require.
+    let overview =
+        format!("{}{}", overview.unwrap_or_default(), listed(required)).trim().to_owned();
+    filling.overview = (!overview.is_empty()).then_some(&*overview);
     let featurebench = filled(FEATUREBENCH, &filling)?;
     let leak_score = told(&hidden, &with_named.concat(), &[&own, &featurebench]);
     Ok(Statements { own, featurebench, leak_score })

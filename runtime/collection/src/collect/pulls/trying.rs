@@ -4,7 +4,8 @@ use std::{path::Path, time::Duration};
 
 use proctor_grade::TestPlan;
 use proctor_types::{
-    Environment as TaskEnvironment, Source, TASK_SCHEMA, Task, TaskId, TestStatus, Timeouts,
+    Environment as TaskEnvironment, Integrity, Source, TASK_SCHEMA, Task, TaskId, TestStatus,
+    Timeouts,
 };
 use serde::{Deserialize, Serialize};
 
@@ -138,7 +139,11 @@ impl Bench<'_> {
         }
         task.fail_to_pass = sorted.fail_to_pass;
         task.pass_to_pass = sorted.pass_to_pass;
-        verify::grade_both(judge, &task, &prepared, &findings).await.map_err(judged)?;
+        let integrity =
+            verify::grade_both(judge, &task, &prepared, &findings).await.map_err(judged)?;
+        if integrity != Integrity::Clean {
+            (self.context.tell)(&verify::unclean(task.id.as_str(), integrity));
+        }
         Ok(task)
     }
 

@@ -1,0 +1,131 @@
+//! The tops of a collection against those that were labelled by reading (`tests/tops.toml`), as FeatureBench's paper measures
+//! its own model.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{Fault, Layer, ShippedTable};
+use serde::{Deserialize, Serialize};
+
+use super::{candidate::rounded, found::Found};
+
+const TEXT: &str = include_str!("../../tests/tops.toml");
+
+/// Origin to test file to its tops; `Class.*` are all methods of a class but those that begin with one underscore.
+type Labels = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+/// How well tops were found, over all functions that the labelled test files reach. Shares are in [0, 1].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct TopsScore {
+    pub files: usize,
+    pub precision: f64,
+    pub recall: f64,
+    pub f1: f64,
+    pub accuracy: f64,
+}
+
+/// Compares the tops of test files with their labels. `None`: none of the files is labelled.
+///
+/// # Errors
+/// The file of labels that came with the program is broken.
+pub(super) fn score(origin: &str, found: &[Found]) -> Result<Option<TopsScore>, Fault> {
+    static READ: ShippedTable<Labels> = ShippedTable::new("tops.toml", TEXT);
+    let labels = READ.get().map_err(|error| Fault::new(Layer::Environment, error))?;
+    let Some(labels) = labels.get(origin) else { return Ok(None) };
+    let mut tally = Tally::default();
+    for one in found {
+        if let Some(labels) = labels.get(one.file()) {
+            tally.count(labels, one.chosen());
+        }
+    }
+    Ok((tally.files > 0).then(|| tally.score()))
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    files: usize,
+    right: usize,
+    wrong: usize,
+    missed: usize,
+    left: usize,
+}
+
+impl Tally {
+    fn count<'a>(&mut self, labels: &[String], chosen: impl Iterator<Item = (&'a str, bool)>) {
+        self.files += 1;
+        for (object, is_chosen) in chosen {
+            let is_labelled = labels.iter().any(|label| means(label, object));
+            let counter = match (is_chosen, is_labelled) {
+                (true, true) => &mut self.right,
+                (true, false) => &mut self.wrong,
+                (false, true) => &mut self.missed,
+                (false, false) => &mut self.left,
+            };
+            *counter += 1;
+        }
+    }
+
+    fn score(&self) -> TopsScore {
+        let share = |of: usize, all: usize| rounded(of as f64 / all.max(1) as f64);
+        let (chosen, labelled) = (self.right + self.wrong, self.right + self.missed);
+        TopsScore {
+            files: self.files,
+            precision: share(self.right, chosen),
+            recall: share(self.right, labelled),
+            f1: share(2 * self.right, chosen + labelled),
+            accuracy: share(self.right + self.left, chosen + self.missed + self.left),
+        }
+    }
+}
+
+fn means(label: &str, object: &str) -> bool {
+    let Some(class) = label.strip_suffix('*') else { return label == object };
+    object.strip_prefix(class).is_some_and(|method| {
+        !method.contains('.') && (!method.starts_with('_') || method.starts_with("__"))
+    })
+}
+
+impl TopsScore {
+    /// A sentence for the summary.
+    pub(super) fn sentence(&self) -> String {
+        format!(
+            "\nTops against labels: {} test files, precision {:.2}, recall {:.2}, F1 {:.2}, accuracy {:.2}. FeatureBench's \
+             paper gives F1 84.94 and accuracy 91.74 for its model and its own labels.\n",
+            self.files,
+            self.precision * 100.0,
+            self.recall * 100.0,
+            self.f1 * 100.0,
+            self.accuracy * 100.0
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_score_is_that_counted_by_hand() {
+        let labels = ["m.py::f", "m.py::A.*"].map(str::to_owned);
+        let chosen = [
+            ("m.py::f", true),
+            ("m.py::A.__init__", true),
+            ("m.py::A.walk", false),
+            ("m.py::A._hidden", true),
+            ("m.py::A.B.walk", false),
+            ("m.py::other", false),
+        ];
+        let mut tally = Tally::default();
+        tally.count(&labels, chosen.into_iter());
+        // 2 of 3 chosen are labelled, of 3 that are; 4 of 6 are as they should be.
+        let score = tally.score();
+        assert_eq!((score.files, score.precision, score.recall), (1, 0.6667, 0.6667));
+        assert_eq!((score.f1, score.accuracy), (0.6667, 0.6667));
+        assert!(score.sentence().contains("F1 66.67, accuracy 66.67."), "{}", score.sentence());
+    }
+
+    #[test]
+    fn the_labels_that_are_shipped_can_be_read() {
+        assert_eq!(score("no-such==1", &[]).unwrap(), None);
+        assert_eq!(score("boltons==25.0.0", &[]).unwrap(), None);
+    }
+}

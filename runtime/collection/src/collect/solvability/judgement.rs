@@ -1,0 +1,322 @@
+//! Where each requirement of some tests can be learned.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Coverage, Requirement, RequirementKind,
+    reading::Needs,
+    words::{Visible, Words},
+};
+use crate::collect::settings::SolvabilitySettings;
+
+/// What a task shows and hides.
+pub(super) struct Shown<'a> {
+    /// The code that stays. Empty where an agent starts from nothing.
+    pub(super) tree: &'a Visible,
+    pub(super) statement: &'a Visible,
+    pub(super) hidden: &'a Words,
+    pub(super) limits: &'a SolvabilitySettings,
+}
+
+/// A test function, what it requires, and the hidden functions that it called: by name, with whether the statement shows them.
+pub(super) struct TestFunction {
+    pub(super) name: String,
+    pub(super) needs: Needs,
+    pub(super) calls: BTreeMap<String, bool>,
+}
+
+type Found = BTreeMap<(RequirementKind, String), Requirement>;
+
+/// The requirements of some tests, in the order of their kinds. Whoever requires something [`Coverage::Uncovered`] has to
+/// leave the task.
+pub(super) fn judge(tests: &[TestFunction], shown: &Shown<'_>) -> Vec<Requirement> {
+    let mut found = Found::new();
+    for test in tests {
+        for (function, is_shown) in &test.calls {
+            let coverage = if *is_shown { Coverage::Statement } else { Coverage::Uncovered };
+            add(&mut found, test, RequirementKind::Call, function, &BTreeSet::new(), coverage);
+        }
+        names(&mut found, test, shown);
+        expectations(&mut found, test, shown);
+        attributes(&mut found, test, shown);
+    }
+    texts(&mut found, tests, shown);
+    // Nobody has to be told what only tests need that left.
+    let left = uncovered(&found);
+    for requirement in found.values_mut() {
+        if requirement.coverage == Coverage::Added && requirement.tests.is_subset(&left) {
+            requirement.coverage = Coverage::Uncovered;
+        }
+    }
+    found.into_values().collect()
+}
+
+fn uncovered(found: &Found) -> BTreeSet<String> {
+    let uncovered = found.values().filter(|it| it.coverage == Coverage::Uncovered);
+    uncovered.flat_map(|it| it.tests.iter().cloned()).collect()
+}
+
+fn add(
+    found: &mut Found,
+    test: &TestFunction,
+    kind: RequirementKind,
+    what: &str,
+    by: &BTreeSet<String>,
+    coverage: Coverage,
+) {
+    let requirement = found.entry((kind, what.to_owned())).or_insert_with(|| Requirement {
+        kind,
+        what: what.to_owned(),
+        by: BTreeSet::new(),
+        coverage,
+        tests: BTreeSet::new(),
+    });
+    let is_attribute =
+        matches!(kind, RequirementKind::Attribute | RequirementKind::PrivateAttribute);
+    // One place where it is used is enough.
+    if !is_attribute || requirement.by.is_empty() {
+        requirement.by.extend(by.iter().cloned());
+    }
+    requirement.tests.insert(test.name.clone());
+}
+
+/// A name that nothing shows says nothing by itself, so it is not added.
+fn names(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
+    for (module, name) in &test.needs.names {
+        let is_constant =
+            name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase);
+        let kind = if is_constant { RequirementKind::Constant } else { RequirementKind::Name };
+        let coverage = shown.word(name).unwrap_or(Coverage::Uncovered);
+        let what = format!("{module}.{name}");
+        add(found, test, kind, &what, &BTreeSet::new(), coverage);
+    }
+}
+
+fn expectations(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
+    let needs = &test.needs;
+    for (kind, types) in
+        [(RequirementKind::Raised, &needs.raised), (RequirementKind::Warning, &needs.warned)]
+    {
+        for (name, by) in types {
+            // Code that stays may name it for another reason.
+            let is_said = shown.statement.has_word(name);
+            let coverage = if is_said { Coverage::Statement } else { Coverage::Added };
+            add(found, test, kind, name, by, coverage);
+        }
+    }
+    for (text, message) in &needs.messages {
+        if text.chars().count() < shown.limits.shortest {
+            continue;
+        }
+        let kind = match message.is_pattern {
+            true => RequirementKind::Pattern,
+            false => RequirementKind::Message,
+        };
+        let coverage = shown.text(text).unwrap_or_else(|| shown.entering(text));
+        add(found, test, kind, text, &message.by, coverage);
+    }
+}
+
+fn attributes(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
+    let none = BTreeSet::new();
+    for (name, written) in &test.needs.attributes {
+        let is_private = name.starts_with('_') && !name.ends_with("__");
+        let kind = match is_private {
+            true => RequirementKind::PrivateAttribute,
+            false => RequirementKind::Attribute,
+        };
+        let is_hidden = shown.hidden.bound.contains(name);
+        match shown.word(name) {
+            Some(coverage) if is_hidden || is_private => {
+                add(found, test, kind, name, &none, coverage)
+            }
+            None if is_hidden && !name.ends_with("__") => {
+                add(found, test, kind, name, &BTreeSet::from([written.clone()]), Coverage::Added);
+            }
+            _ => {}
+        }
+    }
+    for (name, by) in &test.needs.keywords {
+        if shown.hidden.bound.contains(name) {
+            let coverage = shown.word(name).unwrap_or(Coverage::Added);
+            add(found, test, RequirementKind::Keyword, name, by, coverage);
+        }
+    }
+}
+
+/// Texts of the hidden code in the strings of tests. A test that needs too many has to leave; those that need the fewest
+/// come first, since a text that is added for one test is known to the others.
+fn texts(found: &mut Found, tests: &[TestFunction], shown: &Shown<'_>) {
+    let limits = shown.limits;
+    let is_long = |text: &&String| text.chars().count() >= limits.shortest && is_word(text);
+    let long: Vec<&String> = shown.hidden.texts.iter().filter(is_long).collect();
+    // What was added so far, and in the end the texts that were.
+    let mut said: BTreeSet<String> = found
+        .values()
+        .filter(|it| it.coverage == Coverage::Added)
+        .map(|it| it.what.clone())
+        .collect();
+    let mut open: Vec<(&TestFunction, BTreeSet<&String>)> = Vec::new();
+    for test in tests {
+        let strings = &test.needs.strings;
+        let is_in_test = |text: &&String| strings.iter().any(|it| it.contains(text.as_str()));
+        let mut unknown = BTreeSet::new();
+        for text in long.iter().copied().filter(is_in_test) {
+            match shown.text(text) {
+                Some(coverage) => {
+                    add(found, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
+                }
+                None => drop(unknown.insert(text)),
+            }
+        }
+        open.push((test, unknown));
+    }
+    open.sort_by_key(|(_, unknown)| unknown.len());
+    for (test, mut unknown) in open {
+        unknown.retain(|text| !said.iter().any(|it| it.contains(text.as_str())));
+        let too_many = unknown.len() > limits.texts;
+        for text in unknown {
+            let coverage = if too_many { Coverage::Uncovered } else { shown.entering(text) };
+            add(found, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
+            if coverage == Coverage::Added {
+                said.insert(text.clone());
+            }
+        }
+    }
+}
+
+/// Rows of dashes and the like are no text.
+fn is_word(text: &str) -> bool {
+    text.chars().filter(|c| c.is_alphabetic()).count() * 2 >= text.chars().count()
+}
+
+impl Shown<'_> {
+    fn word(&self, word: &str) -> Option<Coverage> {
+        if self.statement.has_word(word) {
+            return Some(Coverage::Statement);
+        }
+        self.tree.has_word(word).then_some(Coverage::Tree)
+    }
+
+    fn text(&self, text: &str) -> Option<Coverage> {
+        if self.statement.has_text(text) {
+            return Some(Coverage::Statement);
+        }
+        self.tree.has_text(text).then_some(Coverage::Tree)
+    }
+
+    /// Whether a text can be added.
+    fn entering(&self, text: &str) -> Coverage {
+        let enters =
+            text.chars().count() <= self.limits.longest && !text.contains(char::is_control);
+        if enters { Coverage::Added } else { Coverage::Uncovered }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::solvability::reading::TestNeeds;
+
+    const TESTS: &str = "\
+from pkg import LIMIT, GONE, parse
+import pytest
+
+def test_raises():
+    with pytest.raises(ValueError, match='no such level'):
+        parse(LIMIT, max_depth=3)
+
+def test_private():
+    assert parse('x')._cache == {} and parse('x').shown
+
+def test_text():
+    assert parse('a').text == 'Written by the parser: a'
+
+def test_page():
+    assert parse('b').page == 'First line here, second line here and third line here'
+
+def test_gone():
+    assert parse(GONE)
+";
+
+    const HIDDEN: &str = "\
+def parse(text, **options):
+    tree._cache = options.get('max_depth')
+    tree.shown = 'Written by the parser: ' + text
+    tree.page = 'First line here', 'second line here', 'third line here'
+";
+
+    fn judged() -> Vec<Requirement> {
+        let roots = BTreeSet::from(["pkg".to_owned()]);
+        let read = TestNeeds::read(TESTS, "tests.test_m", &roots);
+        let test = |name: &str| TestFunction {
+            name: name.to_owned(),
+            needs: read.of(&format!("t.py::{name}")),
+            calls: BTreeMap::from([("parse".to_owned(), true)]),
+        };
+        let names = ["test_raises", "test_private", "test_text", "test_page", "test_gone"];
+        let limits = SolvabilitySettings { shortest: 12, longest: 60, texts: 2 };
+        let shown = Shown {
+            tree: &Visible::of("LIMIT = 3\n".to_owned()),
+            statement: &Visible::of(
+                "def parse(text, **options):\n    # Raises ValueError.\n    shown\n".to_owned(),
+            ),
+            hidden: &Words::of(HIDDEN),
+            limits: &limits,
+        };
+        judge(&names.map(test), &shown)
+    }
+
+    #[test]
+    fn each_requirement_is_found_where_it_can_be_learned() {
+        let told: Vec<String> = judged()
+            .iter()
+            .map(|it| {
+                let tests: Vec<&str> = it.tests.iter().map(String::as_str).collect();
+                format!("{:?} {} {:?} {}", it.kind, it.what, it.coverage, tests.join(" "))
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "Call parse Statement test_gone test_page test_private test_raises test_text",
+                "Name pkg.parse Statement test_gone test_page test_private test_raises test_text",
+                "Constant pkg.GONE Uncovered test_gone",
+                "Constant pkg.LIMIT Tree test_raises",
+                "Raised ValueError Statement test_raises",
+                "Pattern no such level Added test_raises",
+                "Text First line here Uncovered test_page",
+                "Text Written by the parser: Added test_text",
+                "Text second line here Uncovered test_page",
+                "Text third line here Uncovered test_page",
+                "Attribute page Uncovered test_page",
+                "Attribute shown Statement test_private",
+                "Attribute text Statement test_text",
+                "PrivateAttribute _cache Added test_private",
+                "Keyword max_depth Added test_raises",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_text_that_is_added_for_one_test_is_known_to_the_next() {
+        let test = |name: &str, strings: &[&str]| TestFunction {
+            name: name.to_owned(),
+            needs: Needs {
+                strings: strings.iter().map(|&it| it.to_owned()).collect(),
+                ..Needs::default()
+            },
+            calls: BTreeMap::new(),
+        };
+        let tests = [test("both", &["first text, second text"]), test("one", &["first text"])];
+        let limits = SolvabilitySettings { shortest: 10, longest: 60, texts: 1 };
+        let shown = Shown {
+            tree: &Visible::default(),
+            statement: &Visible::default(),
+            hidden: &Words::of("x = 'first text', 'second text'\n"),
+            limits: &limits,
+        };
+        let judged = judge(&tests, &shown);
+        assert!(judged.iter().all(|it| it.coverage == Coverage::Added), "{judged:?}");
+    }
+}

@@ -1,0 +1,223 @@
+//! The solvability report: what the fail-to-pass tests of a task require, and where a person who solves it can learn it.
+//!
+//! A requirement that neither the code that stays nor the statement says enters the statement. If it cannot, its tests
+//! leave the task.
+
+mod expectation;
+mod judgement;
+mod reading;
+mod tasks;
+mod words;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// How many functions a sentence of the statement names.
+const NAMED: usize = 4;
+
+/// What a test may require.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequirementKind {
+    /// A function that the test itself called while it ran.
+    Call,
+    /// A name of the library that the test imports, or asks of an imported module.
+    Name,
+    /// The same, in upper case.
+    Constant,
+    /// A class of exceptions that must be raised.
+    Raised,
+    /// A category of warnings that must be given.
+    Warning,
+    /// The text of an exception or a warning.
+    Message,
+    /// The same, as a regular expression.
+    Pattern,
+    /// A text of the hidden code that the test's strings contain.
+    Text,
+    Attribute,
+    PrivateAttribute,
+    /// The name of an argument.
+    Keyword,
+}
+
+/// Where a requirement can be learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Coverage {
+    /// The code that stays has it.
+    Tree,
+    /// The statement says it in a signature, in documentation or in a note.
+    Statement,
+    /// The statement says it since the report found it missing.
+    Added,
+    /// Nothing says it. Its tests are not part of the task.
+    Uncovered,
+}
+
+/// Something that tests require.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requirement {
+    pub kind: RequirementKind,
+    pub what: String,
+    /// The functions that it is required of, where the test says so; of an attribute, how a test writes it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub by: BTreeSet<String>,
+    pub coverage: Coverage,
+    /// Test functions, without their parameters.
+    pub tests: BTreeSet<String>,
+}
+
+/// The solvability report of a task: a line of `solvability.jsonl`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Solvability {
+    pub task: String,
+    pub requirements: Vec<Requirement>,
+    /// Ids of tests that are no part of the task, since they require what nothing says.
+    pub left_out: Vec<String>,
+}
+
+/// How many requirements one or more tasks have.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SolvabilityCounts {
+    pub requirements: usize,
+    pub in_tree: usize,
+    pub in_statement: usize,
+    pub added: usize,
+    pub uncovered: usize,
+    /// Tests that left.
+    pub left_out: usize,
+}
+
+impl Solvability {
+    pub(super) fn counts(&self) -> SolvabilityCounts {
+        let of = |coverage| self.requirements.iter().filter(|it| it.coverage == coverage).count();
+        SolvabilityCounts {
+            requirements: self.requirements.len(),
+            in_tree: of(Coverage::Tree),
+            in_statement: of(Coverage::Statement),
+            added: of(Coverage::Added),
+            uncovered: of(Coverage::Uncovered),
+            left_out: self.left_out.len(),
+        }
+    }
+
+    /// What the statement must say besides: a sentence each.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let added = self.requirements.iter().filter(|it| it.coverage == Coverage::Added);
+        added.map(Requirement::line).collect()
+    }
+}
+
+impl SolvabilityCounts {
+    pub(super) fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            requirements: sum.requirements + one.requirements,
+            in_tree: sum.in_tree + one.in_tree,
+            in_statement: sum.in_statement + one.in_statement,
+            added: sum.added + one.added,
+            uncovered: sum.uncovered + one.uncovered,
+            left_out: sum.left_out + one.left_out,
+        })
+    }
+
+    /// A row of each count, with its share of all requirements.
+    pub(super) fn rows(&self) -> Vec<(&'static str, usize, f64)> {
+        let rows = [
+            ("the code that stays says it", self.in_tree),
+            ("the statement said it", self.in_statement),
+            ("added to the statement", self.added),
+            ("nothing says it; its tests left", self.uncovered),
+        ];
+        let share = |count: usize| count as f64 / self.requirements.max(1) as f64;
+        rows.into_iter().map(|(name, count)| (name, count, share(count))).collect()
+    }
+}
+
+impl Requirement {
+    /// A sentence for the statement.
+    fn line(&self) -> String {
+        let what = code(&self.what);
+        let named: Vec<String> = self.by.iter().take(NAMED).map(|name| code(name)).collect();
+        let more = match self.by.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let by = named.join(", ") + &more;
+        let of = if by.is_empty() { String::new() } else { format!(" ({by})") };
+        match self.kind {
+            RequirementKind::Raised => format!("Tests expect {what} to be raised{of}."),
+            RequirementKind::Warning => format!("Tests expect a warning of {what}{of}."),
+            RequirementKind::Message => {
+                format!("The text of an exception or a warning{of}: {what}.")
+            }
+            RequirementKind::Pattern => format!(
+                "The text of an exception or a warning{of} matches the regular expression {what}."
+            ),
+            RequirementKind::Text => format!("Tests contain the text {what}."),
+            RequirementKind::Keyword => format!("Tests pass the keyword argument {what}{of}."),
+            RequirementKind::Attribute | RequirementKind::PrivateAttribute => {
+                format!("Tests use the attribute {what}, as in {by}.")
+            }
+            RequirementKind::Call | RequirementKind::Name | RequirementKind::Constant => {
+                format!("Tests use {what}.")
+            }
+        }
+    }
+}
+
+/// In Markdown.
+fn code(text: &str) -> String {
+    match text.contains('`') {
+        true => format!("`` {text} ``"),
+        false => format!("`{text}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirement(
+        kind: RequirementKind,
+        what: &str,
+        by: &[&str],
+        coverage: Coverage,
+    ) -> Requirement {
+        Requirement {
+            kind,
+            what: what.to_owned(),
+            by: by.iter().map(|&it| it.to_owned()).collect(),
+            coverage,
+            tests: BTreeSet::from(["t".to_owned()]),
+        }
+    }
+
+    #[test]
+    fn the_statement_gets_a_sentence_for_each_requirement_that_was_added() {
+        let report = Solvability {
+            task: "t".into(),
+            requirements: vec![
+                requirement(RequirementKind::Raised, "KeyError", &["get"], Coverage::Added),
+                requirement(RequirementKind::Raised, "TypeError", &[], Coverage::Statement),
+                requirement(RequirementKind::Pattern, "no `x`", &[], Coverage::Added),
+                requirement(RequirementKind::Name, "LIMIT", &[], Coverage::Uncovered),
+                requirement(RequirementKind::PrivateAttribute, "_c", &["f()._c"], Coverage::Added),
+            ],
+            left_out: vec!["t::a".into()],
+        };
+        assert_eq!(
+            report.lines(),
+            [
+                "Tests expect `KeyError` to be raised (`get`).",
+                "The text of an exception or a warning matches the regular expression `` no `x` ``.",
+                "Tests use the attribute `_c`, as in `f()._c`.",
+            ]
+        );
+        let counts = report.counts();
+        let two = SolvabilityCounts::sum([&counts, &counts].into_iter());
+        assert_eq!((two.requirements, two.added, two.uncovered, two.left_out), (10, 6, 2, 2));
+        assert_eq!(two.rows()[2], ("added to the statement", 6, 0.6));
+    }
+}

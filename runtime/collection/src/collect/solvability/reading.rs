@@ -1,0 +1,604 @@
+//! What each test of a file requires, read from its syntax tree.
+//!
+//! A test requires what its own body requires, and what the fixtures, helpers and classes of its file require that it names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ruff_python_ast::{
+    Expr, ExprCall, ExprContext, Stmt, StmtClassDef, StmtFunctionDef,
+    visitor::{self, Visitor},
+};
+use ruff_python_parser::parse_module;
+use ruff_text_size::Ranged;
+
+use super::expectation::{Expectation, is_message, names_exception, tail};
+use crate::{carve::top_level, collect::level_two::imported_from};
+
+/// An expression of more bytes is shown by its attribute alone.
+const SHOWN: usize = 60;
+
+/// Methods that run before the tests of a class.
+const SETUP: [&str; 6] =
+    ["setUp", "setUpClass", "setup", "setup_class", "setup_method", "asyncSetUp"];
+
+/// What a test requires.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Needs {
+    /// Module and name: imported, or asked of an imported module.
+    pub(super) names: BTreeSet<(String, String)>,
+    /// Exceptions, with the functions that are called where they are expected.
+    pub(super) raised: BTreeMap<String, BTreeSet<String>>,
+    /// Categories of warnings, with the same.
+    pub(super) warned: BTreeMap<String, BTreeSet<String>>,
+    /// Texts that exceptions or warnings must have.
+    pub(super) messages: BTreeMap<String, Message>,
+    /// All strings.
+    pub(super) strings: BTreeSet<String>,
+    /// Attributes, as they are written.
+    pub(super) attributes: BTreeMap<String, String>,
+    /// Keyword arguments, with the functions that get them.
+    pub(super) keywords: BTreeMap<String, BTreeSet<String>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Message {
+    /// It is a regular expression.
+    pub(super) is_pattern: bool,
+    pub(super) by: BTreeSet<String>,
+}
+
+impl Needs {
+    fn add(&mut self, other: &Self) {
+        let sets = |to: &mut BTreeMap<String, BTreeSet<String>>,
+                    from: &BTreeMap<String, BTreeSet<String>>| {
+            for (name, by) in from {
+                to.entry(name.clone()).or_default().extend(by.iter().cloned());
+            }
+        };
+        self.names.extend(other.names.iter().cloned());
+        sets(&mut self.raised, &other.raised);
+        sets(&mut self.warned, &other.warned);
+        sets(&mut self.keywords, &other.keywords);
+        for (text, message) in &other.messages {
+            let all = self.messages.entry(text.clone()).or_default();
+            all.is_pattern |= message.is_pattern;
+            all.by.extend(message.by.iter().cloned());
+        }
+        self.strings.extend(other.strings.iter().cloned());
+        for (name, written) in &other.attributes {
+            self.attributes.entry(name.clone()).or_insert_with(|| written.clone());
+        }
+    }
+
+    fn expect(&mut self, expectation: &Expectation, by: &BTreeSet<String>) {
+        let (raised, warned) = (&mut self.raised, &mut self.warned);
+        let types = if expectation.is_warning { warned } else { raised };
+        for name in &expectation.types {
+            types.entry(name.clone()).or_default().extend(by.iter().cloned());
+        }
+        if let Some((text, is_pattern)) = &expectation.text {
+            self.message(text, *is_pattern, by);
+        }
+    }
+
+    fn message(&mut self, text: &str, is_pattern: bool, by: &BTreeSet<String>) {
+        let message = self.messages.entry(text.to_owned()).or_default();
+        message.is_pattern |= is_pattern;
+        message.by.extend(by.iter().cloned());
+    }
+}
+
+/// A test file: its functions, methods, classes and variables, by name. Methods are `Class::method`, as in a test's id.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TestNeeds {
+    units: BTreeMap<String, Unit>,
+    /// Fixtures that every test uses.
+    autouse: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Unit {
+    needs: Needs,
+    /// Names of other units.
+    named: BTreeSet<String>,
+    /// Of a class, its bases.
+    bases: Vec<String>,
+    is_class: bool,
+}
+
+impl TestNeeds {
+    /// `own` is the file's own module, dotted: relative imports begin there. `roots` are the packages whose names count.
+    /// A file that cannot be parsed requires nothing.
+    pub(super) fn read(text: &str, own: &str, roots: &BTreeSet<String>) -> Self {
+        let Ok(parsed) = parse_module(text) else { return Self::default() };
+        let body = &parsed.syntax().body;
+        let mut imports = Imports { own, bound: BTreeMap::new() };
+        body.iter().for_each(|stmt| imports.visit_stmt(stmt));
+        let file = File { text, imports: imports.bound, roots };
+        let mut out = Self::default();
+        for stmt in top_level(body) {
+            match stmt {
+                Stmt::FunctionDef(def) => out.function(&file, def, ""),
+                Stmt::ClassDef(def) => out.class(&file, def, ""),
+                Stmt::Import(_) | Stmt::ImportFrom(_) => {}
+                other => out.variables(&file, other),
+            }
+        }
+        out
+    }
+
+    /// What the test with this id requires.
+    pub(super) fn of(&self, id: &str) -> Needs {
+        let Some(start) = self.unit_of(id) else { return Needs::default() };
+        let own_class = path_of(id).rsplit_once("::").map_or("", |(class, _)| class).to_owned();
+        let mut open: Vec<String> = vec![start];
+        open.extend(self.autouse.iter().cloned());
+        for class in self.with_bases(&own_class) {
+            open.extend(SETUP.iter().map(|name| format!("{class}::{name}")));
+            open.push(class);
+        }
+        let (mut seen, mut out) = (BTreeSet::new(), Needs::default());
+        while let Some(name) = open.pop() {
+            let Some(unit) = self.units.get(&name) else { continue };
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            out.add(&unit.needs);
+            open.extend(unit.named.iter().cloned());
+            // A class that a test uses is used whole. The class of the test has other tests, too.
+            if unit.is_class && !self.with_bases(&own_class).contains(&name) {
+                let below = format!("{name}::");
+                open.extend(self.units.keys().filter(|it| it.starts_with(&below)).cloned());
+                open.extend(unit.bases.iter().cloned());
+            }
+        }
+        out
+    }
+
+    /// Names of modules that any test of the file asks for.
+    pub(super) fn names(&self) -> BTreeSet<(String, String)> {
+        self.units.values().flat_map(|unit| unit.needs.names.iter().cloned()).collect()
+    }
+
+    /// A test may be one of a base class in the file.
+    fn unit_of(&self, id: &str) -> Option<String> {
+        let path = path_of(id);
+        if self.units.contains_key(path) {
+            return Some(path.to_owned());
+        }
+        let (class, name) = path.rsplit_once("::")?;
+        let bases = self.with_bases(class).into_iter();
+        bases.map(|class| format!("{class}::{name}")).find(|name| self.units.contains_key(name))
+    }
+
+    fn with_bases(&self, class: &str) -> Vec<String> {
+        let (mut open, mut out) = (vec![class.to_owned()], Vec::new());
+        while let Some(class) = open.pop() {
+            let Some(unit) = self.units.get(&class) else { continue };
+            if out.contains(&class) {
+                continue;
+            }
+            open.extend(unit.bases.iter().cloned());
+            out.push(class);
+        }
+        out
+    }
+
+    fn function(&mut self, file: &File<'_>, def: &StmtFunctionDef, class: &str) {
+        let mut reader = Reader::new(file, class);
+        def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
+        for parameter in def.parameters.iter_non_variadic_params() {
+            // A parameter may be a fixture's name.
+            reader.named.insert(parameter.parameter.name.to_string());
+            reader.named.insert(below(class, &parameter.parameter.name));
+            parameter.default.iter().for_each(|it| reader.visit_expr(it));
+        }
+        def.body.iter().for_each(|stmt| reader.visit_stmt(stmt));
+        let path = below(class, &def.name);
+        if def.decorator_list.iter().any(|it| is_autouse(&it.expression)) {
+            self.autouse.insert(path.clone());
+        }
+        self.put(path, reader.unit());
+    }
+
+    fn class(&mut self, file: &File<'_>, def: &StmtClassDef, outer: &str) {
+        let path = below(outer, &def.name);
+        let mut reader = Reader::new(file, &path);
+        def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
+        let mut bases = Vec::new();
+        for base in def.arguments.iter().flat_map(|it| it.args.iter()) {
+            reader.visit_expr(base);
+            bases.extend(tail(base));
+        }
+        for stmt in &def.body {
+            match stmt {
+                Stmt::FunctionDef(method) => self.function(file, method, &path),
+                Stmt::ClassDef(inner) => self.class(file, inner, &path),
+                other => reader.visit_stmt(other),
+            }
+        }
+        let unit = Unit { bases, is_class: true, ..reader.unit() };
+        self.put(path, unit);
+    }
+
+    /// Statements of the module, by the names that they bind.
+    fn variables(&mut self, file: &File<'_>, stmt: &Stmt) {
+        let mut bound = Stored::default();
+        bound.visit_stmt(stmt);
+        if bound.0.is_empty() {
+            return;
+        }
+        let mut reader = Reader::new(file, "");
+        reader.visit_stmt(stmt);
+        let unit = reader.unit();
+        bound.0.into_iter().for_each(|name| self.put(name, unit.clone()));
+    }
+
+    /// Branches of a condition may define one name twice.
+    fn put(&mut self, name: String, unit: Unit) {
+        let all = self.units.entry(name).or_default();
+        all.needs.add(&unit.needs);
+        all.named.extend(unit.named);
+        all.bases.extend(unit.bases);
+        all.is_class |= unit.is_class;
+    }
+}
+
+/// The part of a test's id that names its function, without parameters.
+pub(super) fn path_of(id: &str) -> &str {
+    let path = id.split_once("::").map_or(id, |(_, path)| path);
+    path.split('[').next().unwrap_or(path)
+}
+
+fn below(class: &str, name: &str) -> String {
+    if class.is_empty() { name.to_owned() } else { format!("{class}::{name}") }
+}
+
+fn is_autouse(decorator: &Expr) -> bool {
+    let Expr::Call(call) = decorator else { return false };
+    call.arguments.keywords.iter().any(|it| it.arg.as_ref().is_some_and(|arg| arg == "autouse"))
+}
+
+struct File<'a> {
+    text: &'a str,
+    /// Local name to module and name in it.
+    imports: BTreeMap<String, (String, Option<String>)>,
+    roots: &'a BTreeSet<String>,
+}
+
+impl File<'_> {
+    fn is_ours(&self, module: &str) -> bool {
+        self.roots.contains(module.split('.').next().unwrap_or(module))
+    }
+
+    /// Whether an expression begins with something that another package has.
+    fn is_foreign(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Name(name) => {
+                let import = self.imports.get(name.id.as_str());
+                import.is_some_and(|(module, _)| !self.is_ours(module))
+            }
+            Expr::Attribute(attribute) => self.is_foreign(&attribute.value),
+            Expr::Call(call) => self.is_foreign(&call.func),
+            Expr::Subscript(subscript) => self.is_foreign(&subscript.value),
+            _ => false,
+        }
+    }
+}
+
+struct Imports<'a> {
+    own: &'a str,
+    bound: BTreeMap<String, (String, Option<String>)>,
+}
+
+impl<'a> Visitor<'a> for Imports<'_> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    // `import a.b` binds `a`; `a.b.c` is looked up by its whole path.
+                    let first = alias.name.split('.').next().unwrap_or_default().to_owned();
+                    if alias.asname.is_none() {
+                        self.bound.entry(first.clone()).or_insert((first, None));
+                    }
+                    let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
+                    self.bound.insert(local, (alias.name.to_string(), None));
+                }
+            }
+            Stmt::ImportFrom(import) => {
+                let module = imported_from(import, self.own, false);
+                for alias in &import.names {
+                    let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
+                    let name = Some(alias.name.to_string());
+                    self.bound.insert(local, (module.clone(), name));
+                }
+            }
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+}
+
+/// The names that a statement binds.
+#[derive(Default)]
+struct Stored(BTreeSet<String>);
+
+impl<'a> Visitor<'a> for Stored {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        if !matches!(stmt, Stmt::FunctionDef(_) | Stmt::ClassDef(_)) {
+            visitor::walk_stmt(self, stmt);
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Name(name) if name.ctx == ExprContext::Store => {
+                self.0.insert(name.id.to_string());
+            }
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+}
+
+/// Reads one unit.
+struct Reader<'f> {
+    file: &'f File<'f>,
+    class: &'f str,
+    needs: Needs,
+    named: BTreeSet<String>,
+    loaded: BTreeSet<String>,
+    asked: BTreeSet<(String, String)>,
+}
+
+impl<'f> Reader<'f> {
+    fn new(file: &'f File<'f>, class: &'f str) -> Self {
+        Self {
+            file,
+            class,
+            needs: Needs::default(),
+            named: BTreeSet::new(),
+            loaded: BTreeSet::new(),
+            asked: BTreeSet::new(),
+        }
+    }
+
+    fn unit(self) -> Unit {
+        let Self { file, mut needs, mut named, loaded, asked, .. } = self;
+        let mut names = BTreeSet::new();
+        for name in &loaded {
+            if let Some((module, Some(inner))) = file.imports.get(name) {
+                names.insert((module.clone(), inner.clone()));
+            }
+        }
+        for (owner, attribute) in &asked {
+            let Some((module, inner)) = file.imports.get(owner) else { continue };
+            let module = match inner {
+                Some(inner) => format!("{module}.{inner}"),
+                None => module.clone(),
+            };
+            names.insert((module, attribute.clone()));
+        }
+        names.retain(|(module, _)| file.is_ours(module));
+        needs.names.extend(names);
+        named.extend(loaded);
+        Unit { needs, named, ..Unit::default() }
+    }
+
+    fn call(&mut self, call: &ExprCall) {
+        if let Some(expectation) = Expectation::of(call) {
+            let by = expectation.called.iter().cloned().collect();
+            self.needs.expect(&expectation, &by);
+        }
+        let name = tail(&call.func);
+        if name.as_deref().is_some_and(|name| name.starts_with("assert"))
+            && call.arguments.args.iter().any(is_message)
+        {
+            let is_pattern = name.as_deref().is_some_and(|name| name.contains("Regex"));
+            self.messages(call.arguments.args.iter(), is_pattern);
+        }
+        // `excinfo.match(PATTERN)`.
+        if let Expr::Attribute(method) = &*call.func
+            && method.attr.as_str() == "match"
+            && names_exception(&method.value)
+        {
+            self.messages(call.arguments.args.iter(), true);
+        }
+        if self.file.is_foreign(&call.func) {
+            return;
+        }
+        for keyword in call.arguments.keywords.iter().filter_map(|it| it.arg.as_ref()) {
+            let by = self.needs.keywords.entry(keyword.to_string()).or_default();
+            by.extend(name.clone());
+        }
+    }
+
+    fn messages<'a>(&mut self, exprs: impl Iterator<Item = &'a Expr>, is_pattern: bool) {
+        for expr in exprs {
+            if let Expr::StringLiteral(literal) = expr {
+                self.needs.message(literal.value.to_str(), is_pattern, &BTreeSet::new());
+            }
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Reader<'_> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            // A docstring.
+            Stmt::Expr(expr) if expr.value.is_string_literal_expr() => return,
+            Stmt::With(with) => {
+                let expected = with.items.iter().filter_map(|item| match &item.context_expr {
+                    Expr::Call(call) => Expectation::of(call),
+                    _ => None,
+                });
+                for expectation in expected {
+                    let mut calls = Calls::default();
+                    with.body.iter().for_each(|stmt| calls.visit_stmt(stmt));
+                    self.needs.expect(&expectation, &calls.0);
+                }
+            }
+            _ => {}
+        }
+        visitor::walk_stmt(self, stmt);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Name(name) => drop(self.loaded.insert(name.id.to_string())),
+            Expr::StringLiteral(literal) => {
+                self.needs.strings.insert(literal.value.to_str().to_owned());
+            }
+            Expr::Attribute(attribute) => {
+                let name = attribute.attr.to_string();
+                if let Some(owner) = dotted(&attribute.value) {
+                    self.asked.insert((owner, name.clone()));
+                }
+                let owner = attribute.value.as_name_expr().map(|it| it.id.as_str());
+                if matches!(owner, Some("self" | "cls")) {
+                    self.named.insert(below(self.class, &name));
+                } else if !self.file.is_foreign(expr) {
+                    let text = &self.file.text[expr.start().to_usize()..expr.end().to_usize()];
+                    let is_short = text.len() <= SHOWN && !text.contains(['\n', '`']);
+                    let text = if is_short { text.to_owned() } else { format!("(...).{name}") };
+                    self.needs.attributes.entry(name).or_insert(text);
+                }
+            }
+            Expr::Compare(compare) => {
+                let sides = || compare.comparators.iter().chain([&*compare.left]);
+                if sides().any(is_message) {
+                    self.messages(sides(), false);
+                }
+            }
+            Expr::Call(call) => self.call(call),
+            _ => {}
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+/// Last parts of the names that some statements call.
+#[derive(Default)]
+struct Calls(BTreeSet<String>);
+
+impl<'a> Visitor<'a> for Calls {
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Expr::Call(call) = expr {
+            self.0.extend(tail(&call.func));
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+fn dotted(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Name(name) => Some(name.id.to_string()),
+        Expr::Attribute(attribute) => {
+            Some(format!("{}.{}", dotted(&attribute.value)?, attribute.attr))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+import warnings
+import os.path
+import pytest
+import pkg.deep as deep
+from pkg import LIMIT, parse, errors
+from .helpers import other
+
+CASES = [('a', 'the first case'), ('b', LIMIT)]
+
+@pytest.fixture
+def tree():
+    return parse('a fixture', strict_mode=True)
+
+@pytest.fixture(autouse=True)
+def quiet():
+    deep.silence()
+
+class Base:
+    def test_inherited(self):
+        assert parse('x')._cache == deep.DEPTH
+
+class TestParse(Base):
+    def setUp(self):
+        self.made = errors.make()
+
+    def helper(self):
+        return os.path.join('only', 'foreign', sep=1)
+
+    @pytest.mark.parametrize('one, two', CASES)
+    def test_one(self, tree, one, two):
+        '''A docstring is no text.'''
+        self.helper()
+        with pytest.raises(errors.ParseError, match=r'bad \\w+') as e:
+            parse(one).walk()
+        assert str(e.value) == 'bad token at 3'
+
+def test_two():
+    with pytest.warns(DeprecationWarning, match='use parse'):
+        parse('x')
+    pytest.raises((ValueError, KeyError), parse, 1)
+    with pytest.raises(Exception):
+        parse(2)
+";
+
+    fn read() -> TestNeeds {
+        TestNeeds::read(TEXT, "tests.test_m", &BTreeSet::from(["pkg".to_owned()]))
+    }
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_test_requires_what_its_fixtures_and_variables_require() {
+        let needs = read().of("tests/test_m.py::TestParse::test_one[a-the first case]");
+        let names: Vec<String> =
+            needs.names.iter().map(|(module, name)| format!("{module}:{name}")).collect();
+        assert_eq!(
+            names,
+            [
+                "pkg:LIMIT",
+                "pkg:errors",
+                "pkg:parse",
+                "pkg.deep:silence",
+                "pkg.errors:ParseError",
+                "pkg.errors:make"
+            ]
+        );
+        assert_eq!(needs.raised, BTreeMap::from([("ParseError".into(), set(&["parse", "walk"]))]));
+        let texts: Vec<(&str, bool)> =
+            needs.messages.iter().map(|(text, it)| (text.as_str(), it.is_pattern)).collect();
+        assert_eq!(texts, [("bad \\w+", true), ("bad token at 3", false)]);
+        assert!(needs.strings.contains("the first case") && needs.strings.contains("a fixture"));
+        assert!(!needs.strings.iter().any(|it| it.contains("docstring")), "{:?}", needs.strings);
+        assert_eq!(needs.keywords.get("strict_mode"), Some(&set(&["parse"])));
+        // Another package's function takes it.
+        assert!(!needs.keywords.contains_key("sep"), "{:?}", needs.keywords);
+        assert_eq!(needs.attributes["walk"], "parse(one).walk");
+        assert!(!needs.attributes.contains_key("join") && needs.warned.is_empty());
+    }
+
+    #[test]
+    fn expected_types_are_known_by_class_and_by_call() {
+        let needs = read().of("tests/test_m.py::test_two");
+        assert_eq!(needs.warned, BTreeMap::from([("DeprecationWarning".into(), set(&["parse"]))]));
+        let raised: Vec<&str> = needs.raised.keys().map(String::as_str).collect();
+        // Any exception will do: nothing has to be known.
+        assert_eq!(raised, ["KeyError", "ValueError"]);
+        assert_eq!(needs.raised["KeyError"], set(&["parse"]));
+    }
+
+    #[test]
+    fn an_inherited_test_is_that_of_the_base() {
+        let needs = read().of("tests/test_m.py::TestParse::test_inherited");
+        assert_eq!(needs.attributes["_cache"], "parse('x')._cache");
+        assert!(needs.names.contains(&("pkg.deep".into(), "DEPTH".into())), "{:?}", needs.names);
+        assert_eq!(read().of("tests/test_m.py::test_none"), Needs::default());
+    }
+}

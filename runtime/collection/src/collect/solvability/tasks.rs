@@ -1,0 +1,217 @@
+//! The reports of both levels.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use proctor_types::Task;
+
+use super::{
+    Coverage, Solvability,
+    judgement::{Shown, TestFunction, judge},
+    reading::{TestNeeds, path_of},
+    words::{Visible, Words},
+};
+use crate::collect::{
+    candidate::{Removal, Shared, Stop},
+    level_two::{Files, Owner, module_of},
+    objects::Node,
+};
+
+/// How many tests a reason names.
+const NAMED: usize = 3;
+
+impl Solvability {
+    /// Takes the tests that have to leave out of a task.
+    ///
+    /// # Errors
+    /// A rejection where no test stays.
+    pub(in crate::collect) fn leave(&self, task: &mut Task) -> Result<(), Stop> {
+        let left: BTreeSet<&String> = self.left_out.iter().collect();
+        task.fail_to_pass.retain(|id| !left.contains(id));
+        if !task.fail_to_pass.is_empty() {
+            return Ok(());
+        }
+        let uncovered = self.requirements.iter().filter(|it| it.coverage == Coverage::Uncovered);
+        let named: Vec<&str> = uncovered.map(|it| it.what.as_str()).take(NAMED).collect();
+        let why = format!(
+            "each of its tests requires what neither code nor statement says: {}",
+            named.join(", ")
+        );
+        Err(Stop::Reject("solvability", why))
+    }
+}
+
+impl Shared<'_> {
+    /// The report of a task of level 1, by the ids that it has to make pass.
+    pub(in crate::collect) fn solvability(
+        &self,
+        file: &str,
+        task: &Task,
+        removal: &Removal,
+        statement: &str,
+    ) -> Solvability {
+        let mut hidden = Words::default();
+        for (before, after) in removal.carving.files.values() {
+            hidden.extend(Words::of(before).without(&Words::of(after)));
+        }
+        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
+        let gone = removal.extracted.all();
+        let calls = |id: &String| -> BTreeMap<String, bool> {
+            let called = self.called_by_test(file, id);
+            let called = called.into_iter().filter(|number| gone.contains(number));
+            called
+                .filter_map(|number| {
+                    let object = self.objects.list.get(number)?;
+                    Some((object.path.clone(), removal.extracted.shown.contains(&number)))
+                })
+                .collect()
+        };
+        let seen = Seen {
+            text: &text,
+            tree: &Visible::of(self.what_stays(task, removal)),
+            hidden: &hidden,
+            statement,
+        };
+        self.solvability_of(file, task, &seen, &calls)
+    }
+
+    /// The report of a task of level 2. `text` is the test file as it asks for the new package.
+    pub(in crate::collect) fn solvability_from_scratch(
+        &self,
+        file: &str,
+        task: &Task,
+        (text, statement): (&str, &str),
+        (copy, asked): (&Files, &BTreeSet<Owner>),
+    ) -> Solvability {
+        let mut hidden = Words::default();
+        for text in copy.values() {
+            hidden.extend(Words::of(text));
+        }
+        let said = Visible::of(statement.to_owned());
+        let calls = |id: &String| -> BTreeMap<String, bool> {
+            let called = self.called_by_test(file, id);
+            let of_asked = called.into_iter().filter_map(|number| {
+                let object = self.objects.list.get(number)?;
+                let module = module_of(&object.file, &self.project.root);
+                let name = object.path.split('.').next().unwrap_or(&object.path);
+                let is_asked = asked.iter().any(|it| it.module == module && it.name == name);
+                // The interpreter calls these: operators, constructors.
+                let is_special = object.name().starts_with("__") && object.name().ends_with("__");
+                (is_asked && !is_special)
+                    .then(|| (object.path.clone(), said.has_word(object.name())))
+            });
+            of_asked.collect()
+        };
+        let seen = Seen { text, tree: &Visible::default(), hidden: &hidden, statement };
+        self.solvability_of(file, task, &seen, &calls)
+    }
+
+    /// Names of the library that the tests of a file still ask for.
+    pub(in crate::collect) fn names_of_library(
+        &self,
+        file: &str,
+        text: &str,
+    ) -> BTreeSet<(String, String)> {
+        let own = module_of(file, &self.project.root);
+        let mut names = TestNeeds::read(text, &own, &self.roots()).names();
+        names.retain(|name| self.is_in_library(name));
+        names
+    }
+
+    fn solvability_of(
+        &self,
+        file: &str,
+        task: &Task,
+        seen: &Seen<'_>,
+        calls: &dyn Fn(&String) -> BTreeMap<String, bool>,
+    ) -> Solvability {
+        let own = module_of(file, &self.project.root);
+        let read = TestNeeds::read(seen.text, &own, &self.roots());
+        let mut tests: BTreeMap<&str, TestFunction> = BTreeMap::new();
+        for id in &task.fail_to_pass {
+            let test = tests.entry(path_of(id)).or_insert_with(|| {
+                let mut needs = read.of(id);
+                needs.names.retain(|name| self.is_in_library(name));
+                TestFunction { name: path_of(id).to_owned(), needs, calls: BTreeMap::new() }
+            });
+            test.calls.extend(calls(id));
+        }
+        let tests: Vec<TestFunction> = tests.into_values().collect();
+        let shown = Shown {
+            tree: seen.tree,
+            statement: &Visible::of(seen.statement.to_owned()),
+            hidden: seen.hidden,
+            limits: &self.settings.solvability,
+        };
+        let requirements = judge(&tests, &shown);
+        let uncovered = requirements.iter().filter(|it| it.coverage == Coverage::Uncovered);
+        let left: BTreeSet<&str> =
+            uncovered.flat_map(|it| it.tests.iter().map(String::as_str)).collect();
+        let is_left = |id: &&String| left.contains(path_of(id));
+        let left_out = task.fail_to_pass.iter().filter(is_left).cloned().collect();
+        Solvability { task: task.id.to_string(), requirements, left_out }
+    }
+
+    /// The objects that the frames of a test called themselves, as the trace has them.
+    fn called_by_test(&self, file: &str, id: &str) -> BTreeSet<usize> {
+        let calls = &self.suite.calls;
+        let edges = calls.files.get(file).and_then(|of_file| of_file.tests.get(id));
+        let node = |number: usize| calls.code.get(number).map(|code| self.objects.node(code));
+        let mut out = BTreeSet::new();
+        for (caller, called) in edges.into_iter().flatten() {
+            let is_test =
+                caller.is_none_or(|caller| matches!(node(caller), Some(Node::Outside(_))));
+            if is_test && let Some(Node::Object(number)) = node(*called) {
+                out.insert(number);
+            }
+        }
+        out
+    }
+
+    /// The package and the tests that an agent of level 1 finds.
+    fn what_stays(&self, task: &Task, removal: &Removal) -> String {
+        let mut out = String::new();
+        for file in &self.project.modules {
+            match removal.carving.files.get(file) {
+                Some((_, after)) => out.push_str(after),
+                None => out.push_str(&self.text_of(file)),
+            }
+            out.push('\n');
+        }
+        let tests = self.suite.calls.files.keys().chain(&self.helpers);
+        for file in tests.filter(|file| !task.hidden.contains(file)) {
+            out.push_str(&self.text_of(file));
+            out.push('\n');
+        }
+        out
+    }
+
+    fn text_of(&self, file: &str) -> String {
+        fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default()
+    }
+
+    fn roots(&self) -> BTreeSet<String> {
+        let root = |file: &String| {
+            let module = module_of(file, &self.project.root);
+            module.split('.').next().unwrap_or(&module).to_owned()
+        };
+        self.project.modules.iter().map(root).collect()
+    }
+
+    /// Whether a name is one of a module of the library, and no module itself.
+    fn is_in_library(&self, (module, name): &(String, String)) -> bool {
+        let modules: BTreeSet<String> =
+            self.project.modules.iter().map(|file| module_of(file, &self.project.root)).collect();
+        modules.contains(module) && !modules.contains(&format!("{module}.{name}"))
+    }
+}
+
+/// What a report looks at.
+struct Seen<'a> {
+    text: &'a str,
+    tree: &'a Visible,
+    hidden: &'a Words,
+    statement: &'a str,
+}

@@ -1,0 +1,198 @@
+//! What code binds and says, and what can be read of it.
+
+use std::collections::BTreeSet;
+
+use ruff_python_ast::{
+    Expr, ExprContext, InterpolatedStringElement, Stmt,
+    visitor::{self, Visitor},
+};
+use ruff_python_parser::parse_module;
+
+/// The names and texts of some code.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Words {
+    /// Functions, classes, parameters, attributes and variables, and strings that could be names.
+    pub(super) bound: BTreeSet<String>,
+    /// Texts of strings, without what is filled in. Documentation is left out.
+    pub(super) texts: BTreeSet<String>,
+}
+
+impl Words {
+    /// Code that cannot be parsed has none.
+    pub(super) fn of(code: &str) -> Self {
+        let mut reader = Reader::default();
+        if let Ok(parsed) = parse_module(code) {
+            parsed.syntax().body.iter().for_each(|stmt| reader.visit_stmt(stmt));
+        }
+        reader.0
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.bound.extend(other.bound);
+        self.texts.extend(other.texts);
+    }
+
+    /// Leaves out what other code has, too.
+    pub(super) fn without(mut self, other: &Self) -> Self {
+        self.bound.retain(|name| !other.bound.contains(name));
+        self.texts.retain(|text| !other.texts.contains(text));
+        self
+    }
+}
+
+#[derive(Default)]
+struct Reader(Words);
+
+impl Reader {
+    fn text(&mut self, text: &str) {
+        let is_name = |text: &str| {
+            text.chars().all(|c| c.is_alphanumeric() || c == '_')
+                && text.chars().next().is_some_and(|c| !c.is_numeric())
+        };
+        if is_name(text) {
+            self.0.bound.insert(text.to_owned());
+        }
+        self.0.texts.extend(parts(text));
+    }
+}
+
+impl<'a> Visitor<'a> for Reader {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Expr(expr) if expr.value.is_string_literal_expr() => return,
+            Stmt::FunctionDef(def) => {
+                self.0.bound.insert(def.name.to_string());
+                for parameter in def.parameters.iter_non_variadic_params() {
+                    self.0.bound.insert(parameter.parameter.name.to_string());
+                }
+            }
+            Stmt::ClassDef(def) => drop(self.0.bound.insert(def.name.to_string())),
+            _ => {}
+        }
+        visitor::walk_stmt(self, stmt);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Name(name) if name.ctx == ExprContext::Store => {
+                self.0.bound.insert(name.id.to_string());
+            }
+            Expr::Attribute(attribute) if attribute.ctx == ExprContext::Store => {
+                self.0.bound.insert(attribute.attr.to_string());
+            }
+            Expr::StringLiteral(literal) => self.text(literal.value.to_str()),
+            _ => {}
+        }
+        visitor::walk_expr(self, expr);
+    }
+
+    fn visit_interpolated_string_element(&mut self, element: &'a InterpolatedStringElement) {
+        if let InterpolatedStringElement::Literal(literal) = element {
+            self.text(&literal.value);
+        }
+        visitor::walk_interpolated_string_element(self, element);
+    }
+}
+
+/// The parts of a text between line ends and places that `%` or `format` fills in.
+fn parts(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let (mut part, mut rest) = (String::new(), line);
+        while let Some(c) = rest.chars().next() {
+            match filled_in(rest) {
+                Some(length) => {
+                    out.push(std::mem::take(&mut part));
+                    rest = &rest[length..];
+                }
+                None => {
+                    part.push(c);
+                    rest = &rest[c.len_utf8()..];
+                }
+            }
+        }
+        out.push(part);
+    }
+    out.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// The length of a place that is filled in, at the beginning of a text.
+fn filled_in(text: &str) -> Option<usize> {
+    if let Some(inner) = text.strip_prefix('{') {
+        let end = inner.find('}')?;
+        let is_field =
+            inner[..end].chars().all(|c| c.is_alphanumeric() || "_.!:[]<>=+-,".contains(c));
+        return is_field.then_some(end + 2);
+    }
+    let inner = text.strip_prefix('%')?;
+    let name = match inner.strip_prefix('(') {
+        Some(name) => name.find(')')? + 2,
+        None => 0,
+    };
+    let flags = inner[name..].chars().take_while(|c| "#0-+.*123456789".contains(*c)).count();
+    let kind = inner[name + flags..].chars().next()?;
+    "diouxXeEfFgGcrsa".contains(kind).then_some(1 + name + flags + 1)
+}
+
+/// What can be read by whoever solves a task.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Visible {
+    text: String,
+    words: BTreeSet<String>,
+}
+
+impl Visible {
+    pub(super) fn of(text: String) -> Self {
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let words = words.filter(|it| !it.is_empty()).map(str::to_owned).collect();
+        Self { text, words }
+    }
+
+    pub(super) fn has_word(&self, word: &str) -> bool {
+        self.words.contains(word)
+    }
+
+    /// Also as a string of Python or Markdown writes it.
+    pub(super) fn has_text(&self, text: &str) -> bool {
+        self.text.contains(text)
+            || self.text.contains(&text.replace('\\', "\\\\"))
+            || self.text.contains(&text.replace('\'', "\\'"))
+            || self.text.contains(&text.replace('"', "\\\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_told_without_what_is_filled_in_or_documentation() {
+        let words = Words::of(
+            "class A:\n    '''Says a lot.'''\n    def f(self, depth, *rest, **options):\n        \
+             self._seen = options.get('max_depth')\n        total = 1\n        \
+             raise E('no {name!r} in %s (at %(line)d)\\nsecond line', f'left {depth} right')\n",
+        );
+        let texts: Vec<&str> = words.texts.iter().map(String::as_str).collect();
+        assert_eq!(texts, ["(at", ")", "in", "left", "max_depth", "no", "right", "second line"]);
+        let bound: Vec<&str> = words.bound.iter().map(String::as_str).collect();
+        assert_eq!(bound, ["A", "_seen", "depth", "f", "max_depth", "self", "total"]);
+        assert_eq!(
+            Words::of("x = 'a text'\n").without(&Words::of("y = 'a text'\n")).texts.len(),
+            0
+        );
+        assert_eq!(Words::of("def f(:"), Words::default());
+    }
+
+    #[test]
+    fn braces_and_signs_that_fill_nothing_in_stay() {
+        assert_eq!(parts("100 % of {it is} 5%"), ["100 % of {it is} 5%"]);
+        assert_eq!(parts("{}: %-5.2f%%"), [":", "%%"]);
+    }
+
+    #[test]
+    fn a_text_is_found_as_python_writes_it() {
+        let visible = Visible::of("raise E('can\\'t do it', \"a \\\\d+ b\")".to_owned());
+        assert!(visible.has_text("can't do it") && visible.has_text("a \\d+ b"));
+        assert!(visible.has_word("raise") && !visible.has_word("rais"));
+    }
+}

@@ -1,0 +1,78 @@
+//! A table and a figure of each paper, counted by hand: FeatureBench's main table and its errors, FEA-Bench's Tables 3 and 4
+//! and its Figure 5.
+
+use proctor_report::{TrialResult, build};
+use serde_json::json;
+
+use crate::report::{submitted, trial};
+
+#[test]
+fn the_main_table_and_the_errors_of_featurebench_are_those_counted_by_hand() {
+    let of = |task: &str, passed: f64, errors: &[(&str, u64)]| {
+        let mut one = trial("codex", task, submitted(), Some(passed));
+        let counts = errors.iter().map(|(class, count)| ((*class).to_owned(), *count));
+        one.verdict.as_mut().unwrap().exceptions.extend(counts);
+        one
+    };
+    // Of 4, 8, 5 and 3 fail-to-pass tests, 4, 2, 4 and 0 pass.
+    let report = build(vec![
+        of("t1", 1.0, &[]),
+        of("t2", 0.25, &[("NameError", 4), ("TypeError", 2)]),
+        of("t3", 0.8, &[("AssertionError", 1)]),
+        of("t4", 0.0, &[("NameError", 3)]),
+    ]);
+    let arm = &report.arms[0];
+    // Resolved: the tasks whose tests all pass. Passed: the mean of 100, 25, 80 and 0 %, not 10 of 20 tests.
+    assert_eq!((arm.resolved, arm.resolved_rate, arm.passed_rate), (1, 0.25, 0.5125));
+    let value = serde_json::to_value(&report).unwrap();
+    assert_eq!(
+        value["arms"][0]["exceptions"],
+        json!({
+            "AssertionError": {"tests": 1, "trials": 1},
+            "NameError": {"tests": 7, "trials": 2},
+            "TypeError": {"tests": 2, "trials": 1},
+        })
+    );
+}
+
+/// A trial of one answer: the files that were shown, of those that the gold changes.
+fn shot(task: usize, shown: (f64, f64, bool), resolved: bool, functions: u64) -> TrialResult {
+    let passed = Some(f64::from(u8::from(resolved)));
+    let mut one = trial("gpt-4o", &format!("t{task}"), submitted(), passed);
+    let (precision, recall, recall_all) = shown;
+    let quality = json!({"precision": precision, "recall": recall, "recall_all": recall_all});
+    let single = json!({"prompt_tokens": 27_000, "context": {"files": [], "quality": quality}});
+    one.single = Some(serde_json::from_value(single).unwrap());
+    one.facts.functions_added = Some(functions);
+    one
+}
+
+#[test]
+fn tables_3_and_4_and_figure_5_of_feabench_are_those_counted_by_hand() {
+    let mut trials = vec![
+        // 1 of 2 shown files is one of the gold's, which has no other; 1 of 4, of two; 2 of 5, of two; 1 of 1; 0 of 4.
+        shot(1, (0.5, 1.0, true), true, 1),
+        shot(2, (0.25, 0.5, false), false, 1),
+        shot(3, (0.4, 1.0, true), false, 2),
+        shot(4, (1.0, 1.0, true), true, 3),
+        shot(5, (0.0, 0.0, false), false, 7),
+    ];
+    // An answer without an edit is not applied.
+    trials[4].patch_bytes = Some(0);
+    let report = build(trials);
+    let arm = &report.arms[0];
+    let single = arm.single_shot.as_ref().unwrap();
+    // Table 3: 2.15, 3.5 and 3 of 5.
+    assert_eq!(
+        (single.precision, single.recall, single.recall_all),
+        (Some(0.43), Some(0.7), Some(0.6))
+    );
+    // Table 4: 4 of 5 applied, 2 of 5 resolved.
+    assert_eq!((arm.applied_rate, arm.resolved_rate), (0.8, 0.4));
+    // Figure 5: one function, two, three and more.
+    let figure = |count: &str| {
+        let group = &arm.groups["functions_added"][count];
+        (group.resolved, group.trials)
+    };
+    assert_eq!([figure("1"), figure("2"), figure("3+")], [(1, 2), (0, 1), (1, 2)]);
+}
