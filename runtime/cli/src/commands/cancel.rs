@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use crate::{
     commands::run::now,
     error::{CommandError, UserError},
-    workers::{live, user},
+    workers::{live, submit_again, user},
 };
 
 /// A worker closes its sandboxes within a quarter of a minute; then the scheduler kills it.
@@ -51,7 +51,9 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
         let job = one.job.as_deref().unwrap_or("started by hand");
         tell!("note: a worker on {} (process {}, {job}) still runs", one.host, one.pid());
     }
-    tell!("`proctor submit {0}` or `proctor resume {0} --here` continues the run", run.display());
+    let again = submissions.all.last().map(|last| submit_again(run, &last.engine));
+    let again = again.unwrap_or_default();
+    tell!("`{again}` or `proctor resume {} --here` continues the run", run.display());
     Ok(ExitCode::SUCCESS)
 }
 
