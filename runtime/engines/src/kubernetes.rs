@@ -171,6 +171,10 @@ impl Engine for Kubernetes {
         Jobs::Unknown("ask `kubectl get jobs`".into())
     }
 
+    fn ask_to_end(&self, _submission: &Submission) -> Result<(), EngineError> {
+        Err(only_a_manifest())
+    }
+
     fn cancel(&self, _submission: &Submission) -> Result<(), EngineError> {
         Err(only_a_manifest())
     }
