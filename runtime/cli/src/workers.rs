@@ -1,6 +1,7 @@
 //! Workers of a run, on this machine and on others.
 
 use std::{
+    io::ErrorKind,
     path::Path,
     time::{Duration, Instant},
 };
@@ -23,7 +24,14 @@ pub fn user(error: EngineError) -> UserError {
 
 /// The workers of a run that live.
 pub fn live(run: &Path) -> Result<Vec<Member>, CommandError> {
-    Ok(proctor_cluster::live(run)?)
+    proctor_cluster::live(run).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            let hint =
+                "workers write to the run directory: be its owner, or let your group write there";
+            UserError::new(error.to_string()).hint(hint).into()
+        }
+        _ => error.into(),
+    })
 }
 
 /// Rejects what would change a run under its workers.
