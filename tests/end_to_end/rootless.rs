@@ -1,6 +1,6 @@
 //! `proctor` for users who are not root, with one id and with a range of ids.
 
-use std::{fs, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
 use serde_json::Value;
 
@@ -140,4 +140,23 @@ fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
     by(&stage, user, &["unshare", "--user", "--map-root-user"]);
     let entries = not_enforced(&stage, "run");
     assert!(entries.iter().any(|entry| entry.starts_with("other users:")), "{entries:?}");
+}
+
+#[test]
+fn a_run_that_its_owner_closed_is_no_damaged_or_missing_run() {
+    let test = "a_run_that_its_owner_closed_is_no_damaged_or_missing_run";
+    let Some(()) = users::if_root(test) else { return };
+    let stage = Stage::of_user(users::one_id(16));
+    // As another user's umask leaves them: the folder, or the files in it.
+    for (folder_mode, file_mode) in [(0o700, 0o644), (0o755, 0o600)] {
+        let run = stage.path("closed");
+        fs::create_dir_all(&run).unwrap();
+        fs::write(run.join("run.json"), "{}").unwrap();
+        fs::set_permissions(run.join("run.json"), fs::Permissions::from_mode(file_mode)).unwrap();
+        fs::set_permissions(&run, fs::Permissions::from_mode(folder_mode)).unwrap();
+        let refused = stage.run(["report", "closed"], 1);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("ask its owner for permission"), "{said}");
+    }
 }

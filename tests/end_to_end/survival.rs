@@ -381,7 +381,7 @@ fn two_runtimes_share_the_trials_of_a_run() {
     let said = String::from_utf8_lossy(&joined.stderr).into_owned();
     assert_eq!(joined.status.code(), Some(0), "{said}");
     bench.done(child);
-    assert!(said.contains("started") && said.contains("another runtime works on it"), "{said}");
+    assert!(said.contains("started") && said.contains("another worker has it"), "{said}");
     assert_eq!(bench.fake.requests().len(), 6, "each trial is driven once");
     let journals = find(&out.join("trials"), "trajectory.jsonl");
     assert_eq!(journals.len(), 6);

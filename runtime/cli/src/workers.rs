@@ -1,16 +1,16 @@
 //! Workers of a run, on this machine and on others.
 
 use std::{
-    fs,
+    io::ErrorKind,
     path::Path,
     time::{Duration, Instant},
 };
 
 use proctor_cluster::Member;
-use proctor_core::{Capacity, Until};
+use proctor_core::{Capacity, Until, limits_of};
 use proctor_engines::{EngineError, Submissions, table};
 use proctor_sandbox_api::Machine;
-use proctor_types::{RunRecord, plural};
+use proctor_types::{RunRecord, SandboxKind, SandboxSpec, plural};
 
 use crate::{
     checks::first_of,
@@ -24,7 +24,14 @@ pub fn user(error: EngineError) -> UserError {
 
 /// The workers of a run that live.
 pub fn live(run: &Path) -> Result<Vec<Member>, CommandError> {
-    Ok(proctor_cluster::live(run)?)
+    proctor_cluster::live(run).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            let hint =
+                "workers write to the run directory: be its owner, or let your group write there";
+            UserError::new(error.to_string()).hint(hint).into()
+        }
+        _ => error.into(),
+    })
 }
 
 /// Rejects what would change a run under its workers.
@@ -59,9 +66,9 @@ pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     let Some(last) = submissions.open().last() else { return Ok(()) };
     let what = format!("{}: {} runs the trials of this run", run.display(), last.engine);
     let hint = format!(
-        "`proctor submit {0} --engine {1} --workers N` adds workers; `proctor resume {0} --here` runs the rest here",
-        run.display(),
-        last.engine
+        "`{}` adds workers; `proctor resume {} --here` runs the rest here",
+        submit_again(run, &last.engine),
+        run.display()
     );
     Err(UserError::new(what).hint(hint).into())
 }
@@ -86,36 +93,92 @@ pub fn until(left: Duration) -> Result<Until, CommandError> {
     Ok(Until { at, overhead })
 }
 
-/// Trials that a worker runs at once: as many of the largest sandboxes as its CPUs and memory hold, and no more than
-/// the run's `jobs`.
-pub fn jobs(record: &RunRecord) -> usize {
+/// Memory of a worker itself, beside its sandboxes.
+const OWN_MB: u64 = 256;
+
+/// Trials that a worker runs at once: as many of the largest sandboxes as its job's CPUs and memory hold, and no more
+/// than the run's `jobs`.
+///
+/// # Errors
+/// The job's memory does not hold one sandbox. The kernel would end what the sandbox's own limit allows, and that would
+/// count against the model.
+pub fn jobs(record: &RunRecord) -> Result<usize, UserError> {
     let here = Machine::here();
-    let memory_mb = memory_limit_mb().map_or(here.memory_mb, |limit| limit.min(here.memory_mb));
-    let capacity = Capacity::of(&Machine { memory_mb, ..here });
-    let fit = record.arms.iter().map(|arm| capacity.sandboxes(&arm.sandbox)).min();
+    // Not every site binds a job to its CPUs.
+    let of_job = std::env::var("SLURM_CPUS_ON_NODE").ok().and_then(|cpus| cpus.parse().ok());
+    let cpus = of_job.map_or(here.cpus, |cpus: f64| here.cpus.min(cpus));
+    let memory_mb = here.memory_mb.saturating_sub(OWN_MB);
+    let wanted = sandboxes(record);
+    if let Some(limit) = Machine::memory_limit_mb() {
+        expect_memory(limit, &wanted)?;
+    }
+    let capacity = Capacity::of(&Machine { cpus, memory_mb });
+    let fit = wanted.iter().map(|sandbox| capacity.sandboxes(sandbox)).min();
     let jobs = fit.unwrap_or(1).min(record.jobs).max(1);
     tell!("{} at once", plural(jobs, "trial"));
-    jobs
+    Ok(jobs)
 }
 
-/// The memory that control groups leave to this process. `None`: no limit.
-fn memory_limit_mb() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limits = groups.lines().flat_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) =
-            (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let (root, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            _ => return Vec::new(),
-        };
-        let above = Path::new(path).ancestors().filter_map(|path| path.strip_prefix("/").ok());
-        let limit = |path: &Path| {
-            let text = fs::read_to_string(Path::new(root).join(path).join(file)).ok()?;
-            text.trim().parse::<u64>().ok()
-        };
-        above.filter_map(limit).collect()
-    });
-    limits.min().map(|bytes| bytes >> 20)
+/// The limits of all sandboxes of a run.
+fn sandboxes(record: &RunRecord) -> Vec<SandboxSpec> {
+    let tasks = &record.tasks;
+    let all =
+        record.arms.iter().flat_map(|arm| tasks.iter().map(move |it| limits_of(arm, &it.task)));
+    all.collect()
+}
+
+fn expect_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError> {
+    // Containers belong to the Docker daemon's control groups.
+    let native = wanted.iter().filter(|sandbox| sandbox.kind == SandboxKind::Native);
+    let Some(most) = native.map(|sandbox| sandbox.memory_mb).max() else { return Ok(()) };
+    let needed = most.saturating_add(OWN_MB);
+    if needed <= limit_mb {
+        return Ok(());
+    }
+    let what = format!(
+        "this job has {limit_mb} MiB of memory; one sandbox may use {most} MiB, and the worker {OWN_MB} MiB"
+    );
+    let hint = format!(
+        "submit with --engine-set mem={needed}M or more, or plan the run with a smaller sandbox.memory_mb"
+    );
+    Err(UserError::new(what).hint(hint))
+}
+
+/// The command that adds workers to a run.
+pub fn submit_again(run: &Path, engine: &str) -> String {
+    format!("proctor submit {} --engine {engine} --workers N", run.display())
+}
+
+/// The command that continues a run: by its engine if one ran trials of it.
+pub fn continuation(run: &Path) -> String {
+    let submissions = Submissions::of(run).map(|found| found.all).unwrap_or_default();
+    match submissions.last() {
+        Some(last) => submit_again(run, &last.engine),
+        None => format!("proctor resume {}", run.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expect_memory_rejects_a_job_that_holds_no_sandbox_and_names_what_it_needs() {
+        let sandbox = |kind, memory_mb| SandboxSpec { kind, memory_mb, ..SandboxSpec::default() };
+        let native = sandbox(SandboxKind::Native, 2048);
+        assert!(expect_memory(4000, &[native.clone()]).is_ok());
+        let error = expect_memory(600, &[native]).unwrap_err();
+        assert!(error.what.contains("600 MiB") && error.what.contains("2048 MiB"), "{error:?}");
+        assert!(error.hint.unwrap().contains("mem=2304M"));
+        assert!(expect_memory(600, &[sandbox(SandboxKind::Docker, 2048)]).is_ok());
+    }
+
+    #[test]
+    fn continuation_names_the_engine_of_a_submitted_run() {
+        let run = tempfile::tempdir().unwrap();
+        assert!(continuation(run.path()).starts_with("proctor resume "));
+        let submitted = r#"[{"engine": "slurm", "job": "1", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
+        std::fs::write(run.path().join("engine.json"), submitted).unwrap();
+        assert!(continuation(run.path()).ends_with("--engine slurm --workers N"));
+    }
 }

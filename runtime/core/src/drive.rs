@@ -527,7 +527,7 @@ async fn measured(recorder: &Recorder, counts: Option<SandboxCounts>) -> Result<
 }
 
 /// The arm's limits; a task that may use more memory or CPUs than the arm gives may.
-pub(crate) fn limits_of(arm: &Arm, task: &Task) -> SandboxSpec {
+pub fn limits_of(arm: &Arm, task: &Task) -> SandboxSpec {
     raised(arm, task, Need::ceiling, Need::ceiling)
 }
 

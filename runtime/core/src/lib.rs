@@ -51,7 +51,7 @@ pub use cancel::Cancel;
 pub use capacity::{Capacity, Share};
 pub use comparing::Comparing;
 pub use dispatcher::{Before, Dispatched, End, dispatch};
-pub use drive::LEAK_NOTE;
+pub use drive::{LEAK_NOTE, limits_of};
 pub use environments::Environments;
 pub use fault_policy::FaultPolicy;
 pub use first_resolved::FirstResolvedSearch;

@@ -20,6 +20,9 @@ const SETTINGS: [&str; 9] = [
 
 /// Seconds until pods of a node that went away are replaced. Kubernetes waits five minutes by itself.
 const GONE_SECONDS: u64 = 30;
+/// Exit statuses of a worker after which another one would fare no better: a mistake of the user, and a run whose trials
+/// have all ended, some without a verdict.
+const FINAL: [u8; 2] = [2, 3];
 /// A worker that is told to end closes its sandboxes within this time.
 const GRACE_SECONDS: u64 = 60;
 
@@ -35,6 +38,7 @@ impl Kubernetes {
     pub fn manifest(&self, request: &Request) -> Result<Value, EngineError> {
         let settings = &request.settings;
         expect_keys("kubernetes", settings, &SETTINGS)?;
+        expect_values(settings)?;
         let image = required(
             settings,
             "image",
@@ -121,6 +125,17 @@ impl Kubernetes {
                 // Without `completions`: pods pull work, and the Job is done when one of them finds none.
                 "parallelism": request.workers,
                 "backoffLimit": request.workers.saturating_mul(table()?.requeues),
+                "podFailurePolicy": { "rules": [
+                    {
+                        "action": "FailJob",
+                        "onExitCodes": { "containerName": "worker", "operator": "In", "values": FINAL },
+                    },
+                    // Pods that were evicted or preempted are replaced, however many.
+                    {
+                        "action": "Ignore",
+                        "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }],
+                    },
+                ] },
                 "template": {
                     "metadata": { "labels": { "app.kubernetes.io/name": "proctor" } },
                     "spec": pod,
@@ -139,6 +154,52 @@ fn required<'a>(
         EngineError::new(format!("kubernetes needs --engine-set {key}=..."))
             .hint(format!("name {what}"))
     })
+}
+
+/// Rejects values that the API server would reject, or understand differently.
+fn expect_values(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    for (key, value) in settings {
+        let (is_right, form) = match key.as_str() {
+            "cpus" | "mem" => {
+                (is_quantity(value), "an amount of Kubernetes, such as 8, 500m, 32Gi")
+            }
+            "claim" | "namespace" | "secret" | "service_account" => {
+                (is_name(value), "a name of Kubernetes: lower-case letters, digits, `-` and `.`")
+            }
+            "mount" => (value.starts_with('/'), "an absolute path"),
+            "privileged" => (matches!(value.as_str(), "true" | "false"), "true or false"),
+            _ => (!value.is_empty(), "a value"),
+        };
+        if !is_right {
+            let what = format!("--engine-set {key}={value}: invalid value");
+            return Err(EngineError::new(what).hint(format!("use {form}")));
+        }
+    }
+    Ok(())
+}
+
+/// A subset of <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>: no signs, no exponents.
+fn is_quantity(text: &str) -> bool {
+    const SUFFIXES: [&str; 10] = ["m", "k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti", ""];
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let suffix = text.strip_prefix(digits).unwrap_or_default();
+    let mut parts = digits.splitn(2, '.');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    parts.next().is_some_and(is_number)
+        && parts.next().is_none_or(is_number)
+        && SUFFIXES.contains(&suffix)
+}
+
+/// A DNS subdomain name (RFC 1123).
+fn is_name(text: &str) -> bool {
+    let is_inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(is_inner)
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(is_part)
 }
 
 /// The run's name as a part of a DNS label.
@@ -169,6 +230,10 @@ impl Engine for Kubernetes {
 
     fn state(&self, _submission: &Submission) -> Jobs {
         Jobs::Unknown("ask `kubectl get jobs`".into())
+    }
+
+    fn ask_to_end(&self, _submission: &Submission) -> Result<(), EngineError> {
+        Err(only_a_manifest())
     }
 
     fn cancel(&self, _submission: &Submission) -> Result<(), EngineError> {
@@ -213,6 +278,43 @@ mod tests {
         assert_eq!(container["command"], json!(["proctor", "worker", "/shared/runs/My_Run"]));
         assert_eq!(container["resources"]["limits"], json!({ "cpu": "8", "memory": "16Gi" }));
         assert_eq!(job["metadata"]["generateName"], "proctor-my-run-");
+    }
+
+    #[test]
+    fn a_job_fails_at_once_where_another_worker_would_fare_no_better() {
+        let job = Kubernetes.manifest(&request(&[("image", "i"), ("claim", "c")])).unwrap();
+        let rules = &job["spec"]["podFailurePolicy"]["rules"];
+        assert_eq!(rules[0]["action"], "FailJob");
+        assert_eq!(rules[0]["onExitCodes"]["values"], json!([2, 3]));
+        // The policy needs it.
+        assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never");
+    }
+
+    #[test]
+    fn values_that_the_api_would_reject_are_named() {
+        let base = [("image", "i"), ("claim", "c")];
+        for good in
+            [("cpus", "500m"), ("mem", "1.5Gi"), ("namespace", "lab-1"), ("privileged", "false")]
+        {
+            let settings = [&base[..], &[good][..]].concat();
+            assert!(Kubernetes.manifest(&request(&settings)).is_ok(), "{good:?}");
+        }
+        for (key, value) in [
+            ("cpus", "abc"),
+            ("cpus", "-1"),
+            ("mem", "8GB"),
+            ("mem", "1."),
+            ("claim", "Runs_X"),
+            ("secret", "-x"),
+            ("namespace", ""),
+            ("mount", "shared"),
+            ("privileged", "yes"),
+            ("image", ""),
+        ] {
+            let error = Kubernetes.manifest(&request(&[&base[..], &[(key, value)][..]].concat()));
+            let error = error.unwrap_err();
+            assert!(error.what.contains(key) && error.hint.is_some(), "{error}");
+        }
     }
 
     #[test]

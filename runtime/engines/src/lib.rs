@@ -4,6 +4,7 @@
 mod command;
 mod inquiry;
 mod kubernetes;
+mod logs;
 mod slurm;
 mod submissions;
 mod table;
@@ -13,6 +14,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 pub use inquiry::Inquiry;
 pub use kubernetes::Kubernetes;
+pub use logs::failures;
 pub use slurm::Slurm;
 pub use submissions::{Submission, Submissions};
 pub use table::{Table, table};
@@ -55,6 +57,13 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// How the jobs of a submission are.
     fn state(&self, submission: &Submission) -> Jobs;
 
+    /// Asks the workers of a submission to close their sandboxes and end, and keeps waiting ones from starting. Nothing is
+    /// killed.
+    ///
+    /// # Errors
+    /// The scheduler isn't here or refuses.
+    fn ask_to_end(&self, submission: &Submission) -> Result<(), EngineError>;
+
     /// Ends the jobs of a submission, by its id alone. Those that ended already are no error.
     ///
     /// # Errors
@@ -95,6 +104,26 @@ pub struct Job {
     pub reason: String,
     /// Where it runs. Empty: nowhere.
     pub node: String,
+}
+
+/// States of jobs that wait, run, ended well or were ended on request.
+const WELL: [&str; 9] = [
+    "PENDING",
+    "CONFIGURING",
+    "RUNNING",
+    "SUSPENDED",
+    "COMPLETING",
+    "COMPLETED",
+    "CANCELLED",
+    "PREEMPTED",
+    "REQUEUED",
+];
+
+impl Job {
+    /// Whether it ended by itself, and not well.
+    pub fn has_failed(&self) -> bool {
+        !WELL.contains(&self.state.as_str())
+    }
 }
 
 impl Jobs {

@@ -10,7 +10,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::{Engine, EngineError, Job, Jobs, Request, Submission, command, expect_keys, table};
+use crate::{
+    Engine, EngineError, Job, Jobs, Request, Submission, command, expect_keys, logs::logs, table,
+};
 
 /// What each array task runs.
 const SCRIPT: &str = include_str!("worker.sh");
@@ -97,15 +99,26 @@ impl Engine for Slurm {
         }
     }
 
+    fn ask_to_end(&self, submission: &Submission) -> Result<(), EngineError> {
+        scancel(submission, &["--state=PENDING"])?;
+        // The script alone, without the time limit (KillWait) after which Slurm kills a job that it ends.
+        scancel(submission, &["--batch", "--signal=TERM"])
+    }
+
     fn cancel(&self, submission: &Submission) -> Result<(), EngineError> {
-        let mut command = Command::new("scancel");
-        command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
-        command.arg(&submission.job);
-        let said = command::run(&mut command, answer()?).map_err(|it| it.error("scancel"))?;
-        match said.status.success() || said.err.contains("Invalid job id") {
-            true => Ok(()),
-            false => Err(EngineError::new(format!("scancel: {}", first_line(&said.err)))),
-        }
+        scancel(submission, &[])
+    }
+}
+
+/// Jobs that ended already are no error.
+fn scancel(submission: &Submission, options: &[&str]) -> Result<(), EngineError> {
+    let mut command = Command::new("scancel");
+    command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
+    command.args(options).arg(&submission.job);
+    let said = command::run(&mut command, answer()?).map_err(|it| it.error("scancel"))?;
+    match said.status.success() || said.err.contains("Invalid job id") {
+        true => Ok(()),
+        false => Err(EngineError::new(format!("scancel: {}", first_line(&said.err)))),
     }
 }
 
@@ -149,11 +162,6 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
         all.extend(words);
     }
     Ok(all)
-}
-
-/// Where jobs write what they say.
-fn logs(run: &Path) -> PathBuf {
-    run.join("engine")
 }
 
 fn write_script(run: &Path) -> io::Result<PathBuf> {

@@ -39,12 +39,12 @@ worker=
 # 75: told to end, and trials are left.
 if [ "$code" = 75 ]; then
   if [ "${SLURM_RESTART_COUNT:-0}" -ge "$requeues" ]; then
-    echo "trials are left, and this job was requeued $requeues times: run \`proctor submit $run\` for more" >&2
+    echo "trials are left, and this job was requeued $requeues times: run \`proctor submit $run --engine slurm --workers N\` for more" >&2
   elif scontrol requeue "$PROCTOR_JOB"; then
     # Slurm ends this job now.
     sleep 120
   else
-    echo "trials are left, and the job can't be requeued: run \`proctor submit $run\` for more" >&2
+    echo "trials are left, and the job can't be requeued: run \`proctor submit $run --engine slurm --workers N\` for more" >&2
   fi
 fi
 exit "$code"

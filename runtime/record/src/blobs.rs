@@ -86,7 +86,7 @@ impl Blobs {
         let write = || {
             let folder = path.parent().unwrap_or(&self.root);
             fs::create_dir_all(folder)?;
-            let mut temporary = tempfile::Builder::new().prefix(".tmp-").tempfile_in(folder)?;
+            let mut temporary = disk::temporary(folder)?;
             temporary.write_all(bytes)?;
             temporary.persist(&path).map_err(|error| error.error)?;
             Ok(())
@@ -263,7 +263,7 @@ impl NewBlob {
                 Some(file) => file,
                 none => {
                     fs::create_dir_all(&root)?;
-                    none.insert(tempfile::Builder::new().prefix(".tmp-").tempfile_in(&root)?)
+                    none.insert(disk::temporary(&root)?)
                 }
             };
             file.write_all(&std::mem::take(&mut self.held))?;

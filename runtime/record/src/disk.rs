@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, TryLockError},
     io::{self, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -11,6 +12,7 @@ use std::{
 pub(crate) use proctor_files::{is_no_file, is_there, open, open_with, read};
 use proctor_types::with_causes;
 use serde::{Serialize, de::DeserializeOwned};
+use tempfile::NamedTempFile;
 
 use crate::{RecordError, error::FROM_A_COPY};
 
@@ -41,13 +43,20 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> 
     let write = || -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
-        let mut temporary = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?;
+        let mut temporary = temporary(folder)?;
         temporary.write_all(bytes)?;
         temporary.as_file().sync_all()?;
         temporary.persist(path).map_err(|error| error.error)?;
         sync_folder(folder)
     };
     write().map_err(RecordError::io(path, "cannot be written"))
+}
+
+/// A file that gets its name once it is whole. Its permissions follow the umask, as those of a journal do: others who
+/// work on a run read all of it or nothing.
+pub(crate) fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+    let mode = fs::Permissions::from_mode(0o666);
+    tempfile::Builder::new().prefix(TEMPORARY).permissions(mode).tempfile_in(folder)
 }
 
 /// Makes the names in a folder survive power loss.
@@ -118,4 +127,19 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, R
         why: with_causes(&error),
         hint: FROM_A_COPY,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_written_whole_has_the_permissions_of_any_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, plain) = (folder.path().join("whole"), folder.path().join("plain"));
+        write_whole(&whole, b"x").unwrap();
+        fs::write(&plain, "x").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&whole), mode(&plain));
+    }
 }

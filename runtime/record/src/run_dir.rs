@@ -56,7 +56,7 @@ impl RunDir {
         fs::create_dir_all(root.join("trials"))
             .map_err(RecordError::io(&root, "the run directory cannot be made"))?;
         let lock = hold(&root)?;
-        if run_file::is_in(&root) {
+        if run_file::is_in(&root)? {
             return Err(RecordError::RunExists { path: root });
         }
         if run_file::has_trials(&root) {
@@ -104,7 +104,7 @@ impl RunDir {
     /// Opens a run for reading only, while another process may write to it.
     pub fn view(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
-        if !run_file::is_in(&root) {
+        if !run_file::is_in(&root)? {
             return Err(run_file::missing(root));
         }
         Ok(Self::at(root, None))

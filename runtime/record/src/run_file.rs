@@ -1,7 +1,7 @@
 //! `run.json`: the plan, with a checksum and a compressed copy.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -16,9 +16,24 @@ const NAME: &str = "run.json";
 const COPY: &str = "run.json.gz";
 
 /// Whether a folder holds a run.
-pub(crate) fn is_in(root: &Path) -> bool {
-    root.join(NAME).exists() || root.join(COPY).exists()
+///
+/// # Errors
+/// This user may not look.
+pub(crate) fn is_in(root: &Path) -> Result<bool, RecordError> {
+    for name in [NAME, COPY] {
+        match std::fs::metadata(root.join(name)) {
+            Ok(_) => return Ok(true),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return Err(RecordError::io(root, CLOSED)(error));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(false)
 }
+
+/// What another user's umask does to a run.
+const CLOSED: &str = "this user can't read the run; ask its owner for permission";
 
 /// Why a folder without a plan is not opened: it never had one, or it lost it.
 pub(crate) fn missing(root: PathBuf) -> RecordError {
@@ -60,6 +75,9 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
             return Err(missing(root.to_owned()));
         }
         Ok(None) => "it is missing".to_owned(),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Err(RecordError::io(&path, CLOSED)(error));
+        }
         Err(error) => cannot_be_read(&error),
     };
     let copy = root.join(COPY);

@@ -1,6 +1,6 @@
 //! What sandboxes are made of, all together.
 
-use std::thread::available_parallelism;
+use std::{fs, path::Path, thread::available_parallelism};
 
 /// The CPUs and the memory that a back end has for its sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,17 +12,25 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine: the CPUs that this process may use, and the memory that is available now.
-    /// Where the kernel does not say, memory is not what limits.
+    /// This machine: the CPUs that this process may use, and the memory that is available now, to its control groups
+    /// too. Where the kernel does not say, memory is not what limits.
     pub fn here() -> Self {
         let cpus = available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
-        let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        Self { cpus, memory_mb: available(&said).unwrap_or(u64::from(u32::MAX)) }
+        let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let available = available(&said).unwrap_or(u64::from(u32::MAX));
+        let memory_mb = Self::memory_limit_mb().map_or(available, |limit| limit.min(available));
+        Self { cpus, memory_mb }
+    }
+
+    /// The memory that control groups leave to this process, in MiB. `None`: no limit.
+    pub fn memory_limit_mb() -> Option<u64> {
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        groups.lines().filter_map(|line| memory_limit_of(line, Path::new("/sys/fs/cgroup"))).min()
     }
 
     /// All that this machine has, whoever uses it now.
     pub fn whole() -> Self {
-        let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory_mb = line_of(&said, "MemTotal:").unwrap_or(u64::from(u32::MAX));
         Self { memory_mb, ..Self::here() }
     }
@@ -32,6 +40,24 @@ impl Machine {
     pub fn smaller(self, other: Self) -> Self {
         Self { cpus: self.cpus.min(other.cpus), memory_mb: self.memory_mb.min(other.memory_mb) }
     }
+}
+
+/// The smallest limit of a control group and those above it, in MiB. `line` is of `/proc/self/cgroup`.
+fn memory_limit_of(line: &str, mount: &Path) -> Option<u64> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (parts.next()?, parts.next()?);
+    let (root, file) = match controllers {
+        "" => (mount.to_owned(), "memory.max"),
+        "memory" => (mount.join("memory"), "memory.limit_in_bytes"),
+        _ => return None,
+    };
+    let above = Path::new(path).ancestors().filter_map(|path| path.strip_prefix("/").ok());
+    let limit = |path: &Path| {
+        // Without a limit the newer file says `max`.
+        let text = fs::read_to_string(root.join(path).join(file)).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    above.filter_map(limit).min().map(|bytes| bytes >> 20)
 }
 
 fn available(meminfo: &str) -> Option<u64> {
@@ -55,5 +81,20 @@ mod tests {
         assert_eq!(available("MemTotal: 1 kB\n"), None);
         let here = Machine::here();
         assert!(here.cpus >= 1.0 && here.memory_mb > 0, "{here:?}");
+    }
+
+    #[test]
+    fn the_tightest_control_group_above_a_process_limits_its_memory() {
+        let mount = tempfile::tempdir().unwrap();
+        let job = mount.path().join("memory/slurm/job_1");
+        fs::create_dir_all(job.join("step_batch")).unwrap();
+        fs::write(job.join("memory.limit_in_bytes"), "629145600\n").unwrap();
+        fs::write(job.join("step_batch/memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+        let line = "4:memory:/slurm/job_1/step_batch";
+        assert_eq!(memory_limit_of(line, mount.path()), Some(600));
+        fs::create_dir_all(mount.path().join("job")).unwrap();
+        fs::write(mount.path().join("job/memory.max"), "max\n").unwrap();
+        assert_eq!(memory_limit_of("0::/job", mount.path()), None);
+        assert_eq!(memory_limit_of("5:pids:/slurm/job_1", mount.path()), None);
     }
 }

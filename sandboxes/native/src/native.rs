@@ -129,12 +129,18 @@ impl Backend for Native {
     }
 
     async fn image_settings(&self, base: &Base) -> Result<ImageSettings, Fault> {
+        if let Base::Archive(archive) = base {
+            self.0.unpack(archive).await?;
+        }
         let (cache, base) = (self.0.cache.clone(), base.clone());
         blocking(move || base::settings(&cache, &base)).await
     }
 
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {
         let inner = Arc::clone(&self.0);
+        if let Base::Archive(archive) = &spec.base {
+            inner.unpack(archive).await?;
+        }
         let base = spec.base.clone();
         let cache = inner.cache.clone();
         let base = blocking(move || base::base(&cache, &base)).await?;
@@ -238,6 +244,24 @@ impl Inner {
         let turn: Arc<AsyncMutex<()>> = Arc::default();
         building.insert(digest.to_owned(), Arc::downgrade(&turn));
         turn
+    }
+
+    /// Unpacks an archive once on this machine. Others that need it wait: each of them would take the room and the time
+    /// again.
+    async fn unpack(&self, archive: &Path) -> Result<(), Fault> {
+        if archive::is_unpacked(&self.cache, archive) {
+            return Ok(());
+        }
+        let turn = self.turn(&archive.display().to_string());
+        let _turn = turn.lock().await;
+        let lock = archive::lock(&self.cache, archive).await;
+        let _lock = lock.map_err(|error| cache_fault(&self.cache, &error))?;
+        let (cache, archive) = (self.cache.clone(), archive.to_owned());
+        blocking(move || {
+            archive::sweep(&cache, &archive).map_err(|error| cache_fault(&cache, &error))?;
+            base::base(&cache, &Base::Archive(archive)).map(drop)
+        })
+        .await
     }
 
     async fn cuts(&self, absent: Absent) -> Result<Vec<Cut>, Fault> {

@@ -175,6 +175,29 @@ async fn an_archive_needs_neither_shell_nor_libc() {
     }
 }
 
+/// Another process that unpacks an archive is waited for, and what a killed one left is removed.
+#[tokio::test]
+async fn an_archive_is_unpacked_by_one_process_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = save(folder.path());
+    let bases = folder.path().join("cache/bases");
+    fs::create_dir_all(&bases).unwrap();
+    let digest = proctor_types::sha256_hex(archive.as_os_str().as_encoded_bytes());
+    let key = &digest[..32];
+    let other = fs::File::create(bases.join(format!(".unpacking-{key}.lock"))).unwrap();
+    other.lock().unwrap();
+    let left = bases.join(format!(".archive-{key}-killed"));
+    fs::create_dir(&left).unwrap();
+    let native = Native::new(folder.path().join("cache")).unwrap();
+    let spec = spec(Base::Archive(archive), &[]);
+    let waiting = tokio::time::timeout(Duration::from_millis(600), native.prepare(&spec)).await;
+    assert!(waiting.is_err(), "the other process has the lock");
+    assert!(left.exists());
+    other.unlock().unwrap();
+    native.prepare(&spec).await.unwrap();
+    assert!(!left.exists());
+}
+
 #[tokio::test]
 async fn an_image_is_refused_with_the_hint() {
     let cache = tempfile::tempdir().unwrap();

@@ -14,10 +14,13 @@ use tokio::time::sleep;
 use crate::{
     commands::run::now,
     error::{CommandError, UserError},
-    workers::{live, user},
+    workers::{live, submit_again, user},
 };
 
-/// A worker closes its sandboxes within a quarter of a minute; then the scheduler kills it.
+/// A worker that is asked to end closes its sandboxes within a quarter of a minute. What does not end in this time, the
+/// scheduler kills.
+const ASKED: Duration = Duration::from_secs(30);
+/// A worker that was killed counts as live for a lease.
 const CLOSING: Duration = Duration::from_secs(90);
 /// Between two looks at the run directory.
 const LOOK: Duration = Duration::from_secs(1);
@@ -30,6 +33,11 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
         let hint = "press Ctrl-C where it runs, or send SIGTERM to its process";
         return Err(UserError::new(what).hint(hint).into());
     }
+    let jobs: Vec<String> = submissions.all.iter().map(|one| format!("{}_", one.job)).collect();
+    for one in submissions.open().cloned().collect::<Vec<_>>() {
+        tokio::task::spawn_blocking(move || ask_to_end(&one)).await?.map_err(user)?;
+    }
+    until_ended(run, &jobs, ASKED).await?;
     for one in submissions.all.iter_mut().filter(|one| one.cancelled.is_none()) {
         let cancelled = one.clone();
         tokio::task::spawn_blocking(move || end(&cancelled)).await?.map_err(user)?;
@@ -37,22 +45,36 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
         tell!("cancelled {} job {}", one.engine, one.job);
     }
     submissions.write().map_err(user)?;
-    let jobs: Vec<String> = submissions.all.iter().map(|one| format!("{}_", one.job)).collect();
+    for one in until_ended(run, &jobs, CLOSING).await? {
+        let job = one.job.as_deref().unwrap_or("started by hand");
+        tell!("note: a worker on {} (process {}, {job}) still runs", one.host, one.pid());
+    }
+    let again = submissions.all.last().map(|last| submit_again(run, &last.engine));
+    let again = again.unwrap_or_default();
+    tell!("`{again}` or `proctor resume {} --here` continues the run", run.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until no worker of these jobs lives, or for so long. Returns the workers that are left.
+async fn until_ended(
+    run: &Path,
+    jobs: &[String],
+    most: Duration,
+) -> Result<Vec<Member>, CommandError> {
     let is_submitted = |one: &Member| {
         one.job.as_ref().is_some_and(|job| jobs.iter().any(|id| job.starts_with(id)))
     };
     let began = Instant::now();
     let mut left = live(run)?;
-    while left.iter().any(is_submitted) && began.elapsed() < CLOSING {
+    while left.iter().any(is_submitted) && began.elapsed() < most {
         sleep(LOOK).await;
         left = live(run)?;
     }
-    for one in &left {
-        let job = one.job.as_deref().unwrap_or("started by hand");
-        tell!("note: a worker on {} (process {}, {job}) still runs", one.host, one.pid());
-    }
-    tell!("`proctor submit {0}` or `proctor resume {0} --here` continues the run", run.display());
-    Ok(ExitCode::SUCCESS)
+    Ok(left)
+}
+
+fn ask_to_end(submission: &Submission) -> Result<(), proctor_engines::EngineError> {
+    engine(&submission.engine)?.ask_to_end(submission)
 }
 
 fn end(submission: &Submission) -> Result<(), proctor_engines::EngineError> {

@@ -36,6 +36,7 @@ use crate::{
     scaffolds,
     trials::planned,
     watchdog::{CLOSING, Watchdog},
+    workers::continuation,
 };
 
 /// The exit status of a run that is done but in which some trials have no verdict.
@@ -147,7 +148,7 @@ pub async fn carry_out(
     let waits =
         |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
     if !told_to_resume && report.tasks.iter().any(waits) {
-        tell!("`proctor resume {}` tries again what has no verdict", out.display());
+        tell!("`{}` tries again what has no verdict", continuation(&out));
     }
     for trial in &kept {
         tell!("not graded anew: {trial}: its earlier verdict stands");
@@ -240,7 +241,7 @@ pub async fn carry(
                     () = sleep(CLOSING) => tell!("some sandboxes are still open; the next run removes them"),
                 }
             }
-            tell!("`proctor resume {}` continues from here", out.display());
+            tell!("`{}` continues from here", continuation(&out));
             return Ok(Carried::Interrupted);
         }
     };
@@ -267,7 +268,7 @@ pub async fn carry(
     let told_to_resume = ends.iter().any(|end| matches!(end.end, Ok(End::NotStarted)));
     let too_late = ends.iter().any(|end| matches!(end.end, Ok(End::NoTime)));
     if told_to_resume {
-        tell!("`proctor resume {}` continues from here", out.display());
+        tell!("`{}` continues from here", continuation(&out));
     }
     Ok(Carried::Done { told_to_resume, too_late, finished })
 }

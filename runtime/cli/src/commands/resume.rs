@@ -164,7 +164,7 @@ async fn go_on(
     } else {
         assemble::check_models(&record.arms, &|_, error| error)?;
     }
-    let most = if run.is_shared() { workers::jobs(record) } else { record.jobs };
+    let most = if run.is_shared() { workers::jobs(record)? } else { record.jobs };
     let jobs = options.jobs.unwrap_or(most);
     open_files::check(jobs, plan.trials().len(), record.arms.iter())?;
     let flakes = Flakes::of(record);

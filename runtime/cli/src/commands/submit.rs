@@ -15,7 +15,7 @@ use crate::{
     },
     error::{CommandError, UserError},
     print,
-    workers::{expect_this_version, user},
+    workers::{expect_this_version, submit_again, user},
 };
 
 pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
@@ -55,7 +55,21 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     }
     let run = RunDir::view(&out).map_err(CommandError::of_run)?;
     expect_this_version(&out)?;
-    check_time(&run, settings.get("time").map(String::as_str))?;
+    // A plan that was written stays: the next command names it.
+    let kept = |mut error: UserError| {
+        if !is_run {
+            let kept = format!(
+                "the plan is in {}: `{}` queues it",
+                out.display(),
+                submit_again(&out, name.name())
+            );
+            error.hint = Some(error.hint.map_or(kept.clone(), |hint| format!("{hint}; {kept}")));
+        }
+        error
+    };
+    if let Some(error) = too_short(&run, settings.get("time").map(String::as_str))? {
+        return Err(kept(error).into());
+    }
     let absolute = out.canonicalize()?;
     if dry_run {
         let waits = "workers of this run would be queued; nothing was submitted";
@@ -64,14 +78,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     }
     let request = request(absolute)?;
     let submitted = tokio::task::spawn_blocking(move || engine.submit(&request)).await?;
-    let submission = submitted.map_err(|error| {
-        let mut error = user(error);
-        if !is_run {
-            let kept = format!("the plan is in {0}: `proctor submit {0}` queues it", out.display());
-            error.hint = Some(error.hint.map_or(kept.clone(), |hint| format!("{hint}; {kept}")));
-        }
-        error
-    })?;
+    let submission = submitted.map_err(|error| kept(user(error)))?;
     let mut all = Submissions::of(&out).map_err(user)?;
     let (job, count) = (submission.job.clone(), submission.workers);
     all.all.push(submission);
@@ -82,24 +89,24 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Rejects a time limit within which no trial may start.
-fn check_time(run: &RunDir, time: Option<&str>) -> Result<(), CommandError> {
-    let Some(text) = time else { return Ok(()) };
-    let Some(limit) = duration(text) else { return Ok(()) };
+/// What is wrong with a time limit within which no trial may start.
+fn too_short(run: &RunDir, time: Option<&str>) -> Result<Option<UserError>, CommandError> {
+    let Some(text) = time else { return Ok(None) };
+    let Some(limit) = duration(text) else { return Ok(None) };
     let overhead = Duration::from_secs(table().map_err(user)?.overhead_seconds);
     let plan = plan_of(&run.read_run()?);
     let trials = plan.trials();
     let needed = trials.iter().map(|(id, planned, arm)| (longest(&planned.task, arm), id)).max();
     let Some((needed, id)) = needed.map(|(needed, id)| (needed.saturating_add(overhead), id))
     else {
-        return Ok(());
+        return Ok(None);
     };
     if needed <= limit {
-        return Ok(());
+        return Ok(None);
     }
     let what = format!(
         "--engine-set time={text}: the trial {id} may take {} minutes with set-up and grading",
         needed.as_secs().div_ceil(60)
     );
-    Err(UserError::new(what).hint("use a longer time, or a smaller budget.wall_seconds").into())
+    Ok(Some(UserError::new(what).hint("use a longer time, or a smaller budget.wall_seconds")))
 }

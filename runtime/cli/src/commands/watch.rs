@@ -11,7 +11,7 @@ use std::{
 };
 
 use proctor_core::{Doing, Plan, PlannedTask};
-use proctor_engines::{Submissions, engine, table};
+use proctor_engines::{Jobs, Submissions, engine, failures, table};
 use proctor_record::RunDir;
 use proctor_types::{Arm, Envelope, Event, TrialId, plural};
 use serde_json::json;
@@ -127,11 +127,14 @@ fn states(run: &Path) -> Vec<String> {
     let Ok(submissions) = Submissions::of(run) else { return Vec::new() };
     let mut lines = Vec::new();
     for one in submissions.open() {
-        let state = match engine(&one.engine) {
-            Ok(engine) => engine.state(one).summary(),
-            Err(error) => error.to_string(),
+        let jobs = match engine(&one.engine) {
+            Ok(engine) => engine.state(one),
+            Err(error) => Jobs::Unknown(error.to_string()),
         };
-        lines.push(format!("{} job {}: {state}", one.engine, one.job));
+        lines.push(format!("{} job {}: {}", one.engine, one.job, jobs.summary()));
+        if let Jobs::Known(jobs) = &jobs {
+            lines.extend(failures(run, jobs));
+        }
     }
     if let Ok(live) = proctor_cluster::live(run) {
         lines.push(format!("{} at work", plural(live.len(), "worker")));

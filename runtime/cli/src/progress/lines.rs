@@ -23,7 +23,7 @@ pub(super) fn told(event: &Progress, board: &Board) -> String {
             format!("{}: goes on after step {step}", name(trial, arm))
         }
         Progress::Elsewhere { trial, arm } => {
-            format!("{}: another runtime works on it", name(trial, arm))
+            format!("{}: another worker has it", name(trial, arm))
         }
         Progress::EndedElsewhere { trial, arm } => {
             format!("{}: another worker has ended it", name(trial, arm))

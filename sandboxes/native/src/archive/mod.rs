@@ -5,4 +5,4 @@ mod outer;
 mod root;
 mod unpack;
 
-pub(crate) use unpack::{settings, unpack};
+pub(crate) use unpack::{is_unpacked, lock, settings, sweep, unpack};

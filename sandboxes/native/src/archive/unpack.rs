@@ -2,7 +2,10 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -34,7 +37,7 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     if folder.is_dir() {
         return Ok((digest, folder));
     }
-    let temporary = tempfile::Builder::new().prefix(".archive-").tempdir_in(&bases)?;
+    let temporary = tempfile::Builder::new().prefix(&unfinished(archive)).tempdir_in(&bases)?;
     fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755))?;
     let mut root = Root::open(temporary.path())?;
     for layer in outer.layers()? {
@@ -45,6 +48,46 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     debug_assert_eq!(root.folder(), temporary.path());
     tree::publish(&temporary.keep(), &folder)?;
     Ok((digest, folder))
+}
+
+/// Waits until no other process of this machine unpacks this archive, and keeps them out until the file is closed. No
+/// thread waits.
+pub(crate) async fn lock(cache: &Path, archive: &Path) -> io::Result<fs::File> {
+    let bases = cache.join("bases");
+    fs::create_dir_all(&bases)?;
+    let file = fs::File::create(bases.join(format!(".unpacking-{}.lock", key(archive))))?;
+    proctor_files::lock(&file).await?;
+    Ok(file)
+}
+
+/// Removes what processes left that were killed while they unpacked this archive. The caller holds the lock.
+pub(crate) fn sweep(cache: &Path, archive: &Path) -> io::Result<()> {
+    let prefix = unfinished(archive);
+    for entry in fs::read_dir(cache.join("bases"))? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            tree::remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Begins the names of folders into which an archive is being unpacked.
+fn unfinished(archive: &Path) -> String {
+    format!(".archive-{}-", key(archive))
+}
+
+fn key(archive: &Path) -> String {
+    sha256_hex(archive.as_os_str().as_bytes()).chars().take(32).collect()
+}
+
+/// Whether an archive was unpacked before, and has not changed since. Reads nothing of it.
+pub(crate) fn is_unpacked(cache: &Path, archive: &Path) -> bool {
+    let bases = cache.join("bases");
+    let digest = memory(&bases, archive).ok().and_then(|memory| remembered(&memory));
+    let Some(name) = digest.map(|digest| ids::name_of(&digest)) else { return false };
+    bases.join(format!("archive-{name}")).is_dir()
+        && bases.join(format!("settings-{name}")).is_file()
 }
 
 /// What the image of an unpacked archive says of its containers. A folder that came from no archive says nothing.
@@ -58,6 +101,23 @@ pub(crate) fn settings(folder: &Path) -> ImageSettings {
 
 /// SHA-256 of the archive, remembered for as long as its place, size and times stay the same.
 fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
+    let memory = memory(bases, archive)?;
+    if let Some(known) = remembered(&memory) {
+        return Ok(known);
+    }
+    let mut hasher = Sha256::new();
+    io::copy(&mut fs::File::open(archive)?, &mut hasher)?;
+    let digest = hex(&hasher.finalize());
+    fs::write(memory, &digest)?;
+    Ok(digest)
+}
+
+fn remembered(memory: &Path) -> Option<String> {
+    fs::read_to_string(memory).ok().filter(|known| known.len() == 64)
+}
+
+/// The file that remembers an archive's digest.
+fn memory(bases: &Path, archive: &Path) -> io::Result<PathBuf> {
     let found = fs::metadata(archive)?;
     let state = format!(
         "{} {} {} {}.{}",
@@ -67,17 +127,7 @@ fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
         found.mtime(),
         found.mtime_nsec()
     );
-    let memory = bases.join(format!("digest-{}", &sha256_hex(state.as_bytes())[..32]));
-    if let Ok(known) = fs::read_to_string(&memory)
-        && known.len() == 64
-    {
-        return Ok(known);
-    }
-    let mut hasher = Sha256::new();
-    io::copy(&mut fs::File::open(archive)?, &mut hasher)?;
-    let digest = hex(&hasher.finalize());
-    fs::write(memory, &digest)?;
-    Ok(digest)
+    Ok(bases.join(format!("digest-{}", &sha256_hex(state.as_bytes())[..32])))
 }
 
 #[cfg(test)]
@@ -148,7 +198,9 @@ mod tests {
             ("lib/y", "2"),
         ]);
         let archive = save(folder.path(), &[first, second]);
+        assert!(!is_unpacked(folder.path(), &archive));
         let (digest, root) = unpack(folder.path(), &archive).unwrap();
+        assert!(is_unpacked(folder.path(), &archive));
         assert_eq!(fs::read_to_string(root.join("etc/a")).unwrap(), "2");
         assert!(!root.join("etc/gone").exists());
         assert!(!root.join("old/below").exists());

@@ -1,0 +1,95 @@
+//! `RUN/engine/`: what jobs of workers print.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{ErrorKind, Read as _, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use crate::Job;
+
+/// Bytes at a log's end in which its last error is looked for.
+const TAIL: u64 = 16 << 10;
+/// Messages of one submission that are shown.
+const SHOWN: usize = 3;
+
+/// The folder of the logs.
+pub(crate) fn logs(run: &Path) -> PathBuf {
+    run.join("engine")
+}
+
+/// Why jobs failed, by the last error in each one's log. Each message is there once, with the number of its jobs. A job
+/// whose log has no error says nothing.
+pub fn failures(run: &Path, jobs: &[Job]) -> Vec<String> {
+    let mut messages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for job in jobs.iter().filter(|job| job.has_failed()) {
+        if let Some(message) = last_error(&logs(run).join(format!("{}.log", job.id))) {
+            messages.entry(message).or_default().push(&job.id);
+        }
+    }
+    let more = messages.len().saturating_sub(SHOWN);
+    let line = |(message, ids): (&String, &Vec<&str>)| match ids.as_slice() {
+        [id] => format!("job {id}: {message}"),
+        ids => format!("{} jobs, {} first: {message}", ids.len(), ids.first().unwrap_or(&"")),
+    };
+    let mut lines: Vec<String> = messages.iter().take(SHOWN).map(line).collect();
+    if more > 0 {
+        lines.push(format!("{more} more messages in {}", logs(run).display()));
+    }
+    lines
+}
+
+fn last_error(log: &Path) -> Option<String> {
+    let mut file = match File::open(log) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let why = "it failed without a log; check that its node has the run directory at the same path";
+            return Some(why.to_owned());
+        }
+        Err(_) => return None,
+    };
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let at = lines.iter().rposition(|line| line.starts_with("error: "))?;
+    let error = lines.get(at)?.trim_start_matches("error: ");
+    match lines.get(at + 1).filter(|line| line.starts_with("hint: ")) {
+        Some(hint) => Some(format!("{error} ({hint})")),
+        None => Some(error.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn job(id: &str, state: &str) -> Job {
+        Job { id: id.into(), state: state.into(), reason: String::new(), node: String::new() }
+    }
+
+    #[test]
+    fn failures_give_each_error_once_with_its_hint_and_its_jobs() {
+        let run = tempfile::tempdir().unwrap();
+        fs::create_dir(logs(run.path())).unwrap();
+        let log = |id: &str, text: &str| {
+            fs::write(logs(run.path()).join(format!("{id}.log")), text).unwrap();
+        };
+        let wrong = "started\nerror: wrong version\n hint: install it\n";
+        log("7_0", wrong);
+        log("7_1", wrong);
+        log("7_2", "error: of an earlier start\n");
+        log("7_3", "trials are left\n");
+        let jobs = [job("7_0", "FAILED"), job("7_1", "FAILED"), job("7_2", "RUNNING")];
+        let said = failures(run.path(), &jobs);
+        assert_eq!(said, ["2 jobs, 7_0 first: wrong version (hint: install it)"]);
+        assert!(failures(run.path(), &[job("7_3", "FAILED")]).is_empty());
+        let without = failures(run.path(), &[job("7_4", "NODE_FAIL")]);
+        assert!(without[0].contains("7_4") && without[0].contains("without a log"), "{without:?}");
+    }
+}
