@@ -67,7 +67,7 @@ def test_a_binary_of_another_version_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for text, says in [
-        ("proctor 0.0.9", "0.0.9"),
+        ("proctor 0.0.9", "is version 0.0.9, and this package needs 0.1.0 or newer"),
         ("something else", "not a `proctor` binary"),
     ]:
         _binary._find.cache_clear()
@@ -81,6 +81,23 @@ def test_a_binary_of_another_version_is_rejected(
     monkeypatch.setenv("PROCTOR_BINARY", _binary_that_says(tmp_path / "other", "proctor 0.3.0"))
     with pytest.raises(proctor.BinaryError, match="0.3.0.*needs 0.2.0"):
         proctor.binary()
+    _binary._find.cache_clear()
+
+
+def test_proctor_binary_wins_and_must_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = _binary_that_says(tmp_path / "proctor", "proctor 0.1.0")
+    named = _binary_that_says(tmp_path / "named", "proctor 0.1.0")
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    _binary._find.cache_clear()
+    monkeypatch.setenv("PROCTOR_BINARY", named)
+    assert proctor.binary() == named
+    monkeypatch.setenv("PROCTOR_BINARY", str(tmp_path / "nothing"))
+    with pytest.raises(proctor.BinaryError, match="PROCTOR_BINARY: .*nothing is not an executable"):
+        proctor.binary()
+    monkeypatch.delenv("PROCTOR_BINARY")
+    assert proctor.binary() == beside
     _binary._find.cache_clear()
 
 
