@@ -16,7 +16,7 @@ import pytest
 
 import proctor
 from proctor import _binary, _errors, _frames, _progress
-from proctor._run import toml
+from proctor._run import _incomplete, toml
 from proctor._session import Session
 
 
@@ -55,6 +55,24 @@ def test_message_and_hint_are_unwrapped() -> None:
     plain = _errors.error_of(1, "error: the disk is full\n")
     assert (plain.message, plain.hint) == ("the disk is full", None)
     assert not isinstance(plain, proctor.ConfigError)
+
+
+def test_an_endpoint_error_has_the_whole_message() -> None:
+    fault = "http://127.0.0.1:1/v1: rejected with 401: no such key"
+    trials = [
+        types.SimpleNamespace(
+            resolved=None, outcome="infrastructure_fault_model", data={"fault": fault}
+        ),
+        types.SimpleNamespace(resolved=None, outcome=None, data={}),
+    ]
+    run: Any = types.SimpleNamespace(trials=trials, path=Path("r"))
+    halted = "model fault: as printed for t a (2 times so far); 1 trial not started"
+    error = _incomplete(run, halted)
+    assert isinstance(error, proctor.EndpointError)
+    assert error.message == f"2 of 2 trials have no verdict: {fault}"
+    # Nothing has started: the line of the binary is all that there is.
+    trials.pop(0)
+    assert _incomplete(run, halted).message == f"1 of 1 trials have no verdict: {halted}"
 
 
 def _binary_that_says(path: Path, text: str) -> str:
