@@ -13,6 +13,9 @@ def main() -> None:
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     root = next(package for package in packages.values() if package["name"] == "proctor")
+    # The binary embeds the sandbox agent, which cargo does not know as a dependency.
+    agent = next(package for package in packages.values() if package["name"] == "proctor-agentd")
+    nodes[root["id"]]["deps"].append({"pkg": agent["id"], "dep_kinds": [{"kind": None}]})
     used, waiting = set(), [root["id"]]
     while waiting:
         current = waiting.pop()

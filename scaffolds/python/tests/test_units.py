@@ -16,7 +16,7 @@ import pytest
 
 import proctor
 from proctor import _binary, _errors, _frames, _progress
-from proctor._run import toml
+from proctor._run import _incomplete, toml
 from proctor._session import Session
 
 
@@ -57,6 +57,24 @@ def test_message_and_hint_are_unwrapped() -> None:
     assert not isinstance(plain, proctor.ConfigError)
 
 
+def test_an_endpoint_error_has_the_whole_message() -> None:
+    fault = "http://127.0.0.1:1/v1: rejected with 401: no such key"
+    trials = [
+        types.SimpleNamespace(
+            resolved=None, outcome="infrastructure_fault_model", data={"fault": fault}
+        ),
+        types.SimpleNamespace(resolved=None, outcome=None, data={}),
+    ]
+    run: Any = types.SimpleNamespace(trials=trials, path=Path("r"))
+    halted = "model fault: as printed for t a (2 times so far); 1 trial not started"
+    error = _incomplete(run, halted)
+    assert isinstance(error, proctor.EndpointError)
+    assert error.message == f"2 of 2 trials have no verdict: {fault}"
+    # Nothing has started: the line of the binary is all that there is.
+    trials.pop(0)
+    assert _incomplete(run, halted).message == f"1 of 1 trials have no verdict: {halted}"
+
+
 def _binary_that_says(path: Path, text: str) -> str:
     path.write_text(f"#!/bin/sh\necho '{text}'\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -67,7 +85,7 @@ def test_a_binary_of_another_version_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for text, says in [
-        ("proctor 0.0.9", "0.0.9"),
+        ("proctor 0.0.9", "is version 0.0.9, and this package needs 0.1.0 or newer"),
         ("something else", "not a `proctor` binary"),
     ]:
         _binary._find.cache_clear()
@@ -81,6 +99,23 @@ def test_a_binary_of_another_version_is_rejected(
     monkeypatch.setenv("PROCTOR_BINARY", _binary_that_says(tmp_path / "other", "proctor 0.3.0"))
     with pytest.raises(proctor.BinaryError, match="0.3.0.*needs 0.2.0"):
         proctor.binary()
+    _binary._find.cache_clear()
+
+
+def test_proctor_binary_wins_and_must_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = _binary_that_says(tmp_path / "proctor", "proctor 0.1.0")
+    named = _binary_that_says(tmp_path / "named", "proctor 0.1.0")
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    _binary._find.cache_clear()
+    monkeypatch.setenv("PROCTOR_BINARY", named)
+    assert proctor.binary() == named
+    monkeypatch.setenv("PROCTOR_BINARY", str(tmp_path / "nothing"))
+    with pytest.raises(proctor.BinaryError, match="PROCTOR_BINARY: .*nothing is not an executable"):
+        proctor.binary()
+    monkeypatch.delenv("PROCTOR_BINARY")
+    assert proctor.binary() == beside
     _binary._find.cache_clear()
 
 

@@ -32,15 +32,21 @@ def version() -> str:
 
 @functools.lru_cache(maxsize=None)
 def _find(override: Optional[str], path: Optional[str]) -> str:
-    beside = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
-    candidates = [str(folder / "proctor") for folder in beside]
     if override:
-        candidates.append(override)
-    on_path = shutil.which("proctor", path=path)
-    if on_path:
-        candidates.append(on_path)
+        if not _is_executable(override):
+            raise BinaryError(
+                f"PROCTOR_BINARY: {override} is not an executable file",
+                hint="unset PROCTOR_BINARY, or set it to the binary",
+            )
+        candidates = [override]
+    else:
+        beside = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
+        candidates = [str(folder / "proctor") for folder in beside]
+        on_path = shutil.which("proctor", path=path)
+        if on_path:
+            candidates.append(on_path)
     for candidate in candidates:
-        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+        if _is_executable(candidate):
             _check(candidate)
             return candidate
     raise BinaryError(
@@ -49,8 +55,12 @@ def _find(override: Optional[str], path: Optional[str]) -> str:
     )
 
 
+def _is_executable(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
 def binary() -> str:
-    """Returns the path of the binary: beside the interpreter, from ``PROCTOR_BINARY``, or on ``PATH``.
+    """Returns the path of the binary: from ``PROCTOR_BINARY``, beside the interpreter, or on ``PATH``.
 
     Raises BinaryError if there is none, or if its version does not fit.
     """
@@ -73,8 +83,9 @@ def _check(path: str) -> None:
     # A wheel brings its own binary, so that another version is an accident.
     is_other = mine != "0+source" and found[1] != mine
     if is_older or is_other:
+        needed = mine if is_other else f"{'.'.join(map(str, OLDEST))} or newer"
         raise BinaryError(
-            f"{path} is version {found[1]}, and this package needs {mine if is_other else OLDEST}",
+            f"{path} is version {found[1]}, and this package needs {needed}",
             hint=f"install both from one wheel: pip install --force-reinstall {DISTRIBUTION}",
         )
 

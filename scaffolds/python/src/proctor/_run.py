@@ -311,14 +311,15 @@ def _incomplete(run: Run, halted: Optional[str]) -> IncompleteRun:
     missing = [trial for trial in run.trials if trial.resolved is None]
     faults = [str(trial.data["fault"]) for trial in missing if trial.data.get("fault")]
     of_model = [
-        str(trial.data.get("fault", ""))
+        str(trial.data["fault"])
         for trial in missing
-        if trial.outcome == "infrastructure_fault_model"
+        if trial.outcome == "infrastructure_fault_model" and trial.data.get("fault")
     ]
     count = f"{len(missing)} of {len(run.trials)} trials have no verdict"
     hint = f"proctor.resume({str(run.path)!r}) continues"
     if of_model or halted:
-        why = halted or of_model[0]
+        # The binary shortens a repeated error to "as printed for ...". The report has it whole.
+        why = of_model[0] if of_model else halted
         return EndpointError(f"{count}: {why}", run=run, hint=hint, status=INCOMPLETE)
     why = f": {faults[0]}" if faults else ""
     return IncompleteRun(f"{count}{why}", run=run, hint=hint, status=INCOMPLETE)
