@@ -1,5 +1,7 @@
 //! Which requests are the main conversation: rules out of a scaffold's manifest, table `[requests]`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use http::HeaderMap;
 use proctor_types::{
     Conversation, RequestClass, RequestRule, RequestRules, matches_wildcard, sha256_hex,
@@ -24,10 +26,13 @@ pub fn classify(rules: &RequestRules, request: &RequestFacts<'_>) -> RequestClas
 
 /// The sub-agent's conversation that a main request belongs to; `None` where it is the agent's own. `opening` is what
 /// the user said first, which names a conversation that no header names.
+///
+/// `has_tool`: a request of the trial has offered the tool of `without_tool`. Before that, a request without it is the
+/// agent's own: another version may have renamed the tool, or a setting may have removed it.
 pub(crate) fn sub_agent(
     rules: &RequestRules,
     headers: &HeaderMap,
-    tools: &[&str],
+    (tools, has_tool): (&[&str], &AtomicBool),
     opening: impl FnOnce() -> String,
 ) -> Option<Conversation> {
     let rules = rules.sub_agents.as_ref()?;
@@ -36,7 +41,11 @@ pub(crate) fn sub_agent(
         Some(value.to_owned()).filter(|value| !value.is_empty())
     };
     let marked = value(&rules.header);
-    let lacks = |tool: &String| !tools.is_empty() && !tools.contains(&tool.as_str());
+    let lacks = |tool: &String| {
+        let offered = tools.contains(&tool.as_str());
+        let before = has_tool.fetch_or(offered, Ordering::Relaxed);
+        before && !offered && !tools.is_empty()
+    };
     if marked.is_none() && !rules.without_tool.as_ref().is_some_and(lacks) {
         return None;
     }
@@ -66,6 +75,8 @@ fn holds(rule: &RequestRule, request: &RequestFacts<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use http::HeaderMap;
     use proctor_types::RequestClass::{Main, Side};
 
@@ -134,12 +145,14 @@ tools = false
     #[test]
     fn sub_agents_are_told_by_a_header_or_by_a_tool_that_they_lack() {
         let rules = |text: &str| toml::from_str::<RequestRules>(text).expect("rules");
+        let has_tool = AtomicBool::new(false);
         let of =
             |rules: &RequestRules, headers: &[(&'static str, &'static str)], tools: &[&str]| {
                 let pairs = headers.iter().map(|(name, value)| {
                     let name = http::HeaderName::from_static(name);
                     (name, http::HeaderValue::from_static(value))
                 });
+                let tools = (tools, &has_tool);
                 sub_agent(rules, &pairs.collect(), tools, || "look around".to_owned())
             };
         let tools = ["shell", "task"];
@@ -155,6 +168,7 @@ tools = false
         let found = of(&session, &[("x-id", "2"), ("x-parent", "1")], &tools).expect("a parent");
         assert_eq!((found.id.as_str(), found.parent.as_deref()), ("2", Some("1")));
         let lacking = rules("[sub_agents]\nwithout_tool = 'task'");
+        assert_eq!(of(&lacking, &[], &["shell"]), None, "the agent may have no such tool at all");
         assert_eq!(of(&lacking, &[], &tools), None);
         assert_eq!(of(&lacking, &[], &[]), None, "a request without tools says nothing");
         let found = of(&lacking, &[], &["shell"]).expect("it cannot start others");

@@ -59,7 +59,13 @@ pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
         Some(version) if version != pinned => Err(ManifestError {
             file: asked.to_owned(),
             what: format!("`{name}` is pinned at {pinned}, not {version}"),
-            hint: format!("`proctor scaffold add {asked}` builds another published version"),
+            // A tag moves, and a run names what it ran.
+            hint: match version.starts_with(|first: char| first.is_ascii_digit()) {
+                true => format!("`proctor scaffold add {asked}` builds another published version"),
+                false => format!(
+                    "name a version: `proctor scaffold add {asked}` builds the one that `{version}` is, and prints it"
+                ),
+            },
         }),
         _ => Ok(Some(loaded)),
     }
@@ -215,6 +221,8 @@ mod tests {
         assert!(names().is_sorted());
         assert_eq!(shipped("Codex").unwrap(), None);
         assert_eq!(shipped("Codex@1").unwrap(), None);
+        let tag = shipped("codex@latest").unwrap_err();
+        assert!(tag.hint.starts_with("name a version"), "{tag:?}");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub fn judge(
             // A program that waits for a person hangs like any other: its words tell them apart.
             let has_words = |rule: &&ExitRule| !rule.output.is_empty() || !rule.record.is_empty();
             let mut rules = manifest.exit.iter().filter(has_words);
-            let rule = rules.find(|rule| says(rule, done) && records(rule, done, files));
+            let rule = rules.find(|rule| says(rule, done) && record(rule, done, files).is_some());
             let cause = rule.and_then(|rule| rule.means.cause()).unwrap_or(ExitCause::Idle);
             return exited(cause, with_words(why, done));
         }
@@ -50,12 +50,19 @@ pub fn judge(
         }
     }
     let status = ending_of(&done.exited);
-    let applies = |rule: &&ExitRule| holds(rule, done) && records(rule, done, files);
-    if let Some(rule) = manifest.exit.iter().find(applies) {
-        return match rule.means.cause() {
-            None => Finish::Submitted,
-            Some(cause) => exited(cause, with_words(format!("{name} ended with {status}"), done)),
+    let applies = |rule: &ExitRule| {
+        let record = record(rule, done, files).filter(|_| holds(rule, done))?;
+        Some((rule.means.cause(), record))
+    };
+    if let Some((means, record)) = manifest.exit.iter().find_map(applies) {
+        let Some(cause) = means else { return Finish::Submitted };
+        let why = format!("{name} ended with {status}");
+        // The record says why. The last line of standard error may be an unrelated warning.
+        let why = match record.is_empty() {
+            true => with_words(why, done),
+            false => format!("{why}: {}", shorten(&record)),
         };
+        return exited(cause, why);
     }
     let Some(answer) = &traffic.answer else {
         let why = format!("{name} ended with {status}, without one answer of the model");
@@ -90,26 +97,26 @@ fn says(rule: &ExitRule, done: &Completed) -> bool {
     rule.output.is_empty() || rule.output.iter().any(|one| text(&done.stderr, one))
 }
 
-/// Whether the agent's own record has the members that the rule names.
-fn records(rule: &ExitRule, done: &Completed, files: &BTreeMap<String, Value>) -> bool {
+/// Returns the members that the rule names, as the agent's own record has them: an empty text if the rule names none,
+/// `None` if they don't match.
+fn record(rule: &ExitRule, done: &Completed, files: &BTreeMap<String, Value>) -> Option<String> {
     if rule.record.is_empty() {
-        return true;
+        return Some(String::new());
     }
     let fits = |record: &Value| {
-        rule.record.iter().all(|(path, pattern)| {
-            let member = path.split('.').try_fold(record, |value, key| value.get(key));
-            member.is_some_and(|member| match member {
-                Value::String(text) => matches_wildcard(pattern, text),
-                other => matches_wildcard(pattern, &other.to_string()),
-            })
-        })
+        let members = rule.record.iter().map(|(path, pattern)| {
+            let member = path.split('.').try_fold(record, |value, key| value.get(key))?;
+            let text = member.as_str().map_or_else(|| member.to_string(), str::to_owned);
+            matches_wildcard(pattern, &text).then(|| format!("{path} = {text}"))
+        });
+        members.collect::<Option<Vec<_>>>().map(|members| members.join(", "))
     };
     match &rule.file {
-        Some(file) => files.get(file).is_some_and(fits),
-        None => [&done.stdout.head, &done.stdout.tail].into_iter().any(|bytes| {
+        Some(file) => files.get(file).and_then(fits),
+        None => [&done.stdout.head, &done.stdout.tail].into_iter().find_map(|bytes| {
             let lines = bytes.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{"));
             let mut records = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-            records.any(|record| fits(&record))
+            records.find_map(|record| fits(&record))
         }),
     }
 }
@@ -121,13 +128,17 @@ fn submits(manifest: &Manifest, answer: &Answer) -> bool {
     answer.tool_calls.iter().any(|call| named(&call.name, &call.arguments))
 }
 
+fn shorten(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(WORDS).collect()
+}
+
 /// The reason with the last words of standard error, else of standard output.
 fn with_words(why: String, done: &Completed) -> String {
     let last = |stream: &Captured| {
         let end = if stream.tail.is_empty() { &stream.head } else { &stream.tail };
         let text = String::from_utf8_lossy(end);
         let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        line.map(|line| line.chars().filter(|c| !c.is_control()).take(WORDS).collect::<String>())
+        line.map(shorten)
     };
     match last(&done.stderr).or_else(|| last(&done.stdout)) {
         Some(words) => format!("{why}: {words}"),
@@ -195,6 +206,20 @@ mod tests {
         assert_eq!(mini("LimitsExceeded"), Some(ExitCause::Finished));
         assert_eq!(mini("RepeatedFormatError"), Some(ExitCause::EmptyTurn));
         assert_eq!(mini("Submitted"), None);
+    }
+
+    #[test]
+    fn a_record_is_the_reason_and_not_a_warning_on_standard_error() {
+        let record = json!({ "type": "result", "api_error": "autocompact_thrashing" });
+        let mut thrashed = done(&format!("{record}\n"), "[claude-code:unrecognized_model] {}\n");
+        thrashed.exited.code = Some(1);
+        let manifest = shipped("claude-code").unwrap().unwrap().manifest;
+        let files = BTreeMap::new();
+        let finish = judge(&manifest, Ended::Itself, (&thrashed, &files), &answered());
+        let Finish::Exited { cause, why } = finish else { panic!("{finish:?}") };
+        assert_eq!(cause, ExitCause::Loop);
+        let expected = "claude-code ended with exit status 1: api_error = autocompact_thrashing, type = result";
+        assert_eq!(why, expected);
     }
 
     #[test]

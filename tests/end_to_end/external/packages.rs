@@ -13,6 +13,7 @@ use crate::{
 };
 
 const COMPARISON: &str = "scaffold-comparison.toml";
+const SCRIPT: &str = "configs/scripts/scaffold-comparison.toml";
 /// Both are quick to fetch and start, and speak wire formats that are not the model's.
 const IN_CI: [&str; 2] = ["claude-code", "codex"];
 
@@ -42,18 +43,22 @@ fn shipped(name: &str, kind: &str) -> (toml::Table, toml::Table) {
 /// A configuration with these arms, its paths made absolute.
 fn config(stage: &Stage, name: &str, kind: &str) -> (String, Vec<String>) {
     let (mut config, _) = shipped(name, kind);
+    if kind == "docker" {
+        config["tasks"] = vec![bare_image(stage).display().to_string()].into();
+    }
+    write(stage, config, &root().join(SCRIPT))
+}
+
+/// Writes the configuration with the models of its arms alone, which the script plays. Returns its path and the arms' names.
+fn write(stage: &Stage, mut config: toml::Table, script: &Path) -> (String, Vec<String>) {
     let arms = config["arms"].as_array().unwrap();
     let of = |key: &str| -> Vec<String> {
         arms.iter().map(|arm| arm[key].as_str().unwrap().to_owned()).collect()
     };
     let (names, asked) = (of("name"), of("model"));
-    if kind == "docker" {
-        config["tasks"] = vec![bare_image(stage).display().to_string()].into();
-    }
     let models = config["models"].as_table_mut().unwrap();
     models.retain(|name, _| asked.iter().any(|one| one == name));
     for (_, model) in models {
-        let script = root().join("configs/scripts/scaffold-comparison.toml");
         model["base_url"] = format!("script:{}", script.display()).into();
     }
     let file = stage.file("comparison.toml", &toml::to_string(&config).unwrap());
@@ -61,12 +66,19 @@ fn config(stage: &Stage, name: &str, kind: &str) -> (String, Vec<String>) {
 }
 
 fn run(stage: &Stage, name: &str, kind: &str, sets: &[&str]) -> Vec<(Value, PathBuf)> {
-    let (config, names) = config(stage, name, kind);
+    run_written(stage, &config(stage, name, kind), sets)
+}
+
+fn run_written(
+    stage: &Stage,
+    (config, names): &(String, Vec<String>),
+    sets: &[&str],
+) -> Vec<(Value, PathBuf)> {
     let out = stage.path("run");
-    let mut args = vec!["run", &config, "--out", out.to_str().unwrap()];
+    let mut args = vec!["run", config, "--out", out.to_str().unwrap()];
     sets.iter().for_each(|set| args.extend(["--set", set]));
     stage.run(args, 0);
-    rows(stage, &out, &names)
+    rows(stage, &out, names)
 }
 
 /// The demo task in an image that has neither Node nor pip.
@@ -131,6 +143,93 @@ fn a_limit_ends_a_real_agent_at_once() {
         let refused = served.iter().find(|one| one["status"] == 402).unwrap();
         let took = at(&events(&journal, "patch_collected")[0]) - at(refused);
         assert!(took < 5.0, "{shown}: took {took} s to end");
+    }
+}
+
+/// Files of a repository that would take the shell from an agent, or end it at its first step.
+const HOSTILE_FILES: [(&str, &str); 8] = [
+    (
+        ".claude/settings.json",
+        r#"{"permissions": {"deny": ["Bash"]},
+            "hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "exit 2"}]}]}}"#,
+    ),
+    (".codex/config.toml", "sandbox_mode = 'read-only'\n[features]\nshell_tool = false\n"),
+    (
+        ".continue/settings.json",
+        r#"{"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "exit 2"}]}]}}"#,
+    ),
+    (
+        ".gemini/settings.json",
+        r#"{"model": {"maxSessionTurns": 1}, "tools": {"exclude": ["run_shell_command"]}}"#,
+    ),
+    (
+        ".qwen/settings.json",
+        r#"{"model": {"maxSessionTurns": 1}, "tools": {"exclude": ["run_shell_command"]}}"#,
+    ),
+    ("opencode.json", r#"{"permission": {"bash": "deny"}}"#),
+    ("mini.yaml", "agent:\n  step_limit: 1\n"),
+    (
+        ".openhands/hooks.json",
+        r#"{"pre_tool_use": [{"matcher": "*", "hooks": [{"type": "command", "command": "exit 2"}]}]}"#,
+    ),
+];
+
+/// The demo task with those files and a statement of 200 KB.
+fn hostile_task(stage: &Stage) -> PathBuf {
+    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    let (from, to) = (root().join("configs/tasks/numerals"), stage.path("numerals"));
+    let copied = std::process::Command::new("cp").arg("-r").arg(from).arg(&to).status().unwrap();
+    assert!(copied.success());
+    for (path, content) in HOSTILE_FILES {
+        let path = to.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    task["source"]["path"] = to.to_str().unwrap().into();
+    let statement = task["statement"].as_str().unwrap();
+    task["statement"] = format!("{statement}\n{}", "a line of a log\n".repeat(12_500)).into();
+    stage.file("hostile.jsonl", &format!("{task}\n"))
+}
+
+/// Neither settings of the repository, a long statement, a command that names `curl` nor 100 KB on standard error keep an
+/// agent from its work.
+#[test]
+fn real_agents_solve_a_hostile_task() {
+    let stage = Stage::new();
+    let (mut config, _) = comparison("native");
+    config["tasks"] = vec![hostile_task(&stage).display().to_string()].into();
+    let look = "cat numerals/roman.py numerals/__init__.py";
+    let noise = "curl -s http://127.0.0.1:9/ || true; yes error | head -c 100000 >&2";
+    let script = std::fs::read_to_string(root().join(SCRIPT)).unwrap();
+    assert_eq!(script.matches(look).count(), 8, "each agent looks first");
+    let script = stage.file("script.toml", &script.replace(look, &format!("{look}; {noise}")));
+    let written = write(&stage, config, &script);
+    for (row, journal) in run_written(&stage, &written, &[]) {
+        let shown = journal.display();
+        assert_eq!(row["outcome"], "submitted", "{shown}: {row:#}");
+        assert_eq!(row["resolved"], true, "{shown}: {row:#}");
+        assert_eq!(events(&journal, "model_answered").len(), 4, "{shown}");
+        let noted = events(&journal, "noted");
+        let mut files = noted.iter().map(|event| &event["note"]["settings_files"]);
+        let hidden = |files: &Value| files.as_array().is_some_and(|files| !files.is_empty());
+        assert!(files.any(hidden), "{shown}: {noted:#?}");
+    }
+}
+
+/// A window that the agent's own prompt nearly fills.
+#[test]
+fn real_agents_solve_a_task_in_a_small_window() {
+    let stage = Stage::new();
+    let (mut config, _) = comparison("native");
+    for (_, model) in config["models"].as_table_mut().unwrap() {
+        model.as_table_mut().unwrap().insert("context_window".into(), toml::Value::Integer(32_768));
+    }
+    let written = write(&stage, config, &root().join(SCRIPT));
+    for (row, journal) in run_written(&stage, &written, &[]) {
+        let shown = journal.display();
+        assert_eq!(row["outcome"], "submitted", "{shown}: {row:#}");
+        assert_eq!(row["resolved"], true, "{shown}: {row:#}");
     }
 }
 

@@ -272,7 +272,8 @@ impl Call {
             texts.collect::<Vec<_>>().join("\n")
         };
         let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        crate::rules::sub_agent(&self.shared.rules, &self.headers, &tools, opening)
+        let tools = (tools.as_slice(), &self.shared.has_sub_agent_tool);
+        crate::rules::sub_agent(&self.shared.rules, &self.headers, tools, opening)
     }
 
     fn classify(&self, request: &codec::Request) -> RequestClass {

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -48,6 +48,8 @@ pub(super) struct Shared {
     pub trial: Arc<TrialGateway>,
     pub rules: RequestRules,
     pub policy: ServerPolicy,
+    /// A request has offered the tool by whose absence the rules tell sub-agents.
+    pub(super) has_sub_agent_tool: AtomicBool,
     /// Whether calls of tools are recorded as requests bring their results back.
     pub calls: bool,
     token: Token,
@@ -106,6 +108,7 @@ impl GatewayServer {
             trial,
             rules,
             policy: ServerPolicy::shipped()?,
+            has_sub_agent_tool: AtomicBool::new(false),
             calls: true,
             token: Token::random()?,
             numbers: AtomicU64::new(0),
