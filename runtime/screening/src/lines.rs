@@ -17,7 +17,7 @@ pub(crate) struct Lines {
 }
 
 impl Screen for Lines {
-    fn reads(&self, path: &str) -> bool {
+    fn reads(&self, path: &str, _bytes: &[u8]) -> bool {
         !self.rules_of(path).is_empty()
     }
 
