@@ -101,6 +101,8 @@ ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GE
 # Functions that show a stack: they read the lines of the callers. Bound here, before any graded code, and compared
 # by identity: anybody can compile code that bears their names.
 SHOWING = tuple(f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack))
+# Functions of the language that hand out whatever an object has.
+GIVING = ("getmembers", "_getmembers", "getmembers_static", "get_field")
 FINALIZE = weakref.finalize.__call__.__code__
 # What opens a file.
 OPENERS = ("open", "open_code", "FileIO", "get_data", "system", "link", "symlink", "rename")
@@ -133,6 +135,7 @@ SEARCHED = {
     "gc.get_referents": "get_referents",
     "tb_frame": "tb_frame",
     "f_code": "f_code",
+    "__code__": "__code__",
 }
 SEARCHING = frozenset(name for name in SEARCHED if "." in name) | {"object.__getattr__"}
 # Events of programs that are started.
@@ -630,7 +633,10 @@ class Sight:
                 if name in SEARCHED and me not in looking:
                     looking.add(me)
                     try:
-                        self._searches(SEARCHED[name], frame_of(1))
+                        if name == "__code__":
+                            self._takes_code(arguments[0], frame_of(1))
+                        else:
+                            self._searches(SEARCHED[name], frame_of(1))
                     finally:
                         looking.discard(me)
                 return
@@ -749,6 +755,23 @@ class Sight:
                 self._tell("readers", "frames by way of %s" % name, ["code without a file"])
         except Exception as error:
             self.failed("frames, seen by " + name, error)
+
+    def _takes_code(self, function, frame):
+        """Code under test that takes the compiled code of a test, itself or by `dis`. The rest of the language only looks at
+        its parameters and flags."""
+        try:
+            if type(function) is not types.FunctionType or function.__name__[:4] != "test":
+                return
+            asking, file = frame.f_code, function.__code__.co_filename
+            if asking.co_filename in self._engine_files or file not in self._watch:
+                return
+            if self._is_standard(asking.co_filename) and asking.co_filename != dis.__file__ and asking.co_name not in GIVING:
+                return
+            reader = self._reader(frame)
+            if reader:
+                self._tell("readers", "%s, the code of %s" % (self._watch[file], function.__name__), [reader])
+        except Exception as error:
+            self.failed("the code of a test", error)
 
     def _is_named(self, name, frame):
         """Whether the file of some code names this anywhere."""

@@ -133,7 +133,7 @@ def shown():
     }
 }
 
-/// Screening finds a name that is written; the recorder sees one that is computed.
+/// Screening finds a name that is written. The recorder sees one that is computed, and who takes the code of a test.
 #[test]
 fn frames_that_are_reached_by_a_computed_name_are_seen() {
     let reaches = |code: &str| {
@@ -141,11 +141,26 @@ fn frames_that_are_reached_by_a_computed_name_are_seen() {
         let text = format!("import sys\n\n{code}\n\n\n{body}");
         without(&patch(&[("roman/__init__.py", Some(text.as_str()))]), &[])
     };
-    let computed = "def told():\n    getattr(sys, '_'.join(['', 'getframe']))(1)";
-    let seen = reaches(computed);
-    assert!(seen.resolved() && seen.suspect() && seen.has("tests_read"), "{}", seen.tell());
-    let written = reaches("def told():\n    sys._getframe(1)");
-    assert!(written.resolved_clean(), "{}", written.tell());
+    for computed in [
+        "def told():\n    getattr(sys, '_'.join(['', 'getframe']))(1)",
+        "import pickle\n\nclass Data:\n    def __reduce__(self):\n        \
+         return eval, (\"__import__('sys')._getframe() and 1\",)\n\n\
+         TEXT = pickle.dumps(Data())\n\ndef told():\n    pickle.loads(TEXT)",
+        // The compiled tests hold what they expect.
+        "def told():\n    for test in list(vars(sys.modules['test_roman']).values()):\n        \
+         getattr(test, '__code__', None)",
+    ] {
+        let seen = reaches(computed);
+        assert!(seen.resolved() && seen.suspect() && seen.has("tests_read"), "{}", seen.tell());
+    }
+    for honest in [
+        "def told():\n    sys._getframe(1)",
+        "import inspect\n\ndef told():\n    test = vars(sys.modules['test_roman'])['test_four']\n    \
+         inspect.signature(test), inspect.iscoroutinefunction(test)",
+    ] {
+        let seen = reaches(honest);
+        assert!(seen.resolved_clean(), "{}", seen.tell());
+    }
 }
 
 /// Tests that read themselves, code that calls back into them, and a failure that shows their lines.
