@@ -328,7 +328,7 @@ class Sight:
         self._remember_engine()
         self._remember_modules()
         self._openings = openings
-        self._opened, self._started = set(), False
+        self._opened, self._started, self._is_moved = set(), False, False
         self._opened_in_forks = {}
         self._see_who_reads(frozenset(order["folders"]))
         self._see_exceptions()
@@ -601,7 +601,13 @@ class Sight:
                         yield files.get(identity(word)) or around.get(identity(word))
 
         def audit(event, arguments):
+            if event == "os.chdir":
+                # By code under test, until a test moves elsewhere itself.
+                self._is_moved = self._is_of_graded(frame_of(2))
+                return
             if event == "open":
+                if self._is_moved:
+                    self._misses(plain(arguments[0]), identity)
                 tests = [test_at(arguments[0], arguments[1] is None)]
                 self._is_opened(tests[0])
             elif event in STARTING:
@@ -621,7 +627,7 @@ class Sight:
                     self._tell("readers", name, [reader])
 
         looking, thread = set(), threading.get_ident
-        watched = frozenset(("open", "os.link", "os.symlink", "os.rename")) | STARTING | SEARCHING
+        watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename")) | STARTING | SEARCHING
 
         def safely(event, arguments):
             if event not in watched:
@@ -742,6 +748,23 @@ class Sight:
         """Whether the tests' own code names what starts further interpreters. These import the tests."""
         codes = [code for codes in self._genuine.values() for code in codes]
         return any(not SHARING.isdisjoint(code.co_names) for code in codes)
+
+    def _misses(self, path, identity):
+        """A file of the tests that is opened by a relative name, from a folder that code under test went to."""
+        if path is None or path[:1] == "/":
+            return
+        meant = os.path.normpath(self._work + path)
+        if any(meant.startswith(folder + os.sep) for folder in self._folders):
+            known = identity(meant)
+            if known is not None and identity(path) != known:
+                self._tell("moved", "the working directory, for %s" % path, [""])
+
+    def _is_of_graded(self, frame):
+        """Whether the first that is not of the language is code under test."""
+        while frame is not None and (self._is_standard(frame.f_code.co_filename) or frame.f_code.co_filename[:1] != "/"):
+            frame = frame.f_back
+        file = "" if frame is None else frame.f_code.co_filename
+        return file.startswith(self._graded) and file not in self._watch and "-packages" + os.sep not in file
 
     def _searches(self, name, frame):
         """Code that reaches frames or other objects of its callers by a name that it computes or reads from data. Screening
