@@ -329,6 +329,7 @@ class Sight:
         self._remember_modules()
         self._openings = openings
         self._opened, self._started, self._is_moved = set(), False, False
+        self._naming = {}
         self._opened_in_forks = {}
         self._see_who_reads(frozenset(order["folders"]))
         self._see_exceptions()
@@ -797,9 +798,14 @@ class Sight:
             self.failed("the code of a test", error)
 
     def _is_named(self, name, frame):
-        """Whether the file of some code names this anywhere."""
-        codes = inner(frame.f_code) + self._codes("", frame.f_code.co_filename)
-        return any(name in code.co_names or name in code.co_consts for code in codes)
+        """Whether the file of some code names this anywhere. Asked once for each piece of code."""
+        code = frame.f_code
+        known = self._naming.get((id(code), name))
+        if known is None or known[0] is not code:
+            codes = inner(code) + self._codes("", code.co_filename)
+            known = code, any(name in part.co_names or name in part.co_consts for part in codes)
+            self._naming[id(code), name] = known
+        return known[1]
 
     def _short(self, file):
         return file[len(self._root) :] if file.startswith(self._root) else file
