@@ -387,8 +387,10 @@ class Sight:
 
     def forget_lines(self, item):
         """Before and after a canary, and its test: what the one showed is not what the other has."""
+        if self._canaries is None or not self._canaries.is_given(item):
+            return
         cache, function = linecache.cache, self._function(item)
-        if type(cache) is dict and function is not None and self._canaries is not None and self._canaries.is_given(item):
+        if type(cache) is dict and function is not None:
             cache.pop(function.__code__.co_filename, None)
 
     # An assertion that failed ends its test. Code under test can keep it from that: by a context
@@ -627,7 +629,7 @@ class Sight:
                 if reader:
                     self._tell("readers", name, [reader])
 
-        looking, thread = set(), threading.get_ident
+        looking, thread, function = set(), threading.get_ident, types.FunctionType
         watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename")) | STARTING | SEARCHING
 
         def safely(event, arguments):
@@ -635,9 +637,13 @@ class Sight:
                 return
             if event in SEARCHING:
                 name = arguments[1] if event == "object.__getattr__" else event
+                if name not in SEARCHED:
+                    return
+                if name == "__code__" and not (type(arguments[0]) is function and arguments[0].__name__[:4] == "test"):
+                    return
                 me = thread()
                 # What is looked at here raises such an event itself.
-                if name in SEARCHED and me not in looking:
+                if me not in looking:
                     looking.add(me)
                     try:
                         if name == "__code__":
@@ -737,7 +743,8 @@ class Sight:
             return
         found = self._openings.take() - self._opened
         self._opened.clear()
-        for name, (told, at) in self._opened_in_forks.items():
+        for name in list(found):
+            told, at = self._opened_in_forks.get(name, (b"\0", 0))
             if told[at]:
                 told[at] = 0
                 found.discard(name)
@@ -784,8 +791,6 @@ class Sight:
         """Code under test that takes the compiled code of a test, itself or by `dis`. The rest of the language only looks at
         its parameters and flags."""
         try:
-            if type(function) is not types.FunctionType or function.__name__[:4] != "test":
-                return
             asking, file = frame.f_code, function.__code__.co_filename
             if asking.co_filename in self._engine_files or file not in self._watch:
                 return
