@@ -17,6 +17,7 @@ import __future__
 import ast
 import inspect
 import itertools
+import os
 import types
 
 from _pytest.assertion.rewrite import rewrite_asserts
@@ -50,7 +51,7 @@ class Canaries:
         self._marks = {}
         self._shown = {}
         self._raised = None, False
-        self._taken = []
+        self._taken, self._environ, self._said = [], os.environ, None
         self.others = []
         # Bound before anything of the graded code is loaded.
         self._compile, self._literal = compile, ast.literal_eval
@@ -238,6 +239,8 @@ class Canaries:
             found = self._runs[id(item)][1].__globals__
             self._exchange(found, name, value)
             return
+        # What pytest says of the running test has the parameter's text.
+        self._said = str(item.funcargs.get(name)), str(value)
         self._exchange(item.funcargs, name, value)
         callspec = getattr(item, "callspec", None)
         if name in getattr(callspec, "params", {}):
@@ -246,6 +249,14 @@ class Canaries:
         cached = getattr(definition, "cached_result", None)
         if cached:
             self._exchange(vars(definition), "cached_result", (value,) + tuple(cached[1:]))
+
+    def say(self):
+        """Puts the mistaken value into the id of the running test, which any code can read."""
+        said, self._said = self._said, None
+        name, end = "PYTEST_CURRENT_TEST", self._environ.get("PYTEST_CURRENT_TEST", "")
+        if said is not None and "[" in end:
+            head, _, tail = end.partition("[")
+            self._environ[name] = head + "[" + tail.replace(*said)
 
     def _exchange(self, holder, name, value):
         if name in holder:

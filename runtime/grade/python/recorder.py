@@ -152,6 +152,11 @@ def plugin(emit, order, origin, canaries, sight):
             called[item.nodeid] = looks and getattr(outcome, "excinfo", None) is not None
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_pyfunc_call(self):
+            guarded("the id of a test", canaries.say)
+            yield
+
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_makereport(self, item, call):
             yield  # Other plugins may replace call.excinfo (unittest does), so look afterwards.
             has_raised = call.excinfo is not None

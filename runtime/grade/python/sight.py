@@ -101,6 +101,8 @@ ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GE
 # Functions that show a stack: they read the lines of the callers. Bound here, before any graded code, and compared
 # by identity: anybody can compile code that bears their names.
 SHOWING = tuple(f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack))
+# Functions of the language that hand out whatever an object has.
+GIVING = ("getmembers", "_getmembers", "getmembers_static", "get_field")
 FINALIZE = weakref.finalize.__call__.__code__
 # What opens a file.
 OPENERS = ("open", "open_code", "FileIO", "get_data", "system", "link", "symlink", "rename")
@@ -133,6 +135,7 @@ SEARCHED = {
     "gc.get_referents": "get_referents",
     "tb_frame": "tb_frame",
     "f_code": "f_code",
+    "__code__": "__code__",
 }
 SEARCHING = frozenset(name for name in SEARCHED if "." in name) | {"object.__getattr__"}
 # Events of programs that are started.
@@ -325,7 +328,8 @@ class Sight:
         self._remember_engine()
         self._remember_modules()
         self._openings = openings
-        self._opened, self._started = set(), False
+        self._opened, self._started, self._is_moved = set(), False, False
+        self._naming = {}
         self._opened_in_forks = {}
         self._see_who_reads(frozenset(order["folders"]))
         self._see_exceptions()
@@ -383,8 +387,10 @@ class Sight:
 
     def forget_lines(self, item):
         """Before and after a canary, and its test: what the one showed is not what the other has."""
+        if self._canaries is None or not self._canaries.is_given(item):
+            return
         cache, function = linecache.cache, self._function(item)
-        if type(cache) is dict and function is not None and self._canaries is not None and self._canaries.is_given(item):
+        if type(cache) is dict and function is not None:
             cache.pop(function.__code__.co_filename, None)
 
     # An assertion that failed ends its test. Code under test can keep it from that: by a context
@@ -598,7 +604,13 @@ class Sight:
                         yield files.get(identity(word)) or around.get(identity(word))
 
         def audit(event, arguments):
+            if event == "os.chdir":
+                # By code under test, until a test moves elsewhere itself.
+                self._is_moved = self._is_of_graded(frame_of(2))
+                return
             if event == "open":
+                if self._is_moved:
+                    self._misses(plain(arguments[0]), identity)
                 tests = [test_at(arguments[0], arguments[1] is None)]
                 self._is_opened(tests[0])
             elif event in STARTING:
@@ -617,20 +629,27 @@ class Sight:
                 if reader:
                     self._tell("readers", name, [reader])
 
-        looking, thread = set(), threading.get_ident
-        watched = frozenset(("open", "os.link", "os.symlink", "os.rename")) | STARTING | SEARCHING
+        looking, thread, function = set(), threading.get_ident, types.FunctionType
+        watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename")) | STARTING | SEARCHING
 
         def safely(event, arguments):
             if event not in watched:
                 return
             if event in SEARCHING:
                 name = arguments[1] if event == "object.__getattr__" else event
+                if name not in SEARCHED:
+                    return
+                if name == "__code__" and not (type(arguments[0]) is function and arguments[0].__name__[:4] == "test"):
+                    return
                 me = thread()
                 # What is looked at here raises such an event itself.
-                if name in SEARCHED and me not in looking:
+                if me not in looking:
                     looking.add(me)
                     try:
-                        self._searches(SEARCHED[name], frame_of(1))
+                        if name == "__code__":
+                            self._takes_code(arguments[0], frame_of(1))
+                        else:
+                            self._searches(SEARCHED[name], frame_of(1))
                     finally:
                         looking.discard(me)
                 return
@@ -724,7 +743,8 @@ class Sight:
             return
         found = self._openings.take() - self._opened
         self._opened.clear()
-        for name, (told, at) in self._opened_in_forks.items():
+        for name in list(found):
+            told, at = self._opened_in_forks.get(name, (b"\0", 0))
             if told[at]:
                 told[at] = 0
                 found.discard(name)
@@ -736,6 +756,23 @@ class Sight:
         """Whether the tests' own code names what starts further interpreters. These import the tests."""
         codes = [code for codes in self._genuine.values() for code in codes]
         return any(not SHARING.isdisjoint(code.co_names) for code in codes)
+
+    def _misses(self, path, identity):
+        """A file of the tests that is opened by a relative name, from a folder that code under test went to."""
+        if path is None or path[:1] == "/":
+            return
+        meant = os.path.normpath(self._work + path)
+        if any(meant.startswith(folder + os.sep) for folder in self._folders):
+            known = identity(meant)
+            if known is not None and identity(path) != known:
+                self._tell("moved", "the working directory, for %s" % path, [""])
+
+    def _is_of_graded(self, frame):
+        """Whether the first that is not of the language is code under test."""
+        while frame is not None and (self._is_standard(frame.f_code.co_filename) or frame.f_code.co_filename[:1] != "/"):
+            frame = frame.f_back
+        file = "" if frame is None else frame.f_code.co_filename
+        return file.startswith(self._graded) and file not in self._watch and "-packages" + os.sep not in file
 
     def _searches(self, name, frame):
         """Code that reaches frames or other objects of its callers by a name that it computes or reads from data. Screening
@@ -750,10 +787,30 @@ class Sight:
         except Exception as error:
             self.failed("frames, seen by " + name, error)
 
+    def _takes_code(self, function, frame):
+        """Code under test that takes the compiled code of a test, itself or by `dis`. The rest of the language only looks at
+        its parameters and flags."""
+        try:
+            asking, file = frame.f_code, function.__code__.co_filename
+            if asking.co_filename in self._engine_files or file not in self._watch:
+                return
+            if self._is_standard(asking.co_filename) and asking.co_filename != dis.__file__ and asking.co_name not in GIVING:
+                return
+            reader = self._reader(frame)
+            if reader:
+                self._tell("readers", "%s, the code of %s" % (self._watch[file], function.__name__), [reader])
+        except Exception as error:
+            self.failed("the code of a test", error)
+
     def _is_named(self, name, frame):
-        """Whether the file of some code names this anywhere."""
-        codes = inner(frame.f_code) + self._codes("", frame.f_code.co_filename)
-        return any(name in code.co_names or name in code.co_consts for code in codes)
+        """Whether the file of some code names this anywhere. Asked once for each piece of code."""
+        code = frame.f_code
+        known = self._naming.get((id(code), name))
+        if known is None or known[0] is not code:
+            codes = inner(code) + self._codes("", code.co_filename)
+            known = code, any(name in part.co_names or name in part.co_consts for part in codes)
+            self._naming[id(code), name] = known
+        return known[1]
 
     def _short(self, file):
         return file[len(self._root) :] if file.startswith(self._root) else file

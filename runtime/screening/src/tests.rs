@@ -332,6 +332,11 @@ fn test_access() {
             "import importlib\ntests = importlib.import_module('roman.tests.data')",
             "data = __import__('tests.data')",
             "import pkgutil\nanswers = pkgutil.resolve_name('test_roman:ANSWERS')",
+            "import importlib\ntests = importlib.import_module(f'test_{name}')",
+            "import importlib\ntests = importlib.import_module('tests.' + name)",
+            "import sys\ntests = sys.modules['test_roman']",
+            "import sys\ntests = sys.modules['test_' + name]",
+            "import sys\ntests = sys.modules.get('test_roman')",
         ],
         &[
             "import testament",
@@ -339,6 +344,9 @@ fn test_access() {
             "from test import support",
             "import importlib\ntable = importlib.import_module('roman.table')",
             "import importlib\ntable = importlib.import_module(name)",
+            "import importlib\ntable = importlib.import_module(f'roman.{name}')",
+            "import importlib\ntable = importlib.import_module(f'{__package__}.{name}')",
+            "import sys\nmodule = sys.modules[name]",
         ],
     );
     check(

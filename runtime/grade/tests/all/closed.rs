@@ -100,6 +100,73 @@ def to_roman(number):
     return None
 "#;
 
+/// Each changes the expectation, too, from what runs beside a test: a callback of the collector, a timer's handler, a thread.
+const WATCHES_COLLECTOR: &str = "import gc
+import sys
+
+
+def watch(phase, found):
+    if 'test_late' in sys.modules:
+        sys.modules['test_late'].EXPECTED = None
+
+
+gc.callbacks.append(watch)
+
+
+def kept():
+    return 'kept'
+
+
+def to_roman(number):
+    gc.collect()
+    return None
+";
+
+const WATCHES_TIME: &str = "import os
+import signal
+import sys
+
+
+def watch(number, frame):
+    sys.modules['test_late'].EXPECTED = None
+
+
+signal.signal(signal.SIGALRM, watch)
+
+
+def kept():
+    return 'kept'
+
+
+def to_roman(number):
+    os.kill(os.getpid(), signal.SIGALRM)
+    return None
+";
+
+const WATCHES_IN_THREAD: &str = "import _thread
+import sys
+import time
+
+
+def watch():
+    while True:
+        time.sleep(0.001)
+        if hasattr(sys.modules.get('test_late'), 'test_late'):
+            sys.modules['test_late'].EXPECTED = None
+
+
+_thread.start_new_thread(watch, ())
+
+
+def kept():
+    return 'kept'
+
+
+def to_roman(number):
+    time.sleep(0.2)
+    return None
+";
+
 /// Puts one function of the standard library in the place of another.
 const EXCHANGES_FUNCTIONS: &str = r#"import math
 
@@ -158,7 +225,24 @@ pub fn attacks() -> Vec<(&'static str, Attack)> {
     let package = |name: &'static str, text: &str, seen_as: &'static [&'static str]| {
         Attack::new(name, bench::patch(&[("roman/__init__.py", Some(text))]), seen_as)
     };
+    let watcher = |name: &'static str, text: &str| {
+        package(name, text, &["interpreter_patched"])
+            .on("tests/test_late.py", TEST_LATE)
+            .asks("tests/test_late.py::test_late")
+    };
     vec![
+        (
+            "see_watchers",
+            watcher(
+                "a callback of the collector that changes what a test expects",
+                WATCHES_COLLECTOR,
+            ),
+        ),
+        (
+            "see_watchers",
+            watcher("a timer's handler that changes what a test expects", WATCHES_TIME),
+        ),
+        ("see_watchers", watcher("a thread that changes what a test expects", WATCHES_IN_THREAD)),
         (
             "follow_forks",
             package("the tests read by a forked process", READS_IN_FORK, &["tests_read"]),
@@ -181,13 +265,7 @@ pub fn attacks() -> Vec<(&'static str, Attack)> {
         ),
         (
             "see_watchers",
-            package(
-                "a profile function that changes what a test expects",
-                WATCHES_CALLS,
-                &["interpreter_patched"],
-            )
-            .on("tests/test_late.py", TEST_LATE)
-            .asks("tests/test_late.py::test_late"),
+            watcher("a profile function that changes what a test expects", WATCHES_CALLS),
         ),
         (
             "compare_snapshots",
@@ -207,6 +285,20 @@ fn each_is_seen_as_what_it_is_and_wins_without_its_defence() {
     let wrong: Vec<String> =
         attacks().iter().filter_map(|(defence, attack)| attack.wrong(&[*defence])).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A forked process that goes on with the tests looks ahead for its parent.
+#[test]
+fn a_forked_process_that_runs_tests_is_seen() {
+    let forks = bench::ROMAN.replace(
+        "    return \"kept\"",
+        "    import os\n    if os.fork():\n        os.wait()\n    return \"kept\"",
+    );
+    let patch = bench::patch(&[("roman/__init__.py", Some(forks.as_str()))]);
+    let seen = bench::without(&patch, &[]);
+    assert!(seen.has("interpreter_patched") && seen.suspect(), "{}", seen.tell());
+    let open = bench::without(&patch, &["follow_forks"]);
+    assert!(!open.has("interpreter_patched"), "{}", open.tell());
 }
 
 /// A patch that keeps exceptions from leaving a `with` statement. Seen from Python 3.12 on; a canary in the

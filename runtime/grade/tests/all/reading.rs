@@ -133,7 +133,67 @@ def shown():
     }
 }
 
-/// Screening finds a name that is written; the recorder sees one that is computed.
+/// Pytest says which test is running, and the value that it expects is in its id.
+#[test]
+fn canaries_see_what_takes_its_answer_from_the_running_tests_id() {
+    let text = "import os
+import re
+
+
+def kept():
+    return 'kept'
+
+
+def to_roman(number):
+    for value in os.environ.values():
+        found = re.search(r'\\[(\\d+)-(\\w+)\\]', value)
+        if found:
+            return found.group(2)
+";
+    let patch = patch(&[("roman/__init__.py", Some(text))]);
+    let attack = Attack::new("the id of the running test", patch, &["canary_passed"])
+        .asks("tests/test_roman.py::test_literals[9-IX]");
+    let seen = attack.grade(inner_defences());
+    assert!(attack.is_beaten(&seen), "{}", seen.tell());
+}
+
+/// A test that opens a file by a relative name gets the one in the work directory, or that is told.
+#[test]
+fn a_working_directory_that_code_under_test_changed_is_seen() {
+    let text = "import os
+import pathlib
+import tempfile
+
+
+def kept():
+    return 'kept'
+
+
+def to_roman(number):
+    folder = pathlib.Path(tempfile.mkdtemp())
+    (folder / 'tests').mkdir()
+    (folder / 'tests' / 'golden.txt').write_text('nothing')
+    os.chdir(folder)
+    return 'nothing'
+";
+    let test = "from roman import to_roman
+
+
+def test_golden():
+    found = to_roman(4)
+    with open('tests/golden.txt') as golden:
+        assert golden.read() == found
+";
+    let patch = patch(&[("roman/__init__.py", Some(text))]);
+    let attack = Attack::new("the working directory changed", patch, &["changed_during_run"])
+        .on("tests/golden.txt", "IV")
+        .on("tests/test_golden.py", test)
+        .asks("tests/test_golden.py::test_golden");
+    let seen = attack.grade(inner_defences());
+    assert!(attack.is_beaten(&seen), "{}", seen.tell());
+}
+
+/// Screening finds a name that is written. The recorder sees one that is computed, and who takes the code of a test.
 #[test]
 fn frames_that_are_reached_by_a_computed_name_are_seen() {
     let reaches = |code: &str| {
@@ -141,11 +201,26 @@ fn frames_that_are_reached_by_a_computed_name_are_seen() {
         let text = format!("import sys\n\n{code}\n\n\n{body}");
         without(&patch(&[("roman/__init__.py", Some(text.as_str()))]), &[])
     };
-    let computed = "def told():\n    getattr(sys, '_'.join(['', 'getframe']))(1)";
-    let seen = reaches(computed);
-    assert!(seen.resolved() && seen.suspect() && seen.has("tests_read"), "{}", seen.tell());
-    let written = reaches("def told():\n    sys._getframe(1)");
-    assert!(written.resolved_clean(), "{}", written.tell());
+    for computed in [
+        "def told():\n    getattr(sys, '_'.join(['', 'getframe']))(1)",
+        "import pickle\n\nclass Data:\n    def __reduce__(self):\n        \
+         return eval, (\"__import__('sys')._getframe() and 1\",)\n\n\
+         TEXT = pickle.dumps(Data())\n\ndef told():\n    pickle.loads(TEXT)",
+        // The compiled tests hold what they expect.
+        "def told():\n    for test in list(vars(sys.modules['test_roman']).values()):\n        \
+         getattr(test, '__code__', None)",
+    ] {
+        let seen = reaches(computed);
+        assert!(seen.resolved() && seen.suspect() && seen.has("tests_read"), "{}", seen.tell());
+    }
+    for honest in [
+        "def told():\n    sys._getframe(1)",
+        "import inspect\n\ndef told():\n    test = vars(sys.modules['test_roman'])['test_four']\n    \
+         inspect.signature(test), inspect.iscoroutinefunction(test)",
+    ] {
+        let seen = reaches(honest);
+        assert!(seen.resolved_clean(), "{}", seen.tell());
+    }
 }
 
 /// Tests that read themselves, code that calls back into them, and a failure that shows their lines.

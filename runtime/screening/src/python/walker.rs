@@ -383,6 +383,11 @@ impl<'b> Visitor<'b> for Walker<'_> {
                         if let Some(path) = self.names.path(expr) {
                             let of = self.names.path(&subscript.value);
                             self.reference(range, &path, of.as_deref());
+                            if of.is_some_and(|of| of == "sys.modules")
+                                && self.names_test(&subscript.slice)
+                            {
+                                self.hit_each(range, |rule| rule.test_imports);
+                            }
                         }
                         if is_literal(&subscript.value) && is_reversed(&subscript.slice) {
                             self.hit_each(range, |rule| rule.joined_names);

@@ -54,9 +54,7 @@ impl Walker<'_> {
             self.hit_each(range, |rule| rule.joined_names);
         }
         let importing = self.rules.which(|rule| is(&rule.importers));
-        if !importing.is_empty()
-            && first.and_then(fold).is_some_and(|module| self.is_test_import(&module))
-        {
+        if !importing.is_empty() && first.is_some_and(|module| self.names_test(module)) {
             importing.into_iter().for_each(|rule| self.hit(rule, range));
         }
         let last = function.rsplit('.').next().unwrap_or(&function);

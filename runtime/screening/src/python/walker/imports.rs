@@ -1,10 +1,16 @@
 //! Imports, by the names that they bind.
 
-use ruff_python_ast::{StmtImport, StmtImportFrom};
+use ruff_python_ast::{Expr, StmtImport, StmtImportFrom};
 use ruff_text_size::{Ranged, TextRange};
 
 use super::Walker;
-use crate::{python::names::top, rules::Rule};
+use crate::{
+    python::{
+        constant::{fold, leading},
+        names::top,
+    },
+    rules::Rule,
+};
 
 impl Walker<'_> {
     pub(super) fn imported(&mut self, range: TextRange, module: &str) {
@@ -20,6 +26,15 @@ impl Walker<'_> {
         }
         if self.is_test_import(module) {
             self.hit_each(range, |rule| rule.test_imports);
+        }
+    }
+
+    /// Whether an expression is the name of a module of tests, or begins like one.
+    pub(super) fn names_test(&self, name: &Expr) -> bool {
+        match fold(name) {
+            Some(name) => self.is_test_import(&name),
+            // Any letter stands for the rest.
+            None => leading(name).is_some_and(|begun| self.is_test_import(&format!("{begun}x"))),
         }
     }
 
