@@ -136,6 +136,22 @@ fn containers(pid: &str) -> usize {
     listed.lines().filter(|runtime| runtime.starts_with(&format!("{pid}-"))).count()
 }
 
+/// The control groups that the runtime of a process number made in a folder.
+fn groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        if entry.file_name().to_string_lossy().starts_with(&format!("proctor.{pid}-")) {
+            found.push(entry.path());
+        } else {
+            found.extend(groups(&entry.path(), pid));
+        }
+    }
+    found
+}
+
 /// A signal that ends the process closes the sandboxes, says how to go on, and leaves no outcome behind.
 fn interrupted(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -166,6 +182,8 @@ fn interrupted(kind: &str) {
     assert_eq!(done.status.code(), Some(130), "{said}");
     assert!(said.contains(&format!("`proctor resume {}`", out.display())), "{said}");
     assert!(find(&out, "outcome.json").is_empty());
+    let left = groups(Path::new("/sys/fs/cgroup"), &pid);
+    assert!(left.is_empty(), "control groups: {left:?}");
     if kind == "docker" {
         assert_eq!(containers(&pid), 0, "containers left");
     }

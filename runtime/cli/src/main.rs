@@ -68,6 +68,8 @@ fn main() -> ExitCode {
     let done = runtime.block_on(dispatch(cli));
     // Nobody listens to signals any more: a thread that waits for a file system must not hold the process for ever.
     runtime.shutdown_timeout(LAST_WORK);
+    // The end of the runtime drops the sandboxes that are still open.
+    proctor_native::wait_for_dropped_sandboxes(LAST_WORK);
     match done {
         Ok(code) => code,
         Err(error) => {

@@ -76,9 +76,18 @@ struct Reader {
 impl Reader {
     fn row(&mut self, row: RawRow) {
         let (place, key) = (row.place, row.key);
+        let value = match row.value {
+            Ok(Value::Object(object)) if key.is_none() && is_keyed(&object) => {
+                for (id, value) in object {
+                    self.row(RawRow { place, split: None, key: Some(id), value: Ok(value) });
+                }
+                return;
+            }
+            value => value,
+        };
         let named = |value: &Value| value.get("instance_id")?.as_str().map(str::to_owned);
-        let id = row.value.as_ref().ok().and_then(named).or_else(|| key.clone());
-        let taken = row.value.and_then(|value| entry(value, key));
+        let id = value.as_ref().ok().and_then(named).or_else(|| key.clone());
+        let taken = value.and_then(|value| entry(value, key));
         let done = taken.and_then(|(maker, at, prediction)| {
             let attempts = self.out.makers.entry(maker).or_default();
             if attempts.contains_key(&at) {
@@ -93,6 +102,14 @@ impl Reader {
             self.out.bad.push(BadRow::new(&self.file, Some(place), id, complaint));
         }
     }
+}
+
+/// Whether an object holds predictions by id. Such files also have the ending of JSON lines.
+fn is_keyed(object: &serde_json::Map<String, Value>) -> bool {
+    let is_prediction = |value: &Value| {
+        ["model_patch", "instance_id"].iter().any(|field| value.get(field).is_some())
+    };
+    !object.is_empty() && object.values().all(is_prediction)
 }
 
 type Entry = (String, (String, u32), Prediction);

@@ -65,12 +65,13 @@ case "$name" in *[!0-9]*) [ -n "$number" ] || exit 0 ;; esac; \
 case "$user" in *:*) group="${user#*:}" ;; esac; \
 "#;
 
+/// A source on a read-only share has folders that nobody may write, except root.
 const GIVE_FOLDERS: &str = r#"of() { ls -ldn "$1" 2>/dev/null | { read -r _ _ owner _; echo "$owner"; }; }; \
 mkdir -p "$work" && \
 if [ -n "$number" ] && [ -d "$own/." ] && [ "$(of "$own/.")" = "$number" ] && [ ! -e "$home" ]; \
 then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -R -h "$name:$group" "$home"; fi && \
-chown -R -h "$name:$group" "$work""#;
+chown -R -h "$name:$group" "$work" && chmod -R u+rwX "$work""#;
 
 /// What is there stays as the image has it.
 const MAKE_HOME: &str = r#"mkdir -p "$work"; [ -e "$home" ] || \
@@ -174,6 +175,31 @@ mod tests {
             line.starts_with(r"user='1000'; home='/home/1000'; work='/it'\''s here'; "),
             "{line}"
         );
+    }
+
+    #[test]
+    fn a_user_can_write_a_source_that_was_read_only() {
+        use std::{fs, os::unix::fs::MetadataExt, os::unix::fs::PermissionsExt, process::Command};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
+        let file = work.join("part/file");
+        fs::create_dir_all(work.join("part")).unwrap();
+        fs::write(&file, "x").unwrap();
+        for (path, mode) in [(&file, 0o444), (&work.join("part"), 0o555), (&work, 0o555)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let me = fs::metadata(&work).unwrap().uid();
+        let user = if me == 0 { 54321 } else { me };
+        let mut task = task(Some(&user.to_string()));
+        task.workdir = work.display().to_string();
+        task.env.insert("HOME".into(), home.display().to_string());
+        let line = owner_line(&task).unwrap();
+        assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+        for (path, mode) in [(&file, 0o644), (&work.join("part"), 0o755), (&work, 0o755)] {
+            let found = fs::metadata(path).unwrap();
+            assert_eq!((found.uid(), found.mode() & 0o777), (user, mode), "{}", path.display());
+        }
     }
 
     #[test]

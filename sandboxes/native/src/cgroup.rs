@@ -1,8 +1,9 @@
 //! Control groups, version 1 and 2, written as the files they are.
 
 use std::{
-    fs, io,
+    fs, io, mem,
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use proctor_sandbox_api::kernel_counts;
 use proctor_types::{SandboxCounts, SandboxSpec};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{owned, registry::Entry};
+use crate::{cleanup, owned, registry::Entry};
 
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
@@ -44,10 +45,11 @@ pub(crate) struct Groups {
     parents: Vec<Parent>,
 }
 
-/// The groups of one sandbox.
-#[derive(Debug, Default)]
+/// The groups of one sandbox. A thread removes them if they are dropped before [`Group::remove`].
 pub(crate) struct Group {
     folders: Vec<PathBuf>,
+    /// Keeps the runtime's entry locked as long as its groups exist, even after the back end was dropped.
+    owner: Option<Arc<Entry>>,
     /// What the sandbox's helper writes itself into.
     pub(crate) procs: Vec<PathBuf>,
     pub(crate) has_memory: bool,
@@ -97,9 +99,21 @@ impl Groups {
         Self { parents }
     }
 
-    /// Makes the groups of a sandbox and sets its limits.
-    pub(crate) fn make(&self, handle: &str, limits: Option<&SandboxSpec>) -> Group {
-        let mut group = Group::default();
+    /// Makes the groups of a sandbox of a runtime and sets its limits.
+    pub(crate) fn make(
+        &self,
+        handle: &str,
+        limits: Option<&SandboxSpec>,
+        owner: &Arc<Entry>,
+    ) -> Group {
+        let mut group = Group {
+            folders: Vec::new(),
+            owner: Some(Arc::clone(owner)),
+            procs: Vec::new(),
+            has_memory: false,
+            has_pids: false,
+            missing: Vec::new(),
+        };
         for parent in &self.parents {
             let folder = parent.folder.join(handle);
             if fs::create_dir(&folder).is_err() {
@@ -149,6 +163,25 @@ impl Group {
             remove(&folder)?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let folders = mem::take(&mut self.folders);
+        let owner = self.owner.take();
+        if folders.is_empty() {
+            return;
+        }
+        // Their processes are being killed, and somebody must wait for them to leave.
+        cleanup::spawn(move || {
+            for folder in folders {
+                if let Err(error) = remove(&folder) {
+                    tracing::warn!(%error, "a dropped sandbox left its control group");
+                }
+            }
+            drop(owner);
+        });
     }
 }
 

@@ -8,6 +8,7 @@ mod agent;
 mod archive;
 mod base;
 mod cgroup;
+mod cleanup;
 mod ids;
 mod kept;
 mod launch;
@@ -21,4 +22,5 @@ mod setup;
 mod share;
 mod tree;
 
+pub use cleanup::wait_for_dropped_sandboxes;
 pub use native::Native;

@@ -316,7 +316,7 @@ impl Inner {
             Kind::Trial(limits, ..) => Some(*limits),
             Kind::Build(..) => None,
         };
-        let mut group = self.groups.make(&format!("sandbox-{number}"), limits);
+        let mut group = self.groups.make(&format!("sandbox-{number}"), limits, &self.entry);
         let (mut binds, covers) = if base.host { base::host_views() } else { Default::default() };
         if let Kind::Trial(_, cuts, lent) = &kind {
             base::cut(&mut binds, cuts);
@@ -377,7 +377,7 @@ impl Inner {
             }
         };
         enforcement.not_enforced.extend(launched.notes);
-        let held = Held { helper: launched.helper, group, owner: Arc::clone(&self.entry) };
+        let held = Held { helper: launched.helper, group };
         let (reader, writer) = launched.stream.into_split();
         match SandboxHandle::connect(reader, writer).await {
             Ok(handle) => {

@@ -9,8 +9,8 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
     cgroup::{Group, MemoryEvents},
+    cleanup,
     launch::Helper,
-    registry::Entry,
 };
 
 /// How long a sandbox may take to end by itself before it is killed.
@@ -28,8 +28,6 @@ pub(crate) struct NativeSandbox {
 pub(crate) struct Held {
     pub(crate) helper: Helper,
     pub(crate) group: Group,
-    /// Keeps the runtime's entry locked as long as the sandbox lives, even after the back end was dropped.
-    pub(crate) owner: Arc<Entry>,
 }
 
 /// The kernel's word on a sandbox's end.
@@ -84,9 +82,8 @@ impl Held {
     }
 
     async fn finish(self) -> Result<(), Fault> {
-        let Self { mut group, owner, .. } = self;
+        let Self { mut group, .. } = self;
         let removed = spawn_blocking(move || group.remove()).await;
-        drop(owner);
         match removed {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Fault::new(
@@ -128,14 +125,13 @@ impl Drop for NativeSandbox {
         let Some(held) = self.held.take() else { return };
         // The helper and the groups need someone to wait for the dead: a thread, since the runtime may be
         // ending too.
-        let Held { mut helper, mut group, owner } = held;
+        let Held { mut helper, mut group } = held;
         helper.kill();
-        std::thread::spawn(move || {
+        cleanup::spawn(move || {
             drop(helper);
             if let Err(error) = group.remove() {
                 tracing::warn!(%error, "a dropped sandbox left its control group");
             }
-            drop(owner);
         });
     }
 }

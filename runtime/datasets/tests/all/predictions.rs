@@ -24,6 +24,8 @@ fn list_lines_and_object_say_the_same() {
         ("p.jsonl", row.to_string()),
         ("p.json", format!("[{row}]")),
         ("p.json", keyed.to_string()),
+        ("p.jsonl", keyed.to_string()),
+        ("p.jsonl", serde_json::to_string_pretty(&preds).unwrap()),
         ("preds.json", serde_json::to_string_pretty(&preds).unwrap()),
         ("odd.txt", format!("{row}\n\n")),
     ] {

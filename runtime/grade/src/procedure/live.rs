@@ -473,8 +473,8 @@ impl Live<'_> {
         let task = self.task;
         let mut command = Command::shell(line).cwd(task.workdir.as_str()).time_limit(limit);
         let image = self.handle.image_env();
-        if !image.is_empty() {
-            // A container of the harness has the image's variables and `HOME`.
+        if task.environment.image.is_some() || !image.is_empty() {
+            // A container of the harness has the image's variables, which may be none, `PATH` and `HOME`.
             command.env.remove("LANG");
         }
         for (name, value) in image {

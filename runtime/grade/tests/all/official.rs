@@ -321,16 +321,22 @@ fn the_end_of_a_long_output_is_read() {
 #[test]
 fn the_official_run_has_the_variables_of_the_image() {
     let patch = solution_that_first(
-        "assert os.environ['FROM_IMAGE'] == 'yes' and 'LANG' not in os.environ",
+        "assert os.environ.get('FROM_IMAGE') == VALUE and 'LANG' not in os.environ",
     );
     let _tmp = TMP.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    for (env, expected) in [(Some("yes"), true), (None, false)] {
+    // An image may set no variable at all. Without an image, the official run has Proctor's own.
+    for (is_image, env, expected) in
+        [(true, Some("yes"), true), (true, None, true), (false, None, false)]
+    {
+        let value = env.map_or("None".to_owned(), |env| format!("'{env}'"));
+        let patch = patch.replace("VALUE", &value);
         let place = tempfile::tempdir().unwrap();
         let workdir = place.path().join("testbed");
         lay(&workdir);
         let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
         swe_bench(&mut task);
+        task.environment.image = is_image.then(|| "image".to_owned());
         let run = runtime.block_on(async {
             let handle = handle(place.path()).await;
             if let Some(env) = env {

@@ -1,0 +1,46 @@
+//! Threads that clean up after sandboxes that were dropped instead of closed.
+
+use std::{
+    sync::{Condvar, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+/// Counts one thread as long as it lives.
+struct Running;
+
+impl Running {
+    fn new() -> Self {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_all();
+    }
+}
+
+/// Runs work on a thread of its own: it waits for processes to die, and the async runtime may be ending.
+pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
+    let running = Running::new();
+    thread::spawn(move || {
+        work();
+        drop(running);
+    });
+}
+
+/// Waits until the control groups of dropped sandboxes are removed, for at most `patience`.
+///
+/// Call it before the process ends, after the async runtime: the end of the process also ends the threads that remove
+/// them.
+pub fn wait_for_dropped_sandboxes(patience: Duration) {
+    let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    // The next run removes what is left after that.
+    drop(ENDED.wait_timeout_while(running, patience, |running| *running > 0));
+}
