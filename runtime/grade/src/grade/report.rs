@@ -4,7 +4,7 @@
 //! so no such verdict is `clean`.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use std::{
 use proctor_official::reader::Report;
 use proctor_sandbox_api::{
     Command, Completed, SandboxError, SandboxHandle,
-    wire::{EntryKind, RawPath},
+    wire::{ChangeTime, EntryKind, RawPath},
 };
 use proctor_setup::{Applied, ApplyError, Stays, apply_parts, take_away};
 use proctor_types::{
@@ -24,9 +24,9 @@ use super::{GradeOptions, Graded, incomplete, rejected};
 use crate::{
     evidence::{self, note},
     hidden::exceptions,
-    paths::Paths,
+    paths::{Guard, Paths},
     policy::Policy,
-    pristine::{Pristine, paths_of},
+    pristine::{Pristine, at, paths_of},
     restore::{remove, restore},
     screening::{Base, screen_patch},
     session::append,
@@ -110,8 +110,60 @@ impl ReportGrading<'_> {
         let defences = options.defences;
         let found = restore(handle, &task.workdir, &pristine, &paths, &changed, &absent, defences);
         evidence.extend(found.await?);
+        let watched = self.watched(&pristine, &paths, policy);
+        let before = self.change_times(&watched).await?;
         let run = self.run(policy).await?;
+        let after = self.change_times(&watched).await?;
+        let changed = before.iter().filter(|(path, time)| after.get(*path) != Some(*time));
+        evidence.extend(changed.map(|(path, _)| {
+            note(evidence::CHANGED_DURING_RUN, format!("{path}: written during the run"))
+        }));
         self.verdict(run, evidence)
+    }
+
+    /// Files of tests that no run may change: what it tests with would not be what was restored.
+    fn watched(&self, pristine: &Pristine, paths: &Paths<'_>, policy: &Policy) -> BTreeSet<String> {
+        let report = self.results.path.as_deref();
+        let is_watched = |path: &&String| {
+            let is_report = report.is_some_and(|report| matches_wildcard(report, path));
+            let is_scratch =
+                path.split('/').any(|part| policy.unwatched.iter().any(|one| one == part));
+            let is_test = !matches!(paths.guard(path), None | Some(Guard::Bytecode));
+            is_test && !is_report && !is_scratch
+        };
+        let files = pristine.names.iter().filter(|(_, kind)| **kind != EntryKind::Dir);
+        let files = files.map(|(path, _)| path).chain(pristine.files.keys());
+        files.filter(is_watched).cloned().collect()
+    }
+
+    /// When each of these files last changed. A build script can put back a file's content and its other times, but not
+    /// this one.
+    async fn change_times(
+        &self,
+        watched: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, ChangeTime>, Fault> {
+        let folder_of = |path: &String| match path.rsplit_once('/') {
+            Some((folder, _)) => folder.to_owned(),
+            None => String::new(),
+        };
+        let folders: BTreeSet<String> = watched.iter().map(folder_of).collect();
+        let mut times = BTreeMap::new();
+        for folder in folders {
+            let entries = match self.handle.list(&at(&self.task.workdir, &folder)).await {
+                Ok(entries) => entries,
+                // The folder is not there any more.
+                Err(SandboxError::Refused(_)) => continue,
+                Err(error) => return Err(error.fault("looking at the tests")),
+            };
+            for entry in entries {
+                let name = entry.name.escaped();
+                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                if watched.contains(&path) {
+                    times.insert(path, entry.changed);
+                }
+            }
+        }
+        Ok(times)
     }
 
     /// Looks for the program of the test command before the patch is laid: later its absence could be the

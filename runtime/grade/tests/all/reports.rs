@@ -154,6 +154,16 @@ fn tests_are_restored_over_the_patch() {
     assert_eq!(seen.status("adds"), TestStatus::Failed);
 }
 
+/// As a build script does it: before the tests are read, and put back afterwards.
+#[test]
+fn tests_that_the_run_rewrites_count_for_nothing() {
+    let rewrites = format!("{SOLVED}cp tests/run.sh tests/copy && mv tests/copy tests/run.sh\n");
+    let seen = seen(TAP, tap(), &edit(&rewrites));
+    assert!(!seen.resolved() && seen.suspect(), "{}", seen.tell());
+    assert!(seen.has("changed_during_run"), "{}", seen.tell());
+    assert_eq!(seen.status("adds"), TestStatus::Passed, "{}", seen.tell());
+}
+
 #[test]
 fn a_patch_that_does_not_apply_is_rejected() {
     let seen = seen(TAP, tap(), &diff("nowhere.sh", Some("a\n"), Some("b\n")));
