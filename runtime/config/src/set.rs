@@ -62,10 +62,26 @@ fn split(key: &str) -> Vec<String> {
     parts
 }
 
-/// TOML where it is TOML; else the text itself, so that `sandbox.kind=docker` needs no quotes.
+/// TOML where it is TOML; else the text itself, so that `sandbox.kind=docker` needs no quotes. No key takes a date: days are
+/// texts, too.
 fn parse_value(text: &str) -> toml::Value {
     toml::from_str::<toml::Table>(&format!("value = {text}"))
         .ok()
         .and_then(|mut table| table.remove("value"))
+        .filter(|value| !value.is_datetime())
         .unwrap_or_else(|| toml::Value::String(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_a_text_with_or_without_quotes() {
+        for set in ["models.m.cutoff=2025-01-31", "models.m.cutoff=\"2025-01-31\""] {
+            let mut table = toml::Table::new();
+            lay(&mut table, set).unwrap();
+            assert_eq!(table["models"]["m"]["cutoff"].as_str(), Some("2025-01-31"), "{set}");
+        }
+    }
 }

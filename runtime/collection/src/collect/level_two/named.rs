@@ -8,7 +8,7 @@ use std::{
 };
 
 use ruff_python_ast::{
-    Expr, ExprContext, Stmt,
+    Alias, Expr, ExprContext, Stmt,
     visitor::{self, Visitor},
 };
 use ruff_python_parser::parse_module;
@@ -120,6 +120,21 @@ impl Library<'_> {
             .find_map(|stmt| self.bound(stmt, &text, name, (module, is_package)))
     }
 
+    /// Whether a module of the library has a definition or a variable of this name, and does not only import it.
+    fn defines(&self, module: &str, name: &str) -> bool {
+        let Some(file) = self.files.get(module) else { return false };
+        let text = fs::read_to_string(self.tree.join(file)).unwrap_or_default();
+        if interface_of(&text, name, self.view).is_some() {
+            return true;
+        }
+        let Ok(parsed) = parse_module(&text) else { return false };
+        top_level(&parsed.syntax().body).into_iter().any(|stmt| match stmt {
+            Stmt::Assign(assign) => assign.targets.iter().any(|target| binds(target, name)),
+            Stmt::AnnAssign(assign) => binds(&assign.target, name),
+            _ => false,
+        })
+    }
+
     fn bound(
         &self,
         stmt: &Stmt,
@@ -127,7 +142,7 @@ impl Library<'_> {
         name: &str,
         (module, is_package): (&str, bool),
     ) -> Option<Meaning> {
-        let is_it = |target: &Expr| matches!(target, Expr::Name(it) if it.id.as_str() == name);
+        let is_it = |target: &Expr| binds(target, name);
         let whole = &text[stmt.start().to_usize()..stmt.end().to_usize()];
         match stmt {
             Stmt::Assign(assign) if assign.targets.iter().any(is_it) => {
@@ -142,11 +157,14 @@ impl Library<'_> {
                 )))
             }
             Stmt::ImportFrom(import) => {
-                let alias = import
-                    .names
-                    .iter()
-                    .find(|alias| alias.asname.as_ref().unwrap_or(&alias.name).as_str() == name)?;
                 let from = imported_from(import, module, is_package);
+                let local =
+                    |alias: &Alias| alias.asname.as_ref().unwrap_or(&alias.name).to_string();
+                let Some(alias) = import.names.iter().find(|alias| local(alias) == name) else {
+                    let is_star = import.names.iter().any(|alias| alias.name.as_str() == "*");
+                    let is_there = is_star && self.defines(&from, name);
+                    return is_there.then(|| Meaning::Elsewhere(from, name.to_owned()));
+                };
                 if self.files.contains_key(&from) {
                     return Some(Meaning::Elsewhere(from, alias.name.to_string()));
                 }
@@ -164,6 +182,15 @@ impl Library<'_> {
             }
             _ => None,
         }
+    }
+}
+
+fn binds(target: &Expr, name: &str) -> bool {
+    match target {
+        Expr::Name(target) => target.id.as_str() == name,
+        Expr::Tuple(tuple) => tuple.elts.iter().any(|target| binds(target, name)),
+        Expr::List(list) => list.elts.iter().any(|target| binds(target, name)),
+        _ => false,
     }
 }
 
@@ -251,12 +278,12 @@ mod tests {
             (
                 "pkg/types.py",
                 &format!(
-                    "from typing import NamedTuple\nHTML4 = \"html4\"\nTABLE = [\n{long}]\n\
+                    "from typing import NamedTuple\nHTML4 = \"html4\"\nLOW, HIGH = 1, 9\nTABLE = [\n{long}]\n\
                      try:\n    Kind = t_union(HTML4, TABLE)\nexcept NameError:\n    Kind = None\n\
                      class Base(NamedTuple):\n    n: int = 0\n    def hidden(self):\n        return secret()\n"
                 ),
             ),
-            ("pkg/__init__.py", ""),
+            ("pkg/__init__.py", "from .types import *\n"),
         ] {
             let path = tree.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -284,5 +311,8 @@ mod tests {
         let wanted = BTreeSet::from([("pkg.types".to_owned(), "HTML4".to_owned())]);
         let said = named(place, &asked, &plain, (&BTreeSet::new(), &wanted));
         assert_eq!(said, "HTML4 = \"html4\"\n");
+        let wanted = BTreeSet::from(["HIGH", "NONE"].map(|it| ("pkg".to_owned(), it.to_owned())));
+        let said = named(place, &asked, &plain, (&BTreeSet::new(), &wanted));
+        assert_eq!(said, "LOW, HIGH = 1, 9\n");
     }
 }

@@ -90,6 +90,7 @@ impl Shared<'_> {
             hidden.extend(Words::of(text));
         }
         let said = Visible::of(statement.to_owned());
+        let test = Visible::of(text.to_owned());
         let calls = |id: &String| -> BTreeMap<String, bool> {
             let called = self.called_by_test(file, id);
             let of_asked = called.into_iter().filter_map(|number| {
@@ -97,10 +98,9 @@ impl Shared<'_> {
                 let module = module_of(&object.file, &self.project.root);
                 let name = object.path.split('.').next().unwrap_or(&object.path);
                 let is_asked = asked.iter().any(|it| it.module == module && it.name == name);
-                // The interpreter calls these: operators, constructors.
-                let is_special = object.name().starts_with("__") && object.name().ends_with("__");
-                (is_asked && !is_special)
-                    .then(|| (object.path.clone(), said.has_word(object.name())))
+                // The interpreter calls others on behalf of the test: operators, constructors, generators.
+                let is_named = test.has_word(object.name());
+                (is_asked && is_named).then(|| (object.path.clone(), said.has_word(object.name())))
             });
             of_asked.collect()
         };
