@@ -1,7 +1,7 @@
 //! Workers of a run, on this machine and on others.
 
 use std::{
-    io::ErrorKind,
+    io::{self, ErrorKind},
     path::Path,
     time::{Duration, Instant},
 };
@@ -24,14 +24,18 @@ pub fn user(error: EngineError) -> UserError {
 
 /// The workers of a run that live.
 pub fn live(run: &Path) -> Result<Vec<Member>, CommandError> {
-    proctor_cluster::live(run).map_err(|error| match error.kind() {
+    proctor_cluster::live(run).map_err(unwritable)
+}
+
+fn unwritable(error: io::Error) -> CommandError {
+    match error.kind() {
         ErrorKind::PermissionDenied => {
             let hint =
                 "workers write to the run directory: be its owner, or let your group write there";
             UserError::new(error.to_string()).hint(hint).into()
         }
         _ => error.into(),
-    })
+    }
 }
 
 /// Rejects what would change a run under its workers.
@@ -76,7 +80,9 @@ pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
 /// Rejects to work beside workers of another version.
 pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     let own = env!("CARGO_PKG_VERSION");
-    let Some(other) = live(run)?.into_iter().find(|one| one.version != own) else { return Ok(()) };
+    // All live workers have one version: each of them came by here.
+    let any = proctor_cluster::any_live(run, None).map_err(unwritable)?;
+    let Some(other) = any.filter(|one| one.version != own) else { return Ok(()) };
     let what = format!(
         "this is proctor {own}, and a worker on {} is proctor {}",
         other.host, other.version
