@@ -172,7 +172,7 @@ mod tests {
     fn expect_memory_rejects_a_job_that_holds_no_sandbox_and_names_what_it_needs() {
         let sandbox = |kind, memory_mb| SandboxSpec { kind, memory_mb, ..SandboxSpec::default() };
         let native = sandbox(SandboxKind::Native, 2048);
-        assert!(expect_memory(4000, &[native.clone()]).is_ok());
+        assert!(expect_memory(4000, std::slice::from_ref(&native)).is_ok());
         let error = expect_memory(600, &[native]).unwrap_err();
         assert!(error.what.contains("600 MiB") && error.what.contains("2048 MiB"), "{error:?}");
         assert!(error.hint.unwrap().contains("mem=2304M"));

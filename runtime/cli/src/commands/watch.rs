@@ -164,7 +164,7 @@ fn open<'a>(
     seen: &'a HashMap<TrialId, Seen>,
     overhead: f64,
 ) -> impl Iterator<Item = OpenTrial> + 'a {
-    let open = trials.iter().filter(|(id, ..)| !board.is_done(id));
+    let open = trials.iter().filter(move |(id, ..)| !board.is_done(id));
     open.filter_map(move |(id, planned, arm)| {
         let since = seen.get(id)?.since?;
         let longest = longest(&planned.task, arm).as_secs_f64() + overhead;
