@@ -67,6 +67,7 @@ mod shipped_configs;
 mod single_shot;
 mod site;
 mod slurm;
+mod slurm_faults;
 mod soak;
 mod stage;
 mod stateful;

@@ -5,6 +5,8 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    thread::sleep,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -24,12 +26,12 @@ tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 
 /// A cluster that is stopped with the test. Munge wants a path that everybody may enter, so it is no folder of a test.
-struct Slurm {
+pub struct Slurm {
     folder: PathBuf,
 }
 
 impl Slurm {
-    fn up(test: &str, port: u16) -> Option<Self> {
+    pub fn up(test: &str, port: u16) -> Option<Self> {
         let there = |name: &str| {
             let found = Command::new("sh").args(["-c", &format!("command -v {name}")]).output();
             found.is_ok_and(|found| found.status.success())
@@ -60,19 +62,28 @@ impl Slurm {
         command
     }
 
-    fn conf(&self) -> PathBuf {
+    pub fn conf(&self) -> PathBuf {
         self.folder.join("etc/slurm.conf")
     }
 
-    fn squeue(&self, job: &str, format: &str) -> String {
+    pub fn squeue(&self, job: &str, format: &str) -> String {
         let mut command = Command::new("squeue");
         command.args(["-h", "-r", "-t", "all", "-j", job, "-o", format]);
         let output = command.env("SLURM_CONF", self.conf()).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    fn pid(&self, name: &str) -> String {
+    pub fn pid(&self, name: &str) -> String {
         fs::read_to_string(self.folder.join("run").join(name)).unwrap().trim().to_owned()
+    }
+
+    /// The controller is killed, is away for a moment, and comes back.
+    pub fn restart_controller(&self) {
+        kill(&self.pid("slurmctld.pid"));
+        sleep(Duration::from_secs(3));
+        let _ = fs::remove_file(self.folder.join("run/slurmctld.pid"));
+        let up = Command::new("slurmctld").arg("-f").arg(self.conf()).output().unwrap();
+        assert!(up.status.success(), "{}", told(&up));
     }
 }
 
@@ -88,18 +99,18 @@ fn is_root() -> bool {
     id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
 }
 
-fn told(output: &Output) -> String {
+pub fn told(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
     // Without line breaks, which depend on the lengths of paths.
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn kill(pid: &str) {
+pub fn kill(pid: &str) {
     let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
 }
 
 /// Workers by their job.
-fn workers(out: &Path) -> BTreeMap<String, u64> {
+pub fn workers(out: &Path) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(out.join("workers")).into_iter().flatten().flatten() {
         let Ok(text) = fs::read_to_string(entry.path()) else { continue };
@@ -112,7 +123,7 @@ fn workers(out: &Path) -> BTreeMap<String, u64> {
     found
 }
 
-fn verdicts(out: &Path) -> usize {
+pub fn verdicts(out: &Path) -> usize {
     find(&out.join("trials"), "verdict.json").len()
 }
 
@@ -124,7 +135,7 @@ fn submit(cluster: &Cluster, slurm: &Slurm, what: &str, more: &[&str], status: i
     output
 }
 
-fn logs(out: &Path) -> String {
+pub fn logs(out: &Path) -> String {
     let read = |entry: fs::DirEntry| fs::read_to_string(entry.path()).unwrap_or_default();
     fs::read_dir(out.join("engine")).into_iter().flatten().flatten().map(read).collect()
 }

@@ -1,7 +1,7 @@
 //! Workers of a run, on this machine and on others.
 
 use std::{
-    io::ErrorKind,
+    io::{self, ErrorKind},
     path::Path,
     time::{Duration, Instant},
 };
@@ -24,14 +24,18 @@ pub fn user(error: EngineError) -> UserError {
 
 /// The workers of a run that live.
 pub fn live(run: &Path) -> Result<Vec<Member>, CommandError> {
-    proctor_cluster::live(run).map_err(|error| match error.kind() {
+    proctor_cluster::live(run).map_err(unwritable)
+}
+
+fn unwritable(error: io::Error) -> CommandError {
+    match error.kind() {
         ErrorKind::PermissionDenied => {
             let hint =
                 "workers write to the run directory: be its owner, or let your group write there";
             UserError::new(error.to_string()).hint(hint).into()
         }
         _ => error.into(),
-    })
+    }
 }
 
 /// Rejects what would change a run under its workers.
@@ -76,7 +80,9 @@ pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
 /// Rejects to work beside workers of another version.
 pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     let own = env!("CARGO_PKG_VERSION");
-    let Some(other) = live(run)?.into_iter().find(|one| one.version != own) else { return Ok(()) };
+    // All live workers have one version: each of them came by here.
+    let any = proctor_cluster::any_live(run, None).map_err(unwritable)?;
+    let Some(other) = any.filter(|one| one.version != own) else { return Ok(()) };
     let what = format!(
         "this is proctor {own}, and a worker on {} is proctor {}",
         other.host, other.version
@@ -166,7 +172,7 @@ mod tests {
     fn expect_memory_rejects_a_job_that_holds_no_sandbox_and_names_what_it_needs() {
         let sandbox = |kind, memory_mb| SandboxSpec { kind, memory_mb, ..SandboxSpec::default() };
         let native = sandbox(SandboxKind::Native, 2048);
-        assert!(expect_memory(4000, &[native.clone()]).is_ok());
+        assert!(expect_memory(4000, std::slice::from_ref(&native)).is_ok());
         let error = expect_memory(600, &[native]).unwrap_err();
         assert!(error.what.contains("600 MiB") && error.what.contains("2048 MiB"), "{error:?}");
         assert!(error.hint.unwrap().contains("mem=2304M"));

@@ -18,7 +18,7 @@ mod register;
 
 pub use claims::{Claim, Claims, Taken};
 pub use clock::now;
-pub use members::{Member, Membership, live, members};
+pub use members::{Member, Membership, any_live, live, members};
 pub use pool::{Amounts, Limits, Pool, Refusal, Share};
 
 /// The folder of heartbeats.

@@ -113,6 +113,37 @@ pub fn live(run: &Path) -> io::Result<Vec<Member>> {
     Ok(live.map(|(member, _)| member).collect())
 }
 
+/// A live worker other than `own`: the first that is found. Of a thousand workers each would otherwise read the files of
+/// all when it joins and when it leaves.
+///
+/// # Errors
+/// The folder can't be read or written.
+pub fn any_live(run: &Path, own: Option<&str>) -> io::Result<Option<Member>> {
+    let folder = run.join(WORKERS);
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(files::at(&folder, error)),
+    };
+    let mut now = None;
+    for entry in entries {
+        let path = entry?.path();
+        let is_worker = path.extension().is_some_and(|extension| extension == "json");
+        if !is_worker || own.is_some_and(|own| path.file_stem().is_some_and(|stem| stem == own)) {
+            continue;
+        }
+        let Ok(Some((member, file))) = files::read::<Member>(&path) else { continue };
+        let now = match now {
+            Some(now) => now,
+            None => *now.insert(clock::now(&folder)?),
+        };
+        if member.is_live(file.metadata()?.modified()?, now) {
+            return Ok(Some(member));
+        }
+    }
+    Ok(None)
+}
+
 /// This process's place among the workers. Dropping it gives the place up.
 #[derive(Debug)]
 pub struct Membership {
@@ -265,7 +296,7 @@ impl Shared {
 
     /// No other worker lives.
     fn is_alone(&self) -> bool {
-        live(&self.run).is_ok_and(|all| all.iter().all(|one| one.id == self.member.id))
+        any_live(&self.run, Some(&self.member.id)).is_ok_and(|other| other.is_none())
     }
 }
 
@@ -324,6 +355,21 @@ mod tests {
         fs::remove_file(path).unwrap();
         other.shared.beat();
         assert!(other.is_lost() && !one.is_lost());
+    }
+
+    #[test]
+    fn any_live_skips_dead_workers_and_oneself() {
+        let run = tempfile::tempdir().unwrap();
+        assert!(any_live(run.path(), None).unwrap().is_none(), "no folder");
+        let lease = Duration::from_secs(20);
+        let one = Membership::join(run.path(), member(lease)).unwrap();
+        let (own, dead) = (one.member().id.clone(), Member { id: "dead".into(), ..member(lease) });
+        let path = run.path().join(WORKERS).join("dead.json");
+        assert!(files::publish(&path, &dead).unwrap());
+        let old = SystemTime::now() - Duration::from_secs(60);
+        File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+        assert!(any_live(run.path(), Some(&own)).unwrap().is_none());
+        assert_eq!(any_live(run.path(), None).unwrap().unwrap().id, own);
     }
 
     #[test]

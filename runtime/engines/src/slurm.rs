@@ -116,7 +116,8 @@ fn scancel(submission: &Submission, options: &[&str]) -> Result<(), EngineError>
     command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
     command.args(options).arg(&submission.job);
     let said = command::run(&mut command, answer()?).map_err(|it| it.error("scancel"))?;
-    match said.status.success() || said.err.contains("Invalid job id") {
+    let has_ended = ["Invalid job id", "already completing or completed"];
+    match said.status.success() || has_ended.iter().any(|words| said.err.contains(words)) {
         true => Ok(()),
         false => Err(EngineError::new(format!("scancel: {}", first_line(&said.err)))),
     }

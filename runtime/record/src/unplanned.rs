@@ -1,16 +1,16 @@
 //! Folders below `trials/` that the plan knows nothing of: copies, renamed folders, trials of an older plan.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     fs,
-    io::{BufRead as _, BufReader, Read as _},
+    io::{self, BufRead as _, BufReader, Read as _},
     path::{Path, PathBuf},
 };
 
 use proctor_types::{ArmId, Event, TrialId};
 
 use crate::{
-    RunDir, disk, read_journal,
+    Checked, RunDir, disk, read_journal,
     trial_dir::{TRAJECTORY, TRIES},
 };
 
@@ -55,6 +55,38 @@ impl RunDir {
         found
     }
 
+    /// The folders of trials that have begun, by listings alone: each planned trial would cost a file server several
+    /// requests, for each worker that joins.
+    ///
+    /// # Errors
+    /// A folder can't be read.
+    pub fn begun(&self) -> io::Result<HashSet<PathBuf>> {
+        let mut level = vec![self.path().join("trials")];
+        for _ in 0..DEPTH {
+            let mut next = Vec::new();
+            for folder in &level {
+                let entries = match fs::read_dir(folder) {
+                    Ok(entries) => entries,
+                    Err(error) if has_no_entries(error.kind()) => continue,
+                    Err(error) => return Err(error),
+                };
+                for entry in entries {
+                    next.push(entry?.path());
+                }
+            }
+            level = next;
+        }
+        Ok(level.into_iter().collect())
+    }
+
+    /// [`RunDir::check`] of a trial that has begun, as [`RunDir::begun`] found it. Of others there is nothing to read.
+    pub fn check_begun(&self, id: &TrialId, begun: &HashSet<PathBuf>) -> Checked {
+        match begun.contains(&self.plain_path(id)) {
+            true => self.check(id),
+            false => Checked::default(),
+        }
+    }
+
     fn described(&self, folder: &Path, depth: usize) -> Unplanned {
         let name = folder.strip_prefix(self.path()).unwrap_or(folder).to_owned();
         let mut unplanned = Unplanned { folder: name, journals: 0, trials: BTreeSet::new() };
@@ -80,6 +112,11 @@ impl RunDir {
         BufReader::new(file.take(FIRST_LINE)).read_until(b'\n', &mut line).ok()?;
         (!line.is_empty()).then_some(line)
     }
+}
+
+/// It is gone, or a file of somebody.
+fn has_no_entries(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// The folders in a folder, but for earlier tries of a trial.
@@ -141,6 +178,24 @@ mod tests {
         );
         assert_eq!(found[0].trials, BTreeSet::from([planned[1].clone()]));
         assert_eq!(found[2].trials, BTreeSet::from([other]));
+    }
+
+    #[test]
+    fn begun_finds_the_trials_with_a_folder_and_others_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path()).unwrap();
+        assert!(run.begun().unwrap().is_empty());
+        let (first, second) = (id("one", "a", 1), id("one", "a", 2));
+        begin(&run, &first);
+        fs::write(run.path().join("trials/a/note"), "somebody's").unwrap();
+        let begun = run.begun().unwrap();
+        assert_eq!(begun, HashSet::from([run.trial_path(&first).path().to_owned()]));
+        // As the trial's own check says.
+        for id in [&first, &second] {
+            assert_eq!(run.check_begun(id, &begun), run.check(id));
+        }
+        begin(&run, &second);
+        assert_eq!(run.check_begun(&second, &begun), Checked::default(), "begun later");
     }
 
     #[test]

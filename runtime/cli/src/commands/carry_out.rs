@@ -189,7 +189,7 @@ pub async fn carry(
         |arm: &Arm| arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT));
     // The one look at the record of what was: of ten thousand trials it takes a second.
     let trials = plan.chosen();
-    let checked = on_all_cores(&trials, |(id, ..)| run.check(id));
+    let checked = check_all(&run, &trials);
     let is_driven =
         trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.finished);
     let before: Vec<_> = checked.iter().map(Before::of).collect();
@@ -273,10 +273,20 @@ pub async fn carry(
     Ok(Carried::Done { told_to_resume, too_late, finished })
 }
 
+/// What the record says of each trial.
+fn check_all(run: &RunDir, trials: &[(TrialId, PlannedTask, Arc<Arm>)]) -> Vec<Checked> {
+    // What can't be listed is looked at one by one.
+    let begun = run.begun().ok();
+    on_all_cores(trials, |(id, ..)| match &begun {
+        Some(begun) => run.check_begun(id, begun),
+        None => run.check(id),
+    })
+}
+
 /// The plan, and what of it has a verdict.
 pub fn board(run: &RunDir, plan: &Plan) -> Board {
     let trials = plan.chosen();
-    let checked = on_all_cores(&trials, |(id, ..)| run.check(id));
+    let checked = check_all(run, &trials);
     board_of(&trials, &checked)
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_core::{Doing, Plan, PlannedTask};
+use proctor_core::{Doing, Plan, PlannedTask, longest};
 use proctor_engines::{Jobs, Submissions, engine, failures, table};
 use proctor_record::RunDir;
 use proctor_types::{Arm, Envelope, Event, TrialId, plural};
@@ -21,10 +21,10 @@ use tokio::{
     time::{interval, sleep},
 };
 
-use super::{carry_out::board, resume::plan_of};
+use super::{carry_out::board, resume::plan_of, run::now};
 use crate::{
     error::CommandError,
-    progress::{Board, How, Running, Screen, chosen, is_screen},
+    progress::{Board, How, OpenTrial, Running, Screen, chosen, is_screen, name, straggler},
     workers::user,
 };
 
@@ -45,14 +45,16 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let mut board = board(&run, &plan).with_jobs(record.jobs);
     // Once: the plan does not change under whoever watches.
     let trials = plan.chosen();
-    let mut lengths = HashMap::new();
+    let mut seen = HashMap::new();
+    let overhead = table().map_err(user)?.overhead_seconds as f64;
     let how = chosen();
     let mut screen = (how == How::Auto && is_screen()).then(Screen::new);
     let mut looks = interval(LOOK);
     for look in 0_u32.. {
         looks.tick().await;
-        read(&run, &trials, &mut board, &mut lengths);
+        read(&run, &trials, &mut board, &mut seen);
         let (done, all) = board.counts();
+        let slowest = straggler(open(&trials, &board, &seen, overhead), now() as f64);
         let lines = queue.lines();
         if screen.is_none() && how != How::None && lines != told_queue {
             match how {
@@ -62,13 +64,18 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
             told_queue.clone_from(&lines);
         }
         match &mut screen {
-            Some(screen) => screen.draw(&[board.lines(), lines].concat()),
+            Some(screen) => {
+                screen.draw(&[board.lines(), slowest.into_iter().collect(), lines].concat());
+            }
             None if look % PACE != 0 && done != all => {}
             None if how == How::Json => {
                 eprintln!("{}", json!({ "event": "watched", "done": done, "of": all }));
             }
             None if how == How::None => {}
-            None => tell!("{}", board.summary()),
+            None => {
+                tell!("{}", board.summary());
+                slowest.iter().for_each(|line| tell!("{line}"));
+            }
         }
         if done == all {
             break;
@@ -142,12 +149,36 @@ fn states(run: &Path) -> Vec<String> {
     lines
 }
 
+/// What was last seen of a journal.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    length: u64,
+    /// When its try began, as [`OpenTrial::since`].
+    since: Option<f64>,
+}
+
+/// The trials that have begun and have no verdict.
+fn open<'a>(
+    trials: &'a [(TrialId, PlannedTask, Arc<Arm>)],
+    board: &'a Board,
+    seen: &'a HashMap<TrialId, Seen>,
+    overhead: f64,
+) -> impl Iterator<Item = OpenTrial> + 'a {
+    let open = trials.iter().filter(move |(id, ..)| !board.is_done(id));
+    open.filter_map(move |(id, planned, arm)| {
+        let since = seen.get(id)?.since?;
+        let longest = longest(&planned.task, arm).as_secs_f64() + overhead;
+        let limit = arm.budget.wall_seconds.map(|_| longest);
+        Some(OpenTrial { name: name(id, &arm.name), since, limit })
+    })
+}
+
 /// Brings the board up to what lies in the folder. What cannot be read is looked at again the next time.
 fn read(
     run: &RunDir,
     trials: &[(TrialId, PlannedTask, Arc<Arm>)],
     board: &mut Board,
-    lengths: &mut HashMap<TrialId, u64>,
+    seen: &mut HashMap<TrialId, Seen>,
 ) {
     for (id, _, arm) in trials {
         if board.is_done(id) {
@@ -163,17 +194,28 @@ fn read(
             continue;
         }
         let length = journal.metadata().map_or(0, |meta| meta.len());
-        if lengths.insert(id.clone(), length) == Some(length) {
+        let before = seen.get(id);
+        if before.is_some_and(|before| before.length == length) {
             continue;
         }
-        if let Some((step, doing)) = last(journal, length) {
-            board.runs(id, Running::new(&arm.name, step, &doing));
+        let mut since = before.and_then(|before| before.since);
+        if let Some(last) = last(journal, length) {
+            since = Some(last.since);
+            board.runs(id, Running::new(&arm.name, last.step, &last.doing));
         }
+        seen.insert(id.clone(), Seen { length, since });
     }
 }
 
-/// The step of a journal's last events, and what the trial is at.
-fn last(mut journal: File, length: u64) -> Option<(u64, String)> {
+/// What a journal's last events say.
+struct Last {
+    step: u64,
+    doing: String,
+    /// As [`OpenTrial::since`].
+    since: f64,
+}
+
+fn last(mut journal: File, length: u64) -> Option<Last> {
     journal.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
     let mut bytes = Vec::new();
     journal.take(TAIL).read_to_end(&mut bytes).ok()?;
@@ -181,7 +223,8 @@ fn last(mut journal: File, length: u64) -> Option<(u64, String)> {
     let mut events = whole.filter_map(|line| serde_json::from_slice::<Envelope>(line).ok());
     let latest = events.next()?;
     let doing = at(&latest.event).or_else(|| events.find_map(|one| at(&one.event)));
-    Some((latest.step, doing.unwrap_or_else(|| "set up".to_owned())))
+    let doing = doing.unwrap_or_else(|| "set up".to_owned());
+    Some(Last { step: latest.step, doing, since: latest.t_wall - latest.t_mono })
 }
 
 fn at(event: &Event) -> Option<String> {

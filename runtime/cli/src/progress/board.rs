@@ -287,7 +287,7 @@ fn bar(done: usize, planned: usize) -> String {
     format!("{}{}", "█".repeat(full), "░".repeat(BAR as usize - full))
 }
 
-fn clock(seconds: f64) -> String {
+pub(super) fn clock(seconds: f64) -> String {
     let seconds = seconds as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, minutes, seconds) => format!("{minutes}:{seconds:02}"),

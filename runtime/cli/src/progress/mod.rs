@@ -5,9 +5,11 @@ mod lines;
 mod objects;
 mod repeats;
 mod screen;
+mod straggler;
 mod watch;
 
 pub use board::{Board, Running};
 pub use repeats::{brief, refer};
 pub use screen::Screen;
-pub use watch::{How, choose, chosen, is_screen, watch};
+pub use straggler::{OpenTrial, straggler};
+pub use watch::{How, choose, chosen, is_screen, name, watch};

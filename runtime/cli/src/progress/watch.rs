@@ -111,7 +111,7 @@ fn is_news(event: &Progress) -> bool {
 }
 
 /// A trial as people know it: the task, the arm's name, and which attempt where there were more.
-pub(super) fn name(trial: &TrialId, arm: &str) -> String {
+pub fn name(trial: &TrialId, arm: &str) -> String {
     match trial.attempt {
         1 => format!("{} {arm}", trial.task),
         attempt => format!("{} {arm} #{attempt}", trial.task),

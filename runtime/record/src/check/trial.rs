@@ -107,11 +107,6 @@ impl<T> Found<T> {
 impl Check<'_> {
     pub(crate) fn run(&self) -> Checked {
         let mut found = Checked::default();
-        // Most trials of a run that begins. Each look costs a request to a file server, and each worker looks at each trial.
-        let folder = std::fs::symlink_metadata(self.dir.path());
-        if folder.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-            return found;
-        }
         // Before the journal: a trial that ends meanwhile writes its outcome last.
         let written = Written::at(&self.dir.outcome());
         let graded = self.dir.gradings().exists() || self.dir.verdict().exists();

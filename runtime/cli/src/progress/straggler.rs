@@ -1,0 +1,52 @@
+//! The trial that keeps a run from its end.
+
+use super::board::clock;
+
+/// Seconds after which a trial is worth a line.
+const SLOW: f64 = 60.0;
+
+/// A trial that has begun and has no verdict.
+#[derive(Debug)]
+pub struct OpenTrial {
+    pub name: String,
+    /// When its try began, in seconds since the epoch. Time between interruptions does not count.
+    pub since: f64,
+    /// Seconds in which its limits end it, with set-up and grading. Absent: its agent has no limit on wall time.
+    pub limit: Option<f64>,
+}
+
+/// The trial that has run longest, and when its limits end it at the latest. `None`: all began a moment ago.
+pub fn straggler(open: impl Iterator<Item = OpenTrial>, now: f64) -> Option<String> {
+    let oldest = open.min_by(|one, other| one.since.total_cmp(&other.since))?;
+    let ran = now - oldest.since;
+    if ran < SLOW {
+        return None;
+    }
+    let end = match oldest.limit.map(|limit| limit - ran) {
+        None => "no limit on its wall time".to_owned(),
+        Some(left) if left >= 0.0 => format!("its limits end it within {}", clock(left)),
+        Some(left) => format!("{} past its limits", clock(-left)),
+    };
+    Some(format!("longest: {} for {}, {end}", oldest.name, clock(ran)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn straggler_names_the_oldest_trial_and_its_deadline() {
+        let open = |name: &str, since, limit| OpenTrial { name: name.into(), since, limit };
+        let said = |limit| {
+            straggler([open("a", 950.0, None), open("b", 400.0, limit)].into_iter(), 1000.0)
+        };
+        assert_eq!(
+            said(Some(1200.0)).unwrap(),
+            "longest: b for 10:00, its limits end it within 10:00"
+        );
+        assert_eq!(said(Some(540.0)).unwrap(), "longest: b for 10:00, 1:00 past its limits");
+        assert!(said(None).unwrap().contains("no limit"));
+        assert!(straggler([open("a", 950.0, None)].into_iter(), 1000.0).is_none());
+        assert!(straggler(std::iter::empty(), 1000.0).is_none());
+    }
+}

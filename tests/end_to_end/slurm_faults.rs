@@ -1,0 +1,189 @@
+//! One run on two nodes, through what happens to clusters.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    thread::sleep,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::{
+    resume::wait_for,
+    slurm::{Slurm, kill, logs, told, verdicts, workers},
+    stage::{events, find},
+    workers::Cluster,
+};
+
+/// Two responses, so that one is recorded when the other is interrupted.
+const TWO_TURNS: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+delay_seconds = 1.5
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "echo one > one.txt" }
+[[conversation.turn]]
+delay_seconds = 1.5
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+const TRIALS: usize = 40;
+/// A worker that is stopped for longer loses its trials.
+const LEASE: &str = "8";
+const STOPPED: Duration = Duration::from_secs(12);
+/// Requests that a stopped worker may still send before it knows that it lost its trials: one for each.
+const LATE: usize = 2;
+
+fn submit(cluster: &Cluster, slurm: &Slurm, what: &str, more: &[&str]) {
+    let base = ["submit", what, "--engine", "slurm", "--engine-set", "cpus=2"];
+    let mut command = cluster.stage.proctor(base);
+    command.args(more).env("SLURM_CONF", slurm.conf()).env("PROCTOR_LEASE_SECONDS", LEASE);
+    succeeds(&command.output().unwrap());
+}
+
+fn succeeds(output: &Output) {
+    assert_eq!(output.status.code(), Some(0), "{}", told(output));
+}
+
+/// Kills a worker and its script.
+fn kill_with_parent(pid: u64) {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
+    kill(&pid.to_string());
+    // 0 and 1 would be others.
+    if let Some(parent) = parent.filter(|parent| parent.len() > 1) {
+        kill(parent);
+    }
+}
+
+fn signal(pid: u64, name: &str) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// The jobs of a node.
+fn on(nodes: &str, node: &str) -> Vec<String> {
+    let jobs = nodes.lines().filter_map(|line| line.strip_suffix(node)?.strip_suffix(' '));
+    jobs.map(str::to_owned).collect()
+}
+
+/// The journals that count. Others are of earlier tries.
+fn journals(out: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let all = find(&out.join("trials"), "trajectory.jsonl");
+    let is_earlier = |path: &PathBuf| path.iter().any(|part| part == "tries");
+    all.into_iter().partition(|path| !is_earlier(path))
+}
+
+/// Requests of a journal, whose last line a kill may have torn.
+fn asked_in(journal: &Path) -> usize {
+    let text = fs::read_to_string(journal).unwrap_or_default();
+    text.lines().filter(|line| line.contains(r#""kind":"model_asked""#)).count()
+}
+
+fn processes(of: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(of) {
+            found.push(line);
+        }
+    }
+    found
+}
+
+/// Control groups that sandboxes of these workers left.
+fn control_groups(pids: &BTreeMap<String, u64>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for controller in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
+        for group in fs::read_dir(controller.path()).into_iter().flatten().flatten() {
+            let name = group.file_name().to_string_lossy().into_owned();
+            if pids.values().any(|pid| name.starts_with(&format!("proctor.{pid}-"))) {
+                found.push(group.path());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn each_trial_counts_once_whatever_happens_to_the_cluster() {
+    let test = "each_trial_counts_once_whatever_happens_to_the_cluster";
+    let Some(slurm) = Slurm::up(test, 27_857) else { return };
+    let cluster = Cluster::new(TWO_TURNS);
+    let config = cluster.config(&format!("attempts = {TRIALS}\njobs = 2\n"));
+    let out = cluster.out.clone();
+    let (config, path) = (config.to_str().unwrap(), out.to_str().unwrap());
+    submit(&cluster, &slurm, config, &["--out", path, "--workers", "4", "--no-preflight"]);
+    let engine: Value =
+        serde_json::from_slice(&fs::read(out.join("engine.json")).unwrap()).unwrap();
+    let job = engine[0]["job"].as_str().unwrap().to_owned();
+    wait_for("four workers", || (workers(&out).len() == 4).then_some(()));
+    let pids = workers(&out);
+    let nodes = slurm.squeue(&job, "%F_%K %N");
+    let (first, second) = (on(&nodes, "n1"), on(&nodes, "n2"));
+    assert_eq!((first.len(), second.len()), (2, 2), "{nodes}");
+    wait_for("a verdict", || (verdicts(&out) > 0).then_some(()));
+
+    slurm.restart_controller();
+
+    // A node dies.
+    kill(&slurm.pid("slurmd-n2.pid"));
+    second.iter().for_each(|job| kill_with_parent(pids[job]));
+
+    // A node is cut off, and comes back.
+    signal(pids[&first[0]], "-STOP");
+    sleep(STOPPED);
+    signal(pids[&first[0]], "-CONT");
+
+    // A job comes to its time limit: Slurm signals its script at once, as less than the signal's two minutes are left.
+    let mut scontrol = Command::new("scontrol");
+    scontrol.args(["update", &format!("JobId={}", first[1]), "TimeLimit=1"]);
+    succeeds(&scontrol.env("SLURM_CONF", slurm.conf()).output().unwrap());
+    wait_for("the worker that is drained", || {
+        logs(&out).contains("time is almost over").then_some(())
+    });
+
+    submit(&cluster, &slurm, path, &["--workers", "2"]);
+    wait_for("all verdicts", || (verdicts(&out) == TRIALS).then_some(()));
+    wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
+    let mut cancel = cluster.stage.proctor(["cancel", path]);
+    succeeds(&cancel.env("SLURM_CONF", slurm.conf()).output().unwrap());
+
+    // Each trial counts once, and no recorded response was paid for twice.
+    let (counted, earlier) = journals(&out);
+    assert_eq!(counted.len(), TRIALS, "{}", logs(&out));
+    let mut asked: usize = earlier.iter().map(|one| asked_in(one)).sum();
+    for journal in &counted {
+        let name = journal.display();
+        assert_eq!(events(journal, "trial_ended").len(), 1, "{name}: {}", logs(&out));
+        assert!(journal.with_file_name("verdict.json").exists(), "{name}");
+        let answers = events(journal, "model_answered");
+        let steps: Vec<_> = answers.iter().map(|one| one["step"].as_u64().unwrap()).collect();
+        assert_eq!(steps, [1, 2], "{name}");
+        asked += asked_in(journal);
+    }
+    let requests = cluster.fake.requests().len();
+    assert!(requests <= asked + LATE, "{requests} requests, {asked} of them in journals");
+    let report = cluster.stage.report(&out);
+    assert_eq!(report["arms"][0]["graded"], TRIALS);
+    assert_eq!(report["arms"][0]["complete"], true);
+
+    // Nothing is left: not of killed workers either, once another one started on their node.
+    wait_for("the end of all jobs", || {
+        let states = slurm.squeue(&job, "%T");
+        let lives = |state: &str| matches!(state, "PENDING" | "RUNNING" | "COMPLETING");
+        (!states.lines().any(lives)).then_some(())
+    });
+    cluster.stage.run(["worker", path], 0);
+    wait_for("the end of all processes", || processes(path).is_empty().then_some(()));
+    assert_eq!(control_groups(&pids), Vec::<PathBuf>::new());
+    for left in ["claims", "shares", "workers"] {
+        assert!(!out.join(left).exists(), "{left}");
+    }
+}
