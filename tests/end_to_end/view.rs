@@ -90,10 +90,10 @@ fn a_run_can_be_looked_at() {
             .contains("| `tools/scripted` | 1/2 50.0 % |")
     );
 
-    assert_eq!(
-        said(&["show", &run]).lines().filter(|line| line.contains(" / tools/scripted / 1")).count(),
-        2
-    );
+    let list = said(&["show", &run]);
+    assert_eq!(list.lines().filter(|line| line.contains(" / tools/scripted / 1")).count(), 2);
+    assert_eq!(list.matches("(never edited; submitted, 0 steps)").count(), 2, "{list}");
+    assert!(list.contains("(submitted, 5 steps)"), "{list}");
     let trial = said(&["show", &run, "roman", "noop"]);
     assert!(trial.contains("not resolved: never edited") && trial.contains("F2P "), "{trial}");
     let trial = said(&["show", &run, "roman", "tools/scripted", "1"]);

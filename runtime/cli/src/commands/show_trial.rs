@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _, path::Path, process::ExitCode}
 use proctor_html::{Said, Step, StepRow, TestLine, Trial};
 use proctor_record::RunDir;
 use proctor_report::{TrialResult, short};
-use proctor_types::{plural, visible, visible_line};
+use proctor_types::{Reason, plural, visible, visible_line};
 
 use crate::{
     args::ShowArgs,
@@ -77,9 +77,15 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
             Some(_) => "not resolved",
             None => "no verdict",
         };
-        let ended = outcome.map_or("not ended".into(), |one| {
-            format!("{}, {}", one.ending.name().replace('_', " "), plural(one.spent.steps, "step"))
+        // Without a verdict, the ending says why.
+        let reason = result.filter(|one| one.verdict.is_some()).and_then(|one| {
+            Reason::of(outcome, one.verdict.as_ref(), one.patch_bytes, one.unasked)
         });
+        let reason = reason.map_or(String::new(), |one| format!("{}; ", one.name()));
+        let ended = outcome.map_or("not ended".to_owned(), |one| {
+            format!("{reason}{}, {}", one.ending.name(), plural(one.spent.steps, "step"))
+        });
+        let ended = ended.replace('_', " ");
         // Writing to a text cannot fail.
         let _ = writeln!(out, "{word:<12}  {}  ({ended})", visible_line(&found.name()));
     }
