@@ -1,9 +1,9 @@
-//! Attacks on what the recorder itself relies on: its hooks, what it calls, what it can see. Each is stopped by one inner
-//! defence, and wins without it.
+//! Attacks on what the recorder itself relies on: its hooks, the functions it calls, its
+//! observations. One inner defence stops each; without it the attack succeeds.
 
 use crate::{bench, list::Attack};
 
-/// Reads the tests in a process that it forks.
+/// Reads the tests in a forked process.
 const READS_IN_FORK: &str = r#"import os
 import re
 
@@ -27,7 +27,7 @@ def to_roman(number):
     return {int(value): numeral for value, numeral in found}[number]
 "#;
 
-/// A path that makes whoever asks for its class fail. A program is told to read it.
+/// A path that raises when its class is requested. A program is made to read it.
 const RAISES_IN_HOOK: &str = r#"import re
 import subprocess
 
@@ -54,7 +54,7 @@ def to_roman(number):
     return {int(value): numeral for value, numeral in found}[number]
 "#;
 
-/// Gives tests another class, whose code no file has.
+/// Gives tests another class whose code is in no file.
 const CHANGES_CLASS: &str = r#"
 import sys
 
@@ -100,7 +100,7 @@ def to_roman(number):
     return None
 "#;
 
-/// Puts one function of the standard library in the place of another.
+/// Replaces one function of the standard library with another.
 const EXCHANGES_FUNCTIONS: &str = r#"import math
 
 math.isclose = max
@@ -132,7 +132,7 @@ def test_close():
     assert math.isclose(len(to_roman(4)), 2.0)
 "#;
 
-/// Each with the defence that stops it.
+/// Each attack with the defence that stops it.
 pub fn attacks() -> Vec<(&'static str, Attack)> {
     let package = |name: &'static str, text: &str, seen_as: &'static [&'static str]| {
         Attack::new(name, bench::patch(&[("roman/__init__.py", Some(text))]), seen_as)
@@ -180,8 +180,8 @@ fn each_is_seen_as_what_it_is_and_wins_without_its_defence() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A patch that keeps exceptions from leaving a `with` statement. Seen from Python 3.12 on; a canary in the
-/// statement sees it everywhere.
+/// A patch that suppresses exceptions in a `with` statement. The recorder detects it from Python
+/// 3.12 on; a canary in the statement detects it on every version.
 #[test]
 fn a_canary_in_a_branch_sees_what_swallows_every_exception() {
     let swallows = "class quiet:
@@ -218,7 +218,7 @@ def test_quiet():
     assert!(!seen.resolved_clean(), "{}", seen.tell());
 }
 
-/// Expectations that stand in branches have canaries, so that an honest solution is not `unverified`.
+/// Expectations in branches have canaries, so an honest solution is not `unverified`.
 #[test]
 fn an_honest_solution_is_clean_where_every_expectation_stands_in_a_branch() {
     let test = "import sys
