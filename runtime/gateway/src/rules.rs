@@ -1,11 +1,12 @@
-//! Which requests are the main conversation: rules out of a scaffold's manifest, table `[requests]`.
+//! Decides which requests belong to the main conversation, with the rules in table `[requests]` of
+//! a scaffold's manifest.
 
 use http::HeaderMap;
 use proctor_types::{
     Conversation, RequestClass, RequestRule, RequestRules, matches_wildcard, sha256_hex,
 };
 
-/// What the rules look at.
+/// The input of the rules.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestFacts<'a> {
     pub path: &'a str,
@@ -16,14 +17,14 @@ pub struct RequestFacts<'a> {
     pub max_tokens: Option<u64>,
 }
 
-/// The class that the first matching rule says.
+/// The class of the first matching rule.
 pub fn classify(rules: &RequestRules, request: &RequestFacts<'_>) -> RequestClass {
     let found = rules.rules.iter().find(|rule| holds(rule, request));
     found.map_or(rules.default, |rule| rule.class)
 }
 
-/// The sub-agent's conversation that a main request belongs to; `None` where it is the agent's own. `opening` is what
-/// the user said first, which names a conversation that no header names.
+/// The sub-agent's conversation that a main request belongs to; `None` for the agent's own.
+/// `opening` is the first user message, which identifies a conversation without a header.
 pub(crate) fn sub_agent(
     rules: &RequestRules,
     headers: &HeaderMap,
@@ -143,7 +144,7 @@ tools = false
                 sub_agent(rules, &pairs.collect(), tools, || "look around".to_owned())
             };
         let tools = ["shell", "task"];
-        // Nothing is known of the client.
+        // Nothing is known about the client.
         assert_eq!(of(&rules(""), &[("x-agent", "7")], &["shell"]), None);
         let named = rules("[sub_agents]\nheader = 'X-Agent'\nparent = 'x-parent'");
         assert_eq!(of(&named, &[("x-parent", "1")], &tools), None);
