@@ -17,17 +17,17 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// What an engine says is wrong, for the user.
+/// An engine's error, for the user.
 pub fn user(error: EngineError) -> UserError {
     UserError { what: error.what, hint: error.hint }
 }
 
-/// The workers of a run that live.
+/// The live workers of a run.
 pub fn live(run: &Path) -> Result<Vec<Member>, CommandError> {
     Ok(proctor_cluster::live(run)?)
 }
 
-/// Rejects what would change a run under its workers.
+/// Rejects changes to a run while workers use it.
 pub fn expect_none(run: &Path) -> Result<(), CommandError> {
     let live = live(run)?;
     if live.is_empty() {
@@ -53,7 +53,7 @@ pub fn expect_none(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint(hint).into())
 }
 
-/// Rejects a run on this machine whose trials an engine's workers run.
+/// Rejects running trials on this machine if an engine's workers run them.
 pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     let submissions = Submissions::of(run).map_err(user)?;
     let Some(last) = submissions.open().last() else { return Ok(()) };
@@ -66,7 +66,7 @@ pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint(hint).into())
 }
 
-/// Rejects to work beside workers of another version.
+/// Rejects working next to workers of another version.
 pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     let own = env!("CARGO_PKG_VERSION");
     let Some(other) = live(run)?.into_iter().find(|one| one.version != own) else { return Ok(()) };
@@ -77,7 +77,7 @@ pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint("use one version on all machines of a run").into())
 }
 
-/// The moment at which a process with so much time left must have ended.
+/// The moment at which a process with this much time left must have ended.
 pub fn until(left: Duration) -> Result<Until, CommandError> {
     let table = table().map_err(user)?;
     let overhead = Duration::from_secs(table.overhead_seconds);
@@ -86,8 +86,8 @@ pub fn until(left: Duration) -> Result<Until, CommandError> {
     Ok(Until { at, overhead })
 }
 
-/// Trials that a worker runs at once: as many of the largest sandboxes as its CPUs and memory hold, and no more than
-/// the run's `jobs`.
+/// Concurrent trials of a worker: as many of the largest sandboxes as fit in its CPUs and memory,
+/// but at most the run's `jobs`.
 pub fn jobs(record: &RunRecord) -> usize {
     let here = Machine::here();
     let memory_mb = memory_limit_mb().map_or(here.memory_mb, |limit| limit.min(here.memory_mb));
@@ -98,7 +98,7 @@ pub fn jobs(record: &RunRecord) -> usize {
     jobs
 }
 
-/// The memory that control groups leave to this process. `None`: no limit.
+/// The memory limit of this process's control groups. `None`: no limit.
 fn memory_limit_mb() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().flat_map(|line| {

@@ -1,4 +1,4 @@
-//! `proctor cancel`: ends the workers that `proctor submit` queued. The run stays resumable.
+//! `proctor cancel`: ends the workers that `proctor submit` queued. The run can still be resumed.
 
 use std::{
     path::Path,
@@ -17,9 +17,9 @@ use crate::{
     workers::{live, user},
 };
 
-/// A worker closes its sandboxes within a quarter of a minute; then the scheduler kills it.
+/// A worker closes its sandboxes within 15 seconds; then the scheduler kills it.
 const CLOSING: Duration = Duration::from_secs(90);
-/// Between two looks at the run directory.
+/// Interval between two checks of the run directory.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {

@@ -1,4 +1,4 @@
-//! `proctor submit`: hands a run's trials to workers that a scheduler starts.
+//! `proctor submit`: assigns a run's trials to workers that a scheduler starts.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -49,7 +49,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         let planned = crate::args::RunArgs { out: Some(out.clone()), ..args.run };
         match prepare(planned).await? {
             Prepared::Done => return Ok(ExitCode::SUCCESS),
-            // Its lock ends here: workers take none.
+            // This releases its lock: workers take none.
             Prepared::Ready(ready) => drop(ready),
         }
     }
@@ -82,7 +82,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Rejects a time limit within which no trial may start.
+/// Rejects a time limit that is too short for any trial.
 fn check_time(run: &RunDir, time: Option<&str>) -> Result<(), CommandError> {
     let Some(text) = time else { return Ok(()) };
     let Some(limit) = duration(text) else { return Ok(()) };
