@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Set up this machine", &["doctor", "scaffold", "clean", "schema", "completions", "man"]),
 ];
 
-/// The help before the groups.
+/// The help before and after the groups.
 const HEAD: &str = "{about-with-newline}\n{usage-heading} {usage}\n";
 const TAIL: &str = "\nOptions:\n{options}\n\n`proctor help COMMAND` describes a command and its options.{after-help}";
 
