@@ -1,4 +1,4 @@
-//! Kubernetes: a Job of workers that pull trials, as a manifest. Nothing is sent to a cluster.
+//! Kubernetes: the manifest of a Job of workers that pull trials. Nothing is sent to a cluster.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ const SETTINGS: [&str; 9] = [
     "privileged",
 ];
 
-/// Seconds until pods of a node that went away are replaced. Kubernetes waits five minutes by itself.
+/// Seconds until pods of a lost node are replaced. Kubernetes' default is five minutes.
 const GONE_SECONDS: u64 = 30;
-/// A worker that is told to end closes its sandboxes within this time.
+/// A worker closes its sandboxes within this time after it is asked to end.
 const GRACE_SECONDS: u64 = 60;
 
 /// A Job's manifest.
@@ -28,10 +28,10 @@ const GRACE_SECONDS: u64 = 60;
 pub struct Kubernetes;
 
 impl Kubernetes {
-    /// A Job in JSON, which is YAML, too.
+    /// A Job in JSON, which is valid YAML.
     ///
     /// # Errors
-    /// A setting is missing, or Kubernetes has none of this name.
+    /// A setting is missing, or Kubernetes has no setting of this name.
     pub fn manifest(&self, request: &Request) -> Result<Value, EngineError> {
         let settings = &request.settings;
         expect_keys("kubernetes", settings, &SETTINGS)?;
@@ -61,7 +61,8 @@ impl Kubernetes {
         let privileged = settings.get("privileged").is_some_and(|value| value == "true");
         let security = match privileged {
             true => json!({ "privileged": true }),
-            // Native sandboxes make user namespaces, which the default seccomp profile of some runtimes forbids.
+            // Native sandboxes create user namespaces, which some runtimes' default seccomp profile
+            // forbids.
             false => json!({
                 "allowPrivilegeEscalation": true,
                 "seccompProfile": { "type": "Unconfined" },
@@ -118,7 +119,8 @@ impl Kubernetes {
             "kind": "Job",
             "metadata": metadata,
             "spec": {
-                // Without `completions`: pods pull work, and the Job is done when one of them finds none.
+                // Without `completions`: pods pull work, and the Job is done when one of them finds
+                // none.
                 "parallelism": request.workers,
                 "backoffLimit": request.workers.saturating_mul(table()?.requeues),
                 "template": {
@@ -141,7 +143,7 @@ fn required<'a>(
     })
 }
 
-/// The run's name as a part of a DNS label.
+/// The run's name as part of a DNS label.
 fn label(request: &Request) -> String {
     let name = request.run.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
