@@ -244,7 +244,7 @@ fn absolute(path: &str) -> Result<(), String> {
     inside(parts).map_err(|what| format!("{path:?} {what}"))
 }
 
-/// A path that no component leads out of its directory.
+/// Checks that a path stays within its directory.
 pub(crate) fn inside(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("is empty".into());

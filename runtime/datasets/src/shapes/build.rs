@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{address::Options, bad::Complaint, rules};
 
-/// The benchmark, split and revision that a row comes from.
+/// Where a row comes from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Provenance {
     pub split: Option<String>,
