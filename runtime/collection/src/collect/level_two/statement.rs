@@ -1,4 +1,4 @@
-//! What an agent is told that starts from nothing.
+//! The statement for an agent that starts from nothing.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -33,20 +33,20 @@ struct Told<'a> {
     workdir: &'a str,
     black_links: String,
     interfaces: &'a [String],
-    /// What the library has and the interfaces name.
+    /// Code of the library that the interfaces mention.
     named: &'a str,
 }
 
-/// What is asked for: the stub of each, and the code of all.
+/// What is requested: the stubs, and the code of all.
 pub(super) struct Interface<'a> {
     pub(super) shown_of: Vec<(&'a Owner, String)>,
     pub(super) hidden: String,
-    /// Names that the tests use of whatever object.
+    /// Attribute names that the tests use on any object.
     used: BTreeSet<String>,
 }
 
 impl<'a> Interface<'a> {
-    /// `notes` are of the function at a dotted path of a file.
+    /// `notes` are for the function at a dotted path of a file.
     pub(super) fn of(
         tree: &Path,
         project: &Project,
@@ -75,7 +75,7 @@ impl<'a> Interface<'a> {
 }
 
 /// # Errors
-/// A template that cannot be filled in.
+/// A template cannot be rendered.
 pub(super) fn write(
     tree: &Path,
     (project, overview): (&Project, Option<&str>),
@@ -103,7 +103,7 @@ pub(super) fn write(
         named: &named,
     };
     let own = filled(OWN, &filling)?;
-    // The benchmark's template has no place for it but before an interface.
+    // The benchmark's template has no place for it except before an interface.
     let mut with_named = interfaces.clone();
     if let Some(first) = with_named.first_mut().filter(|_| !named.is_empty()) {
         *first = format!(
