@@ -1,4 +1,4 @@
-//! What sandboxes are made of, all together.
+//! The resources of all sandboxes together.
 
 use std::thread::available_parallelism;
 
@@ -7,27 +7,27 @@ use std::thread::available_parallelism;
 pub struct Machine {
     /// Processors; a quota may make it a fraction.
     pub cpus: f64,
-    /// In units of 2^20 bytes.
+    /// In MiB.
     pub memory_mb: u64,
 }
 
 impl Machine {
-    /// This machine: the CPUs that this process may use, and the memory that is available now.
-    /// Where the kernel does not say, memory is not what limits.
+    /// This machine: the CPUs that this process may use, and the available memory. If the kernel
+    /// does not report memory, it is unlimited.
     pub fn here() -> Self {
         let cpus = available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
         let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         Self { cpus, memory_mb: available(&said).unwrap_or(u64::from(u32::MAX)) }
     }
 
-    /// All that this machine has, whoever uses it now.
+    /// All resources of this machine, including those in use.
     pub fn whole() -> Self {
         let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory_mb = line_of(&said, "MemTotal:").unwrap_or(u64::from(u32::MAX));
         Self { memory_mb, ..Self::here() }
     }
 
-    /// What fits into both.
+    /// The smaller value of each resource.
     #[must_use]
     pub fn smaller(self, other: Self) -> Self {
         Self { cpus: self.cpus.min(other.cpus), memory_mb: self.memory_mb.min(other.memory_mb) }
