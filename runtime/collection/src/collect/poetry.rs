@@ -166,7 +166,7 @@ fn one(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<()> {
 }
 
 /// The upper end of a range: increments one of its numbers and drops those after it. If none is
-/// chosen, the last number if all are zero, else the first non-zero one.
+/// chosen, the last number if all are zero, else the first.
 fn next(version: &str, chosen: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
     let digits = |part: &&str| part.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     let mut numbers = Vec::new();
