@@ -78,7 +78,8 @@ pub(crate) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()>
 /// Sets the user and group for file access only.
 pub(crate) fn set_file_identity(user: u32, group: u32) -> io::Result<()> {
     // The calls return the previous number and no errors: a second call with an invalid number
-    // shows the result. SAFETY: system calls without memory.
+    // shows the result.
+    // SAFETY: system calls without memory.
     let now = unsafe {
         libc::syscall(libc::SYS_setfsgid, group);
         libc::syscall(libc::SYS_setfsuid, user);

@@ -79,7 +79,7 @@ fn begin(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
     set_child_subreaper(Some(getpid()))?;
     spawn::guard_descriptors();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    // A working directory that commands may remove and a sweep may unmount would be a problem.
+    // In another working directory, commands could not remove it and a sweep could not unmount it.
     let _ = rustix::process::chdir("/");
     processes::remember_limit();
     let outbox = Outbox::start(writer)?;
