@@ -2,8 +2,8 @@
 //! hello.
 //!
 //! ```text
-//! host -> helper length:u32 JSON SandboxLayout ; big-endian, at most PLAN_LIMIT bytes
-//! helper -> host length:u32 JSON LayoutReport ; then, if it is `ready`, the channel's grammar
+//! host  -> helper  length:u32 JSON SandboxLayout     ; big-endian, at most PLAN_LIMIT bytes
+//! helper -> host   length:u32 JSON LayoutReport  ; then, if it is `ready`, the channel's grammar
 //! ```
 
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client's bytes ─ read ─▶ Request ─ write ─▶ the upstream's bytes
-//! client's bytes ◀ write ─ Delta* ◀─ read ─ the upstream's bytes
+//! client's bytes ◀ write ─ Delta*  ◀─ read ─  the upstream's bytes
 //! ```
 //!
 //! A complete response is the list of all its deltas, so each format has one reader and one writer,
