@@ -1,4 +1,4 @@
-//! Python: read as the interpreter reads it, and never run.
+//! Python code, parsed like the interpreter does, but never run.
 
 mod constant;
 mod names;
@@ -25,7 +25,7 @@ impl Screen for Python {
     fn reads(&self, path: &str) -> bool {
         let table = self.rules.table;
         let ends = |suffixes: &[String]| suffixes.iter().any(|suffix| path.ends_with(suffix));
-        // Compiled modules of Linux have names such as `_speed.cpython-312-x86_64-linux-gnu.so`.
+        // Compiled modules on Linux have names such as `_speed.cpython-312-x86_64-linux-gnu.so`.
         ends(&table.source_suffixes) || ends(&table.opaque_suffixes)
     }
 
@@ -57,7 +57,7 @@ impl Screen for Python {
 }
 
 impl Python {
-    /// The encoding that a file declares, if it is not one that the screen reads.
+    /// The encoding that a file declares, if the screen does not support it.
     fn coding(&self, text: &str) -> Option<String> {
         let mut lines = text.lines().take(2);
         let declared = lines.find_map(|line| self.rules.coding.captures(line))?;
@@ -77,12 +77,12 @@ impl Python {
     }
 }
 
-/// Reads as much as can be read: what Python itself cannot parse does not run.
+/// Parses as much as possible: what Python itself cannot parse does not run.
 fn parse(text: &str) -> Parsed<ModModule> {
     parse_unchecked_source(text, PySourceType::Python)
 }
 
-/// Whether a parser that calls itself would need more stack than there is. Python reads no such file either.
+/// Whether a recursive parser would overflow its stack. Python rejects such a file too.
 fn nests_too_deeply(text: &str, limits: &Limits) -> bool {
     let mut lexer = lex(text, Mode::Module);
     let (mut brackets, mut tokens) = (0_usize, 0_usize);
