@@ -71,7 +71,7 @@ pub fn carve(root: &Path, wanted: &BTreeMap<String, Vec<String>>) -> Result<Carv
 /// other need at import time is an error that names the place.
 ///
 /// # Errors
-/// [`CarveError`]: a file cannot be read, a path does not exist, or something is used at import time.
+/// [`CarveError`]: a file cannot be read, a path is missing, or something is used at import time.
 pub fn carve_with(
     root: &Path,
     wanted: &BTreeMap<String, Vec<String>>,

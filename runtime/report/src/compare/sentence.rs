@@ -13,7 +13,8 @@ impl Pair {
     }
 }
 
-/// `a resolves 4.2 points more than b on 200 shared tasks, 95 % interval -0.5 to 8.9, p = 0.14: not distinguishable; 610 tasks would be needed.`
+/// `a resolves 4.2 points more than b on 200 shared tasks, 95 % interval -0.5 to 8.9, p = 0.14: not
+/// distinguishable; 610 tasks would be needed.`
 /// With several pairs, the interval and p are the adjusted ones, so that the conclusion never
 /// contradicts the numbers.
 pub(super) fn sentence(pair: &Pair) -> String {
