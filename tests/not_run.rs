@@ -2,16 +2,18 @@
 
 use std::{env, fmt::Display, io::Write as _};
 
-/// Says so, or fails where `PROCTOR_REQUIRE_<need>` is set, as in `.ci/run`. Needs are `DOCKER`, `ROOT`
-/// (also namespaces and file attributes), `CLIENTS` (Java, Node, packages of PyPI and npm), `OFFICIAL` (the
-/// benchmarks' own graders), `SLURM` (Slurm's daemons, root) and `MODEL` (the packages of `tests/real-model`).
+/// Prints the message, or fails if `PROCTOR_REQUIRE_<need>` is set, as in `.ci/run`. Needs are
+/// `DOCKER`, `ROOT` (also namespaces and file attributes), `CLIENTS` (Java, Node, packages of PyPI
+/// and npm), `OFFICIAL` (the benchmarks' own graders), `SLURM` (Slurm's daemons, root) and `MODEL`
+/// (the packages of `tests/real-model`).
 ///
 /// # Panics
-/// Where the need is required.
+/// The need is required.
 pub fn not_run(test: &str, need: &str, why: impl Display) {
     let required = format!("PROCTOR_REQUIRE_{need}");
     assert!(env::var_os(&required).is_none(), "{test} cannot run and {required} is set: {why}");
-    // In one write and not by `eprintln!`: the test harness swallows what a test prints that passes.
+    // In one write and not by `eprintln!`, because the test harness swallows the output of passing
+    // tests.
     let line = format!("\nNOT RUN: {test}: {why}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

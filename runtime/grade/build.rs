@@ -1,10 +1,11 @@
-//! Names the grader: a verdict that another grader gave is never taken for one of this.
+//! Computes the grader's fingerprint, so that a cached verdict of another grader is never reused.
 
 #[path = "../fingerprint.rs"]
 mod fingerprint;
 
 fn main() {
-    // What a verdict depends on besides the task, the patch, the environment and its preparation.
+    // Everything a verdict depends on besides the task, the patch, the environment and its
+    // preparation.
     fingerprint::fingerprint(
         "GRADER",
         &[

@@ -1,5 +1,5 @@
-//! Names the preparation of sandboxes: what was judged in a sandbox of another preparation is not taken for
-//! what would be judged in one of this.
+//! Fingerprints how sandboxes are prepared. A verdict from a sandbox that another preparation made
+//! is not reused.
 
 #[path = "../fingerprint.rs"]
 mod fingerprint;

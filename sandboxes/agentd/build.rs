@@ -1,5 +1,5 @@
-//! Turns the list of system calls (`configs/sandbox/system-calls.txt`) into numbers. A name that the C
-//! library's bindings do not know ends the build.
+//! Converts the list of system calls (`configs/sandbox/system-calls.txt`) to numbers. A name that
+//! the C library's bindings do not have fails the build.
 
 use std::{env, fs, path::Path, process::exit};
 

@@ -1,7 +1,7 @@
-//! Builds the library that tells programs in a sandbox the time.
+//! Builds the library that provides the time to programs in a sandbox.
 //!
-//! By the compiler itself: a library without the standard one is no member of a workspace whose tests need it, and this one
-//! is a single file.
+//! It calls the compiler directly: a crate without the standard library cannot be a member of a
+//! workspace whose tests need it, and this one is a single file.
 
 use std::{
     env, fs,
@@ -24,14 +24,14 @@ fn main() {
 fn build() -> Result<(), String> {
     let variable = |name: &str| env::var(name).map_err(|error| format!("{name}: {error}"));
     let out = PathBuf::from(variable("OUT_DIR")?).join("clock.so");
-    // One that was built elsewhere (a packager's, another machine's).
+    // A library that was built elsewhere (by a packager, or on another machine).
     if let Ok(given) = env::var("PROCTOR_CLOCK_LIBRARY") {
         return copied(Path::new(&given), &out)
             .map_err(|error| format!("PROCTOR_CLOCK_LIBRARY={given}: {error}"));
     }
     let arch = variable("CARGO_CFG_TARGET_ARCH")?;
     if variable("CARGO_CFG_TARGET_OS")? != "linux" || !["x86_64", "aarch64"].contains(&&*arch) {
-        // Elsewhere a task that sets a clock is refused.
+        // On other systems a task that sets a clock is rejected.
         return fs::write(&out, []).map_err(|error| error.to_string());
     }
     let mut compiler = Command::new(variable("RUSTC")?);

@@ -1,11 +1,12 @@
-//! What the gateway's HTTP server costs: `cargo bench -p proctor-gateway --bench gateway`.
+//! Measures the cost of the gateway's HTTP server:
+//! `cargo bench -p proctor-gateway --bench gateway`.
 //!
-//! The same client asks the same scripted model directly, through the HTTP server in the same format, and
-//! through the HTTP server with translation, in turn (A B C A B C), so that the ratios hold when the
-//! machine's speed drifts. The scripted model and the client of the load are processes of their own.
-//! With `-- streams` it measures many streams at once alone.
-//! With `-- steps` it measures instead what a step of a built-in loop costs early and late.
-//! Nothing is written to a disk, as the record's cost is not the HTTP server's. Nothing here asserts a time.
+//! The same client calls the same scripted model directly, through the HTTP server in the same
+//! format, and through the HTTP server with translation, in turn (A B C A B C), so that the ratios
+//! hold when the machine's speed drifts. The scripted model and the load's client are separate
+//! processes. With `-- streams` it only measures many simultaneous streams. With `-- steps` it
+//! instead measures what a step of a built-in loop costs early and late. Nothing is written to
+//! disk, since the cost of the record is not the HTTP server's. Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,
@@ -34,13 +35,13 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Streams at once.
+/// Simultaneous streams.
 const STREAMS: usize = 200;
 
-/// How often so many.
+/// How many times that number.
 const ROUNDS: usize = 10;
 
-/// Tokens of a coding agent's request, about: what has to be read and checked of each.
+/// Approximate size of a coding agent's request, all of which has to be read and checked.
 const PROMPT_BYTES: usize = 50_000;
 
 const SCRIPT: &str = r#"
@@ -107,7 +108,7 @@ impl Way {
     }
 }
 
-/// This very program in another part.
+/// Starts this program again in another role.
 async fn part(arguments: &[&str]) -> (Child, String) {
     let program = std::env::current_exe().expect("this program");
     let mut child = Command::new(program)
@@ -132,7 +133,7 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    // Installs the TLS provider that HTTP clients ask for.
+    // Installs the TLS provider that HTTP clients need.
     let gateway = Gateway::new(PriceTable::default()).expect("a gateway");
     runtime.block_on(async {
         match arguments.as_slice() {
@@ -154,7 +155,7 @@ fn http() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// Opens all streams, says so, and keeps them open until its input ends.
+/// Opens all streams, reports that, and keeps them open until its input ends.
 async fn hold(url: &str, key: &str) {
     let way = Way { name: "", url: url.into(), key: key.into(), messages: false };
     let http = http();
@@ -206,7 +207,7 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
     if streams_alone {
         return throughput(&ways, &http).await;
     }
-    // First, because memory that was in use once is used again and would not show.
+    // First, because memory that was used once is reused and would not show.
     ways[1].whole(&http).await;
     memory(&ways[1]).await;
     let mut figures = Figures::default();
@@ -232,7 +233,7 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
     throughput(&ways, &http).await;
 }
 
-/// Streams to their end, so many at once, in turn.
+/// Runs streams to their end, this many at once, in turn.
 async fn throughput(ways: &[Way], http: &reqwest::Client) {
     let mut took = vec![Duration::ZERO; ways.len()];
     let mut worked = vec![Duration::ZERO; ways.len()];
@@ -263,7 +264,7 @@ async fn throughput(ways: &[Way], http: &reqwest::Client) {
         let label = format!("{STREAMS} streams at once, {} / direct", way.name);
         println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
     }
-    // Beside the client, which is in this process, too: what does not depend on who else runs.
+    // Includes the client, which is also in this process. Independent of other load on the machine.
     let direct = worked[0].as_secs_f64();
     for (way, worked) in ways.iter().zip(&worked).skip(1) {
         let label = format!("a stream's work, {} beyond direct", way.name);
@@ -272,8 +273,8 @@ async fn throughput(ways: &[Way], http: &reqwest::Client) {
     }
 }
 
-/// What a step costs at the length that its conversation has: a loop within the process, 2 KB of a
-/// tool's output a step, against an endpoint that answers at once and reads nothing.
+/// The cost of a step at the current length of its conversation: a loop within the process, 2 KB of
+/// tool output per step, against an endpoint that responds immediately and reads nothing.
 async fn steps(gateway: &Gateway) {
     let model: ModelSpec =
         serde_json::from_value(json!({"base_url": at_once().await, "name": "m"})).expect("a model");
@@ -285,7 +286,7 @@ async fn steps(gateway: &Gateway) {
         let begun = Instant::now();
         let answer = trial.ask(&ask).await.expect("an answer");
         took.push(begun.elapsed().as_secs_f64() * 1e3);
-        // As many bytes, sent and nothing else.
+        // Sends the same number of bytes, and nothing else.
         let bytes = "x".repeat(100 + step * 2120);
         let begun = Instant::now();
         http.post(&url).body(bytes).send().await.expect("a head").bytes().await.expect("a body");
@@ -294,7 +295,7 @@ async fn steps(gateway: &Gateway) {
         ask.messages.push(user(&"output ".repeat(293)));
     }
     for at in [50, 500, 2000] {
-        // The median of the steps around: one step is at the scheduler's mercy.
+        // The median of the surrounding steps, because a single step depends on the scheduler.
         let median = |all: &[f64]| {
             let mut near = all[at - 25..at + 25].to_vec();
             near.sort_by(f64::total_cmp);
@@ -312,7 +313,7 @@ fn user(text: &str) -> Message {
     Message::User { content: text.to_owned() }
 }
 
-/// An endpoint that gives one answer to whatever it is sent.
+/// An endpoint that gives the same response to every request.
 async fn at_once() -> String {
     const ANSWER: &str = "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"x\"},\
         \"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}";
@@ -347,7 +348,7 @@ async fn at_once() -> String {
     url
 }
 
-/// What all threads of this process have worked so far.
+/// CPU time of all threads of this process so far.
 fn processor_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let of = |path: std::path::PathBuf| std::fs::read_to_string(path.join("schedstat")).ok();
@@ -377,6 +378,6 @@ async fn memory(way: &Way) {
     if let Some(mut input) = holder.stdin.take() {
         let _ = input.write_all(b"\n").await;
     }
-    // Those that go in the middle are heard to their end by the gateway, which takes a while.
+    // The gateway reads streams that end in the middle to their end, which takes a while.
     let _ = holder.wait().await;
 }

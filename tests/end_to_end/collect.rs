@@ -1,4 +1,4 @@
-//! `proctor collect`: a small project into a dataset, and what is no project.
+//! `proctor collect`: turns a small project into a dataset, and rejects what is not a project.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::stage::Stage;
 
-/// A project whose first test file is about a module of its own; the others need nothing of it.
+/// A project whose first test file tests a separate module; the others do not need it.
 fn project(stage: &Stage) -> String {
     let write = |path: &str, text: &str| {
         let path = stage.path("project").join(path);
@@ -64,11 +64,11 @@ fn project(stage: &Stage) -> String {
          def test_third():\n    assert seen\n\ndef test_fourth():\n    assert seen\n\n\
          def test_fails():\n    assert not 1\n",
     );
-    // Nothing but pytest's own words says what these two need.
+    // Only pytest's own output shows what these two need.
     write("tests/conftest.py", "import anyio, six\n");
-    // Every warning is an error, also pytest's own: of anyio, which brings a plug-in along.
+    // Every warning is an error, including pytest's own about anyio, which includes a plug-in.
     write("pytest.ini", "[pytest]\naddopts = --timeout=60\nfilterwarnings = error\n");
-    // As a release has it: metadata of its own beside what is installed.
+    // Like a release: with its own metadata beside what is installed.
     let metadata =
         "name = \"shapes\"\nversion = \"1\"\n\n[tool.setuptools]\npackages = [\"shapes\"]\n";
     write("pyproject.toml", &format!("[project]\n{metadata}"));
@@ -105,7 +105,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
             && mask.contains("-from .area import"),
         "{mask}"
     );
-    // What only the feature needs goes with it, and is named without its body.
+    // What only the feature needs is removed with it, and named without its body.
     assert!(mask.contains("-def checked(length):"), "{mask}");
     let statement = task["statement"].as_str().unwrap();
     assert!(
@@ -113,7 +113,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
         "{statement}"
     );
     assert!(!statement.contains("math.tan"), "{statement}");
-    // What runs showed, and what the helper raises that nobody is shown.
+    // What runs showed, and what the helper raises, which is not shown to anyone.
     assert!(
         statement
             .contains("# Seen in tests: length: int; returns float.\n    # Raises ValueError.\n"),
@@ -187,7 +187,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     let setup = task["environment"]["setup"].to_string();
     assert!(setup.contains("'six==") && setup.contains("'pytest-timeout=="), "{setup}");
     assert!(setup.contains("--editable ."), "{setup}");
-    // What it is built with is pinned in the rows of both forms.
+    // Its build dependencies are pinned in the rows of both forms.
     for lines in [&setup, settings] {
         assert!(
             lines.contains("'setuptools==") && lines.contains("PIP_BUILD_CONSTRAINT="),
@@ -195,11 +195,11 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
         );
     }
 
-    // The rows are a dataset; what was made once is there, and what is made anew is the same.
+    // The rows are a dataset; results from before are reused, and new ones are the same.
     let rows = stage.path("first").join("tasks.jsonl");
     stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     assert_eq!(collect("second"), summary);
-    // Killed while the tests run, and while tasks are made; then it goes on with what there is.
+    // Killed while the tests run, and while tasks are made; then it continues with what exists.
     let out = stage.path("anew").display().to_string();
     let anew = || {
         let mut anew = stage.proctor(["collect", &project, "--out", &out]);
@@ -250,11 +250,11 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
     stage.file("spaced/jaraco/text/__init__.py", "");
     let spaced = stage.path("spaced").display().to_string();
     assert!(told(&spaced).contains("jaraco.text in a namespace"));
-    // What helps with a commit is no release.
+    // A hint for a commit must not suggest a release.
     assert!(!told("git+https://h.test/o/n@main").contains("boltons"));
     assert!(told("git+https://h.test/o/n@main").contains("may move"));
     assert!(told("no-such-thing").contains("proctor collect boltons=="));
-    // What an index that answers does not have.
+    // What a reachable index does not have.
     let newer = told("boltons==99");
     assert!(newer.contains("no release 99") && newer.contains("boltons=="), "{newer}");
     assert!(told("boltons==24.0").contains("did you mean boltons==24.0.0?"));
@@ -262,7 +262,7 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
     let mut alone = stage.proctor(["collect", "boltons==25.0.0"]);
     let alone = alone.env("PIP_INDEX_URL", "http://127.0.0.1:9/simple").output().unwrap();
     assert_eq!(alone.status.code(), Some(1), "{}", String::from_utf8_lossy(&alone.stderr));
-    // A dry run leaves the tasks of a collection as they are.
+    // A dry run leaves the tasks of a collection unchanged.
     fs::create_dir(stage.path("made")).unwrap();
     let tasks = stage.file("made/tasks.jsonl", "{}\n");
     let made = stage.path("made").display().to_string();
@@ -290,7 +290,7 @@ content = '{"tested_object_ids": []}'
 "#,
     );
     let fake = runtime.block_on(FakeLlm::start(script.unwrap())).unwrap();
-    // Answers are kept by the model's name, in a cache that outlives this run: the name is this run's own.
+    // Responses are cached by the model's name beyond this run, so the name is unique to this run.
     let name = format!("fake-{}", stage.dir.path().file_name().unwrap().display());
     let model =
         format!("[models.\"a fake\"]\nbase_url = \"{}\"\nname = \"{name}\"\n", fake.base_url());
@@ -318,7 +318,7 @@ content = '{"tested_object_ids": []}'
     assert_eq!(found.len(), 1, "{row}");
     assert_eq!(found[0]["object"], "shapes/area.py::area_of_3");
     assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["model"], name);
-    // Nothing is asked twice.
+    // Nothing is requested twice.
     let (said, again, report_again, _) = collect("second");
     assert_eq!(fake.requests().len(), asked, "{said}");
     assert!(said.contains(&format!("{name}: not asked")), "{said}");
@@ -337,7 +337,7 @@ content = '{"tested_object_ids": []}'
         assert!(statement.contains("\n# ") || statement.starts_with("# "), "{statement}");
         assert!(!statement.contains("area_of_4"), "only one function: {statement}");
     }
-    // A model that nobody knows.
+    // An unknown model.
     let output = stage.run(["collect", &project, "--llm", "nobody/none"], 2);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("nobody/none: no such model or vendor"), "{said}");

@@ -1,4 +1,5 @@
-//! A run whose files are changed, cut, lost or swapped: what `report`, `resume` and `grade` make of it.
+//! What `report`, `resume` and `grade` do with a run whose files were changed, cut, lost or
+//! swapped.
 
 use std::{
     fs,
@@ -27,7 +28,7 @@ impl Runs {
         let demo =
             fs::read_to_string(crate::stage::root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-        // A copy: one test changes it.
+        // A copy, because one test changes it.
         let source = stage.path("numerals");
         let shipped = crate::stage::root().join("configs/tasks/numerals");
         let copied = Command::new("cp").arg("-a").arg(shipped).arg(&source).status().unwrap();
@@ -47,7 +48,7 @@ impl Runs {
         Self { stage, whole, copies: 0 }
     }
 
-    /// A copy of the whole run to damage.
+    /// A copy of the whole run, to damage it.
     fn copy(&mut self) -> PathBuf {
         self.copies += 1;
         let to = self.stage.path(&format!("copy-{}", self.copies));
@@ -69,7 +70,7 @@ impl Runs {
     }
 }
 
-/// A file of an arm's one trial.
+/// A file of an arm's only trial.
 fn file(run: &Path, name: &str, file: &str) -> PathBuf {
     let plan: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
     let arms = plan["arms"].as_array().unwrap();
@@ -125,7 +126,7 @@ fn is_whole(report: &Value) {
     }
 }
 
-/// The arm has no verdict, and the other one its own.
+/// The `gold` arm has no verdict, and the other one keeps its own.
 fn lacks_gold(report: &Value) {
     let gold = arm(report, "gold");
     assert_eq!((&gold["graded"], &gold["complete"]), (&0.into(), &false.into()), "{report:#}");
@@ -140,7 +141,7 @@ fn what_repeats_the_journal_is_not_believed_and_is_restored() {
         for (what, harm) in HARMS {
             let run = runs.copy();
             is_whole(&runs.report(&run));
-            // The patch of `noop` is empty: its own cannot be damaged, and swapped it still is.
+            // The patch of `noop` is empty and cannot be damaged; swapped it is still empty.
             let (path, other) = (file(&run, "gold", name), file(&run, "noop", name));
             let before = fs::read(&path).unwrap();
             harm(&path, &other);
@@ -206,7 +207,7 @@ fn a_damaged_journal_is_named_and_nothing_finished_is_done_again() {
         if what == "swapped files" {
             continue;
         }
-        // Restored from a copy, the trial has its verdict again without being graded again.
+        // Restored from a copy, the trial has its verdict again without another grading.
         fs::copy(file(&runs.whole, "gold", "trajectory.jsonl"), &path).unwrap();
         let report = runs.report(&run);
         assert_eq!(arm(&report, "gold")["resolved"], 1, "{what}: {report:#}");
@@ -245,7 +246,7 @@ fn a_verdict_written_by_hand_counts_for_nothing() {
     let all = said + &String::from_utf8_lossy(&output.stdout);
     assert!(all.contains(&path.display().to_string()), "{all}");
     is_whole(&runs.report(&run));
-    // Without the grading that it could be held to, it is graded again.
+    // Without the grading to compare it with, it is graded again.
     fs::remove_dir_all(file(&run, "noop", "grade")).unwrap();
     assert_eq!(arm(&runs.report(&run), "noop")["complete"], false);
     assert_eq!(runs.ran(&["resume", "RUN"], &run).0.status.code(), Some(0));
@@ -287,7 +288,7 @@ fn a_changed_plan_is_read_from_its_copy_and_no_hint_loses_it() {
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert_eq!(fs::read_to_string(&plan).unwrap(), whole, "restored");
     }
-    // The copy counts, too: the next damage would else be the end.
+    // The compressed copy counts too; otherwise the next damage would be final.
     let copy = run.join("run.json.gz");
     let spoils: [fn(&Path); 2] = [flip, |copy| fs::remove_file(copy).unwrap()];
     for spoil in spoils {
@@ -318,7 +319,7 @@ fn a_lost_blob_is_found_where_it_is_read() {
     let verify = ["report", "RUN", "--verify"];
     let run = runs.copy();
     assert_eq!(runs.ran(&verify, &run).0.status.code(), Some(0));
-    // The first snapshot's manifest is among the shared blobs, and both trials name it.
+    // The first snapshot's manifest is among the shared blobs, and both trials refer to it.
     let journal = file(&run, "gold", "trajectory.jsonl");
     let first = events(&journal, "snapshot_taken").remove(0);
     let hash = first["snapshot"].as_str().unwrap();
@@ -332,7 +333,8 @@ fn a_lost_blob_is_found_where_it_is_read() {
     let (output, said) = runs.ran(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(&hash[2..]), "{said}");
-    // A pack's size stands in the journal: a report notices without reading, and says what a reading does.
+    // The journal has a pack's size, so a report notices without reading it, and says what reading
+    // shows.
     for left in [0, 20] {
         let run = runs.copy();
         let pack = file(&run, "gold", "blobs.pack");
@@ -345,7 +347,7 @@ fn a_lost_blob_is_found_where_it_is_read() {
         assert!(plain["tasks"][0]["damage"].to_string().contains("blobs.pack"), "{plain:#}");
         assert_ne!(output.status.code(), Some(0));
     }
-    // Damage that no score depends on is told, too.
+    // Damage that no score depends on is reported too.
     let run = runs.copy();
     flip(&file(&run, "gold", "grade/log.txt"));
     let (output, said) = runs.ran(&verify, &run);
@@ -415,7 +417,7 @@ fn every_request_is_given_back_byte_for_byte_and_kept_once() {
     stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
 }
 
-/// What is no file, in the place of one.
+/// Puts something that is not a file in the place of one.
 fn put(kind: &str, path: &Path) {
     fs::remove_file(path).unwrap();
     match kind {
@@ -426,7 +428,8 @@ fn put(kind: &str, path: &Path) {
     }
 }
 
-/// What a grading left and is no file any more hangs nobody who reads it, and is put aside by the next one.
+/// A grading's file that is no longer a file does not block its readers, and the next grading moves
+/// it aside.
 #[test]
 fn what_is_no_file_of_a_grading_is_put_aside_by_the_next_one() {
     let mut runs = Runs::new();
@@ -446,7 +449,8 @@ fn what_is_no_file_of_a_grading_is_put_aside_by_the_next_one() {
         let journal = name.ends_with("journal.jsonl");
         assert_eq!(output.status.code(), Some(if journal { 3 } else { 1 }), "{name}: {said}");
         assert!(said.contains(&path.display().to_string()), "{name}, {kind}: {said}");
-        // A journal of gradings is missed by every command, what else a grading left only by the next one.
+        // Every command notices a missing journal of gradings; the rest of a grading is only
+        // noticed by the next one.
         let command = if journal { "resume" } else { "grade" };
         let (output, said) = runs.ran(&[command, "RUN"], &run);
         assert_eq!(output.status.code(), Some(0), "{name}, {kind}: {said}");
@@ -458,7 +462,8 @@ fn what_is_no_file_of_a_grading_is_put_aside_by_the_next_one() {
     }
 }
 
-/// What earlier checks found, and the log that a page shows: without them only time is lost, or a log.
+/// The results of earlier checks, and the log that a page shows: losing them only costs time, or a
+/// log.
 #[test]
 fn what_is_no_file_beside_the_record_hangs_no_reader() {
     let mut runs = Runs::new();
@@ -475,7 +480,7 @@ fn what_is_no_file_beside_the_record_hangs_no_reader() {
     }
 }
 
-/// A folder where a file was, or a pipe: named, and no reason to say nothing of the rest.
+/// A directory or pipe in the place of a file is reported, and the rest is still shown.
 #[test]
 fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
     let mut runs = Runs::new();
@@ -513,7 +518,8 @@ fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
     }
 }
 
-/// Labels are no part of the record: no command fails for them, and what is there instead is named.
+/// Labels are not part of the record: no command fails because of them, and what is there instead
+/// is named.
 #[test]
 fn labels_that_cannot_be_read_are_named_and_stop_nothing() {
     let mut runs = Runs::new();
@@ -532,7 +538,7 @@ fn labels_that_cannot_be_read_are_named_and_stop_nothing() {
     }
 }
 
-/// A disk that lost power leaves NULs behind the last event. Nothing is lost by it, and it is told.
+/// A power failure leaves NULs after the last event. Nothing is lost by it, and it is reported.
 #[test]
 fn bytes_behind_the_end_of_a_trial_are_told() {
     let mut runs = Runs::new();
@@ -550,7 +556,7 @@ fn bytes_behind_the_end_of_a_trial_are_told() {
     is_whole(&runs.report(&run));
 }
 
-/// What cannot be graded keeps the verdict that it has, and counts again once its record is whole.
+/// A trial that cannot be graded keeps its verdict, which counts again once its record is complete.
 #[test]
 fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
     let mut runs = Runs::new();
@@ -570,7 +576,7 @@ fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
     is_whole(&runs.report(&run));
 }
 
-/// A grading that cannot be had takes no verdict away, and says what stands in its place.
+/// A grading that fails takes no verdict away, and says what is in its place.
 #[test]
 fn grading_anew_gives_back_what_it_could_not_replace() {
     let mut runs = Runs::new();
@@ -587,7 +593,8 @@ fn grading_anew_gives_back_what_it_could_not_replace() {
     assert!(output.status.success() && !said.contains("not graded anew"), "{said}");
 }
 
-/// `grade` grades what was submitted. What was not, and what is gone, is `resume`'s to drive and to pay for.
+/// `grade` grades what was submitted. Trials that did not submit or are gone are left to `resume`,
+/// which runs and pays for them.
 #[test]
 fn grading_anew_drives_nothing_and_a_copy_leaves_the_run_alone() {
     let mut runs = Runs::new();
@@ -611,12 +618,13 @@ fn grading_anew_drives_nothing_and_a_copy_leaves_the_run_alone() {
     assert_ne!(fs::read(file(&out, "gold", "grade/journal.jsonl")).unwrap(), before);
 }
 
-/// A folder that was renamed takes its trial out of the run. Nothing runs, and is paid for, before the user confirms.
+/// Renaming a directory removes its trial from the run. Nothing runs, and is paid for, before the
+/// user confirms.
 #[test]
 fn a_moved_trial_is_named_and_runs_again_only_after_confirmation() {
     let mut runs = Runs::new();
     let run = runs.copy();
-    // The report is gone too: only the folder shows what has been there.
+    // The report is gone too: only the directory shows what was there.
     fs::remove_file(run.join("report.json")).unwrap();
     let place = file(&run, "gold", "").parent().unwrap().join("1");
     let moved = place.with_file_name("first");
@@ -639,7 +647,7 @@ fn a_moved_trial_is_named_and_runs_again_only_after_confirmation() {
     is_whole(&runs.report(&run));
     assert!(moved.join("verdict.json").exists(), "what was recorded stays");
 
-    // Folders that hold no trial keep nothing from running.
+    // Directories without a trial do not prevent running.
     let run = runs.copy();
     fs::create_dir(run.join("trials/notes")).unwrap();
     let (output, said) = runs.ran(&["resume", "RUN"], &run);
@@ -657,7 +665,7 @@ fn a_copy_beside_its_original_does_not_count_twice() {
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains("is a copy of") && said.contains("2 trials"), "{said}");
     }
-    // The same tasks and arms in a run of their own are further trials.
+    // The same tasks and arms in another run are additional trials.
     let again = runs.stage.path("again");
     let config = runs.stage.path("run.toml");
     let out = again.to_str().unwrap();

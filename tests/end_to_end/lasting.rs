@@ -1,4 +1,5 @@
-//! Faults that would only repeat are not repeated: neither by their own trial nor by the rest of a plan.
+//! Faults that would only repeat are not repeated, neither by their own trial nor by the rest of a
+//! plan.
 
 use std::{
     fs,
@@ -20,7 +21,7 @@ use crate::{
 
 const GOLD: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
 
-/// A task without set-up, whose folder holds one file; what differs is laid over it.
+/// A task without set-up, whose directory holds one file; `over` overrides its keys.
 fn task(id: &str, over: &str) -> String {
     let base = serde_json::json!({
         "schema_version": 1, "id": id, "statement": "s", "environment": {"base": "host"},
@@ -42,7 +43,7 @@ fn config(stage: &Stage, tasks: &[String], more: &str) -> (PathBuf, PathBuf) {
     (stage.file("run.toml", &text), stage.path("run"))
 }
 
-/// What a run that ends with this status says.
+/// The output of a run that ends with this status.
 fn said(stage: &Stage, config: &Path, out: &Path, status: i32) -> String {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], status);
     String::from_utf8_lossy(&done.stderr).into_owned()
@@ -80,7 +81,7 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
     let stage = Stage::new();
     stage.file("other.tar.gz", "not what the task names");
     let mut tasks: Vec<_> = cases.iter().map(|(id, .., over)| task(id, over)).collect();
-    // Driven, and only then found to have no interpreter for its tests.
+    // Run, and only then found to have no interpreter for its tests.
     let blind = r#"{"test_command": ["/nowhere/python", "-m", "pytest"]}"#;
     tasks.push(task("blind", blind));
     let (config, out) = config(&stage, &tasks, GOLD);
@@ -95,10 +96,10 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
             assert_eq!(found, (&layer.into(), &cause.into()), "{id}: {event}");
             assert_eq!(event["will_retry"], false, "{id}: {event}");
         }
-        // The first trial finds out for all of the task.
+        // The first trial finds out for the whole task.
         assert_eq!((failed.len(), journals.len()), (1, 1), "{id}: {said}");
     }
-    // Whatever is the matter with these, the other was driven, once: its patch is there.
+    // Whatever is wrong with these, the other was run, once: its patch exists.
     assert_eq!(find(&out.join("trials"), "patch.diff").len(), 1, "{said}");
     assert_eq!(said.matches("3 trials not started").count(), cases.len() + 1, "{said}");
     assert_eq!(said.matches("blind gold: no verdict").count(), 1, "{said}");
@@ -107,7 +108,7 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
 #[test]
 fn builds_that_all_fail_halt_the_plan_with_one_message() {
     let stage = Stage::new();
-    // Each its own failure to look at, and the same registry behind them.
+    // Each has its own failure at first sight, but the same registry causes them.
     let line = |number: usize| {
         format!(r#"{{"environment": {{"base": "host", "setup": ["echo {number}; false"]}}}}"#)
     };
@@ -119,7 +120,7 @@ fn builds_that_all_fail_halt_the_plan_with_one_message() {
     assert!(first.contains("33 trials not started"), "{first}");
     assert!(first.contains("proctor resume"), "{first}");
 
-    // What halted the plan is not what a resume begins with.
+    // A resume does not begin with what halted the plan.
     let resumed = stage.run(["resume", out.to_str().unwrap()], 3);
     let resumed = String::from_utf8_lossy(&resumed.stderr).into_owned();
     assert!(
@@ -128,7 +129,7 @@ fn builds_that_all_fail_halt_the_plan_with_one_message() {
     );
 }
 
-/// One quick step, a slow answer meanwhile, a submission.
+/// One quick step, then a slow response, then a submission.
 const SLOW: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -142,7 +143,7 @@ name = "submit"
 arguments = {}
 "#;
 
-/// A trial that met its fault before it could begin is whole in the record, and is driven by `resume`.
+/// A trial whose fault came before it could start is complete in the record, and `resume` runs it.
 #[test]
 fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
     let stage = Stage::new();
@@ -158,7 +159,7 @@ fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
     let whole = fs::read(&archive).unwrap();
     let sum = Command::new("sha256sum").arg(&archive).output().unwrap().stdout;
     let sum = String::from_utf8(sum).unwrap();
-    // As a download that was cut short.
+    // Like a truncated download.
     fs::write(&archive, &whole[..whole.len() / 2]).unwrap();
     let source = serde_json::json!({"source": {
         "archive": "late.tar.gz", "sha256": sum.split_whitespace().next().unwrap()
@@ -172,7 +173,7 @@ fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
     let text = String::from_utf8_lossy(&[verified.stdout, verified.stderr].concat()).into_owned();
     assert!(!text.contains("damaged"), "{text}");
 
-    // As runs before this one wrote it: the journal begins with the failure.
+    // As earlier versions wrote it: the journal begins with the failure.
     for journal in find(&out.join("trials"), "trajectory.jsonl") {
         let kept = fs::read_to_string(&journal).unwrap();
         assert!(kept.lines().next().unwrap().contains("trial_started"), "{kept}");
@@ -183,7 +184,7 @@ fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
     fs::write(&archive, &whole).unwrap();
     stage.proctor(["resume", out.to_str().unwrap()]).output().unwrap();
     let report = stage.report(&out);
-    // This host need not have pytest: the others then wait for that.
+    // This host may not have pytest; the others then wait for that.
     assert!(arm(&report, "gold")["outcomes"]["submitted"].as_u64() >= Some(1), "{report}");
 }
 
@@ -196,7 +197,7 @@ fn asks(base_url: &str, kind: &str) -> String {
     )
 }
 
-/// A disk of its own, which is unmounted at the end.
+/// A separate disk, which is unmounted at the end.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -214,7 +215,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Nine trials, of which the second meets a run directory that does not take its record any more.
+/// Nine trials, the second of which meets a run directory that cannot be written any more.
 fn halted_by_the_record(
     out: &Path,
     stage: &Stage,
@@ -261,7 +262,8 @@ fn a_full_run_directory_halts_the_plan_after_the_first_few() {
         assert!(!done.unwrap().status.success(), "the disk is full");
     };
     let free = || fs::remove_file(&filler).unwrap();
-    // What the last trial could not finish leaves room for the report, or not: then the command itself fails.
+    // The last unfinished trial may leave room for the report, or not; then the command itself
+    // fails.
     halted_by_the_record(&disk.0.join("run"), &stage, fill, free, &[1, 3]);
 }
 
@@ -293,7 +295,8 @@ fn a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few() {
     halted_by_the_record(&out, &stage, spoil, repair, &[3]);
 }
 
-/// What an environment was built into is removed while the run goes on: it is built again.
+/// The result of building an environment is removed during the run, and the environment is built
+/// again.
 fn removed_in_the_middle(kind: &str, cache: &Path, remove: impl Fn()) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW).unwrap();
@@ -301,7 +304,7 @@ fn removed_in_the_middle(kind: &str, cache: &Path, remove: impl Fn()) {
     let stage = Stage::new();
     let own = r#"{"environment": {"base": "host", "setup": ["true; : PID"]}}"#;
     let own = own.replace("PID", &std::process::id().to_string());
-    // One environment for four tasks: what grading finds of one halts no other.
+    // One environment for four tasks: what grading finds for one halts no other.
     let tasks: Vec<_> = (0..4).map(|number| task(&format!("own-{number}"), &own)).collect();
     let (config, out) = config(&stage, &tasks, "");
     let arms = asks(&fake.base_url(), kind).split_once("jobs = 1\n").unwrap().1.to_owned();
@@ -349,7 +352,7 @@ fn docker_an_image_that_is_removed_in_the_middle_is_built_again() {
     });
 }
 
-/// An engine that removes no container. All else passes to the real one.
+/// An engine that removes no container. Everything else is passed to the real one.
 fn stubborn_engine(at: &Path) {
     let listener = UnixListener::bind(at).unwrap();
     thread::spawn(move || {

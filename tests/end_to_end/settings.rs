@@ -1,5 +1,5 @@
-//! Every key of a run configuration with values that it cannot have: exit status 2, the file with its
-//! line, the key as it was written, a hint, and no word of the program's own.
+//! Sets every key of a run configuration to invalid values. Expects exit status 2, the file with
+//! its line, the key as it was written, a hint, and no internal terms of the program.
 
 use std::process::Output;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, root};
 
-/// What a key takes, for the choice of values that it does not.
+/// What a key accepts, to choose values that it does not.
 #[derive(Clone, Copy)]
 enum Takes {
     Count,
@@ -24,10 +24,10 @@ enum Takes {
 }
 use Takes::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
 
-/// A table of a configuration: its head in a file, its path, and every key.
+/// A table of a configuration: its header in a file, its path, and every key.
 type Head = (String, String, Vec<(String, Takes)>);
 
-/// Every table, as the schema that is committed for editors has it.
+/// Every table in the schema that is committed for editors.
 fn tables() -> Vec<Head> {
     let text = std::fs::read_to_string(root().join("configs/schema.json")).unwrap();
     let mut found = Vec::new();
@@ -105,8 +105,8 @@ impl Takes {
     }
 }
 
-/// A whole configuration with one line in one of its tables. Keys that the line writes anew are
-/// left out where they stood.
+/// A whole configuration with one line in one of its tables. Keys that the line sets are removed
+/// elsewhere.
 fn with(head: &str, line: &str) -> String {
     let key = line.split(" =").next().unwrap_or_default();
     let top = ["tasks = ['configs/tasks/demo.jsonl']"];
@@ -124,7 +124,7 @@ fn with(head: &str, line: &str) -> String {
         text.push(line.to_owned());
     }
     for (own, lines) in tables {
-        // `arms = 5` and `[[arms]]` cannot both stand in one file.
+        // `arms = 5` and `[[arms]]` cannot both be in one file.
         if head.is_empty() && !key.is_empty() && own.contains(key) {
             continue;
         }
@@ -150,14 +150,14 @@ fn run(stage: &Stage, text: &str, args: &[&str]) -> Output {
     stage.proctor(all).output().unwrap()
 }
 
-/// What was said of a mistake, after a look at what every such message has in common.
+/// The message for a mistake, after checking what all such messages have in common.
 fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
     let done = run(stage, text, args);
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{args:?}\n{text}\n{said}");
     assert!(done.stdout.is_empty());
     assert!(said.contains("\n hint: "), "no hint: {said}\n{text}");
-    // The folder's own name is random.
+    // The directory's own name is random.
     let words = said.replace(stage.dir.path().to_str().unwrap(), "");
     for word in [
         "::",
@@ -203,7 +203,7 @@ fn every_key_refuses_what_it_cannot_be_and_says_so_in_the_user_s_words() {
     assert!(cases > 500, "{cases}");
 }
 
-/// What the program lists as known is what the schema has.
+/// The keys that the program lists as known are those of the schema.
 #[test]
 fn an_unknown_key_is_told_with_all_that_are_known() {
     let stage = Stage::new();
@@ -242,7 +242,7 @@ fn a_key_of_another_table_is_told_by_its_table() {
     assert!(said.contains("it is a key of [budget] or [budget.arm] or [budget.run]"), "{said}");
 }
 
-/// What an arm inherits is told by where it was written, as is what `--set` brought.
+/// What an arm inherits is reported by where it was written, and so is a value from `--set`.
 #[test]
 fn a_key_is_named_where_it_was_written() {
     let stage = Stage::new();
@@ -264,7 +264,7 @@ fn a_key_is_named_where_it_was_written() {
     assert!(said.contains("run.toml:") && said.contains("is not TOML"), "{said}");
 }
 
-/// In two parts, so that no file of this repository holds it.
+/// In two parts, so that no file of this repository contains it.
 fn secret() -> String {
     ["hunter", "-2-4711"].concat()
 }
@@ -325,7 +325,8 @@ fn a_setting_without_effect_is_refused() {
         let said = told(&stage, &with(head, lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains("no effect"), "{said}");
     }
-    // What has an effect in one arm is not refused for another's sake, nor is what asks for nothing.
+    // A setting with an effect in one arm is not rejected because of another, nor is one that
+    // requests nothing.
     let two = "\n[[arms]]\nname = 'b'\nscaffold = 'noop'\nnetwork = { mode = 'open_except' }\n";
     for lines in [
         "deny = ['https://a.test']",
@@ -338,7 +339,7 @@ fn a_setting_without_effect_is_refused() {
     }
 }
 
-/// Each is found by a look at the plan, and told by its line.
+/// Each is found by inspecting the plan, and reported with its line.
 #[test]
 fn what_no_request_could_carry_is_refused() {
     let stage = Stage::new();
@@ -411,7 +412,7 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
         let said = told(&stage, &with("[endpoints.other]", &lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains(says), "{says}: {said}");
     }
-    // A model that is there and that no arm uses does no harm; `--model` makes such ones.
+    // A model that no arm uses is harmless; `--model` creates such models.
     let spare = "\n[models.spare]\nbase_url = 'http://127.0.0.1:8/v1'\nname = 's'\n";
     let lines = "base_url = 'http://127.0.0.1:8/v1/'\nmax_concurrent = 1";
     let done = run(&stage, &(with("[endpoints.other]", lines) + spare), &[]);

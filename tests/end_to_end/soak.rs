@@ -1,9 +1,10 @@
-//! Many trials, and `kill -9` of the runtime at random instants: every planned trial ends with one outcome
-//! and one verdict, nothing that was finished is done or paid again, and nothing is left on the machine.
+//! Runs many trials and kills the runtime with `kill -9` at random moments: every planned trial
+//! ends with one outcome and one verdict, nothing finished is done or paid again, and nothing is
+//! left on the machine.
 //!
-//! 20 trials and 4 kills by default, 150 trials and 20 kills with `PROCTOR_TIER=full`. `PROCTOR_SOAK=TRIALS,KILLS` sets
-//! other numbers, `PROCTOR_SOAK_KIND=docker` uses the other back end, and `PROCTOR_SOAK_SEED` repeats the instants of
-//! an earlier soak, which printed its seed.
+//! 20 trials and 4 kills by default, 150 trials and 20 kills with `PROCTOR_TIER=full`.
+//! `PROCTOR_SOAK=TRIALS,KILLS` sets other numbers, `PROCTOR_SOAK_KIND=docker` uses the other
+//! backend, and `PROCTOR_SOAK_SEED` repeats the moments of an earlier soak, which printed its seed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,8 +26,8 @@ use crate::{
     users,
 };
 
-/// Each try names itself in its first output, by which the model's own log tells tries apart, and leaves a
-/// process behind.
+/// Each attempt names itself in its first output, by which the model's own log distinguishes
+/// attempts, and leaves a process behind.
 const SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -73,7 +74,7 @@ impl Size {
     }
 }
 
-/// A small generator of instants: what matters is that a seed gives them again.
+/// A small generator of moments; a seed must reproduce them.
 struct Instants(u64);
 
 impl Instants {
@@ -107,7 +108,7 @@ struct Soak {
 impl Soak {
     fn new(stage: Stage, kind: &str, trials: usize) -> (Self, PathBuf) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        // An unlikely number, by which the process is found.
+        // An unlikely number that identifies the process.
         let seconds = 1_000_000 + u64::from(std::process::id()) * 2 + u64::from(kind == "docker");
         let script: Script =
             toml::from_str(&SCRIPT.replace("SECONDS", &seconds.to_string())).unwrap();
@@ -123,7 +124,7 @@ impl Soak {
         let (out, cache) = (stage.path("run"), stage.path("cache"));
         let temporary = stage.path("temporary");
         fs::create_dir(&temporary).unwrap();
-        // Whoever owns the stage writes there.
+        // The owner of the stage writes there.
         let owner = fs::metadata(stage.dir.path()).unwrap();
         chown(&temporary, Some(owner.uid()), Some(owner.gid())).unwrap();
         let sleeper = format!("sleep {seconds}");
@@ -153,7 +154,7 @@ impl Soak {
         fs::read_to_string(self.stage.path("log")).unwrap_or_default()
     }
 
-    /// The journals of trials that have ended: nothing is added to them any more.
+    /// The journals of trials that have ended; nothing may be added to them.
     fn ended(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let journals = find(&self.out.join("trials"), "trajectory.jsonl").into_iter();
         journals
@@ -177,8 +178,8 @@ impl Soak {
             .count()
     }
 
-    /// The answers of the model's log by try: those to requests that hold a try's name. The first
-    /// request of each holds none.
+    /// The responses in the model's log by attempt: those to requests that contain an attempt's
+    /// name. The first request of each contains none.
     fn asked(&self) -> (usize, BTreeMap<String, Vec<usize>>) {
         let (mut first, mut named) = (0, BTreeMap::<String, Vec<usize>>::new());
         for seen in self.fake.requests() {
@@ -221,7 +222,8 @@ fn soak(stage: Stage, kind: &str, size: &Size) {
     let begun = Instant::now();
     let mut done = BTreeMap::<PathBuf, Vec<u8>>::new();
     let (mut kills, mut early) = (0, 0);
-    // A plan that was not yet written cannot be resumed: such a kill is one more, and counts for none.
+    // A plan that was not yet written cannot be resumed: the trials start again, and the kill does
+    // not count.
     while kills < size.kills {
         let planned = soak.out.join("run.json").exists();
         let args: Vec<&str> = match planned {
@@ -241,7 +243,7 @@ fn soak(stage: Stage, kind: &str, size: &Size) {
         if !soak.out.join("run.json").exists() {
             early += 1;
             assert!(early < 100, "{}", soak.log());
-            // What was begun of the folder is in the way of the next start.
+            // What exists of the directory would prevent the next start.
             let _ = fs::remove_dir_all(&soak.out);
             continue;
         }
@@ -271,7 +273,8 @@ fn soak(stage: Stage, kind: &str, size: &Size) {
     nothing_left(&soak, kind);
 }
 
-/// One outcome and one verdict for each trial, and the model's log against the record.
+/// Checks for one outcome and one verdict for each trial, and compares the model's log with the
+/// record.
 fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8>>) {
     let now = soak.ended();
     for (path, bytes) in done {
@@ -298,7 +301,7 @@ fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8
         if !is_discarded(journal) {
             assert_eq!(answers, ANSWERS, "{}", journal.display());
         }
-        // What was cut in the middle runs again, under another name: the last one is in the conversation.
+        // What was interrupted runs again under another name: the last one is in the conversation.
         let first = |one: &&Value| one["step"] == 1;
         if let Some(said) = events(journal, "tool_returned").iter().rfind(first) {
             let taken = names.insert(name_in(&said["shown"]), answers);
@@ -312,10 +315,11 @@ fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8
     }
     let (first, asked) = soak.asked();
     for (name, turns) in &asked {
-        // Asked for again is only what was in flight at a kill; the total below holds that to their number.
+        // Only requests in flight at a kill are repeated; the total below limits them to the number
+        // of kills.
         let once: BTreeSet<_> = turns.iter().collect();
         let recorded = names.get(name).copied().unwrap_or_default();
-        // The first request holds no name yet.
+        // The first request contains no name yet.
         assert!(once.len() < recorded + 1, "{name}: {turns:?} asked for, {recorded} recorded");
         assert!(turns.len() - once.len() <= kills, "{name}: {turns:?}");
     }
@@ -340,7 +344,7 @@ fn is_discarded(path: &Path) -> bool {
 }
 
 fn nothing_left(soak: &Soak, kind: &str) {
-    // The kernel ends the processes of a killed sandbox by itself, within moments.
+    // The kernel ends the processes of a killed sandbox on its own, within moments.
     let begun = Instant::now();
     while soak.sleepers() > 0 && begun.elapsed() < Duration::from_secs(3) {
         sleep(Duration::from_millis(100));

@@ -1,4 +1,4 @@
-//! What every end-to-end test uses: the binary, a clean HOME, one cache of environments.
+//! Shared by all end-to-end tests: the binary, a clean HOME, one cache of environments.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::{not_run::not_run, users::User};
 
-/// A test's own folder, with the repository as the current folder of what it runs.
+/// A test's own directory; the repository is the current directory of what it runs.
 pub struct Stage {
     pub dir: tempfile::TempDir,
-    /// Who runs `proctor`, if it is somebody else.
+    /// The user who runs `proctor`, if it is another one.
     user: Option<User>,
 }
 
@@ -39,7 +39,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Environments are built once for all tests; what is tested about building has its own cache.
+/// Environments are built once for all tests; tests of building have their own cache.
 pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache")
 }
@@ -49,8 +49,8 @@ impl Stage {
         Self { dir: tempfile::tempdir().unwrap(), user: None }
     }
 
-    /// The same for a user who is not root. The folder is that user's, and holds a copy of `proctor` and of the demo's
-    /// files: the repository may be closed to that user.
+    /// The same for a user who is not root. The directory belongs to that user, and holds a copy of
+    /// `proctor` and of the demo's files, because the repository may not be readable for that user.
     pub fn of_user(user: User) -> Self {
         let stage = Self { user: Some(user), ..Self::new() };
         fs::copy(env!("CARGO_BIN_EXE_proctor"), stage.path("proctor")).unwrap();
@@ -102,7 +102,8 @@ impl Stage {
         command
     }
 
-    /// Runs to the end and fails with everything printed unless the status is the one expected.
+    /// Waits for the command and panics with all of its output unless the status is the expected
+    /// one.
     pub fn run<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(
         &self,
         args: I,
@@ -132,7 +133,7 @@ pub fn arm<'a>(report: &'a Value, name: &str) -> &'a Value {
     report["arms"].as_array().unwrap().iter().find(|arm| arm["name"] == name).unwrap()
 }
 
-/// Every file of a name below a folder.
+/// Every file with a name below a directory.
 pub fn find(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -157,8 +158,8 @@ pub fn events(journal: &Path, kind: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Whether a Docker engine answers. Where none does the test that asked says so by name, and fails
-/// where CI demands Docker.
+/// Whether a Docker engine responds. If not, the test reports by name that it does not run, and
+/// fails where CI requires Docker.
 pub fn docker(test: &str) -> bool {
     let answers =
         Command::new("docker").arg("info").output().is_ok_and(|output| output.status.success());

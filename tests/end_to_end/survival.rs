@@ -1,5 +1,5 @@
-//! A trial that is killed with its runtime goes on from its last recorded step: the same files, the same conversation,
-//! and no recorded answer asked for again.
+//! A trial that is killed with its runtime continues from its last recorded step: the same files,
+//! the same conversation, and no recorded response requested again.
 
 use std::{
     fs,
@@ -17,7 +17,8 @@ use crate::{
     stage::{Stage, docker, events, find, root},
 };
 
-/// Files of every kind, an edit that is undone after the kills, and a command that a kill cuts in the middle.
+/// Files of every kind, an edit that is undone after the kills, and a command that a kill
+/// interrupts.
 const TOOLS: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -121,7 +122,7 @@ impl Bench {
         assert_eq!(child.wait().unwrap().code(), Some(0), "{}", self.log());
     }
 
-    /// How often each answer was asked for, by the model's own log.
+    /// How often each response was requested, by the model's own log.
     pub fn asked(&self) -> Vec<usize> {
         let mut asked = Vec::new();
         for seen in self.fake.requests() {
@@ -138,7 +139,7 @@ pub fn journal(out: &Path) -> Option<PathBuf> {
     find(&out.join("trials"), "trajectory.jsonl").into_iter().next()
 }
 
-/// Whole lines of a kind. The last line may be in the middle of being written.
+/// Counts complete lines of a kind. The last line may still be in the middle of being written.
 pub fn count(out: &Path, kind: &str) -> usize {
     let Some(text) = journal(out).and_then(|path| fs::read_to_string(path).ok()) else { return 0 };
     text.lines().filter(|line| line.contains(&format!("\"kind\":\"{kind}\""))).count()
@@ -153,7 +154,7 @@ fn last(journal: &Path, kind: &str) -> Value {
     events(journal, kind).pop().unwrap()
 }
 
-/// The trial as it is when nobody disturbs it.
+/// The trial as it is without interruptions.
 fn undisturbed(script: &str, scaffold: &str, kind: &'static str) -> (Bench, PathBuf) {
     let bench = Bench::new(script, "0", kind);
     let (child, out) = bench.start(scaffold);
@@ -170,7 +171,7 @@ fn same_end(bench: &Bench, out: &Path, plain: &Path) {
         "{}",
         bench.log()
     );
-    // A snapshot's hash covers what no patch does: modes, empty folders, ignored files.
+    // A snapshot's hash covers what no patch does: modes, empty directories, ignored files.
     let tree = |journal: &Path| last(journal, "snapshot_taken")["snapshot"].clone();
     assert_eq!(tree(&journal), tree(&other));
     let answers = |journal: &Path| -> Vec<Value> {
@@ -199,11 +200,11 @@ fn killed_at_several_instants(kind: &'static str) {
     // In the middle of a command that has done half of its work.
     wait_for("the slow command", || (count(&out, "tool_called") == 4).then_some(()));
     kill(child);
-    // It runs again, from the files of before; then while an answer is in flight.
+    // It runs again, from the files before it; then while a response is in flight.
     let child = bench.resume(&out);
     wait_for("the slow answer", || (bench.fake.requests().len() == 4).then_some(()));
     kill(child);
-    // In a command, right after the undo of an edit that an earlier process made.
+    // In a command, directly after undoing an edit that an earlier process made.
     let child = bench.resume(&out);
     wait_for("the undo", || (count(&out, "model_answered") == 5).then_some(()));
     kill(child);
@@ -241,7 +242,7 @@ fn a_killed_trial_of_bash_goes_on_too() {
     same_end(&bench, &out, &plain);
 }
 
-/// A record that cannot carry the trial costs its steps, not its score.
+/// A record from which the trial cannot continue costs its steps, not its score.
 #[test]
 fn a_trial_whose_snapshots_are_lost_begins_anew() {
     let bench = Bench::new(TOOLS, "3", "native");
@@ -257,7 +258,8 @@ fn a_trial_whose_snapshots_are_lost_begins_anew() {
     assert_eq!(bench.stage.report(&out)["tasks"][0]["outcome"], "submitted");
 }
 
-/// ^C once: the step under way ends, and nothing is asked any more. ^C twice is another test's.
+/// ^C once: the current step finishes, and no further request is sent. Another test covers ^C
+/// twice.
 #[test]
 fn an_interrupt_lets_the_step_end() {
     let (_plain_bench, plain) = undisturbed(TOOLS, "tools", "native");
@@ -281,7 +283,7 @@ fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
 }
 
-/// ^C once: a grading under way finishes, and those that wait for the machine do not start.
+/// ^C once: a running grading finishes, and those that wait for the machine do not start.
 #[test]
 fn an_interrupt_leaves_queued_gradings_to_resume() {
     let stage = Stage::new();
@@ -289,7 +291,7 @@ fn an_interrupt_leaves_queued_gradings_to_resume() {
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     let named = |number: u32| {
-        // Other ids in each run of this test: known verdicts would be taken from the cache.
+        // Other ids in each run of this test, because known verdicts would be taken from the cache.
         task["id"] = format!("demo__roman-{}-{number}", std::process::id()).into();
         format!("{task}\n")
     };
@@ -320,14 +322,16 @@ fn an_interrupt_leaves_queued_gradings_to_resume() {
     assert_eq!(stage.report(&out)["arms"][0]["graded"], 12);
 }
 
-/// ^C twice ends a run whose trials all wait for an environment that another process builds for ever.
+/// ^C twice ends a run whose trials all wait for an environment that another process never finishes
+/// building.
 #[test]
 fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     let bench = Bench::new(TOOLS, "0", "native");
     let cache = bench.stage.path("cache");
     let (first, _) = bench.begin("tools", "");
     bench.done(first);
-    // Builds the layers in a cache of its own, so that their locks can be held and the layers removed.
+    // Builds the layers in a separate cache, so that their locks can be held and the layers
+    // removed.
     let config = bench.stage.path("run.toml");
     let start = |name: &str| {
         let out = bench.stage.path(name);
@@ -366,7 +370,7 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
 }
 
-/// Two runtimes on one run: the second refuses, and with `--join` shares the trials.
+/// Two runtimes on one run: the second refuses, but shares the trials with `--join`.
 #[test]
 fn two_runtimes_share_the_trials_of_a_run() {
     let script =
@@ -390,7 +394,7 @@ fn two_runtimes_share_the_trials_of_a_run() {
     assert!(!out.join("claims").exists() && !out.join("workers").exists());
 }
 
-/// Two whole steps around a command that leaves time to kill.
+/// Two complete steps around a command that leaves time to kill.
 pub const SLOW_ONCE: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -407,10 +411,12 @@ name = "submit"
 arguments = {}
 "#;
 
-/// The runtime that drives a trial is killed -9: the one that shares the run takes the trial over, without paying again.
+/// The runtime that runs a trial is killed with -9: the one that shares the run takes the trial
+/// over, without paying again.
 #[test]
 fn a_dead_runtime_s_trial_is_taken_over_by_the_one_that_joined() {
-    // Two attempts, one at a time: the first runtime is in the slow command of one, the second waits for it.
+    // Two attempts, one at a time: the first runtime is in the slow command of one, the second
+    // waits for it.
     let bench = Bench::new(SLOW_ONCE, "6", "native");
     let (first, out) = bench.begin("tools", "attempts = 2\njobs = 1\n");
     wait_for("the slow command", || (count(&out, "tool_called") == 2).then_some(()));
@@ -429,7 +435,7 @@ fn a_dead_runtime_s_trial_is_taken_over_by_the_one_that_joined() {
     }
     let resumed = journals.iter().filter(|journal| !events(journal, "trial_resumed").is_empty());
     assert_eq!(resumed.count(), 1, "{}", bench.log());
-    // No recorded answer of either trial was asked for again.
+    // No recorded response of either trial was requested again.
     assert!(bench.asked().iter().all(|times| *times == 2), "{:?}", bench.asked());
     let report = bench.stage.report(&out);
     assert_eq!(

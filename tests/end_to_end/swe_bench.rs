@@ -1,5 +1,5 @@
-//! A row of SWE-bench 5.x, graded by its own harness's procedure beside the strict one, in sandboxes of
-//! both kinds, from a run and from predictions in every form that harnesses write.
+//! A row of SWE-bench 5.x, graded by its own harness's procedure and by the strict one, in
+//! sandboxes of both kinds, from a run and from predictions in every form that harnesses write.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -25,7 +25,7 @@ fn grade(stage: &Stage, kind: &str, tasks: &str, predictions: &str, out: &str) -
     stage.report(&out)
 }
 
-/// What the two policies say of the one trial below a folder.
+/// What the two policies say about the only trial below a directory.
 fn policies(out: &Path) -> [Value; 2] {
     let found = find(out, "verdict.json");
     assert_eq!(found.len(), 1, "{}", out.display());
@@ -35,7 +35,7 @@ fn policies(out: &Path) -> [Value; 2] {
     ["official", "strict"].map(|policy| verdict["policies"][policy]["resolved"].clone())
 }
 
-/// The official part of the one trial's log.
+/// The official part of the only trial's log.
 fn official_log(out: &Path) -> String {
     let log = fs::read_to_string(&find(out, "log.txt")[0]).unwrap();
     let heading = "===== official: swe-bench 5.0.2 =====";
@@ -87,7 +87,7 @@ fn end_to_end(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
     assert!(log.contains("PASSED tests/test_iterutils.py::test_research_custom_enter"), "{log}");
 }
 
-/// The gold without its change of one file.
+/// The gold patch without its change of one file.
 fn without_copies(gold: &str) -> String {
     let start = gold.find("diff --git a/boltons/typeutils.py").unwrap();
     let end = gold[start + 1..].find("diff --git ").unwrap() + start + 1;
@@ -104,7 +104,7 @@ fn a_row_is_graded_officially_on_docker_by_its_own_script() {
     row.build_image(&stage.path("scratch"));
     let tasks = row.write(&stage.path("rows.jsonl"));
     end_to_end(&stage, "docker", &tasks, &row.gold());
-    // What it ran in is known by content, wherever a name moves to later.
+    // What it ran in is identified by content, even if a name moves later.
     let id = row.image_id();
     let verdict = fs::read(&find(&stage.path("of-list.json"), "verdict.json")[0]).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
@@ -125,7 +125,7 @@ fn a_row_is_graded_officially_on_docker_by_its_own_script() {
     }
 }
 
-/// A row of SWE-smith: its patch is a bug in what the image holds, and the whole suite runs.
+/// A row of SWE-smith: its patch is a bug in the image's code, and the whole suite runs.
 #[test]
 fn a_row_of_swe_smith_is_graded_officially_on_docker() {
     if !docker("a_row_of_swe_smith_is_graded_officially_on_docker") {
@@ -164,7 +164,8 @@ fn a_row_of_swe_smith_is_graded_officially_on_docker() {
     }
 }
 
-/// The row in the fields of the datasets that took SWE-bench's over: gold counts with nothing against it.
+/// The row with the fields of the datasets that adopted SWE-bench's format: the gold patch counts,
+/// with no evidence against it.
 #[test]
 fn rows_of_the_other_datasets_are_graded_officially_on_docker() {
     if !docker("rows_of_the_other_datasets_are_graded_officially_on_docker") {
@@ -185,7 +186,8 @@ fn rows_of_the_other_datasets_are_graded_officially_on_docker() {
     };
     let mut gym = plain.clone();
     gym.remove("environment_setup_commit");
-    // Its harness has a reader for these repositories alone; any other is told before anything starts.
+    // Its harness has a reader for these repositories only; any other is reported before anything
+    // starts.
     let stranger = stage.file("stranger.jsonl", &format!("{}\n", json!(gym)));
     let named = format!("{}#image={image}", stranger.display());
     let told =
@@ -243,7 +245,7 @@ fn a_row_is_graded_officially_in_native_sandboxes() {
     let named = format!("{rows}#image=none");
     let shown = stage.run([args.as_slice(), &[&named]].concat(), 0);
     let mut task: Value = serde_json::from_slice(&shown.stdout).unwrap();
-    // Without an image: the host's programs, a folder of sources.
+    // Without an image: the host's programs, a directory of sources.
     let setup = [
         "python3 -m venv /venv",
         "/venv/bin/pip install -q pytest==8.4.2",
@@ -261,8 +263,8 @@ fn a_row_is_graded_officially_in_native_sandboxes() {
     official_only_without_a_gold(&stage, task);
 }
 
-/// A task without a gold excuses nothing: what only the procedure resolves is never clean. The procedure keeps the
-/// `conftest.py` of a patch, the strict policy removes it.
+/// A task without a gold patch excuses nothing: what only the procedure resolves is never clean.
+/// The procedure keeps the `conftest.py` of a patch, the strict policy removes it.
 fn official_only_without_a_gold(stage: &Stage, mut task: Value) {
     task.as_object_mut().unwrap().remove("gold").unwrap();
     let tasks = stage.file("without-gold.jsonl", &format!("{task}\n"));
@@ -285,7 +287,8 @@ fn official_only_without_a_gold(stage: &Stage, mut task: Value) {
     assert!(evidence.iter().any(|one| one["kind"] == "official_only"), "{verdict:#}");
 }
 
-/// Tests as Django runs them, by its own runner: there is no pytest that the strict policy could start.
+/// Tests as Django runs them, with its own runner: there is no pytest that the strict policy could
+/// start.
 const RUNNER: &str = r#"#!/usr/bin/env python3
 import sys
 import unittest

@@ -1,11 +1,11 @@
-//! One attack, as its file in `configs/attacks/` says it.
+//! One attack, as described by its file in `configs/attacks/`.
 
 use std::collections::BTreeSet;
 
 use proctor_types::EvidenceClass;
 use serde::Deserialize;
 
-/// A patch that does no work and wants to be resolved.
+/// A patch that does no work but tries to be scored as resolved.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attack {
@@ -13,23 +13,24 @@ pub struct Attack {
     pub name: String,
     /// What it does, in one sentence.
     pub about: String,
-    /// What it is evidence of. Absent for what falsifies nothing.
+    /// The class of evidence it is. Absent if it falsifies nothing.
     #[serde(default)]
     pub class: Option<EvidenceClass>,
-    /// The runners of the tests that it is for. None: any, in any language.
+    /// The test runners that it targets. Empty: any, in any language.
     #[serde(default)]
     pub runners: BTreeSet<Runner>,
-    /// What its verdict must be.
+    /// The verdict it must get.
     #[serde(default)]
     pub expected: Expected,
-    /// Defences of the grader: with all of these taken down it resolves the task of the attack tests.
+    /// Defences of the grader: with all of these disabled, the attack resolves the task of the
+    /// attack tests.
     #[serde(default)]
     pub defences: Vec<String>,
-    /// Defences that stop it in some gradings, because what they draw differs. The tests take them down with the
-    /// others, and never rely on one of them alone.
+    /// Defences that stop it only in some gradings because they depend on chance. The tests disable
+    /// them with the others and never rely on one of them alone.
     #[serde(default)]
     pub stopped_by_chance: Vec<String>,
-    /// None for the empty patch.
+    /// Empty for the empty patch.
     #[serde(default)]
     pub files: Vec<AttackFile>,
 }
@@ -40,9 +41,9 @@ pub struct Attack {
 pub enum Runner {
     /// Python's pytest.
     Pytest,
-    /// Python's unittest, or a runner on top of it (Django's, sympy's).
+    /// Python's unittest, or a runner based on it (Django's, sympy's).
     Unittest,
-    /// Any other, which no attack but those on the tree is written for.
+    /// Any other runner. Only attacks on the tree apply to it.
     Other,
 }
 
@@ -56,11 +57,13 @@ impl std::fmt::Display for Runner {
     }
 }
 
-/// Under `strict` no attack of the pack may resolve. Under `official` each does what the original lets it do.
+/// Under `strict` no attack of the pack may resolve. Under `official` each does what the original
+/// procedure lets it do.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
-    /// Benchmarks whose own procedure the attack fools. Elsewhere it resolves nothing there either.
+    /// Benchmarks whose own procedure the attack fools. With all others it does not resolve under
+    /// `official` either.
     #[serde(default)]
     pub official_resolves: BTreeSet<String>,
 }
@@ -73,32 +76,32 @@ pub struct AttackFile {
     pub path: String,
     #[serde(default)]
     pub how: How,
-    /// Its content; for a link, where it leads.
+    /// Its content; for a link, its target.
     #[serde(default)]
     pub text: Option<String>,
-    /// A script of `configs/attacks/` in the place of `text`.
+    /// A script of `configs/attacks/` to use instead of `text`.
     #[serde(default)]
     pub from: Option<String>,
-    /// What the file is made for again and again.
+    /// The file is created once for each of these.
     #[serde(default)]
     pub each: Option<Each>,
-    /// So many files, numbered by `n`.
+    /// Number of files, numbered by `n`.
     #[serde(default)]
     pub count: Option<u32>,
 }
 
-/// What becomes of the file.
+/// How the file is created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// It holds the text and nothing else.
+    /// With the text as its whole content.
     #[default]
     Write,
-    /// The same, and it can be executed.
+    /// Like `Write`, but executable.
     Program,
-    /// The text stands behind what is there.
+    /// The text is appended to the existing content.
     Append,
-    /// It is a symbolic link.
+    /// As a symbolic link.
     Link,
 }
 

@@ -1,6 +1,6 @@
-//! A pack of attacks on grading, as data, and the patch that each is on a task.
+//! A pack of attacks on grading, as data, and the patch that each makes for a task.
 //!
-//! An attack is made on the host from the task and the masked source: nothing runs here.
+//! Attacks are made on the host from the task and the masked source: nothing runs here.
 
 mod attack;
 mod make;

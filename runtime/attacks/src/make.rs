@@ -1,4 +1,4 @@
-//! The patch that an attack is on one task.
+//! Makes the patch of an attack for one task.
 
 use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use proctor_patch::{FilePatch, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, RawPath, SideContent};
@@ -12,7 +12,7 @@ use crate::{
     target::{ReadStart, Target},
 };
 
-/// What came of an attack on a task.
+/// The result of making an attack for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made {
     Patch(Vec<u8>),
@@ -20,7 +20,7 @@ pub enum Made {
     NotApplicable(String),
 }
 
-/// Makes an attack on a task.
+/// Makes an attack for a task.
 ///
 /// # Errors
 /// The start of the task cannot be read, or a template of the pack is wrong.
@@ -41,7 +41,7 @@ pub fn make(attack: &Attack, target: &Target, start: &ReadStart<'_>) -> Result<M
     let wrong =
         |error: String| Fault::new(Layer::Grade, format!("the attack {}: {error}", attack.name));
     let templates = templates().map_err(wrong)?;
-    // Of one path the later edit is of what the earlier one made.
+    // If a path is edited twice, the later edit applies to the result of the earlier one.
     let mut edits: Vec<(String, SideContent, SideContent)> = Vec::new();
     for file in &attack.files {
         let text = file.template().map_err(wrong)?;
@@ -106,14 +106,14 @@ impl AttackFile {
         }
     }
 
-    /// Whether a template of it begins a word so.
+    /// Whether one of its templates begins a word like this.
     fn mentions(&self, word: &str) -> bool {
         let asked = format!("{{{{ {word}");
         self.path.contains(&asked) || self.template().is_ok_and(|text| text.contains(&asked))
     }
 }
 
-/// What templates may name. Lists are JSON, which is Python too.
+/// The variables of the templates. Lists are JSON, which is valid Python too.
 fn words(target: &Target, module: Option<&Module>) -> Map<String, Value> {
     let test_file = target.test_file().unwrap_or_default();
     let test_folder = test_file.rsplit_once('/').map_or(".", |(folder, _)| folder);
@@ -134,7 +134,7 @@ fn words(target: &Target, module: Option<&Module>) -> Map<String, Value> {
     }
 }
 
-/// A name that is not there is an error of the pack.
+/// An unknown variable is an error in the pack.
 fn templates() -> Result<Environment<'static>, String> {
     let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
     let syntax = syntax.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! The pack: what stands in `configs/attacks/`, as it was compiled in.
+//! The pack: the files of `configs/attacks/`, compiled in.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ macro_rules! files {
     };
 }
 
-/// The attacks, in the order in which certificates have them. A further one is a file and a line here.
+/// The attacks, in the order of certificates. A new one is a file and a line here.
 const ATTACKS: &[(&str, &str)] = files![
     "noop.toml",
     "conftest-hook.toml",
@@ -47,7 +47,7 @@ const ATTACKS: &[(&str, &str)] = files![
     "odd-tree.toml",
 ];
 
-/// What their files name by `from`.
+/// The scripts that their files refer to with `from`.
 const SCRIPTS: &[(&str, &str)] = files![
     "data-rewritten.py",
     "early-exit.py",
@@ -86,17 +86,17 @@ static PACK: LazyLock<Result<Vec<Attack>, String>> = LazyLock::new(|| {
 /// Every attack.
 ///
 /// # Errors
-/// A file cannot be read as one. Its name comes first.
+/// A file cannot be parsed. The message begins with its name.
 pub fn pack() -> Result<&'static [Attack], String> {
     PACK.as_deref().map_err(Clone::clone)
 }
 
-/// A script as it stands there, with its placeholders.
+/// A script as it is in the file, with its placeholders.
 pub fn script(name: &str) -> Option<&'static str> {
     SCRIPTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// Names the pack by its content.
+/// Covers the pack's whole content.
 pub fn digest() -> String {
     let texts = ATTACKS.iter().chain(SCRIPTS);
     let all: Vec<u8> =

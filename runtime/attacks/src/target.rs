@@ -1,4 +1,4 @@
-//! What an attack finds in a task: its modules, its tests, what runs them.
+//! What an attack needs to know of a task: its modules, its tests, and what runs them.
 
 use proctor_patch::{Patch, SideContent, gold_of};
 use proctor_types::{Fault, Layer, Task, file_of};
@@ -8,18 +8,19 @@ use crate::{
     modules::{Module, modules},
 };
 
-/// Reads a file of the work directory as the agent finds it, with git's mode. `None`: there is none.
+/// Reads a file of the work directory as the agent finds it, with git's mode. `None` if there is
+/// none.
 pub type ReadStart<'a> = dyn Fn(&str) -> Result<SideContent, Fault> + 'a;
 
-/// A task, as an attack sees it.
+/// A task from the point of view of an attack.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub runner: Runner,
-    /// `.` where only the image names it: tests begin there.
+    /// `.` if only the image names it; tests start there.
     pub workdir: String,
-    /// What the solution changes, the module with most names first.
+    /// What the solution changes, the module with the most names first.
     pub modules: Vec<Module>,
-    /// Why there are none.
+    /// Why there are no modules.
     pub no_modules: Option<&'static str>,
     /// Every expected id.
     pub tests: Vec<String>,
@@ -62,7 +63,8 @@ impl Target {
     }
 }
 
-/// By the command that runs the tests: the benchmark's own where the row has one, else the task's.
+/// Determined by the command that runs the tests: the benchmark's own if the row has one, otherwise
+/// the task's.
 fn runner(task: &Task) -> Runner {
     let own = task.test_command.join(" ");
     let theirs = task.details().and_then(|details| serde_json::to_value(details).ok());

@@ -1,4 +1,4 @@
-//! What attacks are on a task: patches that apply to its masked source.
+//! The patches that attacks make: they apply to the masked source.
 
 #![expect(clippy::unwrap_used, reason = "a test program: what fails here fails the test")]
 
@@ -101,7 +101,7 @@ fn every_attack_is_a_patch_of_the_masked_source() {
     let both = text(made("late-writer", &task));
     assert!(both.contains("+    globals()[_name] = lambda"), "{both}");
     assert!(both.contains("+        for _ in range(1200):"), "{both}");
-    // What was there stays, and what has no last newline gets one.
+    // Existing content stays, and gets a final newline if it lacks one.
     let conftest = text(made("conftest-beside-tests", &task));
     assert!(conftest.contains("-X = 1\n\\ No newline at end of file\n+X = 1\n"), "{conftest}");
 }

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command-line arguments.
 
 mod cluster;
 mod collect;

@@ -1,4 +1,5 @@
-//! A model that a command asks outside of a run: metered, and recorded beside what it is asked for.
+//! A model that a command calls outside of a run: metered, and recorded next to the command's
+//! output.
 
 use std::{
     fs::{self, File},
@@ -18,7 +19,7 @@ use crate::{
     kept::Kept,
 };
 
-/// The line to one model.
+/// The connection to one model.
 pub struct Asked {
     name: String,
     key: String,
@@ -26,7 +27,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Requests and answers are kept below `out`: `model.jsonl` has the events, `model` the bodies.
+    /// Requests and responses are stored below `out`: events in `model.jsonl`, bodies in `model`.
     pub fn open(model: &ModelSpec, out: &Path) -> Result<Self, CommandError> {
         let gateway = Gateway::new(PriceTable::shipped()?)?;
         let budget = Budget::default();
@@ -39,7 +40,7 @@ impl Asked {
         let (file, blobs) = (Arc::new(Mutex::new(file)), Blobs::at(out.join("model")));
         let sink = Kept { name: "model.jsonl", file, blobs, model: None };
         let line = gateway.open(model, &budget, Arc::new(sink))?;
-        // Where it is asked and who pays changes no answer.
+        // The endpoint and the payer do not affect responses.
         let plain = ModelSpec {
             base_url: String::new(),
             key_env: None,
@@ -52,7 +53,7 @@ impl Asked {
         Ok(Self { name: model.name.clone(), key: json!(plain).to_string(), line })
     }
 
-    /// What was asked, and what it cost.
+    /// The requests made and their cost.
     pub fn bill(&self) -> String {
         let spent = self.line.meter().spent();
         let requests = match spent.steps {

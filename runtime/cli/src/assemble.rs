@@ -1,4 +1,4 @@
-//! Puts the parts together: back ends, scaffolds, gateway, run directory.
+//! Assembles back ends, scaffolds, gateway and run directory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +28,7 @@ use crate::{
     scaffolds::{self, Scaffolds},
 };
 
-/// One back end, as it is.
+/// Connects to one back end without changing anything.
 pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
     Ok(match kind {
         SandboxKind::Native => Arc::new(proctor_native::Native::new(cache.join("native"))?),
@@ -39,7 +39,7 @@ pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>
     })
 }
 
-/// What a configuration may name.
+/// The names that a configuration may use.
 pub fn known() -> Known<'static> {
     fn script(file: &Path) -> Result<(), String> {
         Script::load(file).map(drop).map_err(|error| error.to_string())
@@ -47,7 +47,7 @@ pub fn known() -> Known<'static> {
     Known { scaffold: &scaffolds::named, scaffolds: scaffolds::names(), script: &script }
 }
 
-/// Starts one back end and removes what dead runtimes left behind on it.
+/// Starts one back end and removes leftovers of dead processes from it.
 pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
     home::hold(cache)?;
     let backend = connect(kind, cache).await?;
@@ -57,7 +57,7 @@ pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>
     Ok(backend)
 }
 
-/// The back ends that some arms need: of their own sandboxes, and of those of users' programs.
+/// The back ends that some arms need: for their own sandboxes and for users' programs.
 pub async fn backends(
     arms: &[Arm],
     cache: &Path,
@@ -73,8 +73,8 @@ pub async fn backends(
     Ok(backends)
 }
 
-/// Whether every arm's model can be asked as it is configured: its address, its key's variable, and
-/// a price where money is limited. `place` says where the arm's model was written.
+/// Checks that every arm's model can be called as configured: its URL, its key's variable, and a
+/// price if cost is limited. `place` adds where the arm's model is configured.
 pub fn check_models(
     arms: &[Arm],
     place: &dyn Fn(&Arm, UserError) -> UserError,
@@ -82,7 +82,7 @@ pub fn check_models(
     let gateway = Gateway::new(PriceTable::shipped()?)?;
     for arm in arms {
         let Some(model) = &arm.model else { continue };
-        // A script has no address yet, and no key.
+        // A script has no URL yet, and no key.
         let checked = match model.base_url.strip_prefix(SCRIPT) {
             Some(file) => {
                 Script::load(Path::new(file))
@@ -99,13 +99,13 @@ pub fn check_models(
     Ok(())
 }
 
-/// Scripted models that are being served; they stop when this is dropped.
+/// Running scripted models; dropping this stops them.
 pub struct Scripts {
     served: BTreeMap<String, FakeLlm>,
 }
 
 impl Scripts {
-    /// Serves every `script:FILE` of the arms over real HTTP on loopback, and says so.
+    /// Serves every `script:FILE` of the arms over HTTP on loopback, and reports it.
     pub async fn serve(arms: &[Arm]) -> Result<Self, CommandError> {
         let mut served = BTreeMap::new();
         for model in arms.iter().filter_map(|arm| arm.model.as_ref()) {
@@ -126,7 +126,7 @@ impl Scripts {
         Ok(Self { served })
     }
 
-    /// The arm as it runs: a script's name replaced by the address that serves it.
+    /// The arm as it runs: a script's name is replaced with its URL.
     pub fn addressed(&self, arm: &Arm) -> Arm {
         let mut arm = arm.clone();
         if let Some(model) = &mut arm.model
@@ -137,7 +137,7 @@ impl Scripts {
         arm
     }
 
-    /// The rate limits of a configuration, addressed in the same way.
+    /// A configuration's rate limits with the same replacement.
     pub fn limited<'a>(
         &self,
         tables: impl IntoIterator<Item = &'a EndpointRates>,
@@ -153,14 +153,14 @@ impl Scripts {
     }
 }
 
-/// Whether a patch that was graded already, by this grader in the same environment, is graded again.
+/// Whether a patch that this grader has already graded in the same environment is graded again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grading {
     Once,
     Anew,
 }
 
-/// What a certificate says of a plan's tests, and what grading does about it.
+/// What a certificate says about a plan's tests, and how grading treats them.
 #[derive(Debug, Default)]
 pub struct Flakes {
     unreliable: BTreeMap<String, BTreeSet<String>>,
@@ -178,12 +178,13 @@ impl Flakes {
             }
         }
         let mut unreliable = BTreeMap::new();
-        // One that was made by attacks alone says nothing about single tests.
+        // A certificate made only by attacks says nothing about single tests.
         let repeated = record.tasks.iter().filter(|_| !certificate.tasks.is_empty());
         for task in repeated {
             match certificate.unreliable(&task.task.id, &task.digest) {
                 Some(ids) => {
-                    // An arm's `[statement]` changes what its agent is given, and no test; its clock may change one.
+                    // An arm's `[statement]` changes what its agent receives but no test; its clock
+                    // may change one.
                     let whole = Arc::new(task.task.clone());
                     for arm in &record.arms {
                         let digest = met(&whole, arm).digest();
@@ -197,8 +198,8 @@ impl Flakes {
     }
 }
 
-/// What gradings may use together: what the configuration grants, else what the back ends have. Of
-/// several back ends the smaller counts, since they may well be the same machine.
+/// What gradings may use together: the configured limit, else what the back ends have. Of several
+/// back ends the smallest counts, because they may be the same machine.
 pub fn capacity(
     granted: &GradingFile,
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
@@ -211,7 +212,8 @@ pub fn capacity(
     }
 }
 
-/// The trajectory of each arm that replays one. The arm knows it by content, the configuration by path.
+/// The trajectory of each arm that replays one. The arm knows it by content, the configuration by
+/// path.
 fn replays(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
     let arms = record.config.get("arms").and_then(Value::as_array);
     let mut found = BTreeMap::new();
@@ -231,8 +233,8 @@ fn replays(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
     Ok(found)
 }
 
-/// Everything that the trials of a run share. `endpoints` are the rate limits of the configuration,
-/// as addressed as the plan is.
+/// Everything that the trials of a run share. `endpoints` are the configuration's rate limits, with
+/// the same URLs as the plan.
 pub fn context(
     run: RunDir,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! The agents that run in the sandbox: their manifests, as far as their bundles are concerned.
+//! The manifests of agents that run in the sandbox, as far as bundles need them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,31 +9,31 @@ use crate::{error::UserError, home};
 
 /// One agent.
 pub struct Bundled {
-    /// As it was asked for.
+    /// The name that was requested.
     pub asked: String,
     pub name: String,
     pub version: String,
     /// Proctor's tests have not run this version.
     pub untested: bool,
-    /// `None` where the image of a task holds the program.
+    /// `None` if a task's image contains the program.
     pub recipe: Option<BundleRecipe>,
     /// The manifest.
     pub text: String,
-    /// Where files lie that the manifest names.
+    /// The directory of the files that the manifest names.
     pub folder: PathBuf,
 }
 
-/// The folder of bundles below the cache.
+/// The directory of bundles below the cache.
 pub fn folder(cache: &Path) -> PathBuf {
     cache.join("bundles")
 }
 
-/// The manifests of other versions, which `proctor scaffold add NAME@VERSION` wrote.
+/// The manifests of other versions, written by `proctor scaffold add NAME@VERSION`.
 fn others(cache: &Path) -> PathBuf {
     folder(cache).join("manifests")
 }
 
-/// The manifest of another version of a shipped agent, where it was added.
+/// The manifest of another version of a built-in agent, if it was added.
 pub fn added(asked: &str) -> Result<Option<PathBuf>, UserError> {
     if !asked.contains('@') || asked.contains('/') {
         return Ok(None);
@@ -55,7 +55,7 @@ pub fn add(name: &str, loaded: &Loaded) -> Result<String, UserError> {
     Ok(asked)
 }
 
-/// Every other version that was added. One that does not load any more is left out.
+/// Every other version that was added, except those that no longer load.
 pub fn all_added() -> Result<Vec<Bundled>, UserError> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(others(&home::cache()?))
         .into_iter()
@@ -74,7 +74,7 @@ fn of_file(path: &Path) -> Result<Bundled, UserError> {
     Ok(read(&asked, loaded, PathBuf::new()))
 }
 
-/// Every agent that Proctor ships.
+/// Every built-in agent.
 pub fn shipped() -> Result<Vec<Bundled>, UserError> {
     let found = proctor_external::names().iter().map(|name| one(name));
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
@@ -85,7 +85,8 @@ fn one(name: &str) -> Result<Option<Bundled>, UserError> {
     Ok(found.map(|loaded| read(name, loaded, PathBuf::new())))
 }
 
-/// The agent of a name, or of a manifest's path. `@VERSION` is the manifest's own, or another one that was added.
+/// The agent with this name or manifest path. `@VERSION` is the manifest's own version or one that
+/// was added.
 pub fn find(asked: &str) -> Result<Bundled, UserError> {
     if let Some(file) = added(asked)? {
         return of_file(&file);
@@ -104,7 +105,7 @@ pub fn find(asked: &str) -> Result<Bundled, UserError> {
     })
 }
 
-/// A manifest that cannot be used.
+/// Converts an error about an unusable manifest.
 pub fn wrong(error: ManifestError) -> UserError {
     UserError::new(error.to_string().trim_end().replace('\n', " ")).hint(error.hint)
 }
@@ -124,7 +125,7 @@ mod tests {
         for found in shipped().unwrap() {
             assert_eq!(found.asked, found.name);
             let recipe = found.recipe.unwrap();
-            // A checksum that nobody can check is none.
+            // A checksum that cannot be verified is useless.
             assert!(
                 !recipe.requirements.is_empty() || !recipe.packages.is_empty(),
                 "{}",

@@ -1,8 +1,8 @@
-//! What can be said of a plan before anything of it starts.
+//! Checks of a plan before anything starts.
 //!
-//! A trial that cannot work would be found out by a fault, once for each task and after its
-//! environment was built. What the tasks and the arms alone tell is told here, by name, as the user's
-//! mistake, in a look at the plan too.
+//! Otherwise a trial that cannot work would end in a fault, once per task and after its environment
+//! was built. What the tasks and the arms alone reveal is reported here as a usage error, even if
+//! the plan is only shown.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -14,14 +14,13 @@ use proctor_types::{Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, 
 
 use crate::{error::UserError, scaffolds, wanted};
 
-/// Of many, those that a message names; of the others it has the number.
+/// Maximum number of names in a message; the rest is counted.
 const NAMED: usize = 3;
 
-/// Where an arm's own words about something stand: puts the place in front of a message. It is given
-/// the arm and the key below it.
+/// Adds the place in an arm's configuration to a message. Receives the arm and the key below it.
 pub type AtArm<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
 
-/// Refuses what no trial of an arm could do with a task.
+/// Rejects tasks that no trial of an arm could run.
 pub fn plan(
     arms: &[Arm],
     tasks: &[PlannedTask],
@@ -43,7 +42,7 @@ pub fn plan(
     Ok(())
 }
 
-/// Refuses a key of `[statement]` that changes nothing in any task. The tasks are all those of the plan.
+/// Rejects a key of `[statement]` that changes no task. `tasks` has all tasks of the plan.
 pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, UserError)> {
     let any = |holds: &dyn Fn(&Task) -> bool| tasks.iter().any(|planned| holds(&planned.task));
     if !arm.statement.interfaces && !any(&has_interfaces) {
@@ -66,7 +65,7 @@ pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, 
     Ok(())
 }
 
-/// Refuses an agent that does not run as the user of a task.
+/// Rejects an agent that does not run as a task's user.
 fn user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Result<(), UserError> {
     for planned in tasks {
         let Some((what, hint)) = scaffold.refuses_user(planned.task.user.as_deref()) else {
@@ -78,8 +77,8 @@ fn user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Result<(),
     Ok(())
 }
 
-/// Refuses a base or a source that is not there, and an image on the back end that has none. `switch` is how
-/// another back end is asked for.
+/// Rejects a missing base or source, and an image on the back end that supports none. `switch` is
+/// how to choose another back end.
 fn bases(
     arms: &[Arm],
     tasks: &[PlannedTask],
@@ -127,7 +126,7 @@ fn bases(
     Err(place(arm, "sandbox.kind", error))
 }
 
-/// Refuses tasks that no grader has a verdict for: their trials would be paid for and then have none.
+/// Rejects tasks that no grader has a verdict for: their trials would be paid for in vain.
 fn gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
     let mut first = None;
     let mut ids = Vec::new();
@@ -150,7 +149,7 @@ pub fn has_gold(task: &Task) -> bool {
     task.gold.is_some() || task.mask.is_some() || script.is_some()
 }
 
-/// Refuses to apply a solution that nobody has.
+/// Rejects applying a solution that does not exist.
 fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     if arm.scaffold != "gold" {
         return Ok(());
@@ -175,7 +174,7 @@ fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     ))
 }
 
-/// Checks that a task's `blocked_urls` can be kept, where the arm opens a proxy at all.
+/// Checks that a task's `blocked_urls` can be enforced if the arm opens a proxy.
 fn egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     if arm.network.mode == NetworkMode::Closed {
         return Ok(());
@@ -189,8 +188,8 @@ fn egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     Ok(())
 }
 
-/// Refuses to replay a trajectory for another task than its own: its actions would meet other files,
-/// and what came of them would say nothing.
+/// Rejects replaying a trajectory on another task: its actions would meet other files, and the
+/// result would be meaningless.
 pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError> {
     let shown = trajectory.display();
     let hint = "name the trajectory.jsonl of a trial of this task, or plan its task alone";
@@ -236,7 +235,7 @@ pub fn named<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     first_of(ids.map(|id| format!("`{id}`")).collect())
 }
 
-/// The first of many, and how many there are besides.
+/// The first of many, and the number of the rest.
 pub fn first_of(mut all: Vec<String>) -> String {
     let more = all.len().saturating_sub(NAMED);
     all.truncate(NAMED);

@@ -8,18 +8,18 @@ use proctor_record::RecordError;
 use proctor_report::wrapped;
 use proctor_types::{plain_words, with_causes};
 
-/// What ended a command, with the exit status that the design fixes.
+/// An error that ends a command, with its exit status.
 #[derive(Debug)]
 pub enum CommandError {
-    /// The user's mistake: says which key or file, and the hint. Exit status 2.
+    /// A usage error: names the key or file, and has a hint. Exit status 2.
     User(UserError),
     /// Anything else. Exit status 1.
     Other(anyhow::Error),
 }
 
 impl CommandError {
-    /// An error of a run directory that the user named. Which of them the user can put right by naming
-    /// another is the record's to know; each message says the hint.
+    /// An error of a run directory that the user named. The record decides which errors the user
+    /// can fix by naming another directory; each message has the hint.
     pub fn of_run(error: RecordError) -> Self {
         match error {
             RecordError::NotARun { .. }

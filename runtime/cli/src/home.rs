@@ -1,4 +1,4 @@
-//! Where Proctor keeps what can be made again.
+//! Location of files that Proctor can recreate.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -9,14 +9,14 @@ use std::{
 
 use crate::error::UserError;
 
-/// The file by which those who use a cache and those who clean it keep out of each other's way.
+/// The file that keeps users and cleaners of a cache apart.
 const LOCK: &str = "in-use";
 
-/// Locks that this process holds until its end.
+/// Locks that this process holds until it ends.
 static HELD: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 
-/// Marks a cache as used by this process, as long as it lives; the kernel lets go of it whatever the
-/// end. Waits while somebody cleans the cache.
+/// Marks a cache as used by this process for its lifetime; the kernel releases it on any exit.
+/// Waits while the cache is being cleaned.
 pub fn hold(cache: &Path) -> io::Result<()> {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     if held.iter().any(|(known, _)| known == cache) {
@@ -33,7 +33,7 @@ pub fn hold(cache: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The cache for this process alone; `None` where another one uses it.
+/// Locks the cache exclusively; `None` if another process uses it.
 pub fn alone(cache: &Path) -> io::Result<Option<File>> {
     let file = lock_file(cache)?;
     match file.try_lock() {

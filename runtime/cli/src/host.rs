@@ -1,4 +1,4 @@
-//! The machine that a run is made on, for readers of its numbers.
+//! Describes the machine of a run for readers of its numbers.
 
 use std::{collections::BTreeMap, fs, sync::Arc};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::CommandError;
 
-/// `host` of `run.json`. What the kernel does not say is left out.
+/// `host` of `run.json`. Values that the kernel does not report are omitted.
 pub fn fingerprint() -> Value {
     let machine = Machine::whole();
     let mut host = json!({
@@ -28,7 +28,7 @@ pub fn fingerprint() -> Value {
     host
 }
 
-/// Adds the versions of the engines that the run uses, once: they answer when its back ends are there.
+/// Adds the versions of the engines that the run uses, once its back ends are connected.
 pub fn add_engines(
     run: &RunDir,
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
@@ -50,7 +50,7 @@ pub fn add_engines(
     Ok(())
 }
 
-/// x86 names the model; other architectures say less.
+/// x86 names the model; other architectures report less.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())

@@ -1,7 +1,7 @@
-//! Before the first trial: are the images of the plan here, or can they be pulled?
+//! Checks before the first trial whether the plan's images are present or can be pulled.
 //!
-//! Nothing is downloaded, and nothing is refused: a registry that does not answer now may answer when the image is
-//! needed. A trial whose image cannot be had then is a fault of its environment, as ever.
+//! Nothing is downloaded or rejected: a registry that is unavailable now may respond when the image
+//! is needed. A trial whose image is unavailable then ends in an environment fault, as usual.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,13 +15,13 @@ use proctor_setup::base_of;
 use proctor_types::{Fault, SandboxKind, plural};
 use tokio::time::timeout;
 
-/// Images that are asked for at once.
+/// Concurrent image checks.
 const AT_ONCE: usize = 8;
 
-/// Images that are named; the others are counted.
+/// Maximum number of images that are named; the others are counted.
 const NAMED: usize = 5;
 
-/// The lines that a person should read. `seconds` is for all images together.
+/// The lines to show. `seconds` is the limit for all images together.
 pub async fn lines(context: &RunContext, plan: &Plan, seconds: f64) -> Vec<String> {
     let wanted = wanted(context, plan);
     let asked = stream::iter(&wanted).map(|((kind, image), tasks)| async move {
@@ -50,14 +50,14 @@ pub async fn lines(context: &RunContext, plan: &Plan, seconds: f64) -> Vec<Strin
     lines
 }
 
-/// The images of trials that wait, and their tasks.
+/// The images of waiting trials, and their tasks.
 fn wanted(context: &RunContext, plan: &Plan) -> BTreeMap<(SandboxKind, String), BTreeSet<String>> {
     let mut wanted: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
     for (id, planned, arm) in plan.chosen() {
         if context.run.trial_path(&id).verdict().exists() {
             continue;
         }
-        // What is wrong with an environment is told where it is checked.
+        // Environment errors are reported by their own check.
         if let Ok(Base::Image(image)) = base_of(&planned.task, &planned.base_dir) {
             let key = (arm.sandbox.kind, image);
             wanted.entry(key).or_default().insert(planned.task.id.to_string());

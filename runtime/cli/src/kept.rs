@@ -1,4 +1,4 @@
-//! What is asked of a model outside of trials, kept in a file of lines and in blobs.
+//! Model calls outside of trials, recorded in a JSON lines file and in blobs.
 
 use std::{
     fs::File,
@@ -14,13 +14,13 @@ use serde_json::{Map, json};
 
 use crate::commands::now;
 
-/// Keeps the events in a file, one line each, and the bodies among the blobs.
+/// Appends events to a file, one per line, and stores bodies as blobs.
 pub struct Kept {
     /// The file's name, for errors.
     pub name: &'static str,
     pub file: Arc<Mutex<File>>,
     pub blobs: Blobs,
-    /// Said in each line where the file is about several models.
+    /// Added to each line if the file covers several models.
     pub model: Option<String>,
 }
 

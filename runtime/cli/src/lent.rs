@@ -1,4 +1,4 @@
-//! What agents bring into a sandbox, compared with what the tasks of a plan hide.
+//! Compares what agents bring into a sandbox with what the plan's tasks hide.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -14,8 +14,8 @@ use crate::{
     scaffolds,
 };
 
-/// Refuses an agent whose bundle holds a copy of what a task hides, or of the package that it is on. Bundles that are not
-/// built are passed over: a run builds them before it asks.
+/// Rejects an agent whose bundle contains a copy of what a task hides, or of the package under
+/// test. Bundles that are not built are skipped: a run builds them first.
 pub fn check(
     file: &ConfigFile,
     arms: &[Arm],
@@ -46,7 +46,7 @@ pub fn check(
     Err(place(first, "scaffold", error))
 }
 
-/// What the scaffolds of a configuration lend to their sandboxes, by the digest of the bundle.
+/// The directories that a configuration's scaffolds lend to their sandboxes, by bundle digest.
 fn folders(file: &ConfigFile) -> Result<BTreeMap<String, Vec<PathBuf>>, UserError> {
     let mut found = BTreeMap::new();
     for arm in &file.arms {

@@ -1,6 +1,6 @@
-//! `proctor`: the command line. It reads arguments, assembles the parts, prints, and nothing else.
+//! `proctor`: the command line. It only parses arguments, assembles the parts and prints.
 
-// First: its macro is for all that follow.
+// First, because the following modules use its macro.
 #[macro_use]
 mod print;
 
@@ -45,7 +45,7 @@ use crate::{
     progress::How,
 };
 
-/// How long a thread may go on with what it has begun (to remove a folder, mostly) when all is said.
+/// How long a thread may finish its work (mostly removing a directory) at exit.
 const LAST_WORK: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    // The default filter silences async-openai, which logs whole bodies when one cannot be read.
+    // The default filter silences async-openai, which logs whole bodies when it cannot parse one.
     let filter = EnvFilter::try_from_env("PROCTOR_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     progress::choose(if cli.quiet { How::None } else { cli.progress });
@@ -66,7 +66,8 @@ fn main() -> ExitCode {
         }
     };
     let done = runtime.block_on(dispatch(cli));
-    // Nobody listens to signals any more: a thread that waits for a file system must not hold the process for ever.
+    // Signals are no longer handled: a thread that waits for a file system must not block the
+    // process forever.
     runtime.shutdown_timeout(LAST_WORK);
     // The end of the runtime drops the sandboxes that are still open.
     proctor_native::wait_for_dropped_sandboxes(LAST_WORK);

@@ -1,4 +1,5 @@
-//! Masks secrets in what goes to others: exports, reports, pages. The record of a run stays as it is.
+//! Masks secrets in files that are shared: exports, reports, pages. The record of a run is not
+//! changed.
 
 use std::{
     borrow::Cow,
@@ -18,14 +19,15 @@ use crate::{args::MaskArgs, error::UserError};
 static TABLE: ShippedTable<Table> =
     ShippedTable::new("secrets.toml", include_str!("../../../configs/secrets.toml"));
 
-/// Before a secret: the start, whatever is no part of a word, or an escape that ends in a letter or digit.
+/// What may precede a secret: the start, a non-word character, or an escape that ends in a letter
+/// or digit.
 const BEFORE: &str =
     r"(?:^|[^A-Za-z0-9_]|\\[nrtbf0]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}|\[[0-9;]{0,12}m)";
-/// What a listed word is called.
+/// The label of a listed word.
 const LISTED: &str = "listed word";
 /// A shorter word would be masked within others.
 const SHORTEST: usize = 4;
-/// Bytes of a compiled expression: a list of words may be long.
+/// Size limit of a compiled expression in bytes: a word list may be long.
 const SIZE: usize = 64 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -54,11 +56,11 @@ struct Kind {
     letters: usize,
 }
 
-/// What is masked, and what was.
+/// What to mask, and what was masked.
 #[derive(Debug)]
 pub struct Mask {
     kinds: Vec<Kind>,
-    /// The expressions of all kinds: most texts have none of them.
+    /// The expressions of all kinds, to skip texts without any.
     any: RegexSet,
     /// By file and kind.
     masked: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,
@@ -66,13 +68,13 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// What the arguments ask for. Without any, nothing is masked.
+    /// What the arguments ask for. By default, nothing is masked.
     ///
     /// # Errors
-    /// If the list of words cannot be read.
+    /// The word list cannot be read.
     pub fn of(args: &MaskArgs) -> Result<Self, UserError> {
         let mut rows: Vec<(String, String, usize, usize)> = Vec::new();
-        // First, since they are the user's own.
+        // First, because these are the user's own.
         if let Some(file) = &args.mask_words {
             rows.push((LISTED.to_owned(), listed(file)?, 0, 0));
         }
@@ -102,7 +104,7 @@ impl Mask {
         self.is_on
     }
 
-    /// The text of a file without secrets. `file` is its name for the list of what was masked.
+    /// The text of a file without secrets. `file` is its name in the list of masked values.
     pub fn bytes<'a>(&self, file: &Path, text: &'a [u8]) -> Cow<'a, [u8]> {
         let mut out = Cow::Borrowed(text);
         for index in self.any.matches(text) {
@@ -116,7 +118,7 @@ impl Mask {
         out
     }
 
-    /// As [`Mask::bytes`], of text.
+    /// Like [`Mask::bytes`], for text.
     pub fn text(&self, file: &Path, text: &str) -> String {
         String::from_utf8_lossy(&self.bytes(file, text.as_bytes())).into_owned()
     }
@@ -147,7 +149,7 @@ impl Mask {
 }
 
 impl Kind {
-    /// The text without secrets of this kind, and how many it had. `None`: it has none.
+    /// The text without secrets of this kind, and the number of secrets. `None`: it has none.
     fn mask(&self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
         let (mut out, mut kept, mut count) = (Vec::new(), 0, 0);
         for found in self.regex.captures_iter(text) {
@@ -170,8 +172,8 @@ impl Kind {
         count(u8::is_ascii_digit) >= self.digits && count(u8::is_ascii_alphabetic) >= self.letters
     }
 
-    /// What stands in the place of a secret. It keeps line ends, the signs of a diff behind them, and the elements of
-    /// a page, so that the document stays whole.
+    /// The replacement of a secret. It keeps line breaks, the diff markers after them, and page
+    /// elements, so that the document stays valid.
     fn instead(&self, secret: &[u8]) -> Vec<u8> {
         let mut out = format!("[masked: {}]", self.name).into_bytes();
         let mut rest = secret.iter().copied().peekable();
@@ -203,7 +205,7 @@ impl Kind {
     }
 }
 
-/// An expression of the words of a file, as they are and as JSON and pages spell them.
+/// An expression that matches the words of a file, as written and as JSON and HTML escape them.
 fn listed(file: &Path) -> Result<String, UserError> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| {
@@ -226,7 +228,7 @@ fn listed(file: &Path) -> Result<String, UserError> {
         return Err(UserError::new(format!("{shown}: lists no word"))
             .hint("write one word to mask on each line"));
     }
-    // The first alternative that fits is taken: a longer word goes before its own beginning.
+    // The first matching alternative wins, so a longer word precedes its own prefix.
     let mut spelled: Vec<_> = spelled.into_iter().collect();
     spelled.sort_by_key(|word| std::cmp::Reverse(word.len()));
     let words: Vec<_> = spelled.iter().map(|word| bytes_of(word)).collect();
@@ -280,7 +282,7 @@ fn spellings(word: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A made-up key in two parts, so that no file of this repository holds one.
+    /// A made-up key in two parts, so that no file of this repository contains one.
     fn key() -> String {
         ["sk-proj-", "a1B2c3D4e5F6g7H8i9J0"].concat()
     }
@@ -399,7 +401,7 @@ mod tests {
         }
         assert_eq!(of("plainer"), "[masked: listed word]");
         assert_eq!(of("explain it"), "ex[masked: listed word] it");
-        // Keys are masked as well.
+        // Object keys are masked as well.
         assert!(of(&key()).contains("[masked: API key]"));
         let counts = mask.masked();
         assert_eq!(

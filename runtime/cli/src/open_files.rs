@@ -1,4 +1,4 @@
-//! The limit on open files: raised at the start, and held against a plan before the plan starts.
+//! The limit on open files: raised at the start, and checked against a plan before the plan starts.
 
 use proctor_types::{Arm, NetworkMode, ShippedTable};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -20,8 +20,8 @@ struct Needs {
     own_sandbox_scaffolds: Vec<String>,
 }
 
-/// Raises the soft limit to the hard one. The soft one is low for the sake of programs that use `select`,
-/// which this is none of. Sandboxes have a limit of their own.
+/// Raises the soft limit to the hard one. The soft limit is low for programs that use `select`,
+/// which Proctor does not. Sandboxes have their own limit.
 pub fn raise() {
     let files = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: files.maximum, maximum: files.maximum };
@@ -30,8 +30,8 @@ pub fn raise() {
     }
 }
 
-/// Refuses `jobs` trials at once that could not all have the files that they need: in the middle of a run
-/// each would fail somewhere else.
+/// Rejects `jobs` concurrent trials if they need more open files than allowed. Otherwise they would
+/// fail at random places during the run.
 pub fn check<'a>(
     jobs: usize,
     trials: usize,
@@ -56,7 +56,7 @@ pub fn check<'a>(
 }
 
 impl Needs {
-    /// How many trials of the neediest arm fit at once.
+    /// How many trials of the most demanding arm fit at once.
     fn most<'a>(&self, limit: u64, arms: impl Iterator<Item = &'a Arm>) -> u64 {
         let of = |arm: &Arm| {
             let model = arm.model.as_ref();

@@ -1,5 +1,5 @@
-//! What a plan comes to before it begins: the most that it may cost and take, what earlier runs of the same arms took,
-//! and the differences that it can show.
+//! Estimates for a plan before it starts: its maximum cost and time, what earlier runs of the same
+//! arms used, and the differences that it can detect.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -19,7 +19,7 @@ static PUBLISHED: ShippedTable<Published> = ShippedTable::new(
     include_str!("../../../configs/published-tokens.toml"),
 );
 
-/// Earlier runs that are looked at, the latest ones, and trials of each arm.
+/// Maximum number of earlier runs (the latest ones) and of trials per arm to read.
 const RUNS: usize = 20;
 const TRIALS: usize = 50;
 
@@ -31,7 +31,7 @@ struct Design {
     advised_attempts: u32,
 }
 
-/// `configs/published-tokens.toml`.
+/// Reads `configs/published-tokens.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Published {
@@ -60,7 +60,8 @@ impl Published {
     }
 }
 
-/// Requests of a published trial: nobody published them. They choose the tier of a price alone.
+/// Assumed number of requests of a published trial, which is not published. It only selects the
+/// price tier.
 const PUBLISHED_REQUESTS: u64 = 100;
 
 /// The size of a plan.
@@ -71,7 +72,7 @@ pub struct Size<'a> {
     pub jobs: usize,
 }
 
-/// What earlier trials of an arm took together.
+/// The total of an arm's earlier trials.
 #[derive(Debug, Default, Clone, Copy)]
 struct Taken {
     trials: u64,
@@ -81,8 +82,8 @@ struct Taken {
 }
 
 impl Taken {
-    /// US dollars at the prices of today: those that the trials were recorded with may be others, or missing.
-    /// `None`: the model has no price.
+    /// US dollars at today's prices: the recorded prices may differ or be missing. `None`: the
+    /// model has no price.
     fn cost(&self, arm: &Arm, prices: &PriceTable) -> Option<f64> {
         let Some(model) = &arm.model else { return Some(0.0) };
         let price = prices.of(model)?;
@@ -105,7 +106,7 @@ impl Taken {
     }
 }
 
-/// The lines below a plan. `runs` is the folder in which earlier runs lie.
+/// The lines below a plan. `runs` is the directory of earlier runs.
 pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
     let design = DESIGN.get().map_err(UserError::new)?;
@@ -121,11 +122,11 @@ pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
     Ok(lines)
 }
 
-/// What a trial may cost at most by its limits; `None` where they do not bound it.
+/// A trial's maximum cost by its limits; `None` if they do not bound it.
 fn most(arm: &Arm, prices: &PriceTable) -> Option<f64> {
     let Some(model) = &arm.model else { return Some(0.0) };
     let price = prices.of(model)?;
-    // Reasoning, cache writes and tiers may be dearer than the plain prices.
+    // Reasoning, cache writes and tiers may cost more than the base prices.
     let (input, output) = price.dearest();
     if input.max(output) == 0.0 {
         return Some(0.0);
@@ -175,8 +176,8 @@ fn cost(size: &Size<'_>, prices: &PriceTable) -> String {
     }
 }
 
-/// What the plan costs if its trials take the tokens that papers published for their scaffolds and models. `None` where no
-/// arm is among them.
+/// The plan's cost if its trials use the tokens published for their scaffolds and models. `None` if
+/// there are no published values for any arm.
 fn expected(size: &Size<'_>, prices: &PriceTable, published: &Published) -> Option<String> {
     let trials = (size.tasks * size.attempts as usize) as f64;
     let (mut sum, mut known) = (0.0, 0);
@@ -207,7 +208,7 @@ fn time(size: &Size<'_>) -> String {
     let limits: Option<Vec<f64>> = size.arms.iter().map(|arm| arm.budget.wall_seconds).collect();
     match limits {
         Some(limits) => {
-            // However many run at once, one trial takes its time.
+            // A trial takes its own time, however many run at once.
             let longest = limits.iter().copied().fold(0.0, f64::max);
             let seconds =
                 (limits.iter().sum::<f64>() * each / size.jobs.max(1) as f64).max(longest);
@@ -217,7 +218,7 @@ fn time(size: &Size<'_>) -> String {
     }
 }
 
-/// What the same arms took in earlier runs, for as many trials as are planned; and the bytes of it.
+/// What the same arms used in earlier runs, scaled to the planned number of trials, and the bytes.
 fn earlier(size: &Size<'_>, runs: &Path, prices: &PriceTable) -> Option<(String, f64)> {
     let found = taken(size.arms, runs);
     if found.is_empty() {
@@ -252,9 +253,9 @@ fn earlier(size: &Size<'_>, runs: &Path, prices: &PriceTable) -> Option<(String,
     Some((line, bytes))
 }
 
-/// The cost of some arms, where that of others is unknown.
+/// The cost of some arms if that of others is unknown.
 fn dollars(cost: Option<f64>, unpriced: &[&str]) -> String {
-    // Arms that ask no model cost nothing, which says nothing of the others.
+    // Arms that call no model cost nothing, which says nothing about the others.
     let cost = cost.filter(|cost| unpriced.is_empty() || *cost > 0.0);
     match (cost, unpriced.first()) {
         (None, _) => "cost unknown (no price for the model)".to_owned(),
@@ -307,7 +308,7 @@ fn bytes_below(folder: &Path) -> f64 {
     })
 }
 
-/// What the disk has left, where the run will lie.
+/// Free disk space where the run will be stored.
 fn free(runs: &Path) -> Option<f64> {
     let there = runs.ancestors().find(|folder| folder.is_dir());
     let there = there.unwrap_or(Path::new("."));
@@ -315,7 +316,8 @@ fn free(runs: &Path) -> Option<f64> {
     Some(stat.f_bavail as f64 * stat.f_frsize as f64)
 }
 
-/// Less free space than the plan is going to take. `needed` is known where the same arms ran before.
+/// A warning if the plan needs more space than is free. `needed` is known if the same arms ran
+/// before.
 fn short(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<String> {
     let (needed, free) = (needed?, free?);
     (needed > free).then(|| {
@@ -329,8 +331,9 @@ fn short(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<String> 
     })
 }
 
-/// The difference between two arms that the plan would show, by the test that `compare` uses and with its adjustment
-/// for several pairs, and what more attempts would. Controls are compared with the others, not among them.
+/// The difference between two arms that the plan can detect, by the test that `compare` uses with
+/// its adjustment for several pairs, and the effect of more attempts. Controls are compared with
+/// the others, not among each other.
 fn power(size: &Size<'_>, design: &Design) -> Option<String> {
     let arms = size.arms.iter().filter(|arm| !arm.is_control()).count() as u64;
     if arms < 2 {
@@ -422,7 +425,8 @@ mod tests {
         assert!(!told(&two, 5, 2).contains("expected:"));
         two[0].scaffold = "codex".to_owned();
         two[0].model.as_mut().unwrap().name = "openai/gpt-5.1-codex".to_owned();
-        // 6.3 million tokens in at $1 and 39,000 out at $10 a million: $6.69 for each of ten trials.
+        // 6.3 million tokens in at $1 and 39,000 out at $10 a million: $6.69 for each of ten
+        // trials.
         let said = told(&two, 5, 2);
         assert!(
             said.contains("expected: $66.90 for 1 of 2 arms, by the tokens that FeatureBench"),
@@ -435,7 +439,7 @@ mod tests {
         );
     }
 
-    /// An arm that asks no model.
+    /// An arm that calls no model.
     fn config_free() -> Vec<Arm> {
         let mut arms = arms(&["steps = 1"]);
         arms[0].model = None;
@@ -454,7 +458,7 @@ mod tests {
         };
         let taken = Taken { trials: 1, spent, ..Taken::default() };
         let mut arm = arms(&["steps = 1"]).remove(0);
-        // $1 of input and $1 of output, though the trial was recorded without a price.
+        // $1 of input and $1 of output, although the trial was recorded without a price.
         assert!((taken.cost(&arm, &prices).unwrap() - 2.0).abs() < 1e-9);
         arm.model.as_mut().unwrap().price = None;
         assert_eq!(taken.cost(&arm, &prices), None);
@@ -480,7 +484,8 @@ mod tests {
     fn more_tasks_and_more_attempts_show_more() {
         let two = arms(&["steps = 1", "steps = 2"]);
         let said = told(&two, 200, 1);
-        // SciPy: McNemar's exact test has a power of 80 % at 9.1 points where the arms disagree on a fifth of the tasks.
+        // SciPy: McNemar's exact test has a power of 80 % at 9.1 points if the arms disagree on a
+        // fifth of the tasks.
         assert!(
             said.contains("200 tasks x 1 attempt can detect differences of 9.1 points"),
             "{said}"

@@ -1,8 +1,10 @@
-//! One request to each model before the first trial: is the endpoint there, does it take the key, is the model there,
-//! does it take tools? What it finds out is told at once, and the gateway starts no trial that would only find out the same.
+//! Sends one request to each model before the first trial. It shows whether the endpoint is up,
+//! accepts the key, has the model and supports tools. Problems are reported at once, and the
+//! gateway starts no trial that would meet the same problem.
 //!
-//! The request is no step and no trial's: it is billed apart, told, and kept in `RUN/preflight.jsonl`. A rejection that may
-//! be this request's own (its words, its length) says nothing of the model and is passed over.
+//! The request is neither a step nor part of a trial: it is billed separately, reported, and stored
+//! in `RUN/preflight.jsonl`. A rejection that may be specific to this request (its text, its
+//! length) says nothing about the model and is ignored.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +39,7 @@ struct Table {
     question_with_tools: String,
 }
 
-/// What can be known of the images of the trials that wait, told on stderr.
+/// Reports on stderr what is known about the images of waiting trials.
 pub async fn look_for_images(context: &RunContext, plan: &Plan) -> Result<(), UserError> {
     for line in
         images::lines(context, plan, TABLE.get().map_err(UserError::new)?.image_seconds).await
@@ -47,7 +49,7 @@ pub async fn look_for_images(context: &RunContext, plan: &Plan) -> Result<(), Us
     Ok(())
 }
 
-/// Asks the models of the trials that wait. What is wrong is told on stderr.
+/// Calls the models of the waiting trials and reports problems on stderr.
 pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result<(), UserError> {
     let table = TABLE.get().map_err(UserError::new)?;
     let models = waiting(context, plan, table.least_trials);
@@ -73,7 +75,7 @@ pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result
     Ok(())
 }
 
-/// The models that enough trials without a verdict ask, and whether some of them offer tools.
+/// The models that enough trials without a verdict use, and whether some of these offer tools.
 fn waiting(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, bool)> {
     let mut found: BTreeMap<String, (ModelSpec, bool, usize)> = BTreeMap::new();
     for (id, _, arm) in plan.chosen() {
@@ -91,7 +93,7 @@ fn waiting(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, b
     enough.map(|(model, tools, _)| (model, tools)).collect()
 }
 
-/// What there is to tell of one model.
+/// The findings about one model.
 async fn ask(
     context: &RunContext,
     model: &ModelSpec,
@@ -118,7 +120,7 @@ async fn ask(
     match tokio::time::timeout(limit, line.ask(&question)).await {
         Ok(Ok(_)) => Some(format!("`{name}` answers; {}", billed(&line.meter().spent()))),
         Ok(Err(AskError::Fault(fault))) => Some(format!("`{name}`: {}", failed(name, &fault))),
-        // This request's own, as far as one can know.
+        // Specific to this request, as far as can be known.
         Ok(Err(_)) => None,
         Err(_) => {
             Some(format!("`{name}` has not answered within {} s; the run goes on", table.seconds))

@@ -1,20 +1,20 @@
-//! The ways out: to standard output what a command was asked for, to standard error what else is told.
+//! Output: results on standard output, everything else on standard error.
 
 use std::io::{self, ErrorKind, Write};
 
 use proctor_types::visible;
 
-/// Writes a result. A reader that has seen enough (`| head -1`) closes the pipe: that ends the
-/// printing, not the command, whose exit status stays what it found. `println!` would panic, and
-/// SIGPIPE's default would end a run that has still to be recorded.
+/// Writes a result. If the reader closes the pipe early (`| head -1`), the output ends but the
+/// command continues and keeps its exit status. `println!` would panic, and SIGPIPE's default would
+/// kill a run that still has to be recorded.
 ///
 /// # Errors
-/// Whatever else keeps the text from being written, such as a full disk.
+/// The text cannot be written for another reason, such as a full disk.
 pub fn result(text: &str) -> io::Result<()> {
     to(&mut io::stdout().lock(), text)
 }
 
-/// [`result`] for readers: names and words from files and answers drive no terminal.
+/// [`result`] for people: names and text from files and responses cannot control the terminal.
 ///
 /// # Errors
 /// As `result`.
@@ -22,8 +22,9 @@ pub fn shown(text: &str) -> io::Result<()> {
     result(&visible(text))
 }
 
-/// A line on standard error. It may quote a name from a file, or what an endpoint said: what would drive the terminal is
-/// written out. Escaping at each place that quotes was tried first, and places were forgotten.
+/// Prints a line on standard error. It may quote a name from a file or an endpoint's message, so
+/// terminal control characters are escaped. Escaping at each quoting place was tried first, and
+/// places were forgotten.
 macro_rules! tell {
     ($($line:tt)*) => {
         ::std::eprintln!("{}", ::proctor_types::visible(&::std::format!($($line)*)))

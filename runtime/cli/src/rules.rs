@@ -5,7 +5,7 @@ use proctor_types::{RULES, RunRecord};
 
 use crate::{error::UserError, trials::planned};
 
-/// Rejects further trials for a run of other rules: a run never mixes two.
+/// Rejects further trials for a run with other rules: a run never mixes two.
 pub fn expect_present(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
     if record.rules == RULES {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Scaffolds by name: those of the runtime's own process, and command-line agents.
+//! Scaffolds by name: in-process ones and command-line agents.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use crate::{
     home,
 };
 
-/// By the ids of arms, and by their names.
+/// By arm id, and by scaffold name.
 pub type Scaffolds = BTreeMap<String, Arc<dyn Scaffold>>;
 
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -36,7 +36,7 @@ pub fn names() -> &'static [&'static str] {
     &NAMES
 }
 
-/// The scaffold of a name, or of a manifest's file; with its bundle, where that is built.
+/// The scaffold of a name or a manifest file, with its bundle if that is built.
 pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
     let builtin = proctor_scaffolds::builtin(name);
     let builtin = builtin.map_err(|error| UserError::new(error.to_string()))?;
@@ -51,7 +51,7 @@ pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
     let bundle = match bundle {
         Some(recipe) => {
             let (bundles, folder) = (bundles()?, folder_of(name));
-            // A file that is not there would otherwise be told only by the build, after the plan.
+            // Otherwise a missing file would be reported only by the build, after the plan.
             bundles
                 .check_files(called, version, recipe, &folder)
                 .map_err(|error| UserError { what: error.what, hint: error.hint })?;
@@ -80,12 +80,12 @@ fn manifest(name: &str) -> Result<Option<Loaded>, UserError> {
     Ok(Some(loaded))
 }
 
-/// Whether the loop of a scaffold is a program of a user's, in a sandbox of its own.
+/// Whether a scaffold's loop is a user's program in its own sandbox.
 pub fn is_host(name: &str) -> bool {
     proctor_host_scaffolds::is_host(name)
 }
 
-/// Where the programs of users are kept.
+/// Where users' programs are stored.
 fn programs() -> Result<Programs, UserError> {
     Ok(Programs::new(home::cache()?.join("programs")))
 }
@@ -94,14 +94,14 @@ fn bundles() -> Result<Bundles, UserError> {
     Ok(Bundles::new(bundled::folder(&home::cache()?)))
 }
 
-/// Where the files lie that a manifest names.
+/// The directory of the files that a manifest names.
 fn folder_of(name: &str) -> PathBuf {
     let parent = Path::new(name).parent().filter(|_| name.ends_with(".toml"));
     parent.map(Path::to_owned).unwrap_or_default()
 }
 
-/// Builds the bundles that a configuration needs and that are not built, and says so. Whether any was: their digests
-/// are factors of the arms.
+/// Builds the missing bundles that a configuration needs, and reports it. Returns whether any was
+/// built, because their digests are factors of the arms.
 pub async fn build(file: &ConfigFile) -> Result<bool, CommandError> {
     let bundles = bundles()?;
     let names: BTreeSet<&str> = file.arms.iter().map(|arm| arm.scaffold.as_str()).collect();
@@ -132,8 +132,8 @@ async fn ensure(
     Ok(Some((bundle, true)))
 }
 
-/// The scaffolds of planned arms, by their names, without bundles. A command-line agent is the one that the arm was
-/// planned with, whatever became of its manifest's file.
+/// The scaffolds of planned arms by name, without bundles. A command-line agent is the one that the
+/// arm was planned with, even if its manifest file has changed.
 pub fn of_arms<'a>(arms: impl Iterator<Item = &'a Arm>) -> Result<Scaffolds, UserError> {
     let mut found = Scaffolds::new();
     for arm in arms {
@@ -159,8 +159,8 @@ pub fn of_arms<'a>(arms: impl Iterator<Item = &'a Arm>) -> Result<Scaffolds, Use
     Ok(found)
 }
 
-/// The same with their bundles, built where they are not. A bundle that is not the one that an arm was planned with is
-/// refused: it would be another arm.
+/// Like `of_arms`, with bundles, which are built if missing. A bundle that differs from the planned
+/// one is rejected, because it would be another arm.
 pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError> {
     let bundles = bundles()?;
     let mut found = of_arms(record.arms.iter())?;
@@ -193,8 +193,8 @@ pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError>
     Ok(found)
 }
 
-/// Sees to it that the program of an arm is there as it was planned. Where its copy is gone, the file that it was made
-/// from may still be the same.
+/// Ensures that an arm's program is present as planned. If its copy is gone, the original file may
+/// still be the same.
 fn program<'a>(arm: &Arm, mut written: impl Iterator<Item = &'a Value>) -> Result<(), UserError> {
     let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
     if arm.scaffold == PYTHON {

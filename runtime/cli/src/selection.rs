@@ -1,4 +1,5 @@
-//! `run --tasks GLOB`, `--limit N` and `--arms GLOB`: some of a configuration's tasks and arms.
+//! `run --tasks GLOB`, `--limit N` and `--arms GLOB`: selects some of a configuration's tasks and
+//! arms.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +12,12 @@ use crate::{
     error::UserError,
 };
 
-/// What a sample is drawn with. The same tasks each time, and more of them where more are asked for, so that
-/// `--extend --limit` adds to what is there.
+/// The seed of a sample. The sample is always the same and a larger one is a superset, so that
+/// `--extend --limit` adds to what exists.
 const SEED: u64 = 0;
 
-/// Leaves what was not asked for out of a dataset, before anything is built. Returns what was chosen, for the
-/// record; nothing where all is.
+/// Removes unselected tasks from a dataset before anything is built. Returns the selection for the
+/// record; `None` if all are selected.
 pub fn choose(
     loaded: &mut Loaded,
     globs: &[String],
@@ -45,7 +46,7 @@ pub fn choose(
     Ok(Some(Selection { tasks, limit, seed: SEED, of: all.len() as u64 }))
 }
 
-/// Leaves arms out whose name was not asked for.
+/// Removes arms whose name was not selected.
 pub fn arms(
     resolved: RunConfig,
     written: &Written,
@@ -59,8 +60,8 @@ pub fn arms(
     Ok(resolved.with_arms(written, &|name| kept.contains(name)))
 }
 
-/// Leaves arms out before `--model` puts one model in the place of all: those that differ in the model alone would be one. A glob
-/// matches the name in the configuration, or else the one with the new model.
+/// Removes arms before `--model` replaces all models: arms that differ only in the model would
+/// become one. A glob matches the name in the configuration, or else the one with the new model.
 pub fn arms_of_file(
     file: ConfigFile,
     written: &Written,
@@ -81,7 +82,7 @@ pub fn arms_of_file(
     Ok(file.with_arms(written, &|name| kept.iter().any(|one| one == name)))
 }
 
-/// The arms of a run whose name matches any of the globs; all of them where there is none.
+/// The arms of a run whose name matches any of the globs; all if there is none.
 pub fn arms_of_run(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserError> {
     let all: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
     let kept = matching(&OF_ARMS_OF_RUN, globs, &all)?;
@@ -117,7 +118,7 @@ const OF_ARMS_OF_RUN: Globbed = Globbed {
     list: "`proctor show RUN` lists the names",
 };
 
-/// The names that any of the globs matches, in their order; all of them where there is no glob.
+/// The names that match any of the globs, in their order; all if there is no glob.
 fn matching(of: &Globbed, globs: &[String], names: &[String]) -> Result<Vec<String>, UserError> {
     if globs.is_empty() {
         return Ok(names.to_vec());
@@ -129,7 +130,8 @@ fn matching(of: &Globbed, globs: &[String], names: &[String]) -> Result<Vec<Stri
     Ok(names.iter().filter(|name| found.contains(*name)).cloned().collect())
 }
 
-/// The names that a glob matches: `*` and `?` match any character, `[..]` one of some, `{a,b}` one of two.
+/// The names that match a glob: `*` and `?` match any character, `[..]` one of a set, `{a,b}`
+/// either alternative.
 fn matching_one(of: &Globbed, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
     let Globbed { option, none, example, list } = of;
     let pattern = GlobBuilder::new(glob).build().map_err(|error| {

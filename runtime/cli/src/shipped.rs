@@ -1,4 +1,4 @@
-//! What comes with the binary: run configurations, for whoever has no copy of the repository.
+//! Run configurations in the binary, for users without a copy of the repository.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// The folder of unpacked files below the cache.
+/// The directory of unpacked files below the cache.
 const FOLDER: &str = "shipped";
 
 /// A file of the repository, by its path below `configs/`.
@@ -52,7 +52,7 @@ static FILES: [(&str, &str); 27] = files![
     "tasks/numerals/tests/test_tally.py",
 ];
 
-/// The names of the configurations: those of the files that lie at the top.
+/// The names of the configurations: the top-level files.
 fn names() -> impl Iterator<Item = &'static str> {
     FILES
         .iter()
@@ -60,8 +60,8 @@ fn names() -> impl Iterator<Item = &'static str> {
         .filter(|name| !name.contains('/'))
 }
 
-/// The configuration that an argument names: a file, or else one that comes with the program (`demo`), which
-/// is unpacked into the cache.
+/// The configuration that an argument names: a file, or a built-in one (`demo`), which is unpacked
+/// into the cache.
 pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, CommandError> {
     if config.exists() {
         return Ok(config.to_owned());
@@ -85,8 +85,8 @@ pub fn demo_tasks(cache: &Path) -> std::io::Result<PathBuf> {
     Ok(unpack(cache)?.join("tasks/demo.jsonl"))
 }
 
-/// Writes the files where they are not there yet, and returns their folder. Its name holds their
-/// content, so that a later version has its own.
+/// Writes the missing files and returns their directory. Its name contains a hash of the content,
+/// so that each version has its own.
 fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
     let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
     let parent = std::path::absolute(cache)?.join(FOLDER);
@@ -101,7 +101,7 @@ fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
         fs::create_dir_all(file.parent().unwrap_or(&parent))?;
         fs::write(file, text.as_bytes())?;
     }
-    // Whole or not at all; somebody else may have been faster with the same.
+    // Atomic: another process may have written the same directory first.
     match fs::rename(fresh.path(), &folder) {
         Ok(()) => drop(fresh.keep()),
         Err(_) if folder.join("demo.toml").exists() => {}
@@ -114,7 +114,7 @@ fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// The list holds every file that the demo needs, and the same twice does no harm.
+    /// The list has every file that the demo needs, and unpacking twice is harmless.
     #[test]
     fn the_demo_is_whole() {
         let cache = tempfile::tempdir().unwrap();

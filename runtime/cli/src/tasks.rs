@@ -1,4 +1,4 @@
-//! Finds the tasks that a dataset names; recipes among them are built first.
+//! Loads the tasks that a dataset names, and builds its recipes first.
 
 use std::{
     collections::BTreeSet,
@@ -18,11 +18,11 @@ use crate::{
     home,
 };
 
-/// The folder of built recipe tasks below the cache.
+/// The directory of built recipe tasks below the cache.
 const BUILT: &str = "tasks";
 
-/// Reads what some patterns name: files, folders, globs, datasets of the hub.
-/// Relative ones start from the current folder.
+/// Reads what some patterns name: files, directories, globs, hub datasets. Relative paths are
+/// resolved against the current directory.
 pub async fn read(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
     read_keeping(patterns, cache, Keep::Tasks).await
 }
@@ -61,7 +61,7 @@ fn hint_of(error: &DatasetError, patterns: &[String], cache: &Path) -> String {
     }
 }
 
-/// `OWNER/NAME`, as the hub's own pages name a dataset.
+/// `OWNER/NAME`, the hub's own spelling of a dataset.
 fn looks_like_hub(pattern: &str) -> bool {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     pattern.split_once('/').is_some_and(|(owner, name)| {
@@ -70,13 +70,13 @@ fn looks_like_hub(pattern: &str) -> bool {
     })
 }
 
-/// How a dataset of the hub is named.
+/// The prefix of a hub dataset.
 const HUB: &str = "hf://";
 
-/// The folder below the cache in which a user puts rows by hand. `proctor clean` leaves it alone.
+/// The directory below the cache for manually added rows. `proctor clean` does not touch it.
 const BY_HAND: &str = "datasets";
 
-/// A dataset of the hub: its folder of rows put there by hand, its name, its split.
+/// A hub dataset: its directory of manually added rows, its name, its split.
 fn of_hub<'a>(pattern: &'a str, cache: &Path) -> Option<(PathBuf, &'a str, Option<&'a str>)> {
     let place = pattern.strip_prefix(HUB)?.split('#').next()?;
     let (owner, rest) = place.split_once('/')?;
@@ -90,8 +90,8 @@ fn of_hub<'a>(pattern: &'a str, cache: &Path) -> Option<(PathBuf, &'a str, Optio
     Some((folder, &place[..end], split))
 }
 
-/// A dataset of the hub as the folder where its rows were put by hand, where that is there; any other
-/// pattern as it is.
+/// Replaces a hub dataset with the directory of its manually added rows, if it exists. Other
+/// patterns are unchanged.
 fn on_disk(pattern: &str, cache: &Path) -> String {
     let Some((folder, _, split)) = of_hub(pattern, cache) else { return pattern.to_owned() };
     if !folder.is_dir() {
@@ -117,13 +117,14 @@ fn by_hand(pattern: &str, cache: &Path) -> Option<String> {
     ))
 }
 
-/// Reads what some patterns name, where it is whole and not empty; nothing is built. Rows that cannot be
-/// read are named together and end the command: a benchmark with silently fewer tasks is another one.
+/// Reads what some patterns name and requires it to be complete and not empty; nothing is built.
+/// Unreadable rows are listed together and end the command: a benchmark that silently lacks tasks
+/// is a different benchmark.
 pub async fn whole(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
     whole_keeping(patterns, cache, Keep::Tasks).await
 }
 
-/// As [`whole`], and keeps more of the rows than their tasks.
+/// Like [`whole`], but keeps more of the rows than their tasks.
 pub async fn whole_keeping(
     patterns: &[String],
     cache: &Path,
@@ -162,10 +163,10 @@ pub async fn whole_keeping(
     Ok(loaded)
 }
 
-/// Rows of a list that are told in full; a file of another format would fill the terminal.
+/// Maximum number of listed rows; a file in another format would fill the terminal.
 pub const TOLD: usize = 20;
 
-/// One a line, the first of many.
+/// One per line, the first of many.
 pub fn listed(mut rows: Vec<String>) -> String {
     let more = rows.len().saturating_sub(TOLD);
     rows.truncate(TOLD);
@@ -175,7 +176,7 @@ pub fn listed(mut rows: Vec<String>) -> String {
     rows.join("\n")
 }
 
-/// The tasks of what was read, without those that recipes would make.
+/// The tasks that were read, without those that recipes would create.
 pub fn planned(loaded: &Loaded) -> std::io::Result<Vec<PlannedTask>> {
     let planned = |task: &Task| {
         let base_dir = absolute(&loaded.base_dir(&task.id).unwrap_or_default())?;
@@ -184,7 +185,7 @@ pub fn planned(loaded: &Loaded) -> std::io::Result<Vec<PlannedTask>> {
     loaded.tasks.iter().map(planned).collect()
 }
 
-/// The tasks of what was read, recipes among them built.
+/// The tasks that were read, including built recipes.
 pub async fn built(
     loaded: Loaded,
     cache: &Path,
@@ -209,7 +210,7 @@ pub async fn built(
     Ok(tasks)
 }
 
-/// The run directory outlives the current folder: what it keeps is absolute.
+/// Makes a path absolute: the run directory outlives the current directory.
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     path.canonicalize()

@@ -1,4 +1,5 @@
-//! What a plan wants of this machine: told where the machine has less, refused where it can never be meant.
+//! Compares a plan with this machine: warns if the machine has less, and rejects what cannot be
+//! meant.
 
 use std::env::consts::ARCH;
 
@@ -11,7 +12,7 @@ use crate::{
     error::UserError,
 };
 
-/// The names of this machine's architecture in platforms, by Rust's.
+/// The names of this machine's architecture in platforms, by Rust's name.
 const ARCHITECTURES: [(&str, &[&str]); 4] = [
     ("x86_64", &["amd64", "x86_64"]),
     ("aarch64", &["arm64", "aarch64"]),
@@ -19,7 +20,7 @@ const ARCHITECTURES: [(&str, &[&str]); 4] = [
     ("s390x", &["s390x"]),
 ];
 
-/// A limit of a sandbox and what the machine has of it.
+/// A sandbox limit and what the machine has.
 struct Limit {
     key: &'static str,
     unit: &'static str,
@@ -53,7 +54,8 @@ fn limits(machine: Machine) -> [Limit; 2] {
     ]
 }
 
-/// Refuses tasks of another machine in native sandboxes, and limits that only a mistyped unit explains.
+/// Rejects native sandboxes for tasks of another architecture, and limits that can only be a wrong
+/// unit.
 pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<(), UserError> {
     platforms(arms, tasks, place)?;
     let here: Vec<&Arm> = arms.iter().filter(|arm| is_here(arm)).collect();
@@ -82,7 +84,7 @@ pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<()
     Ok(())
 }
 
-/// The lines below a plan: what is more than the machine has is a limit that never binds.
+/// The lines below a plan: a limit above what the machine has never takes effect.
 pub fn lines(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
     let here: Vec<&Arm> = arms.iter().filter(|arm| is_here(arm)).collect();
     let mut lines = Vec::new();
@@ -109,7 +111,7 @@ pub fn lines(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
     lines
 }
 
-/// Whether the arm's sandboxes are of this machine. An engine may be on another.
+/// Whether the arm's sandboxes run on this machine. An engine may be on another.
 fn is_here(arm: &Arm) -> bool {
     let elsewhere = || std::env::var("DOCKER_HOST").is_ok_and(|host| !host.starts_with("unix:"));
     arm.sandbox.kind == SandboxKind::Native || !elsewhere()

@@ -1,4 +1,4 @@
-//! Ends the process where the runtime can no longer do so itself.
+//! Ends the process if the runtime no longer can.
 
 use std::{
     io, process,
@@ -16,19 +16,19 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// How long sandboxes may take to close once the user insists. The next run removes what is left of them.
+/// How long sandboxes may take to close after the second interrupt. The next run removes leftovers.
 pub const CLOSING: Duration = Duration::from_secs(10);
 /// How long the process may take to end after that.
 const ENDING: Duration = Duration::from_secs(7);
 
-/// Listens for the same interrupts as the run, on a thread of its own: where every worker of the runtime is stuck in
-/// a system call, the run hears none of them.
+/// Handles the same interrupts as the run, on its own thread: if every worker of the runtime is
+/// stuck in a system call, the run receives none of them.
 pub struct Watchdog {
     dismissed: Arc<AtomicBool>,
 }
 
 impl Watchdog {
-    /// Starts the thread. `status` is the exit status of a process that it ends.
+    /// Starts the thread. `status` is the exit status if it ends the process.
     pub fn start(status: u8) -> Self {
         let dismissed = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&dismissed);
@@ -43,14 +43,14 @@ impl Watchdog {
         Self { dismissed }
     }
 
-    /// The run ended by itself: what follows is short.
+    /// The run ended by itself; the rest is short.
     pub fn dismiss(self) {
         self.dismissed.store(true, Ordering::Release);
     }
 }
 
-/// Returns once the process should have ended: after the second Ctrl-C, or the first SIGTERM, and the time that
-/// the run has to close its sandboxes. One more Ctrl-C makes that time shorter.
+/// Returns once the process should have ended: after the second Ctrl-C or the first SIGTERM, and
+/// the time that the run has to close its sandboxes. Another Ctrl-C shortens that time.
 fn insisted() -> io::Result<()> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut keys = signal(SignalKind::interrupt())?;

@@ -17,12 +17,12 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// What an engine says is wrong, for the user.
+/// An engine's error, for the user.
 pub fn user(error: EngineError) -> UserError {
     UserError { what: error.what, hint: error.hint }
 }
 
-/// The workers of a run that live.
+/// The live workers of a run.
 pub fn live(run: &Path) -> Result<Vec<Member>, CommandError> {
     proctor_cluster::live(run).map_err(unwritable)
 }
@@ -38,7 +38,7 @@ fn unwritable(error: io::Error) -> CommandError {
     }
 }
 
-/// Rejects what would change a run under its workers.
+/// Rejects changes to a run while workers use it.
 pub fn expect_none(run: &Path) -> Result<(), CommandError> {
     let live = live(run)?;
     if live.is_empty() {
@@ -64,7 +64,7 @@ pub fn expect_none(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint(hint).into())
 }
 
-/// Rejects a run on this machine whose trials an engine's workers run.
+/// Rejects running trials on this machine if an engine's workers run them.
 pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     let submissions = Submissions::of(run).map_err(user)?;
     let Some(last) = submissions.open().last() else { return Ok(()) };
@@ -77,7 +77,7 @@ pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint(hint).into())
 }
 
-/// Rejects to work beside workers of another version.
+/// Rejects working next to workers of another version.
 pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     let own = env!("CARGO_PKG_VERSION");
     // All live workers have one version: each of them came by here.
@@ -90,7 +90,7 @@ pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint("use one version on all machines of a run").into())
 }
 
-/// The moment at which a process with so much time left must have ended.
+/// The moment at which a process with this much time left must have ended.
 pub fn until(left: Duration) -> Result<Until, CommandError> {
     let table = table().map_err(user)?;
     let overhead = Duration::from_secs(table.overhead_seconds);

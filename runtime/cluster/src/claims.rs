@@ -1,8 +1,9 @@
-//! Who works on what.
+//! Decides which worker works on what.
 //!
-//! A key has a chain of files `claims/<2 digits>/<key>.<generation>`. The newest file says who owns the key, or that
-//! nobody does. Making the next file of a chain is one `link`, which succeeds for one worker only. No file of a chain
-//! is ever removed while workers live, so nobody can mistake an old state for a new one.
+//! A key has a chain of files `claims/<2 digits>/<key>.<generation>`. The newest file names the
+//! key's owner or says that there is none. Creating the next file of a chain is one `link`, which
+//! succeeds for one worker only. No file of a chain is removed while workers live, so an old state
+//! cannot be mistaken for a new one.
 
 use std::{
     fs, io,
@@ -16,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::{CLAIMS, Membership, files};
 
-/// Attempts to make the next file of a chain, while others make it first.
+/// Attempts to create the next file of a chain while others create it first.
 const ATTEMPTS: usize = 3;
 
 /// The claims of a worker in one run.
@@ -26,13 +27,13 @@ pub struct Claims {
     membership: Arc<Membership>,
 }
 
-/// What came of an attempt to claim a key.
+/// The result of an attempt to claim a key.
 #[derive(Debug)]
 pub enum Taken {
     Mine(Claim),
     /// This worker holds it.
     Held(String),
-    /// A worker ended it, and there have been workers ever since.
+    /// A worker finished it, and there have been workers ever since.
     Ended,
 }
 
@@ -63,10 +64,10 @@ impl Claims {
         Self { folder, membership: Arc::clone(membership) }
     }
 
-    /// Claims a key, which must serve as a file name of ASCII characters.
+    /// Claims a key, which must be a valid file name in ASCII.
     ///
     /// # Errors
-    /// The folder can't be read or written, or others take this worker for dead.
+    /// The directory can't be read or written, or others presume this worker dead.
     pub fn take(&self, key: &str) -> io::Result<Taken> {
         if self.membership.is_lost() {
             let lost = "this worker's heartbeat is late: others may have taken over its trials";
@@ -98,7 +99,7 @@ impl Claims {
                 return Ok(Taken::Mine(Claim { held, dead, ended: false }));
             }
         }
-        // Others are at it.
+        // Other workers are faster.
         Ok(Taken::Held(String::new()))
     }
 }
@@ -117,22 +118,22 @@ impl Claim {
         self.dead.as_deref()
     }
 
-    /// The number of claims on this key so far, this one included.
+    /// The number of claims on this key so far, including this one.
     pub fn generation(&self) -> u32 {
         self.held.generation
     }
 
-    /// Returns once another worker has taken the key over.
+    /// Returns once another worker has taken over the key.
     pub async fn lost(&self) {
         let _ = self.held.lost.subscribe().wait_for(|lost| *lost).await;
     }
 
-    /// Whether another worker has taken the key over, as far as the last heartbeat knows.
+    /// Whether another worker has taken over the key, according to the last heartbeat.
     pub fn is_lost(&self) -> bool {
         *self.held.lost.borrow()
     }
 
-    /// Nobody needs the key any more.
+    /// Marks the key as finished: no worker needs it any more.
     pub fn end(&mut self) {
         self.ended = true;
     }
@@ -146,12 +147,12 @@ impl Drop for Claim {
         }
         let status = if self.ended { Status::Ended } else { Status::Free };
         let token = Token { worker: held.worker.clone(), status };
-        // Where this fails, the key is free once the worker has left.
+        // If this fails, the key is freed once the worker has left.
         let _ = files::replace(&held.chain.path(held.generation), &token);
     }
 }
 
-/// What the heartbeat knows of a claim.
+/// The heartbeat's view of a claim.
 #[derive(Debug)]
 pub(crate) struct Held {
     chain: Chain,
@@ -161,7 +162,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Whether the newest file of the chain is still this claim's. What can't be read changes nothing.
+    /// Whether the newest file of the chain is still this claim's. Read errors change nothing.
     pub(crate) fn is_own(&self) -> bool {
         let own = |top: Top| top.generation == self.generation && top.token.worker == self.worker;
         match self.chain.top_after(self.generation) {
@@ -183,7 +184,7 @@ struct Chain {
 
 impl Chain {
     fn of(claims: &Path, key: &str) -> io::Result<Self> {
-        // A folder of ten thousand names is slow on file servers.
+        // A directory with ten thousand names is slow on file servers.
         let folder = claims.join(key.get(..2).unwrap_or("_"));
         fs::create_dir_all(&folder).map_err(|error| files::at(&folder, error))?;
         Ok(Self { folder, key: key.to_owned() })
@@ -197,7 +198,7 @@ impl Chain {
         self.top_after(1)
     }
 
-    /// The newest file of a chain whose file of this generation is known.
+    /// The newest file of a chain that has a file of this generation.
     fn top_after(&self, first: u32) -> io::Result<Option<Top>> {
         let mut top = None;
         for generation in first.. {
@@ -205,7 +206,7 @@ impl Chain {
             let (token, written) = match files::read::<Token>(&path) {
                 Ok(None) => break,
                 Ok(Some((token, file))) => (token, file.metadata()?.modified()?),
-                // Power went before the file server had it on disk.
+                // A power failure came before the file server had written it.
                 Err(error) if is_unreadable(error.kind()) => {
                     let worker = String::new();
                     (Token { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)
@@ -218,7 +219,7 @@ impl Chain {
     }
 }
 
-/// What JSON errors become: cut short, or no such value.
+/// JSON errors map to these: truncated, or invalid.
 fn is_unreadable(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
@@ -271,7 +272,7 @@ mod tests {
         let mut claim = mine(one.take("ab12"));
         claim.end();
         drop(claim);
-        // As after a power cut: the files stay, and the workers do not.
+        // As after a power failure: the files remain, the workers don't.
         let begun = SystemTime::now() + Duration::from_secs(60);
         let since = run.path().join(WORKERS).join("since");
         File::options().write(true).open(since).unwrap().set_modified(begun).unwrap();

@@ -1,4 +1,5 @@
-//! The file server's clock. Clocks of machines differ; the times of files in one folder come from one clock.
+//! The file server's clock. Machines' clocks differ, but the times of files in one directory come
+//! from one clock.
 
 use std::{
     fs::File,
@@ -11,13 +12,13 @@ use std::{
 
 use crate::files::at;
 
-/// A reading serves for this long. Until then this machine's clock only measures the time since.
+/// A reading is valid for this long. Until then this machine's clock measures the time since.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// The time by the clock of the file server that holds the folder.
+/// The time by the clock of the file server that holds the directory.
 ///
 /// # Errors
-/// The folder can't be written.
+/// The directory can't be written.
 pub fn now(folder: &Path) -> io::Result<SystemTime> {
     let read = || -> io::Result<SystemTime> {
         let mut file = tempfile::Builder::new().prefix(".clock-").tempfile_in(folder)?;
@@ -30,7 +31,7 @@ pub fn now(folder: &Path) -> io::Result<SystemTime> {
 
 /// Rewrites the first byte of a file, so that the server sets its time, and returns that time.
 pub(crate) fn touch(path: &Path) -> io::Result<SystemTime> {
-    // Without `create`: a file that is gone says that others take its owner for dead.
+    // Without `create`: a missing file means that others presume its owner dead.
     let file = File::options().read(true).write(true).open(path)?;
     let mut first = [0];
     file.read_exact_at(&mut first, 0)?;
@@ -39,7 +40,7 @@ pub(crate) fn touch(path: &Path) -> io::Result<SystemTime> {
     file.metadata()?.modified()
 }
 
-/// [`now`], asked for at most every few seconds.
+/// [`now`], queried at most every few seconds.
 #[derive(Debug)]
 pub(crate) struct Clock {
     folder: PathBuf,

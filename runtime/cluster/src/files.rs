@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Atomic file writes.
 
 use std::{
     fs::{self, File},
@@ -10,15 +10,16 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use tempfile::TempPath;
 
-/// Begins the names of files that are being written.
+/// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp-";
 
-/// Writes a value under a name that nobody has yet. `false`: somebody has it.
+/// Writes a value under a new name. `false`: the name is taken.
 pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
     let written = write_beside(path, value)?;
     match fs::hard_link(&written, path) {
         Ok(()) => Ok(true),
-        // The reply of a file server may get lost after it made the link. The count of links tells.
+        // A file server's reply may get lost after it created the link. The link count shows what
+        // happened.
         Err(error) => match fs::metadata(&written) {
             Ok(found) if found.nlink() == 2 => Ok(true),
             _ if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -27,18 +28,18 @@ pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
     }
 }
 
-/// Writes a value under a name, in place of what has it.
+/// Writes a value under a name and replaces an existing file.
 pub(crate) fn replace(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let written = write_beside(path, value)?;
     written.persist(path).map_err(|error| at(path, error.error))
 }
 
-/// The file is closed: an NFS client sends what was written when it closes a file.
+/// Closes the file: an NFS client sends the data on close.
 fn write_beside(path: &Path, value: &impl Serialize) -> io::Result<TempPath> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<TempPath> {
         let mut builder = tempfile::Builder::new();
-        // As other new files, and not private as temporary ones.
+        // Permissions of normal new files, not of private temporary ones.
         let mode = fs::Permissions::from_mode(0o666);
         let mut file = builder.prefix(TEMPORARY).permissions(mode).tempfile_in(folder)?;
         let mut line = serde_json::to_vec(value)?;
@@ -49,12 +50,12 @@ fn write_beside(path: &Path, value: &impl Serialize) -> io::Result<TempPath> {
     write().map_err(|error| at(path, error))
 }
 
-/// `None`: no such file. Opening it makes an NFS client ask the server, which `stat` alone may not.
+/// `None`: no such file. Opening makes an NFS client ask the server, which `stat` alone may not.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<(T, File)>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        // The file was replaced while the client looked at it.
+        // The file was replaced during the read.
         Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle => return Ok(None),
         Err(error) => return Err(at(path, error)),
     };
@@ -69,7 +70,7 @@ pub(crate) fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Removes a folder that others may read at the same moment: it first gets a name that nobody looks for.
+/// Removes a directory that others may be reading: renames it first to a name that nothing reads.
 pub(crate) fn remove_folder(path: &Path) {
     let Some(parent) = path.parent() else { return };
     let aside = parent.join(format!("{TEMPORARY}{:016x}", fastrand::u64(..)));

@@ -1,12 +1,16 @@
-//! Workers on several machines share work through files in one folder. There is no server and no kernel lock: every
-//! decision is one `link` or `rename`, which NFS, Lustre and local file systems all do atomically.
+//! Workers on several machines share work through files in one directory. There is no server and no
+//! kernel lock: every decision is one `link` or `rename`, which are atomic on NFS, Lustre and local
+//! file systems.
 //!
-//! - [`Membership`]: a worker's file in `workers/`, whose modification time is its heartbeat by the file server's clock.
-//! - [`Claims`]: who works on what, as a chain of files in `claims/`. The newest file of a chain names the owner.
-//! - [`Pool`]: a limit that workers share, as a chain of states in `shares/`. A worker replaces the newest state.
+//! - [`Membership`]: a worker's file in `workers/`, whose modification time is its heartbeat by the
+//!   file server's clock.
+//! - [`Claims`]: the owner of each key, as a chain of files in `claims/`. The newest file of a
+//!   chain names the owner.
+//! - [`Pool`]: a limit that workers share, as a chain of states in `shares/`. A worker replaces the
+//!   newest state.
 //!
-//! A worker counts as dead when its heartbeat is older than its lease, or at once when it ran on this machine and its
-//! process is gone. What it had claimed or reserved is then free.
+//! A worker is presumed dead when its heartbeat is older than its lease, or immediately if it ran
+//! on this machine and its process is gone. Its claims and reservations are then free.
 
 mod claims;
 mod clock;
@@ -21,9 +25,9 @@ pub use clock::now;
 pub use members::{Member, Membership, any_live, live, members};
 pub use pool::{Amounts, Limits, Pool, Refusal, Share};
 
-/// The folder of heartbeats.
+/// The directory of heartbeats.
 pub const WORKERS: &str = "workers";
-/// The folder of claims.
+/// The directory of claims.
 pub const CLAIMS: &str = "claims";
-/// The folder of shared limits.
+/// The directory of shared limits.
 pub const SHARES: &str = "shares";

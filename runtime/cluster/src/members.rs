@@ -1,4 +1,4 @@
-//! Who works in a folder: one file for each worker, touched while the worker lives.
+//! The workers in a directory: one file each, touched while the worker lives.
 
 use std::{
     fs,
@@ -23,10 +23,10 @@ use crate::{
     process::Process,
 };
 
-/// The file of the first worker: since when there have been workers.
+/// The first worker's file: since when there have been workers.
 const BEGINNING: &str = "since";
 
-/// Heartbeats in one lease: some may be late before a worker counts as dead.
+/// Heartbeats per lease: some may be late before a worker is presumed dead.
 const BEATS: u32 = 4;
 
 /// A worker, as its file describes it.
@@ -37,10 +37,10 @@ pub struct Member {
     pub host: String,
     /// The version of the program.
     pub version: String,
-    /// The engine's id of the job that the worker is.
+    /// The engine's job id of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// Seconds without a heartbeat after which others take it for dead.
+    /// Seconds without a heartbeat after which others presume it dead.
     pub lease_seconds: f64,
     process: Process,
 }
@@ -73,10 +73,10 @@ fn file_name(host: &str) -> String {
     host.chars().take(40).map(plain).collect()
 }
 
-/// Every worker that has a file in the folder of a run, with the time of its last heartbeat.
+/// Every worker with a file in a run's directory, and the time of its last heartbeat.
 ///
 /// # Errors
-/// The folder can't be read. No folder means no workers.
+/// The directory can't be read. A missing directory means no workers.
 pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
     let folder = run.join(WORKERS);
     let entries = match fs::read_dir(&folder) {
@@ -90,7 +90,7 @@ pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        // One that leaves now is gone. One that can't be read says nothing.
+        // A worker that leaves now is gone. Skip unreadable files.
         if let Ok(Some((member, file))) = files::read::<Member>(&path) {
             found.push((member, file.metadata()?.modified()?));
         }
@@ -99,10 +99,10 @@ pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
     Ok(found)
 }
 
-/// The workers of a run that live.
+/// The live workers of a run.
 ///
 /// # Errors
-/// The folder can't be read or written.
+/// The directory can't be read or written.
 pub fn live(run: &Path) -> io::Result<Vec<Member>> {
     let all = members(run)?;
     if all.is_empty() {
@@ -170,7 +170,7 @@ impl Membership {
     /// Registers this process and starts its heartbeat.
     ///
     /// # Errors
-    /// The folder can't be written.
+    /// The directory can't be written.
     pub fn join(run: &Path, member: Member) -> io::Result<Self> {
         let folder = run.join(WORKERS);
         fs::create_dir_all(&folder).map_err(|error| files::at(&folder, error))?;
@@ -196,7 +196,8 @@ impl Membership {
         let beginning = folder.join(BEGINNING);
         let since = match shared.is_alone() {
             true => {
-                // Limits that workers shared before all of them ended: what they spent is in the journals by now.
+                // Shared limits of earlier workers, all of which have ended: their spending is in
+                // the journals by now.
                 files::remove_folder(&run.join(SHARES));
                 files::replace(&beginning, &()).and_then(|()| clock::touch(&beginning))?
             }
@@ -216,7 +217,7 @@ impl Membership {
         &self.shared.member
     }
 
-    /// The run's folder.
+    /// The run's directory.
     pub fn run(&self) -> &Path {
         &self.shared.run
     }
@@ -226,8 +227,9 @@ impl Membership {
         self.since
     }
 
-    /// Others may have taken over this worker's claims, because its heartbeat could not be written for a lease. One that
-    /// only slept, as a stopped process does, goes on: its next heartbeat finds out which claims are still its own.
+    /// Whether other workers may have taken over this worker's claims, because its heartbeat could
+    /// not be written for a lease. A process that was only stopped continues: its next heartbeat
+    /// checks which claims are still its own.
     pub fn is_lost(&self) -> bool {
         if self.shared.is_lost() {
             self.shared.beat();
@@ -238,7 +240,7 @@ impl Membership {
     /// Whether a worker with this id lives.
     ///
     /// # Errors
-    /// The folder can't be read or written.
+    /// The directory can't be read or written.
     pub fn is_live(&self, id: &str) -> io::Result<bool> {
         if id == self.shared.member.id {
             return Ok(!self.is_lost());
@@ -252,7 +254,7 @@ impl Membership {
     /// The time by the file server's clock.
     ///
     /// # Errors
-    /// The folder can't be written.
+    /// The directory can't be written.
     pub fn now(&self) -> io::Result<SystemTime> {
         self.shared.clock.now()
     }
@@ -267,7 +269,8 @@ impl Membership {
 impl Shared {
     fn is_lost(&self) -> bool {
         let last = *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner);
-        // The clock alone, too: a process that was stopped looks before its heartbeat thread runs again.
+        // Also check the clock: a process that was stopped may get here before its heartbeat thread
+        // runs.
         self.lost.load(Ordering::Relaxed) || last.elapsed() > self.member.lease()
     }
 
@@ -281,7 +284,7 @@ impl Shared {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.lost.store(true, Ordering::Relaxed);
             }
-            // The server may answer the next time. Once the lease is over, the worker is lost.
+            // The server may respond the next time. Once the lease is over, the worker is lost.
             Err(_) => {}
         }
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -294,7 +297,7 @@ impl Shared {
         }
     }
 
-    /// No other worker lives.
+    /// Whether no other worker lives.
     fn is_alone(&self) -> bool {
         any_live(&self.run, Some(&self.member.id)).is_ok_and(|other| other.is_none())
     }
@@ -307,9 +310,10 @@ impl Drop for Membership {
             let _ = thread.join();
         }
         let _ = fs::remove_file(&self.shared.path);
-        // Asked after its own file is gone: of two that leave at once, one at least finds nobody.
+        // Checked after its own file is removed: of two workers that leave at once, at least one
+        // finds no other.
         if self.shared.is_alone() {
-            // The last one leaves nothing behind. Files of dead workers go, too.
+            // The last worker removes everything, including files of dead workers.
             for folder in [CLAIMS, SHARES, WORKERS] {
                 files::remove_folder(&self.shared.run.join(folder));
             }

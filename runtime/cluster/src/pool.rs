@@ -1,7 +1,7 @@
-//! Limits that workers keep together: each reserves what a request may take before it leaves.
+//! Limits that workers share: each reserves what a request may use before it is sent.
 //!
-//! The state of a limit lists what every worker has spent and reserved. A reservation is granted where all of it fits
-//! within the limit. What a dead worker had reserved is free again; what it had spent stays spent.
+//! A limit's state lists what every worker has spent and reserved. A reservation is granted if
+//! everything fits within the limit. A dead worker's reservations are freed; its spending stays.
 
 use std::{
     collections::BTreeMap,
@@ -19,39 +19,39 @@ use crate::{Membership, SHARES, register::Register};
 /// Counts by name, such as tokens or requests.
 pub type Amounts = BTreeMap<String, u64>;
 
-/// What workers may take together.
+/// What workers may use together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     pub most: Amounts,
-    /// What was taken counts for this long. Absent: for ever.
+    /// How long usage counts. Absent: forever.
     pub window: Option<Duration>,
 }
 
 /// Why nothing was reserved.
 #[derive(Debug)]
 pub enum Refusal {
-    /// This limit is spent.
+    /// This limit is used up.
     Reached(String),
-    /// The folder can't be read or written.
+    /// The directory can't be read or written.
     Failed(io::Error),
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 struct State {
-    /// What was spent before workers shared the limit.
+    /// Spending before workers shared the limit.
     before: Amounts,
     workers: BTreeMap<String, Account>,
 }
 
-/// Of one worker, which alone writes it.
+/// The account of one worker, which only that worker writes.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 struct Account {
     #[serde(default, skip_serializing_if = "Amounts::is_empty")]
     spent: Amounts,
-    /// By number of the reservation.
+    /// By reservation number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     reserved: BTreeMap<u64, Reserved>,
-    /// What counts for a time only.
+    /// Usage that counts only for a time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     recent: Vec<Departure>,
 }
@@ -59,7 +59,7 @@ struct Account {
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 struct Reserved {
     amounts: Amounts,
-    /// Nobody knows how much it takes, so nothing else runs beside it.
+    /// The usage is unknown, so no other request runs at the same time.
     #[serde(default)]
     alone: bool,
 }
@@ -76,7 +76,7 @@ struct Departure {
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
-    /// Waits of this worker stand in line here, so that it asks once for all of them.
+    /// Waiting requests of this worker queue here, so that it polls once for all of them.
     line: tokio::sync::Mutex<()>,
     changed: Option<mpsc::Sender<()>>,
 }
@@ -98,9 +98,9 @@ struct Own {
     next: u64,
 }
 
-/// Between two looks at a limit that is held by others. Random, so that workers do not look together.
+/// Interval between two polls of an exhausted limit. Random, so that workers do not poll together.
 const LOOK_MS: std::ops::RangeInclusive<u64> = 200..=600;
-/// For so long a file server may be away.
+/// How long a file server may be unavailable.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 enum Grant {
@@ -110,11 +110,11 @@ enum Grant {
 }
 
 impl Pool {
-    /// `name` serves as a folder's name. `before` is what was spent before workers shared the limit; it counts where
-    /// this worker is the first.
+    /// `name` must be a valid directory name. `before` is what was spent before workers shared the
+    /// limit; it counts if this worker is the first.
     ///
     /// # Errors
-    /// The folder can't be read or written.
+    /// The directory can't be read or written.
     pub fn open(
         membership: &Arc<Membership>,
         name: &str,
@@ -129,10 +129,10 @@ impl Pool {
         let shared = Arc::new(Shared { membership, register, limits, first, own, writing });
         let (changed, changes) = mpsc::channel::<()>();
         let writer = Arc::downgrade(&shared);
-        // It ends with the last sender.
+        // The thread ends with the last sender.
         thread::Builder::new().name("shared limit".into()).spawn(move || {
             while changes.recv().is_ok() {
-                // One write tells of all that happened so far.
+                // One write covers all changes so far.
                 while changes.try_recv().is_ok() {}
                 if let Some(shared) = writer.upgrade() {
                     shared.tell();
@@ -142,19 +142,19 @@ impl Pool {
         Ok(Self { shared, line: tokio::sync::Mutex::default(), changed: Some(changed) })
     }
 
-    /// Waits until the amounts fit beside what all workers have spent and reserved. `alone`: nobody knows how much the
-    /// request takes, so it waits until nothing is reserved. The first request that does not fit at all gets the rest
-    /// alone, so a limit is passed by one response and no more.
+    /// Waits until the amounts fit beside what all workers have spent and reserved. `alone`: the
+    /// usage is unknown, so it waits until nothing is reserved. The first request that cannot fit
+    /// gets the remainder alone, so only one response exceeds a limit.
     ///
     /// # Errors
-    /// A limit is spent, or the folder can't be read or written for a while.
+    /// A limit is used up, or the directory can't be read or written for a while.
     pub async fn take(&self, amounts: &Amounts, alone: bool) -> Result<Share, Refusal> {
         let _turn = self.line.lock().await;
         let mut failing: Option<tokio::time::Instant> = None;
         loop {
             let (shared, wanted) = (Arc::clone(&self.shared), amounts.clone());
             let changed = self.changed.clone();
-            // Dropped before it is done, the share gives itself back.
+            // If this future is dropped, the share releases itself.
             let tried = tokio::task::spawn_blocking(move || {
                 let (grant, reservation) = shared.try_take(&wanted, alone)?;
                 let share = matches!(grant, Grant::Given).then(|| Share {
@@ -181,7 +181,7 @@ impl Pool {
         }
     }
 
-    /// The limit that is spent, if one is. A folder that can't be read says nothing.
+    /// The limit that is used up, if any. An unreadable directory counts as none.
     pub fn reached(&self) -> Option<String> {
         let state = self.shared.register.state(&self.shared.first).ok()?;
         reached(&self.shared.limits, &spent(&state))
@@ -191,7 +191,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         drop(self.changed.take());
-        // The thread may not have written what was settled last.
+        // The thread may not have written the last settlement.
         self.shared.tell();
     }
 }
@@ -225,7 +225,7 @@ impl Shared {
         let grant = self.register.update(&self.first, |state| {
             for (id, other) in &mut state.workers {
                 forget(other, limits, now);
-                // One that was not there a moment ago lives.
+                // A worker that was not listed a moment ago is alive.
                 if is_live.get(id) == Some(&false) {
                     other.reserved.clear();
                 }
@@ -262,13 +262,13 @@ impl Shared {
     fn tell(&self) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let account = self.own().account.clone();
-        // Where this fails, the next change tells of it.
+        // If this fails, the next change includes it.
         let _ = self.register.update(&self.first, |state| {
             state.workers.insert(self.id().to_owned(), account.clone());
         });
     }
 
-    /// A request has ended: what it took counts, and its reservation is free.
+    /// Ends a request: counts its usage and frees its reservation.
     fn settle(&self, reservation: u64, used: Option<&Amounts>) {
         let mut own = self.own();
         own.account.reserved.remove(&reservation);
@@ -285,7 +285,8 @@ impl Shared {
     }
 }
 
-/// What a request has reserved. Dropping it frees the reservation; a request that has left still counts in a window.
+/// The reservation of a request. Dropping it frees the reservation; a request that was sent still
+/// counts in a window.
 #[derive(Debug)]
 pub struct Share {
     shared: Arc<Shared>,
@@ -295,7 +296,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Counts what the request took, in place of what was reserved for it.
+    /// Replaces the reservation with the actual usage.
     pub fn settle(mut self, used: Amounts) {
         self.used = Some(used);
     }
@@ -312,7 +313,7 @@ impl Drop for Share {
     }
 }
 
-/// Drops what is out of the window.
+/// Drops usage outside the window.
 fn forget(account: &mut Account, limits: &Limits, now: u64) {
     if let Some(window) = limits.window {
         let window = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
@@ -340,7 +341,7 @@ fn fits(limits: &Limits, state: &State, wanted: &Amounts, alone: bool) -> Grant 
     }
     let reserved: Vec<&Reserved> =
         state.workers.values().flat_map(|account| account.reserved.values()).collect();
-    // In a window, what has left is what others would wait for.
+    // In a window, other requests wait for usage that expires.
     let is_first = reserved.is_empty() && (limits.window.is_none() || spent.is_empty());
     if is_first {
         return Grant::Given;
@@ -361,7 +362,7 @@ fn reached(limits: &Limits, spent: &Amounts) -> Option<String> {
     if limits.window.is_some() {
         return None;
     }
-    // Of what is never spent, such as requests in flight, nothing is there to reach the limit.
+    // Amounts that are never spent, such as requests in flight, cannot use up the limit.
     let is_reached =
         |(name, most): &(&String, &u64)| spent.get(*name).is_some_and(|it| it >= *most);
     limits.most.iter().find(is_reached).map(|(name, _)| name.clone())
@@ -417,7 +418,7 @@ mod tests {
         let third = timeout(SOON, other.take(&third, false)).await.unwrap().unwrap();
         third.settle(amounts("cost", 10));
         second.settle(amounts("cost", 40));
-        // 80 are spent: one that does not fit goes alone.
+        // 80 are spent: a request that does not fit is sent alone.
         let last = timeout(SOON, one.take(&amounts("cost", 50), false)).await.unwrap().unwrap();
         last.settle(amounts("cost", 45));
         let refused = timeout(SOON, other.take(&amounts("cost", 1), false)).await.unwrap();

@@ -1,18 +1,18 @@
-//! Whether a process of this machine still runs.
+//! Checks whether a process of this machine is still running.
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// A process, told apart from a later one with the same number.
+/// A process, distinguished from a later one with the same number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// Differs between machines, and between two starts of one.
+    /// Differs between machines and between boots.
     boot: String,
-    /// Numbers of processes mean something only in one namespace.
+    /// Process ids are valid only in one namespace.
     namespace: String,
-    /// Ticks since the machine's start.
+    /// Ticks since boot.
     started: u64,
 }
 
@@ -23,7 +23,7 @@ impl Process {
         Self { pid, boot, namespace, started: started(pid).unwrap_or_default() }
     }
 
-    /// `None`: it ran elsewhere, where this machine can't look.
+    /// `None`: it ran on another machine.
     pub(crate) fn runs(&self) -> Option<bool> {
         let here = place();
         if self.boot.is_empty() || (&self.boot, &self.namespace) != (&here.0, &here.1) {
@@ -39,7 +39,7 @@ fn place() -> (String, String) {
     (boot.trim().to_owned(), namespace.display().to_string())
 }
 
-/// Field 22 of `stat`. The second field, the command's name, may hold spaces and parentheses.
+/// Field 22 of `stat`. The second field, the command's name, may contain spaces and parentheses.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();

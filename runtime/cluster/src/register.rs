@@ -1,7 +1,8 @@
 //! A value that many workers change, one at a time.
 //!
-//! Each state is a file `state.<n>`. A change writes the next file by `link`, which fails where somebody was faster; then
-//! it starts over from their state. A worker that dies in between leaves nothing to clean up, unlike with a lock.
+//! Each state is a file `state.<n>`. A change writes the next file with `link`, which fails if
+//! another worker was faster; it then starts over from that state. Unlike a lock, a worker that
+//! dies in between leaves nothing to clean up.
 
 use std::{
     fs, io,
@@ -16,25 +17,25 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::files;
 
-/// Old states are removed this many changes later at the earliest.
+/// Old states are removed after at least this many changes.
 const KEPT: u64 = 64;
-/// And this long after they were written: somebody may still be at one of them.
+/// And at least this long after they were written: a worker may still be using one.
 const KEPT_FOR: Duration = Duration::from_secs(120);
-/// The longest wait after others were faster.
+/// The longest wait after losing a race.
 const LONGEST_WAIT_MS: u64 = 100;
-/// How often others may be faster before it is an error.
+/// How many races may be lost before it is an error.
 const ATTEMPTS: u64 = 200;
 
 #[derive(Debug)]
 pub(crate) struct Register<S> {
     folder: PathBuf,
-    /// The newest state that was seen.
+    /// The newest known state.
     known: AtomicU64,
     state: PhantomData<fn() -> S>,
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
-    /// `first` is the state where there is none.
+    /// `first` is the initial state.
     pub(crate) fn open(folder: &Path, first: &S) -> io::Result<Self> {
         let (folder, known) = (folder.to_owned(), AtomicU64::new(0));
         let register = Self { folder, known, state: PhantomData };
@@ -45,7 +46,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
     fn begin(&self, first: &S) -> io::Result<()> {
         fs::create_dir_all(&self.folder).map_err(|error| files::at(&self.folder, error))?;
         if self.newest_listed()?.is_none() {
-            // Somebody may be faster, with the same.
+            // Another worker may be faster, with the same state.
             files::publish(&self.path(1), first)?;
         }
         Ok(())
@@ -70,7 +71,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         Ok(self.listed()?.into_iter().max())
     }
 
-    /// The newest state and its number; `None` where the folder was removed.
+    /// The newest state and its number; `None` if the directory was removed.
     fn find(&self) -> io::Result<Option<(u64, S)>> {
         let known = self.known.load(Ordering::Relaxed);
         let from = match files::read::<S>(&self.path(known))? {
@@ -93,13 +94,13 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         Ok(Some((number, state)))
     }
 
-    /// The present state. `first` is it where there is none any more.
+    /// The present state; `first` if there is none any more.
     pub(crate) fn state(&self, first: &S) -> io::Result<S> {
         Ok(self.find()?.map_or_else(|| first.clone(), |(_, state)| state))
     }
 
-    /// Changes the state. `change` may run several times; what it returns last is returned. A change to nothing else
-    /// writes nothing.
+    /// Changes the state. `change` may run several times; its last result is returned. A change
+    /// without an effect writes nothing.
     pub(crate) fn update<R>(
         &self,
         first: &S,
@@ -117,7 +118,8 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
             }
             let path = self.path(number + 1);
             if files::publish(&path, &new)? {
-                // A process that slept for minutes may have based this on a state that was removed meanwhile.
+                // A process that slept for minutes may have used a state that was removed
+                // meanwhile.
                 if self.path(number).exists() {
                     self.known.store(number + 1, Ordering::Relaxed);
                     if (number + 1).is_multiple_of(KEPT) {
@@ -135,7 +137,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         Err(files::at(&self.folder, busy))
     }
 
-    /// What can't be removed stays for the next time.
+    /// What can't be removed now is removed the next time.
     fn prune(&self, newest: u64) {
         let written = |number: u64| fs::metadata(self.path(number)).and_then(|it| it.modified());
         let Ok(now) = written(newest) else { return };

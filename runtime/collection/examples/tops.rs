@@ -1,6 +1,7 @@
-//! Compares the tops that collections found with those that were labelled by reading (`tests/tops.toml`):
-//! `cargo run -p proctor-collection --example tops -- OUT...`, each OUT made by `proctor collect NAME==VERSION --dry-run
-//! --out OUT`. Prints precision, recall and F1 over all functions that the labelled files reach, and of three simpler rules.
+//! Compares the tops that collections found with manual labels (`tests/tops.toml`):
+//! `cargo run -p proctor-collection --example tops -- OUT...`, each OUT made by
+//! `proctor collect NAME==VERSION --dry-run --out OUT`. Prints precision, recall and F1 over all
+//! functions that the labeled files reach, for the collections and for three simpler rules.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for people")]
 
@@ -13,7 +14,7 @@ use serde_json::Value;
 
 type Labels = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// What FeatureBench's paper gives for its model's choice, in percent.
+/// The value that FeatureBench's paper reports for its model's choice, in percent.
 const PAPER: f64 = 84.94;
 
 #[derive(Default)]
@@ -49,7 +50,7 @@ impl Tally {
     }
 }
 
-/// Whether a label means an object: its name, or `Class.*`.
+/// Whether a label matches an object: its name, or `Class.*`.
 fn means(label: &str, object: &str) -> bool {
     let Some(class) = label.strip_suffix('*') else { return label == object };
     object.strip_prefix(class).is_some_and(|method| {

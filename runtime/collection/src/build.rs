@@ -10,18 +10,18 @@ use proctor_types::{Task, path_component, plural, sha256_hex};
 
 use crate::{Frozen, RecipeError, draft, freeze};
 
-/// Raised when the carver, the statement or the freezing changes what a recipe makes.
+/// Increased when the carver, the statement or the freezing changes the result of a recipe.
 const BUILDER_VERSION: u32 = 1;
 
-/// The task that a recipe makes: out of the cache folder, or built now and kept there as JSON in
-/// the own task format.
+/// The task of a recipe: from the cache directory, or built now and cached as JSON in the native
+/// task format.
 ///
-/// The key holds the recipe, the builder's version, the statement's template, how sandboxes are made
-/// ready and the state of this host's programs: frozen ids on a host base hold for that host. `tell` hears what is being done,
-/// for a person to read.
+/// The key covers the recipe, the builder's version, the statement's template, the preparation of
+/// sandboxes and the state of this host's programs: ids that were frozen on a host base are valid
+/// for that host. `tell` receives progress messages.
 ///
 /// # Errors
-/// [`RecipeError`]; nothing is kept then.
+/// [`RecipeError`]; nothing is cached then.
 pub async fn build_cached(
     recipe: &Recipe,
     backend: &dyn Backend,
@@ -53,7 +53,7 @@ pub async fn build_cached(
     }
     fs::create_dir_all(cache).map_err(broken)?;
     let text = serde_json::to_string(&task).map_err(|error| broken(error.into()))?;
-    // By rename: two builders of one recipe end with one whole file.
+    // Rename, so that two concurrent builders of one recipe end with one complete file.
     let fresh = cache.join(format!(".{}-{}.new", &key[..16], std::process::id()));
     fs::write(&fresh, text + "\n").map_err(broken)?;
     fs::rename(&fresh, &file).map_err(broken)?;

@@ -1,8 +1,8 @@
-//! Changes of texts as patches.
+//! Turns changed texts into patches.
 
 use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 
-/// The patch of some files: path, text before, text after. A file that is not there has none.
+/// The patch of some files: path, text before, text after. A missing file has no text.
 pub(crate) fn patch_of<'a>(
     changes: impl IntoIterator<Item = (&'a str, Option<&'a str>, Option<&'a str>)>,
 ) -> String {
@@ -10,7 +10,7 @@ pub(crate) fn patch_of<'a>(
     let mut out = Vec::new();
     for (path, before, after) in changes {
         let patch = FilePatch::between(&RawPath::from(path), side(before), side(after));
-        // Neither ids nor modes: it says what goes, whatever the modes are.
+        // No ids and no modes, so that it applies whatever the modes are.
         FilePatch { index: None, old_mode: None, new_mode: None, ..patch }.write(&mut out);
     }
     // Lines of two texts, and names that are text.

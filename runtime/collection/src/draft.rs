@@ -14,21 +14,21 @@ use crate::{
 
 const WORKDIR: &str = "/testbed";
 
-/// A task that lacks nothing but its frozen ids.
+/// A task that lacks only its frozen ids.
 #[derive(Debug, Clone)]
 pub struct Draft {
     pub task: Task,
     pub carving: Carving,
-    /// Test files that are considered, relative to the work directory.
+    /// Candidate test files, relative to the work directory.
     pub test_files: Vec<String>,
     pub leave_out: Vec<String>,
-    /// The ids to be run; without them all that the files hold.
+    /// The ids to run; `None` for all in the files.
     pub ids: Option<Vec<String>>,
     /// The only test file whose tests may be fail-to-pass. Absent: any may.
     pub feature: Option<String>,
 }
 
-/// Fetches the source, carves it and writes the statement.
+/// Downloads the source, carves it and writes the statement.
 pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeError> {
     let source = Source::Pypi {
         pypi: recipe.package.clone(),
@@ -97,8 +97,8 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
     Ok(Draft { task, carving, test_files, leave_out, ids: None, feature: None })
 }
 
-/// The set-up lines: the interpreter is checked first, since pip's own message comes late and from
-/// whichever dependency minds it most.
+/// The set-up lines. They check the interpreter first, because pip's own message comes late and
+/// from an arbitrary dependency.
 fn setup(recipe: &Recipe) -> Vec<String> {
     let mut out = Vec::new();
     let lowest: Option<Vec<&str>> = recipe
@@ -137,12 +137,12 @@ fn environment(recipe: &Recipe) -> BTreeMap<String, String> {
         .into()
 }
 
-/// Where the code could be read: its repository and its releases, besides what the recipe names.
+/// URLs where the code could be read: its repository and its releases, besides those in the recipe.
 fn blocked(recipe: &Recipe) -> Vec<String> {
     blocked_urls(&recipe.package, recipe.repo.as_deref(), recipe.blocked_urls.clone())
 }
 
-/// The repository's and the releases' addresses, beside those that are given.
+/// The URLs of the repository and the releases, besides the given ones.
 pub(crate) fn blocked_urls(package: &str, repo: Option<&str>, mut out: Vec<String>) -> Vec<String> {
     let name = package.to_lowercase();
     if let Some(repo) = repo {

@@ -1,4 +1,4 @@
-//! Why a recipe makes no task.
+//! Why a recipe yields no task.
 
 use proctor_types::Fault;
 
@@ -8,14 +8,14 @@ use crate::CarveError;
 pub enum RecipeError {
     #[error(transparent)]
     Carve(#[from] CarveError),
-    /// The network, the sandbox or the test runner broke; trying again may help.
+    /// The network, the sandbox or the test runner failed; a retry may help.
     #[error(transparent)]
     Fault(#[from] Fault),
     #[error("`tests` matches no file of the source: {patterns}")]
     NoTests { patterns: String },
     #[error("the statement cannot be rendered: {why}")]
     Statement { why: String },
-    /// The tests do not show the feature: nothing fails without it and passes with it.
+    /// The tests do not show the feature: none fails without it and passes with it.
     #[error("nothing fails without {carved} and passes with it; {seen}")]
     NothingFails { carved: String, seen: String },
     #[error("the {run} test run did not end by itself: {why}")]

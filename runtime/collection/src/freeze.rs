@@ -15,7 +15,7 @@ use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, file_of, plural
 
 use crate::{Draft, RecipeError};
 
-/// Each side is run this often; an id that is not the same every time is flaky.
+/// Runs per side; an id whose results differ is flaky.
 pub(crate) const RUNS: usize = 2;
 
 /// A test that is used on neither side, and why.
@@ -29,21 +29,21 @@ pub struct LeftOut {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frozen {
     pub task: Task,
-    /// Ids that gave different results in runs of the same code.
+    /// Ids with different results in runs of the same code.
     pub flaky: Vec<String>,
     /// Further ids that were not used.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Runs the draft's tests twice under the mask and twice with the gold laid over it, each time in
-/// a fresh sandbox, and keeps what holds: fail-to-pass ids pass with the gold every time and never
-/// under the mask, pass-to-pass ids pass in all four runs.
+/// Runs the draft's tests twice with the mask applied and twice with gold on top, each time in a
+/// fresh sandbox, and keeps consistent ids. Fail-to-pass ids always pass with gold and never with
+/// the mask; pass-to-pass ids pass in all four runs.
 ///
-/// Files that hold a fail-to-pass id are hidden. Their pass-to-pass ids count as well, since the
-/// files are restored for grading.
+/// Files with a fail-to-pass id are hidden. Their pass-to-pass ids count as well, because grading
+/// restores the files.
 ///
 /// # Errors
-/// A fault of the sandbox or of grading; a run that does not end; nothing that fails.
+/// A fault of the sandbox or of grading, a run that does not end, or no test that fails.
 pub async fn freeze(
     draft: Draft,
     backend: &dyn Backend,
@@ -53,16 +53,16 @@ pub async fn freeze(
     let spec = layer_spec(&draft.task, sources, std::path::Path::new(".")).await?;
     tell("building the environment");
     let environment = backend.prepare(&spec).await?;
-    // Ids are frozen in sandboxes like those that will grade: a test that needs what is hidden there
-    // passes in neither.
+    // Freeze in the same kind of sandbox as for grading: a test that needs hidden files passes in
+    // neither.
     let findings = find_leaks(backend, &environment, &draft.task, &SandboxSpec::default()).await?;
     freeze_in((backend, &environment, &findings), draft, tell).await
 }
 
-/// [`freeze`], in an environment that was looked through already.
+/// [`freeze`] in an environment that was already scanned.
 ///
 /// # Errors
-/// As there.
+/// See [`freeze`].
 pub(crate) async fn freeze_in(
     place: (&dyn Backend, &Prepared, &LayerFindings),
     draft: Draft,
@@ -91,7 +91,7 @@ pub(crate) async fn freeze_in(
         restored.push(ended(with, "gold")?);
     }
     let mut sorted = sort(&masked, &restored, &leave_out);
-    // What breaks in other files is nobody's to repair, and shows how the feature is used.
+    // Nobody has to fix breakage in other files, and it would show how the feature is used.
     let broken = sorted.keep_to(feature.as_deref());
     if sorted.fail_to_pass.is_empty() {
         let carved: Vec<&str> = carving.objects.iter().map(|object| object.path.as_str()).collect();
@@ -113,8 +113,8 @@ pub(crate) async fn freeze_in(
     Ok(Frozen { task, flaky: sorted.flaky, left_out: sorted.left_out })
 }
 
-/// One run under the mask, in a fresh sandbox of an environment that was not searched: a look, before ids
-/// are frozen.
+/// One run with the mask applied, in a fresh sandbox of an environment that was not scanned: a
+/// preview before ids are frozen.
 pub(crate) async fn run_once(
     backend: &dyn Backend,
     environment: &Prepared,
@@ -125,7 +125,7 @@ pub(crate) async fn run_once(
     run((backend, environment, &LayerFindings::default()), task, plan, &[&mask]).await
 }
 
-/// One run in a fresh sandbox, with some patches laid one over the other.
+/// One run in a fresh sandbox with some patches applied in order.
 pub(crate) async fn run(
     (backend, environment, findings): (&dyn Backend, &Prepared, &LayerFindings),
     task: &Task,
@@ -163,7 +163,7 @@ pub(crate) async fn run(
     Ok(ran)
 }
 
-/// Statuses by id, of a run that came to its own end.
+/// Statuses by id, if the run ended properly.
 pub(crate) fn ended(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
     if run.complete {
         return Ok(run.tests);
@@ -186,7 +186,7 @@ pub(crate) struct Sorted {
 }
 
 impl Sorted {
-    /// Leaves fail-to-pass ids of other files than the feature's own out; returns them.
+    /// Removes and returns fail-to-pass ids of files other than the feature's own.
     fn keep_to(&mut self, feature: Option<&str>) -> Vec<String> {
         let Some(feature) = feature else { return Vec::new() };
         let ids = std::mem::take(&mut self.fail_to_pass);
@@ -208,7 +208,7 @@ pub(crate) fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[Stri
             out.left_out.push(skip("the recipe leaves it out"));
             continue;
         }
-        // Not printable as one line, it could not be handed to pytest by name.
+        // An id that is not printable as one line cannot be passed to pytest by name.
         if !id.contains("::") || id.chars().any(char::is_control) {
             out.left_out.push(skip("its id cannot be asked for by name"));
             continue;
@@ -223,8 +223,8 @@ pub(crate) fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[Stri
     out
 }
 
-/// Whether an id passes on one side; `None` where its runs disagree. Failing, erring, and not
-/// being collected are all "does not pass": a masked import may turn one into the other.
+/// Whether an id passes on one side; `None` if its runs disagree. Failures, errors and missing ids
+/// all count as not passing, because a masked import may turn one into another.
 fn side(id: &str, runs: &[Statuses]) -> Option<bool> {
     let mut passes = runs.iter().map(|run| run.get(id) == Some(&TestStatus::Passed));
     let first = passes.next()?;

@@ -1,4 +1,4 @@
-//! Real tasks out of real repositories: cut out of a library by a recipe, or collected from one.
+//! Real tasks from real repositories: carved out of a library by a recipe, or collected from one.
 
 mod build;
 mod carve;

@@ -1,4 +1,4 @@
-//! The statement, from signatures and docstrings.
+//! Builds the statement from signatures and docstrings.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{Carving, Kind, Object, RecipeError};
 
 const TEMPLATE: &str = include_str!("../../../prompts/recipes/statement.md.j2");
 
-/// What the template is filled with, besides the carving.
+/// The template's variables besides the carving.
 #[derive(Serialize)]
 pub(crate) struct Facts<'a> {
     pub(crate) title: &'a str,

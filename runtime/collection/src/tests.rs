@@ -1,4 +1,4 @@
-//! The test files that a recipe considers.
+//! A recipe's test files.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(crate) fn files(root: &Path, patterns: &[String]) -> Result<Vec<String>, Rec
                 any = true;
             }
         }
-        // A pattern that has gone stale would quietly make an easier task.
+        // A stale pattern would silently make an easier task.
         if !any {
             return Err(RecipeError::NoTests { patterns: pattern.clone() });
         }

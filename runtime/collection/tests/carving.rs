@@ -1,4 +1,4 @@
-//! Golden cases of the carver: what goes, what stays, and that nothing breaks.
+//! Golden cases of the carver: what is removed, what is kept, and that nothing breaks.
 
 #![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
 
@@ -30,7 +30,7 @@ fn try_carve(files: &[(&str, &str)], list: &[(&str, &[&str])]) -> Result<Carving
     Ok(carving)
 }
 
-/// The mask applies to the text before, and reversed to the text after, byte for byte.
+/// The mask applies to the original text, and reversed to the result, byte for byte.
 fn reverses(carving: &Carving) {
     for (path, (before, after)) in &carving.files {
         let patch = diffy::create_patch(before, after).to_string();
@@ -40,7 +40,7 @@ fn reverses(carving: &Carving) {
     }
 }
 
-/// Carves one module, and returns the text after.
+/// Carves one module and returns the result.
 fn after(text: &str, paths: &[&str]) -> String {
     let carving = try_carve(&[("m.py", text)], &[("m.py", paths)]).unwrap();
     carving.files["m.py"].1.clone()
@@ -543,7 +543,7 @@ fn other_modules_lose_their_imports_where_that_is_asked_for() {
     reverses(&carving);
     assert_eq!(carving.files["p/b.py"].1, "from .a import g  # both\n\ndef use(): return f()\n");
     assert_eq!(carving.files["p/c.py"].1, "def use(): return eff()\n");
-    // A file that stays and imports what goes is named.
+    // A file that remains and imports removed code is named.
     let refused = carve(&[("p/a.py", &["g"])], &["tests/test_a.py".to_owned()]);
     match refused {
         Err(CarveError::Needed { file, line, name }) => {
@@ -570,7 +570,7 @@ fn tests_that_lie_in_the_package_stay_as_they_are() {
     let carving = carve_with(dir.path(), &wanted(&[("p/a.py", &["f"])]), options).unwrap();
     let changed: Vec<&str> = carving.files.keys().map(String::as_str).collect();
     assert_eq!(changed, ["p/__init__.py", "p/a.py"]);
-    // What another test file imports may not go.
+    // What another test file imports cannot be removed.
     let refused = carve_with(dir.path(), &wanted(&[("p/a.py", &["g"])]), options);
     assert!(matches!(refused, Err(CarveError::Needed { .. })), "{refused:?}");
 }

@@ -1,7 +1,7 @@
-//! `base = "FILE"`: a configuration that starts from another one.
+//! `base = "FILE"`: a configuration that builds on another one.
 //!
-//! Tables merge key by key, arms merge by name, and every other value replaces the one below it. Each value keeps the
-//! file and line where it was written.
+//! Tables merge key by key, arms merge by name, and every other value replaces the one from the
+//! base. Each value keeps the file and line where it was written.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ const BASE: &str = "base";
 /// The key of the list whose tables merge by name.
 const ARMS: &str = "arms";
 
-/// The files that make a configuration: the one that was asked for, its base, the base of that, and so on.
+/// The files that make a configuration: the requested one, its base, the base of that, and so on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     files: Vec<ConfigText>,
@@ -39,7 +39,7 @@ struct ConfigText {
 /// Where a key was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The number of the file. The one that was asked for is 0.
+    /// The number of the file. The requested one is 0.
     pub(crate) file: usize,
     /// The offset in bytes.
     pub(crate) at: usize,
@@ -50,7 +50,7 @@ impl Files {
     /// Reads a file and its bases, and merges them.
     ///
     /// # Errors
-    /// If a file cannot be read, is not TOML, or starts from itself.
+    /// A file cannot be read, is not TOML, or is its own base.
     pub(crate) fn read(path: &Path, sets: &[String]) -> Result<(Self, Table), UserError> {
         let mut set_base = base_in(sets)?;
         let text = fs::read_to_string(path).map_err(|error| {
@@ -89,7 +89,8 @@ impl Files {
         self.path(file).map(|path| path.display().to_string()).unwrap_or_default()
     }
 
-    /// Where the longest part of a path that is written begins. A path names arms by their merged index.
+    /// The position of the longest part of a path that was written. A path refers to arms by their
+    /// merged index.
     pub(crate) fn place(&self, path: &[&str]) -> Option<Place> {
         let mut best: Option<(usize, Place)> = None;
         for (number, file) in self.files.iter().enumerate() {
@@ -101,7 +102,7 @@ impl Files {
                 let place = Place { file: number, at: found.at, line: line(&file.text, found.at) };
                 best = Some((found.depth, place));
             }
-            // What this file has replaces what its bases have.
+            // Values of this file replace those of its bases.
             if found.is_final || found.depth == own.len() {
                 break;
             }
@@ -172,8 +173,8 @@ impl ConfigText {
         Ok(Self { path, text })
     }
 
-    /// A path that this file names: beside the file, or in the current folder if nothing is beside the file. A path
-    /// from `--set` is looked up in the current folder first.
+    /// Resolves a path in this file: relative to the file, or to the current directory if nothing
+    /// is there. A path from `--set` is looked up in the current directory first.
     fn find(&self, name: &Path, is_set: bool) -> PathBuf {
         let folder = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
         let mut folders = vec![folder(&self.path)];
@@ -184,7 +185,7 @@ impl ConfigText {
     }
 }
 
-/// Tables that were merged so far, the last base first.
+/// Tables merged so far, the last base first.
 #[derive(Debug, Default)]
 struct Merged {
     table: Table,
@@ -214,7 +215,7 @@ impl Merged {
         self.arms.truncate(merged.len());
         for (index, item) in items.into_iter().enumerate() {
             let named = name(&item).map(str::to_owned);
-            // Two arms of one file that have the same name stay two, and are reported later.
+            // Two arms of one file with the same name stay separate, and are reported later.
             let same = self.arms.iter().enumerate().position(|(at, origins)| {
                 named.is_some()
                     && merged.get(at).and_then(name) == named.as_deref()
@@ -302,12 +303,13 @@ fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// The parser's own text shows the line, which may hold a secret: only its place and reason are told.
+/// The parser's own message shows the line, which may contain a secret, so only the position and
+/// the reason are reported.
 fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
     let line = error.span().map_or(1, |span| line(text, span.start));
     let why = error.message().lines().next().unwrap_or_default();
     let why = why.replace(", expected ", "; here belongs ");
-    // The parser is done with the form of the text; a number that no type holds comes later.
+    // The syntax is valid; a number that no type can hold is only found later.
     let key = error.span().and_then(|span| {
         let tree = DeTable::parse(text).ok()?;
         around(tree.get_ref(), span.start)
@@ -323,7 +325,7 @@ fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
     }
 }
 
-/// The key whose value stands at a place.
+/// The key whose value is at a position.
 fn around(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
     fn within(value: &DeValue<'_>, at: usize) -> Option<Vec<String>> {
         match value {
@@ -432,7 +434,7 @@ mod tests {
             let place = format!("{}:{line}: ", folder.path(file).display());
             assert!(error.starts_with(&place), "{path:?}: {error}");
         }
-        // A wrong value is reported where it is, not where the file names its base.
+        // A wrong value is reported where it was written, not where the file names its base.
         fs::write(folder.path("lib/common.toml"), COMMON.replace("= 50", "= 'many'")).unwrap();
         let error = folder.error("run.toml");
         assert!(error.contains("lib/common.toml:4: key `budget.steps`"), "{error}");

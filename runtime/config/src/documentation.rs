@@ -6,7 +6,7 @@ use crate::{
     schema::{generated_config_schema, written},
 };
 
-/// The tables of keys, in Markdown. What an arm has again is not repeated.
+/// The tables of keys, in Markdown. Keys that an arm inherits are not repeated.
 pub fn documentation() -> String {
     let mut out = String::new();
     tables("", &keys_of(&written(generated_config_schema())), &mut out);
@@ -38,7 +38,7 @@ fn tables(place: &str, keys: &[Key], out: &mut String) {
             format!("{}.{name}", place.trim_matches(['[', ']']))
         };
         match &key.kind {
-            // An arm's tables are those at the top.
+            // An arm's tables are the same as those at the top.
             Kind::Table(_) if place == "[[arms]]" => {}
             Kind::Table(inner) => tables(&format!("[{path}]"), inner, out),
             Kind::Named(inner) => tables(&format!("[{path}.NAME]"), inner, out),

@@ -1,5 +1,5 @@
-//! Settings that would do nothing. A key that only looks as if it restricted, opened or recorded
-//! something is worse than none.
+//! Settings without effect. A key that only seems to restrict, open or record something is worse
+//! than none.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     {ConfigFile, written::Written},
 };
 
-/// Refuses keys that stand beside what they would need.
+/// Rejects keys whose required companions are missing.
 pub fn check_lonely(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     if file.grading.certificate.is_none() && written.has(&["grading", "flaky"]) {
         let what = "has no effect without a `certificate` that says which tests are unreliable";
@@ -29,12 +29,14 @@ pub fn check_lonely(file: &ConfigFile, written: &Written) -> Result<(), UserErro
     Ok(())
 }
 
-/// Refuses a key of `[network]` that has no effect in any arm that gets it, and a mode that lets nothing through.
+/// Rejects a key of `[network]` that has no effect in any arm that gets it, and a mode that lets
+/// nothing through.
 ///
-/// In any arm: a list at the top of the file may be meant for the one arm whose mode is not closed.
+/// All arms are considered because a list at the top of the file may be meant for the only arm
+/// whose mode is not closed.
 pub fn check_network(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     let indices: Vec<String> = (0..file.arms.len()).map(|index| index.to_string()).collect();
-    // Why a key has no effect, or `None` where it has one in some arm; in the order of the arms.
+    // Why a key has no effect, or `None` if it has one in some arm; in the order of the arms.
     let mut idle: BTreeMap<Vec<&str>, Option<Idle>> = BTreeMap::new();
     for (arm, index) in file.arms.iter().zip(&indices) {
         let network = &arm.network;
@@ -76,7 +78,7 @@ struct Idle {
     hint: &'static str,
 }
 
-/// The keys beside the mode, and whether they ask for anything.
+/// The keys beside the mode, and whether they request anything.
 fn settings(network: &NetworkPolicy) -> [(&'static str, bool); 5] {
     [
         ("allow", !network.allow.is_empty()),

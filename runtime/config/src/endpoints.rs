@@ -7,8 +7,8 @@ use crate::{
     {ConfigFile, kind::nearest, written::Written},
 };
 
-/// Refuses a table that holds for no model of the configuration, or sets no limit. One for a model
-/// that no arm uses is only noted: it does no harm, and `--model` makes such ones.
+/// Rejects a table that applies to no model of the configuration, or sets no limit. A table for a
+/// model that no arm uses only causes a note: it is harmless, and `--model` creates such tables.
 pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     for (name, table) in &file.endpoints {
         let path = |key| ["endpoints", name.as_str(), key];

@@ -1,11 +1,11 @@
-//! The user's mistakes.
+//! Mistakes of the user.
 
 use std::fmt;
 
 use proctor_types::one_line;
 
-/// A mistake of the user: which key or file, and the hint. A command that meets one ends with exit
-/// status 2.
+/// A mistake of the user: the key or file, and a hint. A command that finds one exits with status
+/// 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserError {
     pub what: String,
@@ -17,7 +17,7 @@ impl UserError {
         Self { what: what.into(), hint: None }
     }
 
-    /// A hint may quote what the user wrote, of any length: it ends as one line that a person can read.
+    /// A hint may quote user input of any length; it is reduced to one readable line.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(one_line(&hint.into()));

@@ -194,7 +194,7 @@ pub struct ArmFile {
     pub replay: Option<PathBuf>,
 }
 
-/// An arm that is only a scaffold, in the sandbox given.
+/// An arm that is only a scaffold, in the given sandbox.
 pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
     ArmFile {
         name: scaffold.to_owned(),
@@ -225,12 +225,12 @@ fn two() -> usize {
 /// The tables that an arm inherits from the top of the file.
 const INHERITED: [&str; 5] = ["sandbox", "network", "leak_check", "statement", "budget"];
 
-/// Reads a file, lays the `--set` values over it, and checks every key as it is written.
+/// Reads a file, applies the `--set` values, and checks every key as it is written.
 pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserError> {
     let mut written = Written::read(path, sets)?;
     let mut table = written.table().clone();
     if table.contains_key("matrix") {
-        // Its arms may be all that there are.
+        // The matrix may make all the arms.
         table.entry("arms").or_insert_with(|| toml::Value::Array(Vec::new()));
     }
     walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
@@ -245,15 +245,15 @@ pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserE
     Ok((file, written))
 }
 
-/// A table whose keys were checked, by the schema of the same types: what is wrong with it is a gap in that
-/// check, and named by its key.
+/// Reads a table whose keys were checked with the schema of the same types. An error here is a gap
+/// in that check, so it is reported by its key.
 pub fn of_table(table: &toml::Table) -> Result<ConfigFile, String> {
     let value = serde_json::to_value(table).map_err(|error| error.to_string())?;
     serde_path_to_error::deserialize(value)
         .map_err(|error| format!("key `{}`: {}", error.path(), error.inner()))
 }
 
-/// Lays each arm's tables over the file's own.
+/// Merges each arm's tables over the file's own.
 fn inherit(table: &mut toml::Table) {
     let top: Vec<_> = INHERITED
         .iter()

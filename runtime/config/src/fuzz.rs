@@ -1,4 +1,4 @@
-//! Configurations come from users: any bytes at all.
+//! Configurations come from users, so they may be any bytes.
 
 use std::{fs, path::Path};
 

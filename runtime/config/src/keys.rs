@@ -1,5 +1,5 @@
-//! Every key of a run configuration, with what it may hold: read out of the schema, by which the types
-//! tell it. A file is checked against this table as it is written.
+//! Every key of a run configuration and its allowed values, taken from the schema of the types. A
+//! file is checked against this table as it is written.
 
 use std::sync::LazyLock;
 
@@ -18,11 +18,11 @@ pub struct Key {
     pub name: String,
     pub kind: Kind,
     pub required: bool,
-    /// What it means, in one line.
+    /// Its meaning, on one line.
     pub says: String,
-    /// What holds where it is not written, as TOML.
+    /// The default, as TOML.
     pub default: Option<String>,
-    /// How a value of it is written, as TOML.
+    /// An example value, as TOML.
     example: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Key {
     }
 }
 
-/// The keys that must be there.
+/// The required keys.
 fn required(keys: &[Key]) -> String {
     let names = keys.iter().filter(|key| key.required).map(|key| format!("`{}`", key.name));
     names.collect::<Vec<_>>().join(" and ")
@@ -119,7 +119,7 @@ fn kind_of(schema: &Value) -> Kind {
     }
 }
 
-/// The values of a closed set, with or without words about each.
+/// The values of a closed set, with or without a description of each.
 fn choices(schema: &Value) -> Vec<String> {
     let values = |schema: &Value| -> Vec<String> {
         let one = schema["const"].as_str();
@@ -130,12 +130,12 @@ fn choices(schema: &Value) -> Vec<String> {
     values(schema).into_iter().chain(described).collect()
 }
 
-/// Paragraphs as one line.
+/// Joins paragraphs into one line.
 fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// An empty list or table is what a missing key is.
+/// Whether a value differs from a missing key, as an empty list or table does not.
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.values().any(says_something),
@@ -146,7 +146,7 @@ fn says_something(value: &Value) -> bool {
     }
 }
 
-/// A value of JSON as TOML.
+/// Converts a JSON value to TOML.
 fn toml(value: &Value) -> String {
     match value {
         Value::Object(map) => format!("{{ {} }}", fields(map)),
@@ -176,7 +176,8 @@ mod tests {
         }
     }
 
-    /// A type that forgot a bound, a word or an example would be a gap in the check and in the docs.
+    /// A type without a bound, a description or an example would be a gap in the check and in the
+    /// docs.
     #[test]
     fn every_key_says_what_it_is_and_how_it_is_written() {
         let mut keys = Vec::new();
@@ -199,7 +200,7 @@ mod tests {
                 Kind::Above(most) => assert!(most < f64::MAX, "{path} has no bound"),
                 _ => {}
             }
-            // What stands between back-ticks is copied as it stands.
+            // Users copy the text between back-ticks verbatim.
             for written in key.write().split('`').skip(1).step_by(2) {
                 let table: toml::Table = toml::from_str(written).expect(written);
                 assert_eq!(key.kind.check(key, &table[&key.name]), Ok(()), "{path}: {written}");

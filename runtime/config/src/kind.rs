@@ -1,4 +1,4 @@
-//! What a key of a configuration may hold, and what is said of a value that it may not.
+//! Allowed values of a configuration's keys, and the errors for others.
 
 use proctor_egress::{Exception, Pattern};
 use toml::Value;
@@ -8,11 +8,13 @@ use crate::keys::Key;
 /// The values of a key.
 #[derive(Debug, Clone)]
 pub enum Kind {
-    /// Any text but an empty one.
+    /// Any text except an empty one.
     Text,
-    /// An endpoint's address. It holds no secret, so what is wrong in it is told and not shown.
+    /// An endpoint's address. It should contain no secret, so errors describe what is wrong without
+    /// showing the value.
     Address,
-    /// The name of an environment variable. What is none may be a key: it is never shown.
+    /// The name of an environment variable. An invalid name may be an API key, so it is never
+    /// shown.
     Variable,
     Flag,
     Choice(Vec<String>),
@@ -20,9 +22,9 @@ pub enum Kind {
     Count(i64, i64),
     /// A number within these bounds.
     Number(f64, f64),
-    /// A number above 0, and no more than this.
+    /// A number above 0, up to this bound.
     Above(f64),
-    /// A list of text, each item of this form.
+    /// A list of texts, each of this form.
     Texts(Form),
     Table(Vec<Key>),
     /// Tables under names of the user's choice.
@@ -33,13 +35,13 @@ pub enum Kind {
     Free,
 }
 
-/// The grammar of an item of a list.
+/// The grammar of a list's items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Any,
     /// A URL pattern of what may be reached.
     Allow,
-    /// A URL pattern of what may not.
+    /// A URL pattern of what may not be reached.
     Deny,
     /// An address that may be dialled.
     Private,
@@ -57,7 +59,7 @@ impl Form {
     }
 }
 
-/// What is wrong with a value, and the hint.
+/// What is wrong with a value, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
     pub what: String,
@@ -71,7 +73,7 @@ impl Wrong {
 }
 
 impl Kind {
-    /// Checks a value itself; what a table holds is checked by whoever walks through it.
+    /// Checks the value itself; the code that walks through a table checks its content.
     pub fn check(&self, key: &Key, value: &Value) -> Result<(), Wrong> {
         match (self, value) {
             (Self::Text, Value::String(text)) if text.trim().is_empty() => {
@@ -158,7 +160,7 @@ impl Kind {
     }
 }
 
-/// What somebody wrote, in words of the format.
+/// Describes a value in TOML's terms.
 pub(crate) fn shape(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "text",
@@ -187,7 +189,8 @@ fn choice(known: &[String], text: &str) -> Result<(), Wrong> {
     Err(Wrong::new(format!("`{shown}` is not one of its values"), hint))
 }
 
-/// The likeliest of some names. A guess that is not near is worse than none.
+/// The most similar of some names. `None` if none is close, because a wrong guess is worse than no
+/// guess.
 pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
         .map(|name| (strsim::jaro_winkler(wrong, name), name))
@@ -196,7 +199,7 @@ pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// The likeliest of some names, at most three: an id that has the text in it, or that is near to it.
+/// The most similar of some names, at most three: those that contain the text or are close to it.
 pub fn near<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = wrong.to_lowercase();
     let likeness = |name: &str| {

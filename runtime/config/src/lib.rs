@@ -1,9 +1,9 @@
-//! A run configuration: as written, merged with its bases, with `--set` laid over, checked key by key, and resolved
-//! into arms.
+//! A run configuration: read, merged with its bases, overridden by `--set`, checked key by key, and
+//! resolved into arms.
 //!
-//! The types that it is read into are the one statement of its keys: their doc comments, bounds and
-//! examples make the JSON Schema (`configs/schema.json`), the table of keys by which a file is checked,
-//! and the list of keys in `docs/configuration.md`.
+//! The types that it is read into are the single definition of its keys. Their doc comments, bounds
+//! and examples produce the JSON Schema (`configs/schema.json`), the table of keys that a file is
+//! checked against, and the list of keys in `docs/configuration.md`.
 
 mod base;
 mod documentation;

@@ -1,7 +1,9 @@
-//! `[matrix]`: crosses factors into plain arms, before anything else reads them. Nothing behind it knows of a matrix.
+//! `[matrix]`: crosses factors into plain arms before anything else reads them. Later stages know
+//! nothing of a matrix.
 //!
-//! Each key is the dotted key of a factor of an arm (`"budget.steps"`, `scaffold`, `"model.temperature"`), each
-//! value a list. Every `[[arms]]` is crossed with every combination; a matrix that names `scaffold` needs no arms.
+//! Each key is the dotted key of an arm's factor (`"budget.steps"`, `scaffold`,
+//! `"model.temperature"`), each value a list. Every `[[arms]]` is crossed with every combination; a
+//! matrix that names `scaffold` needs no arms.
 
 mod axes;
 mod derived;
@@ -17,10 +19,10 @@ use names::Names;
 
 pub(crate) use names::shown;
 
-/// More arms than this are a mistyped matrix.
+/// More arms than this must come from a mistyped matrix.
 const MOST: usize = 10_000;
 
-/// Where the arms and models that a matrix made were written.
+/// Where the arms and models made by a matrix were written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Crossed {
     pub(crate) arms: Vec<ArmOrigin>,
@@ -31,13 +33,13 @@ pub(crate) struct Crossed {
 #[derive(Debug, Clone)]
 pub(crate) struct ArmOrigin {
     pub(crate) name: String,
-    /// The index of its `[[arms]]`; absent where the matrix alone made it.
+    /// The index of its `[[arms]]`; absent if the matrix alone made it.
     pub(crate) arm: Option<usize>,
     /// Paths below the arm, and where they were written.
     pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
 }
 
-/// A model with sampling of its own.
+/// A model with its own sampling settings.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelOrigin {
     pub(crate) model: String,
@@ -49,12 +51,12 @@ pub(crate) struct ModelOrigin {
 struct Choice {
     place: FactorKey,
     value: Value,
-    /// The parts of the key as they were written, from `matrix` on.
+    /// The parts of the key as written, from `matrix` on.
     at: Vec<String>,
     label: Option<String>,
 }
 
-/// Replaces the arms of a table by those that its matrix makes, and takes the matrix out.
+/// Replaces the arms of a table with those that its matrix makes, and removes the matrix.
 pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Problem> {
     let Some(Value::Table(matrix)) = table.remove("matrix") else { return Ok(Crossed::default()) };
     let axes = axes::of(&matrix, written)?;
@@ -99,7 +101,7 @@ pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Pro
         }
         for (number, include) in includes.iter().enumerate() {
             let (mut choices, own) = included(number, include)?;
-            // Its name is made in the order of the others.
+            // Its name lists the choices in the same order as the others.
             choices.sort_by_key(|choice| {
                 axes.iter().position(|axis| axis.place == choice.place).unwrap_or(usize::MAX)
             });
@@ -144,7 +146,7 @@ fn tables(matrix: &Table, name: &str) -> Result<Vec<Table>, Problem> {
     }
 }
 
-/// Every combination, the last axis changing fastest.
+/// Every combination; the last axis changes fastest.
 fn combinations(axes: &[Axis], names: &Names) -> Result<Vec<Vec<Choice>>, Problem> {
     let count = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.values.len()));
     if count.is_none_or(|count| count > MOST) {
@@ -176,8 +178,8 @@ fn combinations(axes: &[Axis], names: &Names) -> Result<Vec<Vec<Choice>>, Proble
     Ok(all)
 }
 
-/// The choices that mean something for an arm: those of a model that it does not ask fall away, and with
-/// them all but one of the combinations that they tell apart.
+/// The choices that affect an arm. Those for a model that the arm does not use are dropped, and of
+/// the combinations that only they distinguish, one is kept.
 fn meant(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<Vec<Choice>> {
     let asked = choices.iter().find(|choice| choice.place.is_arm(&["model"]));
     let asked = asked.map(|choice| &choice.value).or_else(|| base.get("model"));
@@ -219,7 +221,8 @@ fn included(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String
     Ok((choices, name))
 }
 
-/// One `[[matrix.exclude]]`: a combination in which all of its keys have one of its values is no arm.
+/// One `[[matrix.exclude]]`: removes every combination in which all of its keys have one of its
+/// values.
 struct Exclude {
     at: Vec<String>,
     keys: Vec<(Vec<String>, Option<FactorKey>, Vec<Value>)>,
@@ -237,7 +240,7 @@ impl Exclude {
         }
         let mut keys = Vec::new();
         for (path, value) in flat(table) {
-            // Of an arm's own keys only the name is none of a matrix.
+            // Of an arm's own keys, only the name is not a matrix factor.
             let place = match path == ["name"] {
                 true => None,
                 false => Some(factor_key(&path).map_err(|wrong| Problem {
@@ -264,7 +267,7 @@ impl Exclude {
         })
     }
 
-    /// What is told of one that no combination has: a value that is mistyped, mostly.
+    /// The error if no combination matches it, usually because of a mistyped value.
     fn unused(&self, axes: &[Axis]) -> Problem {
         let of = |place: &Option<FactorKey>| {
             axes.iter().find(|axis| Some(&axis.place) == place.as_ref())
@@ -291,7 +294,7 @@ impl Exclude {
     }
 }
 
-/// The arms and models that come of it.
+/// The arms and models made so far.
 struct Making {
     top: Table,
     crossed: Crossed,

@@ -1,5 +1,5 @@
-//! Models that the command line names: `--model VENDOR/NAME` in the place of every arm's, and one that is asked outside of
-//! a run.
+//! Models named on the command line: `--model VENDOR/NAME` for every arm, and a model used outside
+//! of a run.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -38,7 +38,7 @@ impl Endpoint {
     }
 }
 
-/// A model of a vendor in `configs/endpoints.toml`.
+/// A vendor's model from `configs/endpoints.toml`.
 #[derive(Debug, Clone)]
 pub struct VendorModel {
     pub spec: ModelSpec,
@@ -51,12 +51,12 @@ pub struct VendorModel {
 /// The names of all vendors, sorted.
 ///
 /// # Errors
-/// If the table of the program cannot be read.
+/// The built-in table cannot be read.
 pub fn vendors() -> Result<Vec<&'static str>, UserError> {
     Ok(ENDPOINTS.get().map_err(UserError::new)?.keys().map(String::as_str).collect())
 }
 
-/// Puts a model of the configuration, or `NAME` at a known vendor, in the place of every arm's.
+/// Sets a model of the configuration, or `NAME` of a known vendor, for every arm.
 pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
     if !file.models.contains_key(name) {
         file.models.insert(name.to_owned(), at_vendor(name)?);
@@ -69,8 +69,8 @@ pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
     Ok(())
 }
 
-/// The model of a command that has no run: of `[models]` in a file, or `NAME` at a known vendor. The file's other tables
-/// are not looked at.
+/// The model of a command that has no run: from `[models]` in a file, or `NAME` of a known vendor.
+/// The file's other tables are ignored.
 pub fn model_of(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserError> {
     let Some(path) = file else { return at_vendor(name) };
     let written = Written::read(path, &[])?;
@@ -91,7 +91,7 @@ pub(crate) fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
 /// Looks up `VENDOR/NAME`.
 ///
 /// # Errors
-/// If no vendor has this name, or no model is named. The hint lists the vendors.
+/// No vendor has this name, or no model is named. The hint lists the vendors.
 pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
     let endpoints = ENDPOINTS.get().map_err(UserError::new)?;
     let split = name.split_once('/').filter(|(_, model)| !model.trim().is_empty());
@@ -103,7 +103,7 @@ pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
     });
     let Some((endpoint, model)) = found else { return Err(unknown(name, endpoints)) };
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
-    // The same weights have another price and another window on a server of one's own.
+    // The same weights have another price and another window on one's own server.
     let listed = prices.find(model).filter(|_| !endpoint.local);
     let spec = ModelSpec {
         base_url: endpoint.base_url.clone(),
@@ -180,7 +180,7 @@ mod tests {
             ("llama.cpp/m", 8080),
             ("llamacpp/m", 8080),
             ("ollama/m:7b", 11434),
-            // Not what the vendor of the weights asks for.
+            // Not the price of the weights' vendor.
             ("ollama/deepseek-chat", 11434),
         ] {
             let found = vendor_model(name).unwrap();
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Everything that ships with a price or an agent can be asked by name.
+    /// Every model with a built-in price, and every agent, can be selected by name.
     #[test]
     fn every_priced_model_and_every_agent_of_a_vendor_has_an_entry() {
         let endpoints = ENDPOINTS.get().unwrap();

@@ -1,4 +1,4 @@
-//! `[models]`: what no request could carry, and what an arm asks of a model that is not there.
+//! `[models]`: settings that no request can carry, and settings of an arm that its model lacks.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::{
     {ConfigFile, SCRIPT, written::Written},
 };
 
-/// Refuses settings that a model's wire format cannot say or that are not free to set; of the models
-/// that arms use also a script that cannot be read, and a limit on cost without a price.
+/// Rejects settings that a model's wire format cannot express or that may not be set. For models
+/// that arms use, also rejects a script that cannot be read, and a limit on cost without a price.
 pub fn check(
     file: &ConfigFile,
     written: &Written,
@@ -42,11 +42,12 @@ pub fn check(
     Ok(())
 }
 
-/// Reads the model's tokenizer: its content is a factor, and a file that cannot be used is told before the first trial.
+/// Reads the model's tokenizer: its content is a factor, and an unusable file is reported before
+/// the first trial.
 pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
     let Some(file) = &mut model.tokenizer else { return Ok(()) };
     match carried(&file.path) {
-        // What is counted by anyway must not tell two arms apart.
+        // The default encoding must not distinguish two arms.
         Some(Encoding::O200k) => {
             model.tokenizer = None;
             return Ok(());
@@ -65,7 +66,8 @@ pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// The encoding that Proctor carries under this name. A file of that name is written with its folder: `./cl100k_base`.
+/// The built-in encoding with this name. A file of that name must be written with its directory:
+/// `./cl100k_base`.
 pub fn carried(name: &Path) -> Option<Encoding> {
     name.to_str().and_then(Encoding::named)
 }

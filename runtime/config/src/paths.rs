@@ -1,9 +1,9 @@
-//! Where the paths of a configuration start.
+//! Resolves the paths of a configuration.
 //!
-//! What a file names lies beside the file, so that the same file means the same from any folder; only
-//! where nothing is there, the current folder counts. A path in a base starts from the base's folder. What `--set`
-//! names was typed at a prompt: there the current folder comes first. What is found becomes absolute, since a run is
-//! resumed from anywhere.
+//! Paths in a file are relative to the file, so that the same file means the same from any
+//! directory; the current directory is only used if nothing is there. A path in a base is relative
+//! to the base's directory. A `--set` path was typed at a prompt, so the current directory comes
+//! first. Found paths become absolute because a run may be resumed from anywhere.
 
 use std::path::{Path, PathBuf};
 
@@ -14,28 +14,28 @@ use crate::{ConfigFile, Written, models};
 /// The prefix of a base URL that names a script instead of an endpoint.
 pub const SCRIPT: &str = "script:";
 
-/// How a scaffold that is the file of a manifest ends.
+/// File name endings of a scaffold given as a manifest file.
 const MANIFESTS: [&str; 1] = [".toml"];
 
-/// Scaffolds whose setting `program` is a file or folder (`docs/host.md`).
+/// Scaffolds whose setting `program` is a file or directory (`docs/host.md`).
 const PROGRAMS: [&str; 3] = ["acp", "mcp", "process"];
 
 /// How an arm names a Python function: `python:FILE.py:FUNCTION` (`docs/python.md`).
 pub const PYTHON: &str = "python:";
 
-/// Options of a dataset whose values are files or folders.
+/// Options of a dataset whose values are files or directories.
 const FILES: [&str; 4] = ["ids", "repos", "setup", "shape"];
 
-/// The folders in which a path of a configuration is looked for.
+/// The directories in which a path of a configuration is looked up.
 struct Places<'a> {
-    /// The file that was asked for.
+    /// The requested file.
     config: &'a Path,
     here: PathBuf,
     written: &'a Written,
 }
 
-/// Makes every path of a configuration absolute, where what it names is there. The others stay as they
-/// were written, for the message of whoever misses them.
+/// Makes every path of a configuration absolute if its target exists. The others stay as written,
+/// for the error message of the code that needs them.
 pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let places = Places { config, here, written };
@@ -73,7 +73,7 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
             arm.scaffold = format!("{PYTHON}{}:{function}", found.display());
         }
         if let Some(interpreter) = &mut arm.interpreter
-            // A name alone is looked up on the path.
+            // A bare name is looked up in `PATH`.
             && interpreter.components().count() > 1
         {
             *interpreter = places.find(&["arms", &index, "interpreter"], interpreter);
@@ -95,7 +95,7 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
 }
 
 impl Places<'_> {
-    /// The folders to look in, in order.
+    /// The directories to look in, in order.
     fn folders(&self, key: &[&str]) -> Vec<PathBuf> {
         let file = self.written.file_of(key);
         let is_set = file.is_none();
@@ -116,7 +116,7 @@ impl Places<'_> {
         }
     }
 
-    /// A file, a folder or a glob with its options; what lies on a hub stays as it is.
+    /// A file, a directory or a glob with its options; a dataset on a hub stays as it is.
     fn dataset(&self, key: &[&str], pattern: &str) -> String {
         if pattern.starts_with("hf://") {
             return self.with_options(key, pattern);
@@ -130,7 +130,8 @@ impl Places<'_> {
         let fixed = before_wildcard(Path::new(place));
         let there = folders.iter().find(|folder| folder.join(&fixed).exists());
         let place = match there {
-            // The folder is a path, not a pattern: its own brackets and stars are taken literally.
+            // The directory is a path, not a pattern: its own brackets and stars are taken
+            // literally.
             Some(folder) if place.contains(['*', '?', '[']) => {
                 let folder = glob_escaped(&folder.to_string_lossy());
                 Path::new(&folder).join(place).to_string_lossy().into_owned()
@@ -156,7 +157,7 @@ impl Places<'_> {
     }
 }
 
-/// The folder of a file. If its name is a link, also the folder that the link leads to.
+/// The directory of a file. If its name is a link, also the directory that the link leads to.
 fn beside(file: &Path) -> Vec<PathBuf> {
     let folder = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! The configuration as it is meant: arms with their ids, every name looked up.
+//! Resolves a configuration: arms with their ids, every name looked up.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,8 +28,8 @@ pub struct RunConfig {
 }
 
 impl ConfigFile {
-    /// The same with those arms alone whose name is kept, and where these are written. For what changes names or models before
-    /// arms are resolved.
+    /// Keeps only the arms whose name `keeps` selects, with the places where they were written. For
+    /// changes of names or models before arms are resolved.
     pub fn with_arms(self, written: &Written, keeps: &dyn Fn(&str) -> bool) -> (Self, Written) {
         let names = self.arms.iter().map(|arm| arm.name.clone()).enumerate();
         let kept: Vec<_> = names.filter(|(_, name)| keeps(name)).collect();
@@ -41,7 +41,7 @@ impl ConfigFile {
 }
 
 impl RunConfig {
-    /// The same with those arms alone whose name is kept, and where these are written.
+    /// Keeps only the arms whose name `keeps` selects, with the places where they were written.
     pub fn with_arms(self, written: &Written, keeps: &dyn Fn(&str) -> bool) -> (Self, Written) {
         let names = self.arms.iter().map(|arm| arm.name.clone()).enumerate();
         let kept: Vec<_> = names.filter(|(_, name)| keeps(name)).collect();
@@ -53,10 +53,10 @@ impl RunConfig {
     }
 }
 
-/// `None` where no scaffold has a name; why one that has it cannot be used.
+/// `None` if no scaffold has the name; an error if one has it but cannot be used.
 type Found = Result<Option<Arc<dyn Scaffold>>, UserError>;
 
-/// What a configuration may name, and whoever assembles the parts knows.
+/// The names that a configuration may use, provided by the code that assembles the program.
 pub struct Known<'a> {
     pub scaffold: &'a dyn Fn(&str) -> Found,
     pub scaffolds: &'a [&'a str],
@@ -64,8 +64,8 @@ pub struct Known<'a> {
     pub script: &'a dyn Fn(&Path) -> Result<(), String>,
 }
 
-/// Looks up every scaffold and model, and names each arm by its factors. Errors name keys as they
-/// were written.
+/// Looks up every scaffold and model, and identifies each arm by its factors. Errors name keys as
+/// they were written.
 pub fn resolve(
     file: ConfigFile,
     written: &Written,
@@ -77,7 +77,7 @@ pub fn resolve(
             .hint("add [[arms]] with `name` and `scaffold` below it"));
     }
     if written.table().is_empty() {
-        // Made by a command's own arguments: their values are no better than a file's.
+        // Set by a command's own arguments, whose values are checked like those of a file.
         let table =
             toml::Table::try_from(&file).map_err(|error| UserError::new(error.to_string()))?;
         walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
@@ -190,7 +190,7 @@ pub fn resolve(
         if let (Some(prompts), false) = (prompts.as_object_mut(), notices.is_empty()) {
             prompts.insert("budget".into(), notices.into());
         }
-        // A path is no factor: a manifest is known by its own name and its text.
+        // A path is not a factor: a manifest is identified by its own name and its text.
         let scaffold = found.name().to_owned();
         if *sources.entry(scaffold.clone()).or_insert_with(|| shipped.clone()) != shipped {
             let what = format!("another arm has another manifest that is called `{scaffold}` too");
@@ -225,7 +225,7 @@ pub fn resolve(
     Ok(RunConfig { file, arms })
 }
 
-/// The key of an arm's settings that names the trajectory to replay, by content: where it lies is no
+/// The key of an arm's settings that names the trajectory to replay, by content: its path is not a
 /// factor.
 pub const REPLAY: &str = "replay";
 
@@ -248,7 +248,7 @@ fn settings(
         given.insert(INTERPRETER.to_owned(), interpreter.to_string_lossy().into());
     }
     let settings = scaffold.settings(&given).map_err(|wrong| {
-        // It stands beside `settings`, where every scaffold has its own keys.
+        // It is next to `settings`, in which every scaffold has its own keys.
         let is_own = !(wrong.key == INTERPRETER && arm.interpreter.is_some());
         let path: Vec<&str> = match is_own {
             true => vec!["arms", index, "settings", wrong.key.as_str()],
@@ -267,7 +267,8 @@ fn settings(
     Ok(json!({ REPLAY: sha256_hex(&bytes) }))
 }
 
-/// Adds `repository_settings` where it is not the default, so that it is a factor and older arms keep their ids.
+/// Adds `repository_settings` unless it is the default, so that it is a factor and older arms keep
+/// their ids.
 fn with_repository_settings(
     arm: &ArmFile,
     scaffold: &dyn Scaffold,
@@ -288,7 +289,7 @@ fn with_repository_settings(
     Ok(settings)
 }
 
-/// What only a loop in the runtime's own process can keep.
+/// A limit that only a loop in the runtime's own process can enforce.
 fn inner(budget: &Budget) -> Option<&'static str> {
     let kept = [
         ("disclosure", budget.disclosure == Disclosure::Countdown),
@@ -298,7 +299,7 @@ fn inner(budget: &Budget) -> Option<&'static str> {
     kept.into_iter().find(|(_, asked)| *asked).map(|(key, _)| key)
 }
 
-/// Patterns were checked as they are written; here are the files, and the policy as a whole.
+/// Patterns were checked as they are written; this checks the files, and the policy as a whole.
 fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), UserError> {
     let of = |key| written.of_arm(index, "network", key);
     proctor_egress::Policy::of_arm(&arm.network).map_err(|why| {
@@ -318,8 +319,8 @@ fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), Us
     Ok(())
 }
 
-/// The model, or what is wrong and the hint. One that has no table is a known vendor's, unless a table has almost that
-/// name: a slip of the pen must not send requests elsewhere.
+/// The model, or what is wrong and a hint. A model without a table is a known vendor's, unless a
+/// table has almost that name: a typing error must not send requests elsewhere.
 fn model_named(
     models: &BTreeMap<String, ModelSpec>,
     name: &str,
@@ -345,7 +346,7 @@ mod tests {
     use super::{Known, resolve};
     use crate::{UserError, read};
 
-    /// A command line client in the sandbox, which speaks to the model through its proxy.
+    /// A command-line client in the sandbox, which calls the model through its proxy.
     struct Client;
 
     #[async_trait]
@@ -404,7 +405,7 @@ mod tests {
         Ok(resolved.arms.into_iter().map(told).collect())
     }
 
-    /// The default is in no arm, so that arms of older runs keep their ids.
+    /// The default is not part of any arm, so that arms of older runs keep their ids.
     #[test]
     fn repository_settings_are_a_factor_where_they_are_used() {
         let ignored = resolved("", "repository_settings = 'ignore'").unwrap();
@@ -418,7 +419,7 @@ mod tests {
         assert!(error.contains("reads no settings of the task's repository"), "{error}");
     }
 
-    /// An error about an arm names the line where it stands, also once others are left out.
+    /// An error about an arm names its line, even after other arms are left out.
     #[test]
     fn arms_that_are_left_out_leave_the_places_of_the_others() {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -444,7 +445,8 @@ mod tests {
         assert!(error.contains(":12: ") && error.contains("(arm `c`)"), "{error}");
     }
 
-    /// A scaffold whose own files do not load is there: to call its name unknown would hide why.
+    /// A scaffold whose own files do not load still exists: calling its name unknown would hide the
+    /// reason.
     #[test]
     fn a_scaffold_that_does_not_load_says_why() {
         let arm = "[[arms]]\nname = 'b'\nscaffold = 'broken'";
@@ -453,8 +455,8 @@ mod tests {
         assert!(error.contains("arms") && error.contains("hint: correct it"), "{error}");
     }
 
-    /// What only a loop in the runtime can keep is refused for a client behind the model endpoint, and
-    /// named where it was written.
+    /// Limits that only a loop in the runtime can enforce are rejected for a client behind the
+    /// model endpoint, with the place where they were written.
     #[test]
     fn what_a_client_in_the_sandbox_cannot_keep_is_refused() {
         for (key, line) in [
@@ -472,7 +474,7 @@ mod tests {
                 assert!(error.what.contains("cannot be kept for the scaffold `client`"));
                 assert!(error.hint.unwrap().contains("inside the sandbox"));
             }
-            // The client's own arm may say otherwise than the top.
+            // The client's own arm may override the top.
             if key != "tool_seconds" {
                 let other = "budget = { disclosure = 'announced', ending = 'hard' }";
                 assert_eq!(resolved(&top, other).unwrap(), ["loop", "cli"]);

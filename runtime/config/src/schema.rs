@@ -1,4 +1,5 @@
-//! JSON Schemas: the committed ones, and how they are made of the types that configurations and tasks are read into.
+//! JSON Schemas: the committed ones, and their generation from the types that configurations and
+//! tasks are read into.
 
 use proctor_types::Task;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::Transform};
@@ -9,13 +10,13 @@ use crate::ConfigFile;
 /// The schema of a run configuration: `configs/schema.json`.
 ///
 /// # Panics
-/// The committed file is no JSON, which a test would have found.
+/// The committed file is not JSON; a test checks that.
 pub fn config_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/schema.json");
     carried(TEXT)
 }
 
-/// The schema of a configuration where the keys of a file without a matrix must all be there.
+/// The schema of a configuration with the keys that a file without a matrix requires.
 pub(crate) fn written(mut schema: Value) -> Value {
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         required.push("arms".into());
@@ -26,7 +27,7 @@ pub(crate) fn written(mut schema: Value) -> Value {
 /// The schema of a task in Proctor's own format: `configs/task-schema.json`.
 ///
 /// # Panics
-/// As [`config_schema`] does.
+/// Like [`config_schema`].
 pub fn task_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/task-schema.json");
     carried(TEXT)
@@ -35,7 +36,7 @@ pub fn task_schema() -> Value {
 /// The schema of an agent's manifest: `configs/manifest-schema.json`.
 ///
 /// # Panics
-/// As [`config_schema`] does.
+/// Like [`config_schema`].
 pub fn manifest_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/manifest-schema.json");
     carried(TEXT)
@@ -48,7 +49,7 @@ fn carried(text: &str) -> Value {
     serde_json::from_str(text).expect("the carried schema is JSON")
 }
 
-/// What `configs/schema.json` has to hold: made of the types.
+/// The expected content of `configs/schema.json`, generated from the types.
 pub fn generated_config_schema() -> Value {
     let mut schema = schema_of::<ConfigFile>("A run configuration of Proctor");
     // Either makes arms.
@@ -59,15 +60,15 @@ pub fn generated_config_schema() -> Value {
     schema
 }
 
-/// What `configs/task-schema.json` has to hold: made of the types.
+/// The expected content of `configs/task-schema.json`, generated from the types.
 pub fn generated_task_schema() -> Value {
     schema_of::<Task>("A task of Proctor")
 }
 
-/// The schema of any type of Proctor's files, in the form that editors and the table of keys read.
+/// The schema of any type of Proctor's files, in the form that editors and the table of keys use.
 pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
-        // An editor follows references, and so would the table of keys have to.
+        // Otherwise editors and the table of keys would have to follow references.
         settings.inline_subschemas = true;
         settings.transforms.push(Box::new(WithoutNull));
     });
@@ -76,7 +77,7 @@ pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
     schema.into()
 }
 
-/// TOML has no null, and a task leaves out what it does not say: an optional key is one that may be
+/// TOML has no null, and a task omits what it does not say: an optional key is one that may be
 /// missing.
 #[derive(Debug, Clone)]
 struct WithoutNull;
@@ -111,7 +112,7 @@ fn plain(schema: &mut Map<String, Value>) {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");
     }
-    // The name of a type of the program, which says nothing to whoever writes a file.
+    // The name of a Rust type, which means nothing to the author of a file.
     if schema.get("format").is_some_and(|format| format != "uri") {
         schema.remove("format");
     }

@@ -2,8 +2,8 @@
 
 use crate::UserError;
 
-/// Lays one `KEY=VALUE` over a table, and returns the parts of the key. They are divided by dots, a
-/// part with dots of its own stands in double quotes; a number picks an element of a list.
+/// Applies one `KEY=VALUE` to a table, and returns the parts of the key. Parts are separated by
+/// dots; a part that contains dots is put in double quotes; a number selects an element of a list.
 pub fn lay(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserError> {
     let Some((key, text)) = set.split_once('=') else {
         return Err(UserError::new(format!("--set {set:?} has no `=`"))

@@ -1,4 +1,4 @@
-//! Holds a configuration, as it is written, against the table of its keys.
+//! Checks a configuration, as it is written, against the table of its keys.
 
 use toml::{Table, Value};
 
@@ -7,18 +7,18 @@ use crate::{
     kind::{Kind, Wrong, nearest},
 };
 
-/// The first thing that is wrong, and the key that it is about.
+/// The first error, and the key that it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub path: Vec<String>,
     pub wrong: Wrong,
 }
 
-/// Whether keys that a run needs must be there.
+/// Whether keys that a run needs must be present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     Whole,
-    /// A few keys of a file, as `resume --set` gives them.
+    /// A few keys of a file, as in `resume --set`.
     Part,
 }
 
@@ -90,7 +90,7 @@ fn inner(
     }
 }
 
-/// Keys that had another name, and what they are called now.
+/// Renamed keys, with their new names.
 const RENAMED: [(&str, &str); 1] = [("seal", "leak_check")];
 
 /// If the key has a new name, or another table has it, the error says so; otherwise it suggests the
@@ -131,7 +131,7 @@ fn homes(name: &str) -> Vec<String> {
                 Kind::Named(keys) => {
                     find(name, keys, &format!("{place}{dot}{}.NAME", key.name), found);
                 }
-                // What an arm has is what it inherits.
+                // An arm's keys are those that it inherits.
                 _ => {}
             }
         }

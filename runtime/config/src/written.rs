@@ -1,4 +1,4 @@
-//! A configuration as the user wrote it: which file and line, or which `--set`, has a key.
+//! A configuration as the user wrote it: which file and line, or which `--set`, contains a key.
 
 use std::path::Path;
 
@@ -12,19 +12,19 @@ use crate::{
     {set, walk::Problem},
 };
 
-/// What was read, before any arm inherits. The default is a configuration that no file has.
+/// What was read, before any arm inherits. The default is a configuration without a file.
 #[derive(Debug, Clone, Default)]
 pub struct Written {
-    /// The file and its bases, merged, with every `--set` laid over.
+    /// The file and its bases, merged, with every `--set` applied.
     table: Table,
     files: Files,
     sets: Vec<Vec<String>>,
-    /// What a matrix made of it. Every path that is asked for is one of the arms and models that came of it.
+    /// The result of the matrix. Paths that are looked up refer to the resulting arms and models.
     crossed: Crossed,
 }
 
 impl Written {
-    /// Reads a file with its bases and lays the `--set` values over it.
+    /// Reads a file with its bases and applies the `--set` values.
     pub fn read(path: &Path, sets: &[String]) -> Result<Self, UserError> {
         let (files, table) = Files::read(path, sets)?;
         let mut written = Self { table, files, sets: Vec::new(), crossed: Crossed::default() };
@@ -42,7 +42,7 @@ impl Written {
         self.crossed = crossed;
     }
 
-    /// The same with some of its arms alone: `kept` has their names by the index that they had.
+    /// Keeps only some of its arms: `kept` has their names by their previous index.
     pub(crate) fn with_arms(&self, kept: &[(usize, String)]) -> Self {
         let arms = kept.iter().map(|(index, name)| {
             self.crossed.arms.get(*index).cloned().unwrap_or_else(|| ArmOrigin {
@@ -55,13 +55,13 @@ impl Written {
         Self { crossed: Crossed { arms: arms.collect(), models }, ..self.clone() }
     }
 
-    /// Orders the keys of a configuration as they are written; those of a base come first.
+    /// A sort key that orders keys as they are written; those of a base come first.
     pub(crate) fn position(&self, path: &[String]) -> Option<(usize, usize)> {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         self.files.place(&path).map(|place| (usize::MAX - place.file, place.at))
     }
 
-    /// The file that a key's value was written in, or `None` if `--set` has it.
+    /// The file in which a key's value was written, or `None` if it came from `--set`.
     pub(crate) fn file_of(&self, path: &[&str]) -> Option<&Path> {
         match self.source(path) {
             Source::Set => None,
@@ -70,7 +70,7 @@ impl Written {
         }
     }
 
-    /// Where a key of an arm or model that a matrix made was written; any other key as it is.
+    /// Where a key of an arm or model made by a matrix was written; any other key unchanged.
     fn real(&self, path: &[&str]) -> Vec<String> {
         let owned = |path: &[&str]| path.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
         let (keys, rest, otherwise) = match path {

@@ -1,9 +1,10 @@
-//! The wish that a run ends now: trials close their sandboxes and leave no outcome, `resume` takes over.
+//! Cancellation of a run: trials close their sandboxes without recording an outcome, and `resume`
+//! continues them.
 
 use proctor_types::{Cause, Fault, Layer};
 use tokio::sync::watch;
 
-/// Told once, heard by every trial.
+/// A cancellation signal that all trials of a run share.
 #[derive(Debug)]
 pub struct Cancel(watch::Sender<Wish>);
 
@@ -21,7 +22,8 @@ impl Default for Cancel {
 }
 
 impl Cancel {
-    /// Nothing more begins: no trial, no try, and no step of a trial that can go on later. What is in flight ends.
+    /// Starts nothing further: no trial, no try, and no step of a trial that can be resumed. Work
+    /// in flight finishes.
     pub fn wind_down(&self) {
         self.0.send_if_modified(|wish| {
             let sooner = *wish < Wish::WindDown;
@@ -30,32 +32,32 @@ impl Cancel {
         });
     }
 
-    /// Whether nothing more is to begin.
+    /// Whether new work must not start.
     pub fn winds_down(&self) -> bool {
         *self.0.borrow() >= Wish::WindDown
     }
 
-    /// Returns once nothing more is to begin.
+    /// Returns once new work must not start.
     pub async fn winding_down(&self) {
         let _ = self.0.subscribe().wait_for(|wish| *wish >= Wish::WindDown).await;
     }
 
-    /// Everything ends now.
+    /// Stops everything immediately.
     pub fn tell(&self) {
         self.0.send_replace(Wish::Now);
     }
 
-    /// Whether everything ends now.
+    /// Whether everything must stop immediately.
     pub fn is_told(&self) -> bool {
         *self.0.borrow() == Wish::Now
     }
 
-    /// Returns once everything ends. It cannot fail, because this object holds the sender.
+    /// Returns once everything must stop. It cannot fail, because this object holds the sender.
     pub async fn told(&self) {
         let _ = self.0.subscribe().wait_for(|wish| *wish == Wish::Now).await;
     }
 
-    /// What a trial ends its try with. It is not recorded: the trial has not ended.
+    /// The fault that a cancelled try returns. It is not recorded: the trial has not ended.
     pub(crate) fn fault() -> Fault {
         Fault::new(Layer::Sandbox, "cancelled").cause(Cause::Cancelled)
     }

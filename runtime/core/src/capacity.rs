@@ -6,22 +6,23 @@ use proctor_sandbox_api::Machine;
 use proctor_types::{Fault, Layer, SandboxSpec};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// CPUs are counted in thousandths.
+/// CPUs are counted in thousandths of a CPU.
 const WHOLE_CPU: f64 = 1000.0;
 
-/// What a machine has for grading sandboxes; each holds its limits' share while it is open.
+/// The CPUs and memory of this machine that grading sandboxes may use. Each open sandbox holds a
+/// share as large as its limits.
 ///
-/// `jobs` is no measure of it: a trial that is driven mostly waits for its model, so many of them
-/// fit on few CPUs. A grading computes all the time, and one more than the machine has CPUs for
-/// only takes the others towards their time limits. A sandbox that asks for more than there is gets
-/// the whole, alone.
+/// `jobs` is a poor measure here. A trial that is running mostly waits for its model, so many
+/// trials fit on few CPUs. A grading computes all the time, and each grading beyond the number of
+/// CPUs pushes the others towards their time limits. A sandbox that asks for more than the machine
+/// has runs alone, with everything.
 #[derive(Debug)]
 pub struct Capacity {
     cpus: (u32, Arc<Semaphore>),
     memory: (u32, Arc<Semaphore>),
 }
 
-/// A share; it is given back when this is dropped.
+/// A share of the machine. Dropping it returns it.
 #[derive(Debug)]
 pub struct Share {
     _cpus: OwnedSemaphorePermit,
@@ -37,28 +38,29 @@ impl Capacity {
         Self { cpus: pool(machine.cpus * WHOLE_CPU), memory: pool(machine.memory_mb as f64) }
     }
 
-    /// How many sandboxes of these limits fit at once; at least one.
+    /// How many sandboxes with these limits fit at once; at least one.
     pub fn sandboxes(&self, limits: &SandboxSpec) -> usize {
         let (cpus, memory) = self.wanted(limits);
         (self.cpus.0 / cpus).min(self.memory.0 / memory) as usize
     }
 
-    /// Waits for a share. A task that holds one must not wait for another: two that did would wait for
-    /// each other; [`Self::try_take`] is for them.
+    /// Waits for a share. A task that already holds one must use [`Self::try_take`] instead: two
+    /// such tasks would wait for each other.
     ///
     /// # Errors
     ///
-    /// Never: nothing closes the pools. The type asks for a fault.
+    /// Never: nothing closes the pools. The return type requires a fault.
     pub async fn take(&self, limits: &SandboxSpec) -> Result<Share, Fault> {
         let (cpus, memory) = self.wanted(limits);
         let gone = |_| Fault::new(Layer::Grade, "the machine's share was closed");
-        // Always CPUs first: a task that waits for memory then waits only for tasks that have both.
+        // CPUs first, always: a task that waits for memory then waits only for tasks that hold
+        // both.
         let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;
         let memory = Arc::clone(&self.memory.1).acquire_many_owned(memory).await.map_err(gone)?;
         Ok(Share { _cpus: cpus, _memory: memory })
     }
 
-    /// A share, if one is free and nobody waits for it.
+    /// Returns a share if one is free and no task is waiting for it.
     pub fn try_take(&self, limits: &SandboxSpec) -> Option<Share> {
         let (cpus, memory) = self.wanted(limits);
         let cpus = Arc::clone(&self.cpus.1).try_acquire_many_owned(cpus).ok()?;
@@ -74,7 +76,7 @@ impl Capacity {
     }
 }
 
-/// At least one, so that no sandbox is free of charge.
+/// At least one unit, so that every sandbox counts.
 fn whole(size: f64) -> u32 {
     size.clamp(1.0, f64::from(u32::MAX)) as u32
 }
@@ -92,7 +94,7 @@ mod tests {
         let capacity = Capacity::of(&Machine { cpus: 2.0, memory_mb: 3000 });
         let first = capacity.try_take(&handle(0.5, 2000)).unwrap();
         assert!(capacity.try_take(&handle(0.5, 2000)).is_none(), "memory is full");
-        // What was taken of the CPUs meanwhile went back.
+        // The failed attempt returned the CPUs that it took.
         let second = capacity.try_take(&handle(1.5, 500)).unwrap();
         assert!(capacity.try_take(&handle(0.1, 100)).is_none(), "the CPUs are full");
         drop((first, second));

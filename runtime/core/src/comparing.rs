@@ -1,17 +1,18 @@
-//! Where patches are made: few at once, and off the threads that drive trials.
+//! Limits how many patches are computed at once and keeps that work off the threads that run
+//! trials.
 
 use std::{num::NonZero, thread::available_parallelism};
 
 use proctor_types::{Fault, Layer};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-/// Comparing two trees computes and holds the patch in memory. However many trials end at the same moment,
-/// the memory is that of a few.
+/// Limits concurrent tree comparisons. A comparison uses CPU and holds the patch in memory, so many
+/// trials that end together must not all run one.
 #[derive(Debug)]
 pub struct Comparing(Semaphore);
 
 impl Default for Comparing {
-    /// As many at once as there are processors.
+    /// Allows one comparison per processor.
     fn default() -> Self {
         Self(Semaphore::new(available_parallelism().map_or(1, NonZero::get)))
     }

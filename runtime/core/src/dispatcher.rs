@@ -1,4 +1,5 @@
-//! Runs a plan: `jobs` trials at once, a task each. Workers on other machines may run the same plan.
+//! Runs a plan with `jobs` concurrent trials, one task per trial. Workers on other machines may run
+//! the same plan.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,35 +12,35 @@ use tokio::{
 
 use crate::{Plan, PlannedTask, Progress, RunContext, TrialEnd, Until, run_trial};
 
-/// Between two looks at the trials that other workers have: at first, and later.
+/// Initial and maximum interval between two checks of the trials that other workers hold.
 const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// One trial of the plan and what it came to; `Err` where not even a fault could be recorded.
+/// One trial of the plan and how it ended. `Err` if not even a fault could be recorded.
 pub struct Dispatched {
     pub trial: TrialId,
     pub end: Result<End, Fault>,
 }
 
-/// What is known without reading the record. The outcome and the verdict stay there: those of ten thousand trials
-/// would be held for whoever asks for one.
+/// What is known without reading the record. The outcome and the verdict stay on disk: keeping
+/// those of ten thousand trials in memory would be wasteful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Recorded,
-    /// A limit that trials share is spent, or its model cannot be asked.
+    /// A shared limit is used up, or the trial's model cannot be called.
     NotStarted,
-    /// This worker ends before the trial surely would.
+    /// The trial may not finish before this worker must end.
     NoTime,
-    /// Another worker took this one for dead and continues the trial.
+    /// Another worker considered this one dead and continues the trial.
     TakenOver,
 }
 
-/// What the record says of a trial before its turn.
+/// The recorded state of a trial before its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// Driven, graded and whole.
+    /// Run, graded and intact.
     Finished,
-    /// Its latest outcome is a fault. One that cannot be read is the trial's own to tell.
+    /// The latest outcome is a fault. If the outcome is unreadable, the trial reports that itself.
     Faulted,
     Open,
 }
@@ -56,15 +57,16 @@ impl Before {
     }
 }
 
-/// Runs every trial that is not finished yet, in the order of the plan. Trials that ended in a fault in an
-/// earlier call come last: what halted that call must not keep the others from their turn again. Trials that other
-/// workers have come after that: mostly they have ended by then, and those of a dead worker are taken over.
+/// Runs every unfinished trial in plan order. Trials that ended in a fault in an earlier call come
+/// last, so that whatever halted that call does not hold up the others again. Trials that other
+/// workers hold come after those: most have ended by then, and trials of dead workers are taken
+/// over.
 ///
-/// `before` is of each trial that the plan has chosen: who carries a plan out has read the record already, and of
-/// ten thousand trials that takes a second.
+/// `before` has one entry per chosen trial. The caller has already read the record, and reading it
+/// again takes about a second for ten thousand trials.
 ///
-/// Dropping the future aborts what runs: sandboxes close with their trials, journals keep what was
-/// recorded, and `resume` takes it from there.
+/// Dropping the future aborts running trials. Their sandboxes close, the journals keep what was
+/// recorded, and `resume` continues from there.
 pub async fn dispatch(
     context: Arc<RunContext>,
     plan: &Plan,
@@ -74,7 +76,7 @@ pub async fn dispatch(
     let mut ends = Vec::new();
     let trials = plan.chosen();
     let (mut faulted, mut others) = (Vec::new(), Vec::new());
-    // What is finished needs no lease and no task of its own.
+    // A finished trial needs neither a lease nor a task.
     for (index, (before, trial)) in before.iter().zip(trials).enumerate() {
         match before {
             Before::Finished => {
@@ -102,7 +104,7 @@ pub async fn dispatch(
     while let Some(joined) = running.join_next().await {
         match joined {
             Ok(end) => ends.push(end),
-            // A bug of ours in one trial must not take the others with it.
+            // A bug in one trial must not end the other trials.
             Err(error) => tracing::error!(%error, "a trial's task ended by itself"),
         }
     }
@@ -121,14 +123,15 @@ struct Work {
 }
 
 impl Work {
-    /// Starts each trial that nobody has, and returns those that other workers have.
+    /// Starts each trial that no worker holds, and returns those that other workers hold.
     async fn look(&mut self, trials: Vec<Planned>, first: bool) -> Vec<Planned> {
         let mut elsewhere = Vec::new();
         for (index, trial) in trials {
-            // Before the task is made: tasks that ask for a place by themselves come in any order.
+            // Take the permit before spawning the task: spawned tasks would take permits in any
+            // order.
             let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { break };
             if self.context.run.is_lost() {
-                // Others may have taken over all that this worker had.
+                // Other workers may have taken over all trials of this worker.
                 self.context.cancel.wind_down();
             }
             if self.context.cancel.winds_down() {
@@ -157,7 +160,8 @@ impl Work {
                     elsewhere.push((index, trial));
                     continue;
                 }
-                // What keeps the trial from being claimed, it meets too, and tells; a worker must not go on without.
+                // Without sharing, the trial meets and reports the same error. A worker must not
+                // continue without a claim.
                 Err(_) if !self.context.run.is_shared() => None,
                 Err(error) => {
                     let end = Dispatched { trial: id.clone(), end: Err(error.fault()) };

@@ -1,4 +1,4 @@
-//! One try: set up, drive, collect.
+//! One try: set up, run, collect.
 
 use std::{
     path::Path,
@@ -36,40 +36,40 @@ use crate::{
     steps::Steps,
 };
 
-/// The key of the leak check's report in the note that a journal has of it.
+/// The key of the leak check's report in its journal note.
 pub const LEAK_NOTE: &str = "checked for leaks";
 
-/// What one try needs to know.
+/// The inputs of one try.
 pub(crate) struct Try<'a> {
     pub(crate) context: &'a Arc<RunContext>,
     pub(crate) id: &'a TrialId,
     pub(crate) task: &'a Task,
-    /// The folder that the task's relative paths start from.
+    /// The directory that the task's relative paths are resolved against.
     pub(crate) base_dir: &'a Path,
     pub(crate) arm: &'a Arm,
     pub(crate) dir: &'a TrialDir,
     pub(crate) number: u32,
     pub(crate) environment: &'a Prepared,
-    /// What the environment holds of the task's secrets.
+    /// Copies of the task's secrets that its environment contains.
     pub(crate) leak_check: &'a LayerFindings,
-    /// Where the scaffold's loop is a program of a user's: what its sandbox is opened from.
+    /// For a scaffold whose loop is a user's program: what its sandbox is opened from.
     pub(crate) own: Option<&'a SecondSandbox>,
-    /// The try was interrupted, or begins as a fork, and goes on.
+    /// Set if the try continues an interrupted one or starts as a fork.
     pub(crate) past: Option<&'a Past>,
-    /// Why the try before this one was discarded, although it was only interrupted.
+    /// Why the previous try was discarded although it was only interrupted.
     pub(crate) started_again: Option<&'a str>,
 }
 
 impl Try<'_> {
-    /// Runs the try to its outcome, which is the last event of the journal. An `Err` is a fault
-    /// that came before or instead of one; the journal then holds what led to it.
+    /// Runs the try to its outcome, which is the journal's last event. `Err` is a fault that
+    /// occurred before or instead of an outcome; the journal then holds what led to it.
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
         let path = self.dir.trajectory();
         let journal = match self.past {
             None => Journal::create(path, self.number),
             Some(_) => {
-                // That of a fault, which the journal has, too.
+                // Remove the outcome of an earlier fault. The journal has it, too.
                 self.dir.remove_outcome().map_err(record_fault)?;
                 Journal::open(path)
             }
@@ -86,7 +86,7 @@ impl Try<'_> {
         }
         let Ready { sandbox, hidden } = tokio::select! {
             ready = self.open() => ready?,
-            // A thousand trials may wait for their turn to open one.
+            // A thousand trials may be waiting to open a sandbox.
             () = self.context.cancel.winding_down() => return Err(Cancel::fault()),
         };
         let mut own = None;
@@ -100,16 +100,16 @@ impl Try<'_> {
         let ended = match driven {
             Ok(outcome) => self.conclude(&recorder, outcome, counts).await,
             Err(fault) => {
-                // The fault is what is told, also where this cannot be recorded any more.
+                // Report the fault even if these counts cannot be recorded.
                 let _ = measured(&recorder, counts).await;
                 Err(fault)
             }
         };
-        // What is left of the try, such as a connection through the proxy, may hold the recorder for a moment
-        // longer. Whoever opens the journal next must not find its writer there.
+        // Leftovers of the try, such as a connection through the proxy, may hold the recorder a
+        // moment longer. The next reader of the journal must not find an open writer.
         recorder.close().await;
-        // After the outcome is recorded: what was delivered counts, whatever becomes of its sandbox. And
-        // before a fault is passed on: a try never leaves a sandbox behind where it can be helped.
+        // Close the sandboxes only after the outcome is recorded: it counts even if closing fails.
+        // Close them before returning a fault, so that a try leaves no sandbox behind.
         for mut sandbox in own.into_iter().chain([sandbox]) {
             if let Err(fault) = sandbox.close().await {
                 let (trial, arm) = (self.id.clone(), self.arm.name.clone());
@@ -119,7 +119,7 @@ impl Try<'_> {
         ended
     }
 
-    /// Makes the files those of the past, and returns the tree that the agent began with.
+    /// Restores the files of the interrupted try and returns the tree that the agent started with.
     async fn restore(
         &self,
         past: &Past,
@@ -182,7 +182,7 @@ impl Try<'_> {
         let note = Map::from_iter([(LEAK_NOTE.to_owned(), json!(leaks))]);
         let workdir = RawPath::from(self.task.workdir.as_str());
         if self.task.harbor.is_some() {
-            // A fresh container is graded with all that the agent changed.
+            // Grading applies everything the agent changed to a fresh container.
             recorder.keep_all(harbor::outside_limits(self.context.outside)?).await;
             harbor::prepare(handle).await?;
         } else if goes_on(self.context.scaffold(self.arm)?.as_ref())? {
@@ -193,7 +193,8 @@ impl Try<'_> {
                 recorder.append(Event::Noted { note }).await?;
                 recorder.snapshot(handle, &workdir, true).await?
             }
-            // What the agent made of its sandbox is not searched: nothing of it was there before the agent.
+            // Do not scan what the agent made of its sandbox: the scan looks for what was there
+            // before the agent.
             Some(past) => self.restore(past, handle, &workdir, recorder).await?,
         };
         if let Some(second) = self.own {
@@ -225,7 +226,7 @@ impl Try<'_> {
         }
 
         looks.begin().await;
-        // The agent's clock starts here: what setup took is not its doing.
+        // The agent's clock starts here, because set-up time is not the agent's.
         let shared = self.context.shared.of_arm(&self.arm.id);
         let mut meter = Meter::new(harbor::budget_of(self.arm, self.task)).sharing(shared);
         if let Some(past) = self.past {
@@ -272,8 +273,8 @@ impl Try<'_> {
         if session.brief().solution.is_some() {
             harbor::lay_solution(handle, self.task, self.base_dir).await?;
         }
-        // Time is watched here as well as before each request: a command that runs past a limit is
-        // cut, by dropping it.
+        // Time limits are also watched here, not only before each request. A command that runs past
+        // a limit is cancelled by dropping its future.
         let stopped = async {
             tokio::select! {
                 kind = meter.time_up() => Stop::Budget(kind),
@@ -286,8 +287,8 @@ impl Try<'_> {
             stop = stopped => {
                 tell.send_replace(true);
                 if let Some(leave) = scaffold.leave_time() {
-                    // What it says now does not count; that a sandbox broke meanwhile, the last snapshot
-                    // finds too.
+                    // The result no longer counts. If the sandbox broke meanwhile, the last
+                    // snapshot detects that.
                     let _ = timeout(leave, &mut driving).await;
                 }
                 Err(stop)
@@ -297,16 +298,16 @@ impl Try<'_> {
         let ended = self.as_recorded(ended, &network);
         let asked = scaffold.needs_model() && session.spent().steps == 0;
         let ended = if asked { never_answered(ended, network.server().is_some()) } else { ended };
-        // A client that was refused its next request: its tree was kept when that request came.
+        // The client was refused its next request. The tree was kept when that request arrived.
         let frozen = network.server().is_some()
             && matches!(ended, Err(Stop::Budget(kind)) if !kind.is_time());
-        // Before anything is concluded: what was asked of them is in the record then.
+        // Close the network before drawing conclusions: by then the record holds every request.
         network.close().await?;
         let ending = match ended {
             Ok(Finish::Submitted) => Ending::Submitted,
             Ok(Finish::Exited { cause, why }) => Ending::ScaffoldExited { cause, why },
             Err(Stop::Budget(budget)) => {
-                // A time limit that the endpoint used up says nothing of the model.
+                // If the endpoint used up the time limit, the result says nothing about the model.
                 if let Some(fault) =
                     gateway.as_ref().and_then(|gateway| gateway.lost_to_the_endpoint(budget))
                 {
@@ -329,7 +330,7 @@ impl Try<'_> {
         let (waited, in_tools) = (meter.waited(), meter.tool_time());
         let end = match session.finish(frozen).await {
             Ok(end) => end,
-            // The last tree that could be looked at is the work.
+            // The last readable tree is the agent's work.
             Err(fault) if self.used_up(handle, &fault).await.is_some() => {
                 recorder.last_tree().await
             }
@@ -375,8 +376,9 @@ impl Try<'_> {
         all
     }
 
-    /// The gateway's record decides before a client's exit does. It may have exited because of a refusal, before
-    /// that was seen here; or because the endpoint rejected its last request, or broke its answer off.
+    /// Prefers the gateway's record to the client's exit. The client may have exited because of a
+    /// refusal that was not visible here yet, or because the endpoint rejected or cut its last
+    /// request.
     fn as_recorded(
         &self,
         ended: Result<Finish, Stop>,
@@ -392,8 +394,8 @@ impl Try<'_> {
         }
     }
 
-    /// Why the sandbox cannot be used any more, where the agent brought that about within its limits: that
-    /// is an end of the trial like any other, and its work is graded.
+    /// Why the sandbox is unusable, if the agent caused that within its limits. The trial then ends
+    /// normally and its work is graded.
     async fn used_up(&self, handle: &SandboxHandle, fault: &Fault) -> Option<String> {
         let (how, why) = handle.exhausted(fault).await?;
         (how != Exhausted::Refused).then(|| format!("its sandbox ended: {why}"))
@@ -407,7 +409,7 @@ impl Try<'_> {
             match now {
                 Now::Does(doing) => context.tell(Progress::Does { trial, arm, doing }),
                 Now::Waits(waiting) => context.tell(Progress::Waiting { trial, arm, waiting }),
-                // Less is not worth a person's eyes; the record has it all the same.
+                // Shorter waits are not worth displaying. The record has them anyway.
                 Now::Waited(seconds) if seconds >= 1.0 => {
                     context.tell(Progress::Waited { trial, arm, seconds });
                 }
@@ -429,7 +431,7 @@ impl Try<'_> {
         let limit = self.arm.budget.command_seconds.map_or(task_limit, |arm| arm.min(task_limit));
         let announced = (self.arm.budget.disclosure == Disclosure::Announced)
             .then(|| harbor::budget_of(self.arm, self.task));
-        // Only the scaffold that is the gold itself is handed the gold.
+        // Only the `gold` scaffold receives the gold patch.
         let is_gold = self.arm.scaffold == "gold";
         let solution = if is_gold { harbor::solution_env(self.task)? } else { None };
         let gold = match is_gold && solution.is_none() {
@@ -444,7 +446,7 @@ impl Try<'_> {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
             workdir: self.task.cwd().to_owned(),
-            // The proxies' variables come last: a task's own proxy would lead nowhere.
+            // The proxies' variables come last: a proxy that the task sets would be unreachable.
             env: self.task.command_env().into_iter().chain(network.env()?).collect(),
             user: self.task.user.clone(),
             command_limit: Duration::from_secs_f64(limit),
@@ -464,7 +466,7 @@ impl Try<'_> {
         })
     }
 
-    /// What a fork's conversation begins with.
+    /// The conversation that a fork starts with.
     fn fork(&self, origin: &ForkOrigin) -> ForkBrief {
         let along = self.past.filter(|_| origin.conversation);
         let after = if origin.conversation { origin.step } else { 0 };
@@ -479,7 +481,7 @@ impl Try<'_> {
         self.context.replay.get(&self.arm.name).cloned()
     }
 
-    /// Computes the patch on the host, from the two trees, and keeps it.
+    /// Computes the patch on the host from the two trees and stores it.
     async fn collect(
         &self,
         base: &Arc<Tree>,
@@ -504,11 +506,12 @@ impl Try<'_> {
     }
 }
 
-/// A program that ended before it received a response has shown nothing of the model: it did not start, or it could not
-/// ask. `client`: it asks over HTTP, so that it cannot end on purpose without a response.
+/// Treats a program that exited before it received a response as a failure to start or to call the
+/// model: it says nothing about the model. `client`: the program calls the model over HTTP, so it
+/// cannot have finished on purpose without a response.
 fn never_answered(ended: Result<Finish, Stop>, client: bool) -> Result<Finish, Stop> {
     let why = match &ended {
-        // A loop on the host that sees that its first request cannot fit the window.
+        // A loop on the host that sees that its first request does not fit the context window.
         Ok(Finish::Exited { cause: ExitCause::Finished, .. }) if !client => return ended,
         Ok(Finish::Exited { why, .. }) => why.clone(),
         Ok(Finish::Submitted) if client => "it reported success".into(),
@@ -531,7 +534,7 @@ pub fn limits_of(arm: &Arm, task: &Task) -> SandboxSpec {
     raised(arm, task, Need::ceiling, Need::ceiling)
 }
 
-/// What is set apart for a grading while it runs, of the limits above.
+/// The share of the machine that a grading reserves, from the limits above.
 pub(crate) fn reserved_of(arm: &Arm, task: &Task) -> SandboxSpec {
     raised(arm, task, Need::floor, Need::floor)
 }
@@ -552,7 +555,7 @@ fn raised(
     limits
 }
 
-/// The gold of a task, which the scaffold `gold` plays.
+/// The gold patch of a task, which the scaffold `gold` applies.
 pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
     let fault =
         |what: String| Fault::new(Layer::Setup, format!("{}{what}", task.id)).cause(Cause::Invalid);

@@ -1,4 +1,4 @@
-//! What passes the egress proxy of a trial: recorded, and compared with the hidden solution.
+//! Records what passes a trial's egress proxy and compares it with the hidden solution.
 
 use std::sync::{
     Arc,
@@ -12,12 +12,12 @@ use proctor_types::{Event, Fault, Layer, Task, UrlRequest};
 
 use crate::recorder::Recorder;
 
-/// Writes to the journal of a try. An answer that shares lines with the solution is kept among the blobs: whether it
-/// counts is the forensics' to say, after the trial.
+/// Writes to the journal of a try. A response that shares lines with the solution is stored as a
+/// blob. Forensics decides after the trial whether it counts.
 pub(crate) struct EgressLedger {
     recorder: Arc<Recorder>,
     solution: Option<Arc<Solution>>,
-    /// Answers that were kept.
+    /// Number of stored responses.
     kept: AtomicUsize,
 }
 
@@ -46,7 +46,7 @@ impl Ledger for EgressLedger {
             request.not_compared = request.bytes_down;
             return Ok(());
         }
-        // Megabytes may have to be expanded: no work for the threads that serve other trials.
+        // Decompression may produce megabytes; keep it off the threads that serve other trials.
         let solution = Arc::clone(solution);
         let compared =
             tokio::task::spawn_blocking(move || solution.is_in(&body).then_some(body)).await;

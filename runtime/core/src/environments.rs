@@ -1,4 +1,5 @@
-//! Environments: each is built once per run and back end, even if many trials ask at the same time.
+//! Environments: each is built once per run and back end, even if many trials request it at the
+//! same time.
 
 use std::{collections::BTreeMap, path::Path, time::Instant};
 
@@ -10,11 +11,12 @@ use crate::FaultPolicy;
 
 /// Prepared environments by back end and task.
 ///
-/// The back end has its own cache on disk; this one keeps a run from asking it twice and makes a
-/// build that failed for good fail once, for every trial that needs it.
+/// The back end has its own cache on disk. This one keeps a run from asking the back end twice, and
+/// reports a permanent build failure to every trial that needs the environment without building
+/// again.
 pub struct Environments {
     sources: Sources,
-    /// By content, the sources on this host that the run was planned with.
+    /// Content digests of the local sources that the run was planned with.
     planned: BTreeMap<TaskId, String>,
     built: Memo<(&'static str, String), (Prepared, ImageSettings)>,
 }
@@ -24,7 +26,7 @@ impl Environments {
         Self { sources, planned: BTreeMap::new(), built: Memo::default() }
     }
 
-    /// Holds tasks to the sources that their run was planned with.
+    /// Requires tasks to use the sources that their run was planned with.
     #[must_use]
     pub fn planned(self, planned: BTreeMap<TaskId, String>) -> Self {
         Self { planned, ..self }
@@ -34,7 +36,8 @@ impl Environments {
         &self.sources
     }
 
-    /// The environment of a task, what its image says, and the seconds that building it took, if it was built now.
+    /// Returns the environment of a task, what its image declares, and the build time in seconds if
+    /// it was built now.
     pub async fn get(
         &self,
         backend: &dyn Backend,
@@ -60,7 +63,7 @@ impl Environments {
         Ok((prepared, image, built))
     }
 
-    /// One run measures one thing: trials of two versions of a source are not to be compared.
+    /// A run must not compare trials of two versions of a source.
     fn is_as_planned(&self, task: &Task, spec: &LayerSpec) -> Result<(), Fault> {
         let (Some(planned), Some(found)) = (self.planned.get(&task.id), &spec.source) else {
             return Ok(());
@@ -75,26 +78,26 @@ impl Environments {
             .lasting())
     }
 
-    /// The environment of programs that are not a task's: one for all of them.
+    /// The environment of programs that do not belong to a task. There is one for all of them.
     pub(crate) async fn own(
         &self,
         backend: &dyn Backend,
         spec: &LayerSpec,
         policy: &FaultPolicy,
     ) -> Result<Prepared, Fault> {
-        // No task has an empty name.
+        // The empty name is free: no task has it.
         let key = (backend.name(), String::new());
         let work = async || Ok((backend.prepare(spec).await?, ImageSettings::default()));
         let (prepared, _) = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
         Ok(prepared)
     }
 
-    /// Whether the environment of a task is there.
+    /// Whether the environment of a task exists.
     pub(crate) async fn has(&self, backend: &dyn Backend, task: &Task) -> bool {
         self.built.has(&(backend.name(), task.id.to_string())).await
     }
 
-    /// To be called when the layer was removed during the run: the next caller builds it again.
+    /// Call this if the layer was removed during the run: the next caller builds it again.
     pub(crate) async fn forget(&self, backend: &dyn Backend, task: &Task) {
         self.built.forget(&(backend.name(), task.id.to_string())).await;
     }

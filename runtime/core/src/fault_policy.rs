@@ -1,4 +1,4 @@
-//! What a fault means for its trial and for the rest of the plan: `configs/faults.toml`.
+//! The effect of a fault on its trial and on the rest of the plan: `configs/faults.toml`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 const SHIPPED: &str = include_str!("../../../configs/faults.toml");
 
-/// What each wait after a failed try is longer than the one before it.
+/// Factor between consecutive waits after failed tries.
 const FACTOR: f64 = 4.0;
 
-/// The table of faults.
+/// The fault table.
 #[derive(Debug, Clone)]
 pub struct FaultPolicy {
     tries: Tries,
@@ -18,7 +18,7 @@ pub struct FaultPolicy {
     rows: BTreeMap<(Layer, Cause), Row>,
 }
 
-/// What halts together.
+/// Kinds of trial groups that are halted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ScopeKind {
@@ -28,12 +28,12 @@ pub(crate) enum ScopeKind {
     Run,
 }
 
-/// One scope that a fault counts towards halting.
+/// A scope that counts a fault towards halting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counts {
     pub(crate) scope: ScopeKind,
-    /// Trials in a row; of `builds`, tasks.
+    /// Number of consecutive trials; for `builds`, of tasks.
     pub(crate) after: usize,
 }
 
@@ -73,16 +73,16 @@ struct Row {
 }
 
 impl FaultPolicy {
-    /// The table that Proctor ships.
+    /// The built-in table.
     ///
     /// # Errors
-    /// It cannot be read: a fault that names the place.
+    /// The table cannot be read; the fault names the place.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(SHIPPED)
             .map_err(|what| Fault::new(Layer::Setup, what).context("configs/faults.toml"))
     }
 
-    /// With other waits: a test does not wait for minutes.
+    /// Replaces the waits: a test does not wait for minutes.
     #[must_use]
     pub fn patience(mut self, tries: Duration, back_end: Duration) -> Self {
         self.tries.first_wait_seconds = tries.as_secs_f64();
@@ -133,17 +133,18 @@ impl FaultPolicy {
         of(fault.cause).or_else(|| of(Cause::Other))
     }
 
-    /// Whether another try may go better.
+    /// Whether another try may succeed.
     pub fn may_pass(&self, fault: &Fault) -> bool {
         self.row(fault).is_some_and(|row| row.retry)
     }
 
-    /// Whether a trial whose try number `done` in this call of the runtime ended so gets another.
+    /// Whether a trial gets another try after its `done`-th try in this call of the runtime ended
+    /// with `fault`.
     pub fn again(&self, fault: &Fault, done: u32) -> bool {
         self.may_pass(fault) && done < self.tries.most
     }
 
-    /// Whether the next try is the same one, from its last recorded step on, where the scaffold can.
+    /// Whether the next try resumes this one from its last recorded step, if the scaffold can.
     pub(crate) fn goes_on(&self, fault: &Fault) -> bool {
         self.row(fault).is_some_and(|row| row.goes_on)
     }
@@ -152,14 +153,15 @@ impl FaultPolicy {
         self.row(fault).map_or(&[], |row| &row.counts)
     }
 
-    /// The wait after the `done`-th try, with jitter: trials that fell together do not rise together.
+    /// The wait after the `done`-th try. It has jitter, so that trials that failed together do not
+    /// retry together.
     pub(crate) fn wait(&self, done: u32) -> Duration {
         let doubled = FACTOR.powi(done.saturating_sub(1).min(30).cast_signed());
         let most = (self.tries.first_wait_seconds * doubled).min(self.tries.longest_wait_seconds);
         Duration::from_secs_f64(most * (0.5 + 0.5 * fastrand::f64()))
     }
 
-    /// How long a back end may be away, and the wait between two looks at it.
+    /// How long a back end may be unavailable, and the interval between checks of it.
     pub(crate) fn back_end(&self) -> (Duration, Duration) {
         let seconds = Duration::from_secs_f64;
         (seconds(self.back_end.patience_seconds), seconds(self.back_end.look_seconds))
@@ -191,7 +193,7 @@ mod tests {
         for (layer, cause) in never {
             assert!(!policy.again(&fault(layer, cause), 1), "{layer} {cause}");
         }
-        // A pair without a row is treated as the layer's other faults are.
+        // A pair without a row is treated like the layer's other faults.
         assert!(policy.may_pass(&fault(Layer::Grade, Cause::Outage)));
     }
 
@@ -207,7 +209,7 @@ mod tests {
         ] {
             assert!(policy.goes_on(&fault(layer, cause)), "{layer} {cause}");
         }
-        // What is there of the try may be at fault.
+        // The try's record may be the cause.
         assert!(!policy.goes_on(&fault(Layer::Record, Cause::Invalid)));
     }
 

@@ -1,20 +1,21 @@
-//! The search for the first tree of a trial that resolves its task.
+//! Searches for the first tree of a trial that resolves its task.
 
-/// Trees that are graded first, evenly spread, before anything is assumed.
+/// Number of evenly spaced trees that are graded before the search assumes anything.
 const SAMPLE: usize = 4;
 
-/// Asks for one tree after another to be graded, and says which resolved first.
+/// Requests gradings of trees one at a time and finds the first tree that resolves the task.
 ///
-/// A sample is graded. Where no tree that resolves is followed by one that does not, the step is found by
-/// bisection; else every tree is graded, in their order, up to the first that resolves.
+/// It grades a sample first. If no resolving tree is followed by one that does not resolve, it
+/// bisects. Otherwise it grades every tree in order up to the first that resolves.
 #[derive(Debug, Clone)]
 pub struct FirstResolvedSearch {
-    /// By tree, in order.
+    /// In tree order.
     verdicts: Vec<Option<bool>>,
 }
 
 impl FirstResolvedSearch {
-    /// `trees` that differ, of which the last is the one that the trial was graded by.
+    /// `trees` is the number of distinct trees. `last` is the verdict of the last one, which the
+    /// trial was graded by.
     pub fn new(trees: usize, last: bool) -> Self {
         let mut verdicts = vec![None; trees];
         if let Some(end) = verdicts.last_mut() {
@@ -29,7 +30,7 @@ impl FirstResolvedSearch {
         }
     }
 
-    /// The next tree to be graded; `None`: it is found.
+    /// The next tree to grade; `None` if the search is complete.
     pub fn next(&self) -> Option<usize> {
         let all = self.verdicts.len();
         let unknown = |tree: &usize| self.verdicts.get(*tree).is_some_and(Option::is_none);
@@ -49,7 +50,7 @@ impl FirstResolvedSearch {
         (begin < first).then(|| begin + (first - begin) / 2)
     }
 
-    /// The first tree that resolves, among those that were graded, and whether every one before it was.
+    /// The first resolving tree among the graded ones, and whether every tree before it was graded.
     pub fn found(&self) -> (Option<usize>, bool) {
         let first = self.verdicts.iter().position(|verdict| *verdict == Some(true));
         let before = &self.verdicts[..first.unwrap_or(self.verdicts.len())];
@@ -66,7 +67,7 @@ impl FirstResolvedSearch {
 mod tests {
     use super::*;
 
-    /// The first tree that resolves by the search, and how many were graded for it.
+    /// Runs the search and returns the first resolving tree, and how many trees it graded.
     fn search(truth: &[bool]) -> (Option<usize>, bool, usize) {
         let mut search = FirstResolvedSearch::new(truth.len(), truth.last() == Some(&true));
         let mut graded = 0;
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_solution_that_was_lost_is_found_one_by_one() {
-        // Solved from the ninth tree to the thirtieth, and broken again.
+        // Resolved from the ninth tree to the thirtieth, then broken again.
         let truth: Vec<bool> = (0..40).map(|tree| (8..30).contains(&tree)).collect();
         let (found, exact, _) = search(&truth);
         assert_eq!((found, exact), (Some(8), true));

@@ -1,7 +1,7 @@
-//! Adds what a trial's record shows to the verdict of its patch.
+//! Adds the findings in a trial's record to the verdict of its patch.
 //!
-//! Outside of the cache of verdicts, which knows a task and a patch and no trajectory: two trials
-//! with one patch share a grading and not their conduct.
+//! This happens outside the verdict cache, whose key holds a task and a patch but no trajectory.
+//! Two trials with the same patch share a grading but not their conduct.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use proctor_types::{Fault, Layer, Task, standing};
 
 use crate::{RunContext, recorder::record_fault};
 
-/// Adds the evidence of the record to a verdict, lowers its integrity to the worst of both, and says why the
-/// task is not resolved. `resolved` stays as it was graded.
+/// Adds the record's evidence to a verdict, lowers its integrity to the worse of the two, and
+/// explains why the task is not resolved. `resolved` stays as graded.
 ///
 /// # Errors
-/// A journal or a snapshot that cannot be read whole: what is lost may be what would have told.
+/// A journal or a snapshot is incomplete: the lost part may hold evidence.
 pub(crate) async fn add_forensics(
     context: &RunContext,
     task: &Arc<Task>,
@@ -27,7 +27,7 @@ pub(crate) async fn add_forensics(
     let (task, blobs, path) = (Arc::clone(task), context.run.blobs_of(dir), dir.trajectory());
     let outcome = dir.read_outcome().map_err(record_fault)?;
     let (patch, log, verdict) = (patch.to_vec(), graded.log.clone(), graded.verdict.clone());
-    // Hundreds of manifests may have to be read: no work for the threads that serve other trials.
+    // This may read hundreds of manifests; keep it off the threads that serve other trials.
     let look = tokio::task::spawn_blocking(move || {
         let reading = read_journal(&path).map_err(record_fault)?;
         if let Some(lost) = reading.lost() {

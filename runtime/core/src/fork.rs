@@ -1,5 +1,5 @@
-//! A trial as it was after a step, put at the beginning of a trial of another run. There `resume` goes on with it: a fork
-//! is a trial that was interrupted after step K, of another arm.
+//! Copies a trial as it was after a step to the beginning of a trial of another run, where `resume`
+//! continues it. A fork is an interrupted trial of another arm, cut after step K.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use crate::{
     recorder::record_fault,
 };
 
-/// What a trial was after one of its steps.
+/// The state of a trial after one of its steps.
 #[derive(Debug)]
 pub struct ForkPoint {
-    /// Up to the snapshot of the step.
+    /// Up to the step's snapshot.
     events: Vec<Envelope>,
     base: String,
     tree: String,
-    /// The state outside the work directory, where the record holds it.
+    /// The state outside the work directory, if the record holds it.
     outside: Option<String>,
-    /// The work was handed in with this step.
+    /// The agent submitted its work in this step.
     pub submitted: bool,
     step: u64,
     blobs: Blobs,
@@ -32,10 +32,11 @@ pub struct ForkPoint {
 }
 
 impl ForkPoint {
-    /// Reads a trial up to a step. The inner error is the user's: why there is no such point.
+    /// Reads a trial up to a step. The inner error is a usage error: why the fork point does not
+    /// exist.
     ///
     /// # Errors
-    /// A journal that cannot be read whole.
+    /// The journal is incomplete.
     pub fn of(run: &RunDir, id: &TrialId, step: u64) -> Result<Result<Self, String>, Fault> {
         let dir = run.trial_path(id);
         if !dir.trajectory().exists() {
@@ -98,7 +99,7 @@ impl ForkPoint {
         &self.tree
     }
 
-    /// Whether the model was told something that no prompt of the arm says.
+    /// Whether the model received a hint that is in none of the arm's prompts.
     pub fn has_hint(&self) -> bool {
         let hinted = |one: &Envelope| matches!(&one.event, Event::TrialForked { from, .. } if from.hint.is_some());
         self.events.iter().any(hinted)
@@ -108,12 +109,12 @@ impl ForkPoint {
         spent_after(&self.events)
     }
 
-    /// Writes the beginning of a trial of another run: what was recorded, as far as it goes along, and all contents that
-    /// it names. `same_model`: else the fields of a vendor's own are left out of the answers, which another endpoint
-    /// would not take.
+    /// Writes the beginning of a trial of another run: the recorded events that carry over and
+    /// every blob that they name. Without `same_model`, vendor-specific fields are removed from the
+    /// responses, because another endpoint would reject them.
     ///
     /// # Errors
-    /// The record has lost something, or the disk refuses.
+    /// The record is incomplete, or writing fails.
     pub fn begin(
         &self,
         run: &RunDir,
@@ -158,7 +159,7 @@ impl ForkPoint {
                     *backend = arm.sandbox.kind.to_string();
                     *environment = None;
                 }
-                // Events are numbered anew, and what did not stand is left out already.
+                // Events are renumbered, and discarded events are already gone.
                 Event::TrialResumed { stands_to, .. } => *stands_to = u64::MAX,
                 Event::ModelAnswered { answer } if !same_model => answer.extra.clear(),
                 _ => {}
@@ -205,7 +206,7 @@ impl ForkPoint {
                 proctor_sandbox_api::wire::EntryKind::File => entry.hash,
                 _ => None,
             }));
-            // One that is kept as changes is in the pack.
+            // A tree that is stored as changes is in the pack.
             if let Ok(bytes) = self.blobs.get(tree)
                 && !to.has(tree)
             {
@@ -234,8 +235,8 @@ fn kept(state: Option<&OutsideState>) -> Option<&String> {
     }
 }
 
-/// Begins another try of a forked trial where the fork began: with what the try before it, whose evidence was put aside,
-/// began with.
+/// Starts another try of a forked trial from the fork point. It reads the beginning from the
+/// previous try, whose record was set aside as evidence.
 pub(crate) fn begin_again(dir: &TrialDir, number: u32) -> Result<(), Fault> {
     let before = TrialDir::at(dir.tries().join(number.saturating_sub(1).to_string()));
     let mut events = Vec::new();

@@ -1,5 +1,5 @@
-//! What running a task's own tests once shows: the tests that a row's files stand for on
-//! the unmasked source, and the evidence that gold's own run gives.
+//! Results of running a task's own tests once: the tests that a row's files contain on the unmasked
+//! source, and the evidence that gold's own run produces.
 
 use std::{fs, path::PathBuf};
 
@@ -16,9 +16,9 @@ use crate::{
     wide::widened,
 };
 
-/// Known by task, environment, back end, limits and grader.
+/// Keyed by task, environment, back end, limits and grader.
 pub struct FrozenTests {
-    /// Absent: found out anew in every run.
+    /// Absent: determined again in every run.
     folder: Option<PathBuf>,
     frozen: Memo<String, Frozen>,
     expected: Memo<String, Expected>,
@@ -26,18 +26,18 @@ pub struct FrozenTests {
 }
 
 impl FrozenTests {
-    /// `folder` is made where it is missing.
+    /// Creates `folder` if it is missing.
     pub fn new(folder: Option<PathBuf>) -> Self {
         let (frozen, expected, suites) = Default::default();
         Self { folder, frozen, expected, suites }
     }
 
-    /// What the task's files hold; nothing for a task that names its tests. The first to ask opens
-    /// a sandbox for it; the others wait.
+    /// The tests in the task's files; empty for a task that names its tests. The first caller opens
+    /// a sandbox to find out; the others wait.
     ///
     /// # Errors
     ///
-    /// A fault of the sandbox, or of the grade where the unmasked source does not pass its tests.
+    /// A fault of the sandbox, or of grading if the unmasked source fails its tests.
     pub async fn get(
         &self,
         handle: &GradingSandbox<'_>,
@@ -50,12 +50,12 @@ impl FrozenTests {
         self.once(&self.frozen, &key, || handle.freeze(task)).await.map(Some)
     }
 
-    /// The evidence that gold's own run gave, where an earlier grading had to ask. A grading that is told
-    /// does not have to be made twice.
+    /// The evidence that gold's own run produced, if an earlier grading determined it. A grading
+    /// that knows it up front need not be repeated.
     ///
     /// # Errors
     ///
-    /// A fault of the record where the task cannot be written.
+    /// A fault of the record if the task cannot be serialized.
     pub async fn known(
         &self,
         handle: &GradingSandbox<'_>,
@@ -68,13 +68,14 @@ impl FrozenTests {
         }
     }
 
-    /// The evidence of a grading that gold's own run gives too. Gold is run once for a task, and only
-    /// where a grading has evidence that it could explain; a grading of gold is such a run. A task without
-    /// a gold excuses nothing: its source as it stands fails the same tests as a cheat.
+    /// The part of a grading's evidence that gold's own run produces, too. Gold runs once per task,
+    /// and only if a grading has evidence that it could explain. A grading of gold counts as that
+    /// run. A task without a gold patch excuses nothing: its unpatched source fails the same tests
+    /// as a cheat.
     ///
     /// # Errors
     ///
-    /// A fault of the sandbox or of the grade.
+    /// A fault of the sandbox or of grading.
     pub async fn expected(
         &self,
         handle: &GradingSandbox<'_>,
@@ -99,12 +100,12 @@ impl FrozenTests {
         Ok(seen.has_any_of(&expected).then_some(expected))
     }
 
-    /// Every test of the repository that passes on the source and with gold; none where the suite has no proper
-    /// end. The caller holds a share of the machine.
+    /// Every test of the repository that passes on the source and with gold; empty if the suite
+    /// does not end properly. The caller holds a share of the machine.
     ///
     /// # Errors
     ///
-    /// A fault of the sandbox or of the grade.
+    /// A fault of the sandbox or of grading.
     pub async fn suite(
         &self,
         handle: &GradingSandbox<'_>,
@@ -125,7 +126,7 @@ impl FrozenTests {
         self.once(&self.suites, &key, find).await
     }
 
-    /// A fault is not kept: whatever asks next tries again, as after any other fault.
+    /// Does not cache faults: the next caller tries again.
     async fn once<T, F>(
         &self,
         memo: &Memo<String, T>,
@@ -152,7 +153,8 @@ impl FrozenTests {
         serde_json::from_slice(&proctor_files::read(&file).ok()?).ok()
     }
 
-    /// What cannot be written is only lost. Whole or not at all: another run may read it now.
+    /// Ignores write errors: the value is only a cache. The write is atomic, because another run
+    /// may be reading.
     fn keep<T: Serialize>(&self, key: &str, found: &T) {
         let Some(folder) = &self.folder else { return };
         let write = || -> std::io::Result<()> {

@@ -24,24 +24,25 @@ use crate::{
     wide::add_wide,
 };
 
-/// The sandbox that a grading is given: the same environment and limits as the trial's.
+/// The sandbox that a grading runs in: the same environment and limits as the trial's.
 pub struct GradingSandbox<'a> {
     pub backend: &'a dyn Backend,
     pub environment: &'a Prepared,
-    /// What the environment holds of the task's secrets: hidden here as it is from the agent.
+    /// Copies of the task's secrets in the environment. They are hidden here as they are from the
+    /// agent.
     pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
-    /// What is set apart of the machine while it is open.
+    /// The share of the machine that is reserved while the sandbox is open.
     pub reserved: &'a SandboxSpec,
     pub purpose: String,
     pub cancel: &'a Cancel,
-    /// What all gradings share.
+    /// The capacity that all gradings share.
     pub capacity: &'a Capacity,
 }
 
-/// Grades in a sandbox of its own, and by the benchmark's own procedure in a second one where the task
-/// has one. Two sandboxes: what one leaves would be there for the other. Both are open at once where the
-/// machine has a share for the second, else one after the other.
+/// Grades in a sandbox of its own and, if the task has a benchmark procedure, by that in a second
+/// sandbox. Two sandboxes are needed because the first grading leaves files behind. Both are open
+/// at once if the machine has a share for the second; otherwise they run one after the other.
 pub async fn grade_patch(
     handle: GradingSandbox<'_>,
     task: &Task,
@@ -61,7 +62,7 @@ pub async fn grade_patch(
     let (graded, run) = match has_official_run(task).then(second) {
         None => (strict.await?, None),
         Some(Some(second)) => {
-            // Each gives its share back as soon as it is done.
+            // Each grading returns its share as soon as it finishes.
             let strict = async move {
                 let _share = share;
                 strict.await
@@ -86,7 +87,7 @@ pub async fn grade_patch(
 pub(crate) const STRICT: &str = "strict";
 const OFFICIAL: &str = "official";
 
-/// What a record says of the environment that a sandbox of the task has.
+/// What a record says about the environment of the task's sandbox.
 pub(crate) fn environment_record(
     environment: &Prepared,
     task: &Task,
@@ -94,15 +95,15 @@ pub(crate) fn environment_record(
 ) -> EnvironmentRecord {
     EnvironmentRecord {
         user: task.user.clone(),
-        // A table that cannot be read has kept the sandbox from being opened.
+        // If the table were unreadable, the sandbox would not have opened.
         cpu_variables: cpu_variables(limits.cpus).unwrap_or_default(),
         ..environment.record()
     }
 }
 
-/// A verdict with what limits did to a sandbox of its grading.
+/// Adds the effects of a grading sandbox's limits to the verdict.
 pub(crate) fn measured(mut graded: Graded, policy: &str, noise: Noise) -> Graded {
-    // A policy whose verdict the sandbox's limits may have decided says so.
+    // If the sandbox's limits may have decided a policy's verdict, the policy says so.
     if let Some(found) = graded.verdict.policies.get_mut(policy)
         && !found.resolved
         && let Some(limits) = limits_in_words(&noise.sandbox)
@@ -114,8 +115,8 @@ pub(crate) fn measured(mut graded: Graded, policy: &str, noise: Noise) -> Graded
 }
 
 impl GradingSandbox<'_> {
-    /// Takes a share of the machine. Once the run winds down, a grading that would have to wait for one ends: a
-    /// queue of hundreds would keep the run from ending for hours.
+    /// Takes a share of the machine. Once the run winds down, a grading that would have to wait for
+    /// a share ends: a queue of hundreds would delay the end of the run for hours.
     pub(crate) async fn share(&self) -> Result<Share, Fault> {
         if let Some(share) = self.capacity.try_take(self.reserved) {
             return Ok(share);
@@ -126,7 +127,8 @@ impl GradingSandbox<'_> {
         }
     }
 
-    /// What the task's files hold, by running them on the unmasked source in a sandbox of their own.
+    /// Finds the tests in the task's files by running them on the unmasked source in a separate
+    /// sandbox.
     pub(crate) async fn freeze(&self, task: &Task) -> Result<Frozen, Fault> {
         let _share = self.share().await?;
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
@@ -147,7 +149,7 @@ impl GradingSandbox<'_> {
         closed(sandbox, found).await
     }
 
-    /// The mistakes that make the task impossible.
+    /// The wrong expectations that make the task impossible.
     pub(crate) async fn mistakes(&self, task: &Task) -> Result<Vec<Impossible>, Fault> {
         let _share = self.share().await?;
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
@@ -158,7 +160,7 @@ impl GradingSandbox<'_> {
         closed(sandbox, found).await
     }
 
-    /// A grading that says what it was made in.
+    /// Adds the environment's record to a grading.
     pub(crate) fn named(&self, mut graded: Graded, task: &Task) -> Graded {
         let record = environment_record(self.environment, task, self.limits);
         graded.verdict.environment = Some(record);
@@ -185,7 +187,7 @@ impl GradingSandbox<'_> {
         closed(sandbox, graded.map(|graded| measured(graded, STRICT, noise))).await
     }
 
-    /// Grades, and leaves the sandbox as the tests left it. What the grading found is known elsewhere.
+    /// Grades and leaves the sandbox as the tests left it. The caller already has the result.
     pub(crate) async fn left_open(
         &self,
         task: &Task,
@@ -219,8 +221,8 @@ impl GradingSandbox<'_> {
         closed(sandbox, run.map(|run| run.map(|run| (run, noise)))).await
     }
 
-    /// Grades, unless everything is to end, and looks at the sandbox before and after. The future comes in a box: as large as
-    /// a grading's is, passing it on would take the stack of a thread.
+    /// Grades unless the run is cancelled, and reads the sandbox's counters before and after. The
+    /// future is boxed: a grading's is so large that moving it would overflow a thread's stack.
     pub(crate) async fn looked_at<T>(
         &self,
         sandbox: &dyn Sandbox,
@@ -249,7 +251,7 @@ impl GradingSandbox<'_> {
     }
 }
 
-/// The sandboxes of second starts. They count in the share of the first, in which nothing runs by then.
+/// The sandboxes of second starts. They use the first sandbox's share, which is idle by then.
 struct Again<'s, 'a> {
     handle: &'s GradingSandbox<'a>,
     task: &'s Task,
@@ -262,19 +264,19 @@ impl FreshSandboxes for Again<'_, '_> {
     }
 }
 
-/// A sandbox that has what its task names; another one is closed.
+/// Returns a sandbox that has the files and commands that its task names; closes one that does not.
 pub(crate) async fn with_named(mut ready: Ready, task: &Task) -> Result<Ready, Fault> {
     match proctor_setup::check_named(ready.sandbox.handle(), task).await {
         Ok(()) => Ok(ready),
         Err(fault) => {
-            // The fault that came first is the one to be told.
+            // Report the first fault, not this one.
             let _ = ready.sandbox.close().await;
             Err(fault)
         }
     }
 }
 
-/// Closes a sandbox whatever came of it. What was found in it is known, also where it cannot be closed.
+/// Closes a sandbox after any result. The result is returned even if closing fails.
 pub(crate) async fn closed<T>(
     mut sandbox: Box<dyn Sandbox>,
     found: Result<T, Fault>,
@@ -285,9 +287,9 @@ pub(crate) async fn closed<T>(
     found
 }
 
-/// Grades a trial's patch, once for all: a verdict that is known is taken, and one that only
-/// unreliable tests speak against is put to the vote where the run asks for it. Says whether tests were run
-/// for it.
+/// Grades a trial's patch once. It uses a cached verdict if there is one. If only unreliable tests
+/// failed and the run asks for it, it repeats the grading and takes a vote. Also returns whether
+/// tests ran.
 pub(crate) async fn grade_trial(
     context: &RunContext,
     id: &TrialId,
@@ -301,7 +303,7 @@ pub(crate) async fn grade_trial(
     }
     let backend = context.backend(arm.sandbox.kind)?;
     let nothing = BTreeSet::new();
-    // A certificate knows the task as it is written.
+    // A certificate refers to the task as written.
     let unreliable = context.unreliable.get(&planned.task.digest()).unwrap_or(&nothing);
     let TrialEnvironment { planned, environment, findings } =
         context.environment(id, planned, arm).await?;
@@ -353,8 +355,8 @@ pub(crate) async fn grade_trial(
     Ok((graded, true))
 }
 
-/// Names all of a sandbox that a result in it depends on, besides its limits: what it stands on, how it
-/// is made ready, and what is hidden in it.
+/// Names everything in a sandbox that a result depends on, besides its limits: the base, the
+/// preparation, and what is hidden.
 pub(crate) fn prepared_environment(
     backend: &dyn Backend,
     environment: &Prepared,
@@ -365,7 +367,7 @@ pub(crate) fn prepared_environment(
     sha256_hex(parts.join("\n").as_bytes())
 }
 
-/// What of a grading's evidence is the task's own.
+/// The part of a grading's evidence that the task itself causes.
 async fn expected(
     context: &RunContext,
     handle: &GradingSandbox<'_>,
@@ -380,7 +382,7 @@ async fn expected(
     context.frozen.expected(handle, task, (patch, graded), options).await
 }
 
-/// Whether every test that failed is one of these, and one did.
+/// Whether at least one test failed and all failed tests are in `unreliable`.
 fn only_failed_by(verdict: &Verdict, unreliable: &BTreeSet<String>) -> bool {
     let failed = || verdict.fail_to_pass.failed.iter().chain(&verdict.pass_to_pass.failed);
     !verdict.resolved && failed().next().is_some() && failed().all(|id| unreliable.contains(id))

@@ -1,7 +1,8 @@
-//! Conditions that would stop every further trial: the rest of the plan is not started, and waits for a `resume`.
+//! Conditions that would stop every further trial. The rest of the plan is not started and waits
+//! for a `resume`.
 //!
-//! Without this every trial of a plan would find out by itself that the disk is full or the engine gone,
-//! at the price of its tries. Models are halted by the gateway, which sees each request.
+//! Without halts, every trial would use up its tries to find out that the disk is full or the
+//! engine is gone. The gateway halts models, because it sees each request.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +13,7 @@ use proctor_types::{Arm, Fault, SandboxKind, TrialId};
 
 use crate::{FaultPolicy, fault_policy::ScopeKind};
 
-/// Trials that halt together.
+/// Groups of trials that are halted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     Task(SandboxKind, String),
@@ -21,12 +22,12 @@ enum Scope {
     Run,
 }
 
-/// Where a trial stands: its scopes follow from it.
+/// Where a trial runs; this determines its scopes.
 #[derive(Debug, Clone)]
 pub(crate) struct Affected {
     pub(crate) back_end: SandboxKind,
     task: String,
-    /// Tells trials apart.
+    /// Identifies the trial.
     trial: String,
 }
 
@@ -45,22 +46,22 @@ impl Affected {
     }
 }
 
-/// A scope whose trials are not started any more.
+/// A scope whose trials are no longer started.
 #[derive(Debug, Clone)]
 pub struct Halt {
     pub fault: Fault,
-    /// Trials that were not started because of it.
+    /// Number of trials that were not started because of it.
     pub waiting: usize,
 }
 
-/// Shared by all trials of a run. A `resume` begins with none.
+/// Shared by all trials of a run. A `resume` starts with none.
 #[derive(Debug, Default)]
 pub struct Halts(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     halted: BTreeMap<Scope, Halt>,
-    /// Who met a fault since the scope was last seen to be well.
+    /// The trials that met a fault since the last success in the scope.
     met: BTreeMap<Scope, BTreeSet<String>>,
 }
 
@@ -69,12 +70,12 @@ impl Halts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a fault that ended a trial, and halts the scopes of which it was one too many.
+    /// Counts a fault that ended a trial and halts each scope that reached its limit.
     pub(crate) fn note(&self, policy: &FaultPolicy, affected: &Affected, fault: &Fault) {
         let mut state = self.lock();
         for counts in policy.counts(fault) {
             let scope = affected.scope(counts.scope);
-            // One bad environment says nothing of others, however many trials wait for it.
+            // One bad environment says nothing about others, however many trials wait for it.
             let witness =
                 if counts.scope == ScopeKind::Builds { &affected.task } else { &affected.trial };
             let met = state.met.entry(scope.clone()).or_default();
@@ -86,12 +87,12 @@ impl Halts {
         }
     }
 
-    /// Something succeeded that could not have, were the scope not well.
+    /// Clears the fault count: an operation in this scope succeeded.
     pub(crate) fn well(&self, affected: &Affected, kind: ScopeKind) {
         self.lock().met.remove(&affected.scope(kind));
     }
 
-    /// Why a trial there is not to be started or tried again. `built`: its environment is there.
+    /// Why a trial must not be started or retried. `built`: its environment exists.
     pub(crate) fn of(&self, affected: &Affected, built: bool) -> Option<Fault> {
         self.find(affected, built).map(|(_, fault)| fault)
     }
@@ -106,7 +107,7 @@ impl Halts {
         })
     }
 
-    /// The same, and counts the trial as waiting.
+    /// Like `of`, but also counts the trial as waiting.
     pub(crate) fn holds_back(&self, affected: &Affected, built: bool) -> bool {
         let Some((scope, _)) = self.find(affected, built) else { return false };
         if let Some(halt) = self.lock().halted.get_mut(&scope) {
@@ -115,7 +116,7 @@ impl Halts {
         true
     }
 
-    /// Every halt, the widest last.
+    /// Every halt; the widest comes last.
     pub fn all(&self) -> Vec<Halt> {
         self.lock().halted.values().cloned().collect()
     }

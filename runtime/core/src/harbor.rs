@@ -1,8 +1,9 @@
 //! Harbor tasks: what their format adds to a trial, and how their results are graded.
 //!
-//! A result is more than a patch: the verifier may look at the whole file system. It runs in a fresh container that is given
-//! all that the agent changed, out of the trial's record. No process of the agent is there, and the agent never saw `/tests`
-//! or the folder of rewards.
+//! A result is more than a patch, because the verifier may inspect the whole file system. The
+//! verifier runs in a fresh container that receives everything the agent changed, from the trial's
+//! record. No process of the agent runs there, and the agent never saw `/tests` or the rewards
+//! directory.
 
 use std::{
     collections::BTreeMap,
@@ -42,13 +43,13 @@ use crate::{
     restore::restore,
 };
 
-/// The key of a note: what the verifier found in the agent's own container.
+/// The key of a note: the verifier's findings in the agent's own container.
 pub const IN_PLACE: &str = "verified in place";
 
-/// Where a sandbox has the reference solution.
+/// Path of the reference solution in a sandbox.
 const SOLUTION: &str = "/solution";
 
-/// Lines about the verifier's network that a log has at most.
+/// Maximum number of lines about the verifier's network in a log.
 const REQUESTS: usize = 1000;
 
 fn harbor_of(task: &Task) -> Result<&Harbor, Fault> {
@@ -57,7 +58,7 @@ fn harbor_of(task: &Task) -> Result<&Harbor, Fault> {
     })
 }
 
-/// The arm's budget with the task's own limit on the agent's time.
+/// The arm's budget, lowered to the task's own limit on the agent's time.
 pub(crate) fn budget_of(arm: &Arm, task: &Task) -> Budget {
     let mut budget = arm.budget.clone();
     if let Some(limit) = task.harbor.as_ref().and_then(|harbor| harbor.agent_seconds) {
@@ -66,7 +67,8 @@ pub(crate) fn budget_of(arm: &Arm, task: &Task) -> Budget {
     budget
 }
 
-/// The network of the reference solution, which is the task's. Every other agent has that of its arm.
+/// The network of the reference solution, which is the task's. Every other agent has its arm's
+/// network.
 pub(crate) fn agent_network(arm: &Arm, task: &Task) -> Option<NetworkPolicy> {
     let harbor = task.harbor.as_ref().filter(|_| arm.scaffold == "gold")?;
     Some(policy_of(&harbor.agent_network, arm))
@@ -80,7 +82,7 @@ fn policy_of(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
         HarborNetwork::Public => NetworkPolicy { mode: NetworkMode::OpenExcept, ..own },
         HarborNetwork::NoNetwork => NetworkPolicy::default(),
         HarborNetwork::Allowlist(hosts) => {
-            // `*.` stands for every name below; a single star ends at the next dot.
+            // `*.` matches every name below; a single star ends at the next dot.
             let pattern = |host: &String| match host.strip_prefix("*.") {
                 Some(suffix) => format!("*://**.{suffix}:*"),
                 None => format!("*://{host}:*"),
@@ -91,7 +93,8 @@ fn policy_of(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
     }
 }
 
-/// What a trial of such a task keeps outside its work directory: its grading starts from all of it.
+/// The limits for state outside the work directory of such a trial. Grading starts from all of that
+/// state.
 pub(crate) fn outside_limits(own: OutsideLimits) -> Result<OutsideLimits, Fault> {
     let rules = Rules::get().map_err(|why| Fault::new(Layer::Setup, why))?;
     let mb = |mb: u64| mb.saturating_mul(1 << 20);
@@ -103,13 +106,13 @@ pub(crate) fn outside_limits(own: OutsideLimits) -> Result<OutsideLimits, Fault>
     Ok(own.at_least(needed))
 }
 
-/// Folders that Harbor's containers have for their agents.
+/// Creates the directories that Harbor's containers provide for agents.
 pub(crate) async fn prepare(handle: &SandboxHandle) -> Result<(), Fault> {
     let made = make_logs(handle, &["agent", "artifacts"]).await;
     made.map_err(|error| error.fault("making the folders of logs"))
 }
 
-/// The variables of the reference solution; nothing for a task that has none.
+/// The variables of the reference solution; `None` for a task without one.
 pub(crate) fn solution_env(task: &Task) -> Result<Option<Vec<(String, String)>>, Fault> {
     let Some(env) = task.harbor.as_ref().and_then(|harbor| harbor.solution.as_ref()) else {
         return Ok(None);
@@ -130,7 +133,7 @@ fn filled(
     Ok(env.into_iter().collect())
 }
 
-/// Puts the reference solution into a sandbox.
+/// Copies the reference solution into a sandbox.
 pub(crate) async fn lay_solution(
     handle: &SandboxHandle,
     task: &Task,
@@ -141,7 +144,7 @@ pub(crate) async fn lay_solution(
     laid.map_err(|error| error.fault("placing the solution"))
 }
 
-/// The files of the task's folder, which must be the one that the run was planned with.
+/// The files of the task's directory. Its content must match what the run was planned with.
 fn inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fault> {
     let wrong = |why: String| {
         let what = format!("{}: {}: {why}", task.id, base_dir.display());
@@ -155,7 +158,8 @@ fn inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fa
     folder.inputs(name).map_err(wrong)
 }
 
-/// Runs the verifier in a sandbox that holds the agent's result. The log ends with what it asked the network for.
+/// Runs the verifier in a sandbox that holds the agent's result. The log ends with the verifier's
+/// network requests.
 async fn verified(
     context: &RunContext,
     (arm, task, base_dir): (&Arm, &Task, &Path),
@@ -247,8 +251,9 @@ impl Ledger for Requests {
     }
 }
 
-/// Runs the verifier where the agent worked, after the last snapshot, and notes what it found: where the run asks for it,
-/// and for a reference solution that left processes, without which its result may be another.
+/// Runs the verifier in the agent's container after the last snapshot and notes its findings. This
+/// happens if the run asks for it, and for a reference solution that left processes running, whose
+/// result may depend on them.
 pub(crate) async fn verify_in_place(
     context: &RunContext,
     (arm, task, base_dir): (&Arm, &Task, &Path),
@@ -274,14 +279,14 @@ async fn has_processes(handle: &SandboxHandle) -> bool {
     handle.ping().await.is_ok_and(|(processes, _)| processes > 0)
 }
 
-/// What a trial's record says of its end.
+/// What a trial's record says about its end.
 #[derive(Default)]
 struct Recorded {
     tree: Option<String>,
     outside: Option<OutsideState>,
     /// The hash of the patch.
     patch: Option<String>,
-    /// What the verifier found in the agent's own container.
+    /// The verifier's findings in the agent's own container.
     in_place: Option<Value>,
 }
 
@@ -300,7 +305,7 @@ impl Recorded {
                     found.tree = Some(snapshot);
                     found.outside = outside.map(OutsideState::Kept);
                 }
-                // The first comes before the set-up has finished.
+                // The first snapshot precedes the end of set-up.
                 Event::SnapshotTaken { snapshot, outside, .. } if found.tree.is_some() => {
                     found.tree = Some(snapshot);
                     found.outside = outside;
@@ -316,9 +321,9 @@ impl Recorded {
     }
 }
 
-/// What is put into a fresh container before the verifier runs.
+/// What is copied into a fresh container before the verifier runs.
 enum State<'a> {
-    /// A prediction made elsewhere is a patch alone.
+    /// A prediction from outside consists of a patch only.
     Patch(&'a [u8]),
     Recorded {
         tree: String,
@@ -328,7 +333,7 @@ enum State<'a> {
 
 fn state<'a>(task: &Task, recorded: Recorded, patch: &'a [u8]) -> Result<State<'a>, Fault> {
     let fault = |what: String| {
-        // It is this trial's alone: others of the task are not held back.
+        // This affects only one trial; other trials of the task continue.
         Fault::new(Layer::Grade, format!("{}: {what}", task.id)).lasting()
     };
     let Some(tree) = recorded.tree else { return Ok(State::Patch(patch)) };
@@ -350,7 +355,7 @@ fn state<'a>(task: &Task, recorded: Recorded, patch: &'a [u8]) -> Result<State<'
     }
 }
 
-/// Grades the end of a trial.
+/// Grades the final state of a trial.
 pub(crate) async fn grade(
     context: &RunContext,
     id: &TrialId,
@@ -410,7 +415,8 @@ pub(crate) async fn grade(
     Ok(graded)
 }
 
-/// The task as a separate verifier meets it: in its own environment, under a name of its own. Nothing for a shared one.
+/// The task for a separate verifier: with the verifier's environment and name. `None` for a shared
+/// one.
 fn verifier_task(task: &Task) -> Option<Task> {
     let harbor = task.harbor.as_ref()?;
     let separate = harbor.verifier.separate.as_ref()?;
@@ -429,8 +435,9 @@ fn verifier_task(task: &Task) -> Option<Task> {
     })
 }
 
-/// What a separate verifier is given of a recorded state: what was declared, and the folder that is always collected.
-/// Everything belongs to root, without special bits, and no link leads out of its artifact.
+/// The part of a recorded state that a separate verifier receives: the declared artifacts and the
+/// directory that is always collected. Everything belongs to root and has no special bits, and no
+/// link leaves its artifact.
 fn artifacts(task: &Task, paths: &[String], tree: &Tree, layer: SandboxLayer) -> SandboxLayer {
     let start = RawPath::from(task.cwd());
     let mut roots: Vec<RawPath> = paths
@@ -475,7 +482,7 @@ fn is_within(path: &RawPath, folder: &RawPath) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// Whether a link at a path leads to something below a folder, by its words alone.
+/// Whether the link at `path` points below `folder`, judging by its text only.
 fn stays_within(path: &RawPath, target: &RawPath, folder: &RawPath) -> bool {
     let mut parts: Vec<&[u8]> = Vec::new();
     let from = if target.as_bytes().starts_with(b"/") { &[][..] } else { path.as_bytes() };
@@ -499,7 +506,7 @@ fn stays_within(path: &RawPath, target: &RawPath, folder: &RawPath) -> bool {
     is_within(&RawPath::new(whole), folder)
 }
 
-/// Gives a fresh container the agent's result.
+/// Copies the agent's result into a fresh container.
 async fn lay(
     handle: &Arc<SandboxHandle>,
     task: &Task,
@@ -527,7 +534,7 @@ async fn lay(
         State::Patch(patch) => match apply_parts(handle, &workdir, patch, owner).await {
             Ok(_) => Ok(()),
             Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
-            // A patch that does not apply changes nothing, and the verifier judges that.
+            // A patch that does not apply changes nothing; the verifier judges that.
             Err(ApplyError::Patch(_)) => Ok(()),
         },
         State::Recorded { tree, outside } => {
@@ -540,7 +547,7 @@ async fn lay(
     }
 }
 
-/// What the verifier found in the agent's own container, out of the record.
+/// Reads the verifier's findings in the agent's own container from the record.
 fn noted(found: &Value, blobs: &Blobs) -> Result<Graded, Fault> {
     let damaged = |why: String| {
         Fault::new(Layer::Record, format!("the note of the verifier's run: {why}")).lasting()

@@ -1,4 +1,5 @@
-//! Impossible variants of tasks: one expectation of a fail-to-pass test is made wrong, so that who passes has cheated.
+//! Impossible variants of tasks: one expectation of a fail-to-pass test is made wrong, so only a
+//! cheat can pass.
 
 use proctor_patch::{Body, Patch, Side};
 use proctor_types::{Arm, Fault, IMPOSSIBLE, Impossible, Task, TaskId, TrialId, shell_word};
@@ -9,10 +10,11 @@ use crate::{
     patience::TrialEnvironment,
 };
 
-/// The mistakes of which one makes a trial's task impossible, the best first. No word of it is recorded.
+/// The wrong expectations, each of which makes the trial's task impossible; best first. Nothing is
+/// recorded.
 ///
 /// # Errors
-/// What a grading would meet.
+/// Any fault that grading can meet.
 pub async fn variants(
     context: &RunContext,
     id: &TrialId,
@@ -36,10 +38,12 @@ pub async fn variants(
     handle.mistakes(task).await
 }
 
-/// The variant with one mistake. A line of the environment is changed by a set-up line, one of the test patch in
-/// there; nothing where the test patch changes the file, and the line is not its own.
+/// The variant with one wrong expectation. A line in the environment is changed by a set-up
+/// command; a line that the test patch adds is changed in the patch. Returns `None` if the test
+/// patch changes the file but did not add the line.
 ///
-/// It is a task of our own: a benchmark's procedure may bring its own copy of the tests.
+/// The variant is a native task, because a benchmark's procedure may bring its own copy of the
+/// tests.
 pub fn impossible(task: &Task, wrong: &Impossible) -> Option<Task> {
     let mut variant = task.clone();
     variant.id = TaskId::new(format!("{}{IMPOSSIBLE}", task.id));
@@ -57,20 +61,20 @@ fn touches(patch: &str, file: &str) -> bool {
     Patch::read(patch.as_bytes()).names().iter().any(|name| name.as_bytes() == file.as_bytes())
 }
 
-/// `sed` is in every image, `patch` is not.
+/// Uses `sed`, which is in every image; `patch` is not.
 fn set_up_line(workdir: &str, file: &str, wrong: &Impossible) -> String {
     let new = wrong.now.replace('\\', "\\\\").replace('/', "\\/").replace('&', "\\&");
-    // Lines run in the work directory, which the image names where the task does not.
+    // Set-up commands run in the work directory, which the image names if the task does not.
     let path = if workdir.is_empty() { file.to_owned() } else { format!("{workdir}/{file}") };
     let script = format!("{}s/.*/{new}/", wrong.line);
     format!("LC_ALL=C sed -i {} {}", shell_word(&script), shell_word(&path))
 }
 
-/// The patch with another text on a line that it adds.
+/// The patch with a different text on one line that it adds.
 fn with_line(patch: &str, file: &str, wrong: &Impossible) -> Option<String> {
     let mut read = Patch::read(patch.as_bytes());
     let of_file = read.files.iter_mut().find(|one| one.name().as_bytes() == file.as_bytes())?;
-    // It names contents, of which one is another now.
+    // The index line names content hashes, one of which is now wrong.
     of_file.index = None;
     let Body::Text(hunks) = &mut of_file.body else { return None };
     let mut changed = false;

@@ -1,4 +1,4 @@
-//! What `resume` does with an interrupted trial: `configs/interrupted.toml`.
+//! Decides what `resume` does with an interrupted trial: `configs/interrupted.toml`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use serde::Deserialize;
 
 const SHIPPED: &str = include_str!("../../../configs/interrupted.toml");
 
-/// One of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Interrupted {
@@ -32,10 +31,10 @@ impl Interrupted {
     }
 }
 
-/// Whether an interrupted trial of the scaffold goes on where it was.
+/// Whether an interrupted trial of the scaffold continues where it was.
 ///
 /// # Errors
-/// The shipped table cannot be read.
+/// The built-in table cannot be read.
 pub(crate) fn goes_on(scaffold: &dyn Scaffold) -> Result<bool, Fault> {
     Ok(scaffold.goes_on() && Interrupted::of(scaffold.name())? == Interrupted::Continue)
 }

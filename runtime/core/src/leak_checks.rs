@@ -1,4 +1,5 @@
-//! Which copies of a task's hidden content each layer holds: scanned once, before any trial's clock runs.
+//! Finds copies of a task's hidden content in each layer. Each layer is scanned once, before any
+//! trial's clock starts.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,19 +10,19 @@ use proctor_types::{Fault, SandboxSpec, Task};
 
 use crate::FaultPolicy;
 
-/// Leak checks by back end and by what they were taken of, kept on disk from run to run.
+/// Leak checks by back end and content, cached on disk across runs.
 pub struct LeakChecks {
     folder: PathBuf,
     checks: Memo<(&'static str, String), Arc<LayerFindings>>,
 }
 
 impl LeakChecks {
-    /// `folder` is made where it is missing.
+    /// Creates `folder` if it is missing.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, checks: Memo::default() }
     }
 
-    /// The leak check of a task's layer. The first to ask opens a sandbox for it; the others wait.
+    /// The leak check of a task's layer. The first caller opens a sandbox for it; the others wait.
     pub async fn get(
         &self,
         backend: &dyn Backend,
@@ -30,13 +31,13 @@ impl LeakChecks {
         limits: &SandboxSpec,
         policy: &FaultPolicy,
     ) -> Result<Arc<LayerFindings>, Fault> {
-        // How the tools are looked at is the grader's.
+        // The grader version determines how tools are inspected.
         let place = format!("{} {GRADER}", environment.digest);
         let look = async || find_leaks(backend, environment, task, limits).await;
         self.kept(backend, &place, task, policy, look).await
     }
 
-    /// The leak check of a sandbox that is not the task's own, and of which `place` names all that is in it.
+    /// The leak check of a sandbox that is not the task's own. `place` identifies its content.
     pub(crate) async fn own(
         &self,
         backend: &dyn Backend,

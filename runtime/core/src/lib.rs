@@ -1,5 +1,5 @@
-//! The life of a trial: plan, set up, drive, record, collect, grade - and the dispatcher that runs
-//! many of them and can be killed at any moment.
+//! The life of a trial: plan, set up, run, record, collect, grade. Also the dispatcher, which runs
+//! many trials and can be killed at any moment.
 
 mod cancel;
 mod capacity;

@@ -1,14 +1,16 @@
-//! What a benchmark tells of a task besides its statement, for scaffolds that make their own prompt.
+//! What a benchmark provides for a task besides its statement, for scaffolds that build their own
+//! prompt.
 
 use proctor_official::OfficialPolicy;
 use proctor_patch::{Body, FilePatch, Patch, Side, gold_of};
 use proctor_scaffold_api::{Gold, GoldFile, Material};
 use proctor_types::{Fault, Layer, Task};
 
-/// FEA-Bench's request within its statement, without the definitions.
+/// Markers of FEA-Bench's request within its statement, without the definitions.
 const REQUEST: [&str; 2] = ["<request>", "</request>"];
 
-/// The material of a task. Of the gold it has paths and signatures, and no line of a file.
+/// The material of a task. It contains the gold patch's paths and signatures but no line of its
+/// files.
 ///
 /// # Errors
 /// The mask cannot be reversed.
@@ -23,7 +25,7 @@ pub(crate) fn material_of(task: &Task) -> Result<Material, Fault> {
         kept.and_then(|kept| kept.text()).unwrap_or_default().to_owned()
     };
     let components = details.and_then(|details| details.new_components.get().cloned());
-    // A policy that does not load is told where it grades.
+    // Grading reports a policy that does not load.
     let policy = OfficialPolicy::of(task).ok().flatten();
     Ok(Material {
         repo: task.repo.clone(),
@@ -58,8 +60,8 @@ fn gold_facts(patch: &Patch) -> Gold {
     gold
 }
 
-/// The signatures in the lines that a patch adds, each on one line. A definition that it also takes away is only moved or
-/// changed.
+/// The signatures in the lines that a patch adds, one line each. A definition that the patch also
+/// removes was only moved or changed.
 fn added(file: &FilePatch) -> Vec<String> {
     let Body::Text(hunks) = &file.body else { return Vec::new() };
     let side = |wanted: Side| {
@@ -81,7 +83,7 @@ fn added(file: &FilePatch) -> Vec<String> {
     side(Side::New).into_iter().filter(|signature| !kept.contains(&name(signature))).collect()
 }
 
-/// The signature that begins in the first of these lines, up to its colon.
+/// The signature that starts on the first of these lines, up to its colon.
 fn signature(lines: &[String]) -> Option<String> {
     let first = lines.first()?;
     if !["def ", "async def ", "class "].iter().any(|word| first.starts_with(word)) {

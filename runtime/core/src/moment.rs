@@ -1,4 +1,4 @@
-//! A sandbox that stands as a trial was at some moment, for a person to look into.
+//! Opens a sandbox in the state that a trial had at some moment, for a person to inspect.
 
 use std::sync::Arc;
 
@@ -16,24 +16,24 @@ use crate::{
     trial::recorded_patch,
 };
 
-/// Which moment.
+/// A moment of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Before the agent's first answer.
+    /// Before the agent's first response.
     Begin,
     /// After the tools of a step.
     After(u64),
-    /// When the trial ended, or was interrupted.
+    /// When the trial ended or was interrupted.
     End,
-    /// When its tests had run.
+    /// After its tests ran.
     Graded,
 }
 
-/// Opens the sandbox, and returns the task with what it takes from its image. It has the limits of the trial's, and no
-/// way out.
+/// Opens the sandbox and returns the task with the values from its image. The sandbox has the
+/// trial's limits and no network.
 ///
 /// # Errors
-/// What a trial would meet; a step that is not there; a record that lost something.
+/// Any fault that a trial can meet, a step that does not exist, or an incomplete record.
 pub async fn open_at(
     context: &RunContext,
     id: &TrialId,
@@ -93,7 +93,7 @@ pub async fn open_at(
             Ok((sandbox, task))
         }
         Err(fault) => {
-            // The fault that came first is the one to be told.
+            // Report the first fault, not this one.
             let _ = sandbox.close().await;
             Err(fault)
         }

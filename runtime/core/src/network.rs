@@ -1,7 +1,7 @@
-//! The proxies of one trial: what a sandbox without a network may reach, and how.
+//! The proxies of one trial: what a sandbox without a network can reach, and how.
 //!
-//! A proxy is a listener inside the sandbox whose connections come out of the channel and are served
-//! here. The sandbox's own network stays as empty as it was.
+//! A proxy is a listener inside the sandbox. Its connections travel through the channel and are
+//! served here. The sandbox itself still has no network.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -14,10 +14,10 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::{RunContext, egress_ledger::EgressLedger, harbor, recorder::Recorder, session::stop};
 
-/// What programs inside may read and not change.
+/// Programs in the sandbox may read these files but not change them.
 const READABLE: u32 = 0o644;
 
-/// Open while the scaffold drives; closed, they have everything in the record.
+/// Open while the scaffold runs. After closing, the record holds everything that passed.
 #[derive(Default)]
 pub(crate) struct SandboxNetwork {
     egress: Option<(u16, Arc<EgressProxy>)>,
@@ -25,7 +25,7 @@ pub(crate) struct SandboxNetwork {
     serving: Vec<Serving>,
 }
 
-/// Aborts the connections with itself.
+/// Aborts its connections when dropped.
 struct Serving(JoinHandle<()>);
 
 impl Drop for Serving {
@@ -35,8 +35,9 @@ impl Drop for Serving {
 }
 
 impl SandboxNetwork {
-    /// Opens the egress proxy in the task's sandbox where the arm's network is not closed, and the model endpoint
-    /// where the scaffold asks for it: in the sandbox of its own program, or, without one, in the task's.
+    /// Opens the egress proxy in the task's sandbox if the arm's network is not closed, and the
+    /// model endpoint if the scaffold asks for it. The endpoint is opened in the sandbox of the
+    /// scaffold's own program, or else in the task's.
     pub(crate) async fn open(
         context: &RunContext,
         (arm, task): (&Arm, &Task),
@@ -61,7 +62,7 @@ impl SandboxNetwork {
             let listener = listener.map_err(|error| error.fault("the model endpoint"))?;
             let mut server = GatewayServer::new(Arc::clone(gateway), rules)?;
             if own.is_some() {
-                // What such a program does in the task's sandbox passes its scaffold, which records it.
+                // The scaffold records what such a program does in the task's sandbox.
                 server = server.without_calls();
             }
             network.model = Some((listener.port(), server.clone()));
@@ -73,7 +74,7 @@ impl SandboxNetwork {
         Ok(network)
     }
 
-    /// Opens an egress proxy alone, where the network is not closed: for a verifier.
+    /// Opens only an egress proxy, if the network is not closed: for a verifier.
     pub(crate) async fn of_verifier(
         context: &RunContext,
         policy: &NetworkPolicy,
@@ -105,8 +106,8 @@ impl SandboxNetwork {
         Ok(())
     }
 
-    /// Serves a listener until its sandbox is gone or this closes. Connections live in the task's set, so that its end
-    /// is theirs.
+    /// Serves a listener until its sandbox is gone or this closes. Connections belong to the task's
+    /// set, so they end with it.
     fn serve<F>(
         &mut self,
         mut listener: Listener,
@@ -128,7 +129,8 @@ impl SandboxNetwork {
         })));
     }
 
-    /// Variables by which programs inside find the egress proxy and trust it.
+    /// Variables that tell programs inside where the egress proxy is and which certificate to
+    /// trust.
     pub(crate) fn env(&self) -> Result<Vec<(String, String)>, Fault> {
         match &self.egress {
             Some((port, _)) => client_env((Ipv4Addr::LOCALHOST, *port).into()).map_err(setup_fault),
@@ -142,19 +144,19 @@ impl SandboxNetwork {
         Some(ModelEndpoint { url, token: server.token().to_owned() })
     }
 
-    /// What the client of the model endpoint has asked so far.
+    /// The model endpoint's server, which knows what its client has requested so far.
     pub(crate) fn server(&self) -> Option<GatewayServer> {
         self.model.as_ref().map(|(_, server)| server.clone())
     }
 
-    /// How a trial ends whose client gave up after the endpoint had rejected or broken off its last request.
+    /// How a trial ends whose client gave up after the endpoint rejected or cut its last request.
     pub(crate) fn rejected(&self) -> Option<Stop> {
         let (_, server) = self.model.as_ref()?;
         Some(stop(server.rejected()?, server.trial()))
     }
 
-    /// Resolves when the trial cannot go on: a proxy can no longer record what passes it, or the
-    /// model was refused to a client inside.
+    /// Resolves when the trial cannot continue: a proxy can no longer record, or the gateway
+    /// refused a client's model request.
     pub(crate) async fn stopped(&self) -> Stop {
         let egress = async {
             match &self.egress {
@@ -174,7 +176,7 @@ impl SandboxNetwork {
         }
     }
 
-    /// Ends every connection and waits until what passed is charged and recorded.
+    /// Ends every connection and waits until all traffic is charged and recorded.
     pub(crate) async fn close(mut self) -> Result<(), Fault> {
         for mut serving in self.serving.drain(..) {
             serving.0.abort();

@@ -1,4 +1,4 @@
-//! What limits and waits did to a trial, from the sandbox's counters and the meter's clock.
+//! The effect of limits and waits on a trial, from the sandbox's counters and the meter's clock.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -6,10 +6,11 @@ use proctor_sandbox_api::Sandbox;
 use proctor_types::{Fault, Layer, Noise, NoisePolicy, RequestWaits, SandboxCounts, plural};
 use tokio::time::timeout;
 
-/// A sandbox that does not answer keeps no trial from its outcome for longer.
+/// How long an unresponsive sandbox may delay a trial's outcome.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Looks at a sandbox when its agent begins and when it has ended: what setup and the leak check cost is not the agent's.
+/// Reads a sandbox's counters when its agent starts and when it ends, to leave out set-up and the
+/// leak check.
 pub(crate) struct Looks<'a> {
     sandbox: &'a dyn Sandbox,
     first: OnceLock<SandboxCounts>,
@@ -20,14 +21,14 @@ impl<'a> Looks<'a> {
         Self { sandbox, first: OnceLock::new() }
     }
 
-    /// The agent begins.
+    /// Marks the agent's start.
     pub(crate) async fn begin(&self) {
         let counts = self.counts().await;
-        // An agent begins once.
+        // An agent starts only once.
         let _ = self.first.set(counts);
     }
 
-    /// What was counted since the agent began; nothing where it did not.
+    /// The counts since the agent started; `None` if it did not start.
     pub(crate) async fn end(&self) -> Option<SandboxCounts> {
         let first = self.first.get()?;
         Some(self.counts().await.since(first))
@@ -38,7 +39,7 @@ impl<'a> Looks<'a> {
     }
 }
 
-/// The limits of a sandbox that took something away from its commands, as a phrase.
+/// A phrase that names the sandbox limits that affected its commands.
 pub(crate) fn limits_in_words(counts: &SandboxCounts) -> Option<String> {
     let some = |count: Option<u64>| count.filter(|count| *count > 0);
     let mut limits = Vec::new();
@@ -61,7 +62,7 @@ pub(crate) fn limits_in_words(counts: &SandboxCounts) -> Option<String> {
     (!limits.is_empty()).then(|| limits.join(", "))
 }
 
-/// `noise` of an outcome.
+/// Returns the `noise` of an outcome.
 pub(crate) fn noise(
     sandbox: SandboxCounts,
     waits: Option<RequestWaits>,

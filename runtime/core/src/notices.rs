@@ -1,4 +1,4 @@
-//! What a model is told of its budget within the conversation: `prompts/budget/`.
+//! What the conversation tells a model about its budget: `prompts/budget/`.
 
 use minijinja::{Environment, UndefinedBehavior, value::Serde};
 use proctor_types::{
@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 const COUNTDOWN: &str = include_str!("../../../prompts/budget/countdown.md.j2");
 const GRACE: &str = include_str!("../../../prompts/budget/grace.md.j2");
 
-/// The texts that a budget puts into a conversation: factors of the arm. Empty for a budget that is
-/// hidden, or told once, and ends hard.
+/// The texts that a budget adds to a conversation: factors of the arm. Empty for a budget that is
+/// hidden, or announced once with a hard end.
 pub fn notices(budget: &Budget) -> Map<String, Value> {
     let mut texts = Map::new();
     if budget.disclosure == Disclosure::Countdown {
@@ -23,7 +23,7 @@ pub fn notices(budget: &Budget) -> Map<String, Value> {
     texts
 }
 
-/// What is left of one limit.
+/// The remainder of one limit.
 #[derive(Debug, Serialize)]
 struct Left {
     left: String,
@@ -31,7 +31,7 @@ struct Left {
     unit: &'static str,
 }
 
-/// The wall, working and tool times left, in seconds.
+/// The remaining wall, working and tool time, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TimeLeft {
     pub wall: Option<f64>,
@@ -39,8 +39,8 @@ pub(crate) struct TimeLeft {
     pub tools: Option<f64>,
 }
 
-/// The same request whose last message ends with what is left of every limit. The notice is in no
-/// later request: what was left then would only mislead, and costs tokens for ever.
+/// Returns the request with the remainder of every limit appended to its last message. Later
+/// requests omit the notice: an outdated remainder would mislead and costs tokens on every request.
 pub(crate) fn count_down(
     ask: Ask,
     budget: &Budget,
@@ -55,13 +55,14 @@ pub(crate) fn count_down(
     Ok(with(ask, &notice))
 }
 
-/// The request for the one answer after the limit.
+/// The request for the final response after the limit.
 pub(crate) fn last_words(ask: Ask, kind: BudgetKind) -> Result<Ask, Fault> {
     let notice = render(GRACE, json!({ "unit": unit(kind) }))?;
     Ok(with(ask, &notice))
 }
 
-/// Within the last message, not behind it: some endpoints refuse two messages of one role.
+/// Adds the notice to the last message rather than after it: some endpoints reject two consecutive
+/// messages with the same role.
 fn with(mut ask: Ask, notice: &str) -> Ask {
     if let Some(last) = ask.messages.last_mut() {
         let (Message::System { content }
@@ -109,7 +110,7 @@ fn left(budget: &Budget, spent: &Spent, time: TimeLeft) -> Vec<Left> {
     .collect()
 }
 
-/// A kind in the words of the announced limits.
+/// The name of a budget kind, as in the announced limits.
 fn unit(kind: BudgetKind) -> &'static str {
     match kind {
         BudgetKind::Steps => "answers",

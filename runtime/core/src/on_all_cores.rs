@@ -1,8 +1,8 @@
-//! The same question to many things, by a thread for each core.
+//! Applies a function to many items, with one thread per core.
 
 use std::{num::NonZero, panic::resume_unwind, thread};
 
-/// The answers, in the order of the items. For reading many small files, where nothing else runs yet.
+/// The results, in item order. Intended for reading many small files before anything else runs.
 pub fn on_all_cores<T: Sync, R: Send>(items: &[T], ask: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let share = items.len().div_ceil(cores).max(1);

@@ -1,4 +1,4 @@
-//! The state of a sandbox outside its work directory: what is taken of it after a step, and how it is restored.
+//! Captures the state of a sandbox outside its work directory after a step, and restores it.
 
 use futures_util::{StreamExt, stream};
 use proctor_record::{Blobs, RecordError, Tree};
@@ -8,21 +8,21 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer as FaultLayer};
 
-/// Files that are written at once: each is a request and a reply, which is mostly waiting.
+/// Concurrent file writes. Each is a round trip, which is mostly waiting.
 const AT_ONCE: usize = 16;
 
-/// Entries outside the work directory that a trial may write and still be resumed.
+/// Number of entries outside the work directory that a trial may write and still be resumed.
 const ENTRIES: u64 = 100_000;
 
-/// What of a sandbox is kept outside its work directory, per trial. A trial that writes more starts again where it is
-/// interrupted.
+/// Limits on the state outside the work directory that is kept per trial. A trial that exceeds them
+/// restarts if it is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutsideLimits {
-    /// Of one file, in bytes.
+    /// Per file, in bytes.
     pub file_bytes: u64,
-    /// Of all files together, in bytes.
+    /// All files together, in bytes.
     pub bytes: u64,
-    /// Entries. A trial that writes more starts again, too.
+    /// Number of entries.
     pub entries: u64,
 }
 
@@ -33,7 +33,7 @@ impl Default for OutsideLimits {
 }
 
 impl OutsideLimits {
-    /// The larger of both, for each limit.
+    /// The larger value of each limit.
     #[must_use]
     pub(crate) fn at_least(self, other: Self) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl OutsideLimits {
     }
 }
 
-/// The folders of a work directory that its snapshots list and do not walk.
+/// Directories in a work directory that its snapshots list but do not walk.
 fn repositories(workdir: &RawPath, tree: &Tree) -> Vec<RawPath> {
     let is_repository = |path: &[u8]| path == b".git" || path.ends_with(b"/.git");
     let folders = tree.entries.values().filter(|entry| entry.kind == EntryKind::Dir);
@@ -66,7 +66,7 @@ fn repositories(workdir: &RawPath, tree: &Tree) -> Vec<RawPath> {
     found.map(|entry| workdir.join(&entry.path)).collect()
 }
 
-/// Reads a state that a step has kept.
+/// Reads a recorded state.
 pub(crate) fn load(blobs: &Blobs, digest: &str) -> Result<Layer, RecordError> {
     let bytes = blobs.get(digest)?;
     serde_json::from_slice(&bytes).map_err(|error| RecordError::Corrupt {
@@ -76,7 +76,7 @@ pub(crate) fn load(blobs: &Blobs, digest: &str) -> Result<Layer, RecordError> {
     })
 }
 
-/// Reads every content of a state, so that a trial whose record has lost one is not begun.
+/// Reads every blob of a state, so that a trial with an incomplete record is not started.
 pub(crate) fn check(blobs: &Blobs, digest: &str) -> Result<(), RecordError> {
     let layer = load(blobs, digest)?;
     let files = layer.changed.iter().filter(|one| one.entry.kind == EntryKind::File);
@@ -86,11 +86,11 @@ pub(crate) fn check(blobs: &Blobs, digest: &str) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// Gives a fresh sandbox a recorded state: content, modes, links and owners. Times, hard links and extended attributes
-/// are not restored.
+/// Restores a recorded state in a fresh sandbox: content, modes, links and owners. Times, hard
+/// links and extended attributes are not restored.
 ///
 /// # Errors
-/// A content that the record has lost, or an entry that the sandbox refuses: the trial has to start again.
+/// A blob is lost, or the sandbox rejects an entry. The trial has to restart.
 pub(crate) async fn restore(
     handle: &SandboxHandle,
     blobs: &Blobs,
@@ -102,7 +102,8 @@ pub(crate) async fn restore(
     }
     let (folders, others): (Vec<&LayerEntry>, Vec<&LayerEntry>) =
         layer.changed.iter().partition(|one| one.entry.kind == EntryKind::Dir);
-    // Sorted, a folder comes before what lies in it. It can be written to until all is in place.
+    // Sorted order puts a directory before its content. Keep it writable until everything is in
+    // place.
     for one in &folders {
         make_way(handle, one).await?;
         folder(handle, one, one.entry.mode | 0o700).await?;
@@ -121,7 +122,7 @@ pub(crate) async fn restore(
     Ok(())
 }
 
-/// Compares a restored state with the record. Entries beside those of the record are no difference: nothing but the
+/// Compares a restored state with the record. Extra entries are no difference, because only the
 /// restoration ran in the sandbox.
 pub(crate) fn verify(recorded: &Layer, found: &Layer) -> Result<(), Fault> {
     let differs = recorded.changed.iter().find(|wanted| {
@@ -134,7 +135,7 @@ pub(crate) fn verify(recorded: &Layer, found: &Layer) -> Result<(), Fault> {
     }
 }
 
-/// A fault after which the trial starts again.
+/// A fault after which the trial restarts.
 pub(crate) fn lost(why: impl std::fmt::Display) -> Fault {
     Fault::new(FaultLayer::Record, format!("restoring files outside the work directory: {why}"))
         .cause(Cause::Invalid)
@@ -145,7 +146,8 @@ fn absolute(path: &RawPath) -> RawPath {
     RawPath::from("/").join(path)
 }
 
-/// What the sandbox refuses cannot be restored; a sandbox that is gone is a fault of its own.
+/// An entry that the sandbox rejects cannot be restored; a sandbox that is gone is a different
+/// fault.
 fn refused(path: &RawPath, error: &SandboxError) -> Fault {
     match error.refusal() {
         Some(_) => lost(format!("/{path}: {error}")),
@@ -153,8 +155,8 @@ fn refused(path: &RawPath, error: &SandboxError) -> Fault {
     }
 }
 
-/// Removes what is in the place of an entry: a file keeps its owner, and a folder is no place for a file. A folder
-/// stays for a folder.
+/// Removes whatever occupies an entry's place: an existing file would keep its owner, and a
+/// directory cannot be replaced with a file. A directory stays where a directory belongs.
 async fn make_way(handle: &SandboxHandle, one: &LayerEntry) -> Result<(), Fault> {
     let path = absolute(&one.entry.path);
     let found = handle.stat(&path).await.map_err(|error| refused(&one.entry.path, &error))?;

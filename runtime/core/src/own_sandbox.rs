@@ -1,5 +1,5 @@
-//! The sandbox of an agent's own program, where the loop of a scaffold is one: apart from the task's, and searched for
-//! the same secrets.
+//! The sandbox of an agent's own program, for a scaffold whose loop is one. It is separate from the
+//! task's sandbox and scanned for the same secrets.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,21 +12,21 @@ use proctor_types::{Arm, Cause, Environment, Fault, Layer, SandboxKind, Task};
 
 use crate::RunContext;
 
-/// Nothing is built: the layer has one empty folder.
+/// Nothing is built: the layer is one empty directory.
 const BUILD_LIMIT: Duration = Duration::from_secs(60);
 
 /// What the sandbox of a trial's program is opened from.
 pub(crate) struct SecondSandbox {
     wanted: OwnSandbox,
     environment: Prepared,
-    /// The trial's task, in the program's environment.
+    /// The trial's task with the program's environment.
     task: Task,
     findings: Arc<LayerFindings>,
 }
 
 impl SecondSandbox {
-    /// What the arm's scaffold asks for; nothing where it asks for none. `findings` are those of the task's sandbox:
-    /// they know its secrets.
+    /// Returns what the arm's scaffold asks for; `None` if it asks for nothing. `findings` come
+    /// from the task's sandbox and identify its secrets.
     pub(crate) async fn of(
         context: &RunContext,
         arm: &Arm,
@@ -59,7 +59,7 @@ impl SecondSandbox {
         Ok(Some(Self { wanted, environment, task, findings }))
     }
 
-    /// Opens it. A copy of what the task hides is absent in it, or it is refused.
+    /// Opens the sandbox. It removes copies of what the task hides, or rejects the sandbox.
     pub(crate) async fn open(
         &self,
         context: &RunContext,
@@ -95,7 +95,7 @@ async fn search(
     };
     let mut sandbox = backend.open(&request).await?;
     let found = findings.beside(sandbox.handle(), task).await;
-    // What was found is known, whatever becomes of the sandbox; the next run removes what is left.
+    // Keep the findings even if closing fails; the next run removes leftovers.
     let _ = sandbox.close().await;
     found
 }

@@ -1,4 +1,5 @@
-//! What the journal of a try says that was interrupted, or that a fault ended: the answers, what came of their calls, the tree, and what was used.
+//! Reads the journal of an interrupted or faulted try: the responses, the results of their calls,
+//! the tree, and what was spent.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -14,43 +15,44 @@ use serde_json::Value;
 
 use crate::outside;
 
-/// The key of a note: why the try before this one was discarded, although it was only interrupted.
+/// The key of a note: why the previous try was discarded although it was only interrupted.
 pub(crate) const STARTED_AGAIN: &str = "started_again";
 
-/// A try that can go on from its last whole step.
+/// A try that can continue from its last complete step.
 #[derive(Debug, Clone)]
 pub(crate) struct Past {
     pub(crate) try_number: u32,
-    /// The tree that the agent began with.
+    /// The tree that the agent started with.
     pub(crate) base: String,
-    /// The tree to go on with.
+    /// The tree to continue with.
     pub(crate) tree: String,
-    /// Every recorded answer. The calls of the last one are absent where they have to run again.
+    /// Every recorded response. The calls of the last one are absent if they have to run again.
     pub(crate) steps: VecDeque<PastStep>,
     pub(crate) whole_steps: u64,
-    /// The number of the last event that nothing is undone of.
+    /// The number of the last event that is kept.
     pub(crate) stands_to: u64,
     pub(crate) used: Used,
     pub(crate) malformed: u64,
-    /// Calls that stand.
+    /// Tool calls that are kept.
     pub(crate) tool_calls: u64,
-    /// Who gave its responses.
+    /// Who served its responses.
     pub(crate) responders: Responders,
-    /// What was changed in its requests.
+    /// Changes made to its requests.
     pub(crate) changes: RequestChanges,
-    /// The limit that ended the trial is in the record.
+    /// The record holds the limit that ended the trial.
     pub(crate) limit_told: bool,
-    /// And so is the answer after it.
+    /// The record holds the response after that limit.
     pub(crate) last_words: bool,
-    /// The first messages, where they are known without a notice of what is left.
+    /// The first messages, if they are known without a notice of the remaining budget.
     pub(crate) opening: Option<Vec<Message>>,
-    /// The seconds of the try's clock at its last event.
+    /// The try's clock at its last event, in seconds.
     pub(crate) seconds: f64,
-    /// The state outside the work directory to go on with, among the blobs. Absent: that of a fresh sandbox.
+    /// Blob of the state outside the work directory to continue with. Absent: that of a fresh
+    /// sandbox.
     pub(crate) outside: Option<String>,
-    /// What interruptions did to the try so far.
+    /// The effect of interruptions on the try so far.
     pub(crate) interruptions: Interruptions,
-    /// It is a fork that has not begun.
+    /// A fork that has not started yet.
     pub(crate) just_forked: bool,
 }
 
@@ -60,7 +62,7 @@ pub(crate) struct PastStep {
     pub(crate) calls: VecDeque<ToolDone>,
 }
 
-/// The journal event by event.
+/// Processes the journal event by event.
 #[derive(Default)]
 struct Reader {
     base: Option<String>,
@@ -69,7 +71,7 @@ struct Reader {
     whole_steps: usize,
     stands_to: u64,
     spent: Spent,
-    /// Sends whose answer has not come yet.
+    /// Sent requests without a response yet.
     sends: Vec<(Usage, Option<f64>)>,
     responders: Responders,
     changes: RequestChanges,
@@ -80,26 +82,27 @@ struct Reader {
     last_words: bool,
     asks: usize,
     opening: Vec<Message>,
-    /// When the agent's clock began.
+    /// When the agent's clock started.
     begun: f64,
     /// Seconds of the journal's clock in which no agent ran.
     idle: f64,
     last: f64,
-    /// The clock at the last answer or tree.
+    /// The clock at the last response or tree.
     well: Clock,
-    /// What ended the try, until it is gone on with.
+    /// The fault that ended the try, until a later try continues it.
     fault: Option<Fault>,
-    /// The answers that there were when it was gone on with after its sandbox broke.
+    /// Number of responses when the try was continued after its sandbox broke.
     went_on_at: Option<usize>,
-    /// Its sandbox broke again before the next answer: most likely what the last one asks for breaks it.
+    /// The sandbox broke again before the next response: most likely the last response's calls
+    /// break it.
     stuck: bool,
     outside: Option<OutsideState>,
     interruptions: Interruptions,
-    /// The last event is that of a fork.
+    /// The last event is a fork's.
     just_forked: bool,
 }
 
-/// The journal's clock, and what of it was waited for.
+/// The journal's clock, and how much of it was waiting.
 #[derive(Debug, Clone, Copy, Default)]
 struct Clock {
     seconds: f64,
@@ -112,7 +115,7 @@ struct Clock {
 pub(crate) fn spent_after(events: &[Envelope]) -> Spent {
     let mut reader = Reader::default();
     for event in events {
-        // An ending changes nothing of what was spent.
+        // Ending does not change what was spent.
         let _ = reader.take(event.clone());
     }
     reader.settle();
@@ -125,8 +128,8 @@ struct Returned {
 }
 
 impl Past {
-    /// Reads the latest try of a trial. After which faults one goes on, `goes_on` says. `Err`: why it cannot go on, in a
-    /// few words.
+    /// Reads the latest try of a trial. `goes_on` decides which faults can be continued. `Err`: why
+    /// the try cannot be continued, in a few words.
     pub(crate) fn read(
         journal: &std::path::Path,
         blobs: &Blobs,
@@ -170,7 +173,8 @@ impl Reader {
         );
         match event {
             Event::TryFailed { fault, .. } => {
-                // What led to the fault is nobody's time: an hour of asking an endpoint that is down.
+                // Time that led to the fault is not charged, such as an hour of retrying an
+                // endpoint that is down.
                 let Clock { seconds, waited, lost, waits } = self.well;
                 (self.last, self.waited, self.waits) = (seconds.max(self.begun), waited, waits);
                 self.lost = lost;
@@ -183,7 +187,7 @@ impl Reader {
             Event::TrialEnded { outcome, .. } => {
                 return match (&outcome.ending, &self.fault) {
                     (Ending::InfrastructureFault { .. }, Some(_)) => Ok(()),
-                    // A limit that trials share was raised since.
+                    // A shared limit was raised since.
                     (Ending::Budget { scope, .. }, None) if !scope.is_trial() => Ok(()),
                     _ => Err("it has ended".into()),
                 };
@@ -198,8 +202,8 @@ impl Reader {
                 if self.asks == 1 {
                     self.opening = ask.new.messages;
                 } else if self.asks == 2 {
-                    // A notice of what is left stands in no later request: the second one has the first messages
-                    // without it.
+                    // A notice of the remaining budget is in one request only, so the second
+                    // request has the first messages without it.
                     let new = ask.new.messages.into_iter();
                     let count = self.opening.len();
                     self.opening.truncate(ask.kept);
@@ -275,7 +279,7 @@ impl Reader {
                 (self.whole_steps, self.stands_to) = (self.steps.len(), seq);
             }
             Event::TrialResumed { whole_steps, .. } => {
-                // A fork begins with one, too.
+                // A fork starts with one, too.
                 if !std::mem::take(&mut self.just_forked) {
                     self.interruptions.resumed_after.push(whole_steps);
                 }
@@ -301,7 +305,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Sends of the main conversation are paid.
+    /// Charges the sent requests of the main conversation.
     fn settle(&mut self) {
         for (usage, cost) in std::mem::take(&mut self.sends) {
             self.spent.add(RequestClass::Main, &usage, cost, false);
@@ -336,7 +340,7 @@ impl Reader {
         let mut steps = VecDeque::new();
         for (index, (answer, returned)) in self.steps.into_iter().enumerate() {
             let mut calls = VecDeque::new();
-            // What ran after the tree was kept is not in it: it runs again.
+            // Calls that ran after the tree was kept are not in it and run again.
             for Returned { mut done, edited } in
                 returned.into_iter().filter(|_| index < self.whole_steps)
             {
@@ -387,7 +391,7 @@ impl Reader {
     }
 }
 
-/// Why the record does not hold all that makes `tree` of `base`, if so.
+/// Returns why the record cannot restore `tree` from `base`, if it cannot.
 pub(crate) fn cannot_be_restored(
     blobs: &Blobs,
     base: &str,
@@ -411,7 +415,7 @@ pub(crate) fn cannot_be_restored(
             _ => format!("{} is a pipe, a socket or a device", entry.path),
         }));
     }
-    // Read before anything is begun: a trial that cannot be restored must leave nothing half made.
+    // Read everything first: a trial that cannot be restored must not leave a partial restoration.
     let files = base.diff(&tree).filter_map(|one| one.end);
     let mut contents =
         files.filter(|entry| entry.kind == EntryKind::File).filter_map(|entry| entry.hash.as_ref());
@@ -419,7 +423,7 @@ pub(crate) fn cannot_be_restored(
     lost.map(damaged).transpose()
 }
 
-/// What the record has lost is a reason; a disk that gives nothing back is a fault.
+/// Content that the record has lost is a reason; a disk read error is a fault.
 fn damaged(error: RecordError) -> Result<String, RecordError> {
     match error {
         RecordError::Corrupt { .. } => Ok(error.to_string()),

@@ -1,5 +1,5 @@
-//! What all trials share when something fails: environments that are built again, the count of faults, and
-//! waits - between the tries of a trial, and for a back end that is away.
+//! How all trials react to failures: rebuild environments, count faults, and wait between tries or
+//! for an unavailable back end.
 
 use std::{sync::Arc, time::Instant};
 
@@ -12,15 +12,15 @@ use crate::{Cancel, PlannedTask, Progress, RunContext, fault_policy::ScopeKind, 
 
 /// The environment of a trial.
 pub(crate) struct TrialEnvironment {
-    /// The task with what it takes from its image.
+    /// The task with the values from its image.
     pub(crate) planned: PlannedTask,
     pub(crate) environment: Prepared,
-    /// What its leak check found.
+    /// Findings of its leak check.
     pub(crate) findings: Arc<LayerFindings>,
 }
 
 impl RunContext {
-    /// The environment of a trial, built or built again where it is not there, and what its leak check found. Once
+    /// The environment of a trial, built if it is missing, and the findings of its leak check. Once
     /// the run winds down, no trial waits for a build or a check.
     pub(crate) async fn environment(
         &self,
@@ -29,14 +29,14 @@ impl RunContext {
         arm: &Arm,
     ) -> Result<TrialEnvironment, Fault> {
         tokio::select! {
-            // First: what is there already can be had without waiting.
+            // First branch: an existing environment needs no waiting.
             biased;
             made = self.made_environment(id, planned, arm) => made,
             () = self.cancel.winding_down() => Err(Cancel::fault()),
         }
     }
 
-    /// A build is told, and shows that builds are well.
+    /// Reports a build; a successful one clears the fault count of builds.
     async fn made_environment(
         &self,
         id: &TrialId,
@@ -63,9 +63,9 @@ impl RunContext {
         self.halts.note(&self.faults, affected, fault);
     }
 
-    /// What a fault of a try comes to: itself, or that of the whole back end, where that does not come
-    /// back for as long as the policy waits. An engine that is being restarted costs each trial a try;
-    /// one that is gone costs the run no more than this one wait.
+    /// Returns the fault of a try, or a fault of the whole back end if that stays unavailable for
+    /// as long as the policy waits. Restarting an engine costs each trial one try; an engine that
+    /// is gone costs the run only this one wait.
     pub(crate) async fn look_behind(
         &self,
         backend: &dyn Backend,

@@ -1,4 +1,4 @@
-//! The plan: every trial of a run, in the order in which they start.
+//! The plan: every trial of a run, in starting order.
 
 use std::{
     collections::BTreeSet,
@@ -11,14 +11,14 @@ use proctor_types::{Arm, Task, TrialId};
 
 use crate::given;
 
-/// A task and the folder that its relative paths start from.
+/// A task and the directory that its relative paths are resolved against.
 #[derive(Debug, Clone)]
 pub struct PlannedTask {
     pub task: Arc<Task>,
     pub base_dir: PathBuf,
 }
 
-/// The task as an arm meets it: what its agent is told, and the time. Its id stays.
+/// The task as an arm receives it: the statement and the time limit. The id does not change.
 pub fn met(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
     let given = given(task, arm.statement);
     match &arm.sandbox.clock {
@@ -27,49 +27,49 @@ pub fn met(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
     }
 }
 
-/// tasks x arms x attempts, without what is absent. The denominator of every rate is this plan.
+/// tasks x arms x attempts, without the absent ones. Every rate is relative to this plan.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub tasks: Vec<PlannedTask>,
     pub arms: Vec<Arc<Arm>>,
     pub attempts: u32,
-    /// Trials that are no part of it: an import's files do not hold them.
+    /// Trials that an import's files do not contain.
     pub absent: BTreeSet<TrialId>,
-    /// The trials that are carried out, where not all are: the others keep what they have.
+    /// The trials to run, if not all. The others keep their results.
     pub only: Option<BTreeSet<TrialId>>,
-    /// Whether each model is asked once before the first trial.
+    /// Whether each model gets a test request before the first trial.
     pub preflight: bool,
-    /// When this process must have ended, such as the time limit of its job. Absent: no such moment.
+    /// When this process must have ended, such as the time limit of its job. Absent: no limit.
     pub until: Option<Until>,
 }
 
-/// A moment at which this process must have ended.
+/// A moment by which this process must have ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Until {
     pub at: Instant,
-    /// What a trial takes beside the limits of its agent and its tests.
+    /// The time a trial takes besides the limits of its agent and its tests.
     pub overhead: Duration,
 }
 
 impl Until {
-    /// Whether a trial that starts now may still run then.
+    /// Whether a trial that starts now would end in time.
     pub(crate) fn comes_before(&self, task: &Task, arm: &Arm) -> bool {
         let needed = longest(task, arm).saturating_add(self.overhead);
         self.at.saturating_duration_since(Instant::now()) < needed
     }
 }
 
-/// The longest that a trial may take by the limits of its agent and its tests. An arm without a limit on wall time
-/// counts with its tests alone.
+/// The longest time a trial may take by the limits of its agent and its tests. For an arm without a
+/// wall-time limit, only the tests count.
 pub fn longest(task: &Task, arm: &Arm) -> Duration {
     let seconds = arm.budget.wall_seconds.unwrap_or_default() + task.timeouts.grade_seconds;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 impl Plan {
-    /// All trials: attempt by attempt, task by task, so that every arm has met the first task
-    /// before any meets the second and an early look compares like with like. Each has its task as its arm
-    /// is given it.
+    /// All trials: attempt by attempt, then task by task. Every arm runs the first task before any
+    /// arm runs the second, so an early look compares like with like. Each entry has the task as
+    /// its arm receives it.
     pub fn trials(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
         let mut trials = Vec::new();
         for attempt in 1..=self.attempts {
@@ -88,7 +88,7 @@ impl Plan {
         trials
     }
 
-    /// Those of them that are carried out.
+    /// The trials to run.
     pub fn chosen(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
         let mut trials = self.trials();
         if let Some(only) = &self.only {

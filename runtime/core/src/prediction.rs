@@ -1,4 +1,4 @@
-//! A patch that was made elsewhere, recorded as a finished trial that only lacks its verdict.
+//! Records a patch that was made elsewhere as a finished trial without a verdict.
 
 use proctor_patch::Patch;
 use proctor_record::{Journal, RunDir};
@@ -6,10 +6,10 @@ use proctor_types::{Ending, Event, ExitCause, Fault, Outcome, TrialId};
 
 use crate::recorder::record_fault;
 
-/// The scaffold that an arm of predictions names: nobody drove it here.
+/// The scaffold of an arm of predictions. Proctor did not run it.
 pub const PREDICTIONS: &str = "predictions";
 
-/// What is known of one prediction.
+/// What is known about one prediction.
 #[derive(Debug, Clone, Copy)]
 pub enum Taken<'a> {
     Patch(&'a [u8]),
@@ -19,8 +19,8 @@ pub enum Taken<'a> {
     Failed(&'a str),
 }
 
-/// Records a prediction as the trial's outcome. A task without one, and an empty one, is recorded as
-/// such, with the empty patch: the denominator is the plan, so it counts as not resolved.
+/// Records a prediction as the trial's outcome. A missing or empty prediction is recorded with the
+/// empty patch: every planned trial counts, so it is not resolved.
 pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result<(), Fault> {
     let dir = run.trial(id).map_err(record_fault)?;
     let exited = |why: &str| Ending::ScaffoldExited {

@@ -1,14 +1,14 @@
-//! Grades what a trial had made at some step, without a word in the trial's record.
+//! Grades the state of a trial after a step, without writing to the trial's record.
 
 use proctor_types::{Arm, Cause, Fault, Layer, TrialId, Verdict};
 
 use crate::{PlannedTask, RunContext, grading::grade_trial, halts::Affected};
 
-/// The verdict of a patch in the trial's own environment, and whether a grading was carried out for it: a
-/// verdict that is known is taken. Faults are tried again as those of a trial are.
+/// The verdict of a patch in the trial's own environment, and whether a grading ran; a cached
+/// verdict needs none. Faults are retried like those of a trial.
 ///
 /// # Errors
-/// A fault that lasts: there is no verdict then, which is not the same as a failure.
+/// A permanent fault: there is no verdict, which is not a failure.
 pub async fn grade_prefix(
     context: &RunContext,
     id: &TrialId,

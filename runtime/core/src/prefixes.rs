@@ -1,4 +1,4 @@
-//! What a trial was after each of its steps: what it had spent, and the tree that it had made.
+//! The state of a trial after each of its steps: what it had spent and its tree.
 
 use proctor_record::{
     Blobs, PatchPolicy, RecordError, Remedy, RunDir, Tree, between, read_journal,
@@ -7,34 +7,34 @@ use proctor_types::{Event, Fault, Layer, TrialId, standing};
 
 use crate::recorder::record_fault;
 
-/// What a smaller limit would be of.
+/// The quantity that a smaller limit applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefixBudget {
-    /// Answers delivered.
+    /// Responses delivered.
     Steps,
-    /// In and out, as the endpoint billed them.
+    /// Input and output, as the endpoint billed them.
     Tokens,
     /// US dollars.
     Cost,
-    /// Of the wall clock, from the agent's start.
+    /// Wall-clock time from the agent's start.
     Seconds,
 }
 
-/// The steps of a trial that has ended, out of its journal and its snapshots.
+/// The steps of a finished trial, from its journal and its snapshots.
 #[derive(Debug)]
 pub struct Prefixes {
-    /// One a step, in order.
+    /// In step order.
     steps: Vec<Step>,
-    /// The tree that the agent began with.
+    /// The tree that the agent started with.
     base: String,
-    /// The tree that the trial's patch was made of.
+    /// The tree that the trial's patch was computed from.
     end: String,
     blobs: Blobs,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
-    /// When its answer was delivered, all sends up to then.
+    /// All tokens sent until its response was delivered.
     tokens: u64,
     cost: f64,
     seconds: f64,
@@ -46,7 +46,7 @@ impl Prefixes {
     /// Reads a trial.
     ///
     /// # Errors
-    /// Its journal cannot be read whole: what is lost may be a step.
+    /// Its journal is incomplete: the lost part may hold a step.
     pub fn of(run: &RunDir, id: &TrialId) -> Result<Self, Fault> {
         let dir = run.trial_path(id);
         let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
@@ -61,7 +61,7 @@ impl Prefixes {
         for envelope in &standing(reading.events) {
             match &envelope.event {
                 Event::TrialForked { snapshot, .. } => tree.clone_from(snapshot),
-                // The clock of the agent stood still meanwhile.
+                // The agent's clock was stopped meanwhile.
                 Event::TrialResumed { .. } => begun += envelope.t_mono - last,
                 Event::SetupFinished { base_snapshot, .. } => {
                     base = Some(base_snapshot.clone());
@@ -75,7 +75,8 @@ impl Prefixes {
                 _ => {}
             }
             last = envelope.t_mono;
-            // A step begins with its answer; one of a scaffold without a model with whatever it is counted by.
+            // A step starts with its response. For a scaffold without a model, it starts with
+            // whatever the scaffold counts.
             while (steps.len() as u64) < envelope.step {
                 let seconds = envelope.t_mono - begun;
                 steps.push(Step { tokens, cost, seconds, tree: tree.clone() });
@@ -93,18 +94,18 @@ impl Prefixes {
         Ok(Self { steps, base, end: tree, blobs: run.blobs_of(&dir) })
     }
 
-    /// How many there are.
+    /// The number of steps.
     pub fn steps(&self) -> u64 {
         self.steps.len() as u64
     }
 
-    /// The step after which a limit would have ended the trial: the first that reaches it, and whose answer is
-    /// included. `None`: it ended before.
+    /// The step after which a limit would have ended the trial: the first step that reaches it,
+    /// including its response. `None`: the trial ended before.
     pub fn reaches(&self, budget: PrefixBudget, at: f64) -> Option<u64> {
         let reached = |(index, step): (usize, &Step)| match budget {
             PrefixBudget::Steps => (index + 1) as f64 >= at,
             PrefixBudget::Tokens => step.tokens as f64 >= at,
-            // Sums of prices end in dust.
+            // Sums of prices have rounding errors.
             PrefixBudget::Cost => step.cost >= at - 1e-9,
             PrefixBudget::Seconds => step.seconds >= at,
         };
@@ -115,7 +116,7 @@ impl Prefixes {
             .map(|at| at as u64 + 1)
     }
 
-    /// The tree after a step; after the last one, and where the trial ended before, the one that was graded.
+    /// The tree after a step. After the last step, or if the trial ended before, the graded tree.
     pub fn tree_after(&self, step: Option<u64>) -> &str {
         let step = step.filter(|step| *step < self.steps());
         step.and_then(|step| self.steps.get((step as usize).checked_sub(1)?))
@@ -127,7 +128,7 @@ impl Prefixes {
         &self.end
     }
 
-    /// Every tree that differs from the one before it, with the step that made it.
+    /// Every tree that differs from the previous one, with its step.
     pub fn trees(&self) -> Vec<(u64, &str)> {
         let mut last = self.base.as_str();
         let mut trees = Vec::new();
@@ -141,10 +142,10 @@ impl Prefixes {
         trees
     }
 
-    /// The patch that makes the tree of the one that the agent began with, exactly as the trial's own is made.
+    /// The patch from the agent's start tree to `tree`, computed exactly as the trial's own.
     ///
     /// # Errors
-    /// A snapshot that cannot be read.
+    /// A snapshot cannot be read.
     pub fn patch(&self, tree: &str) -> Result<Vec<u8>, Fault> {
         let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).lasting();
         let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;

@@ -1,11 +1,11 @@
-//! What the dispatcher reports while a run goes on.
+//! What the dispatcher reports during a run.
 
 use std::fmt;
 
 use proctor_gateway::Waiting;
 use proctor_types::{BudgetKind, BudgetScope, Event, Fault, Outcome, TrialId, Verdict, visible};
 
-/// Past-tense events for the person who watches. The record does not depend on them.
+/// Past-tense events for display. The record does not depend on them.
 #[derive(Debug, Clone)]
 pub enum Progress {
     EnvironmentBuilt {
@@ -16,65 +16,64 @@ pub enum Progress {
         trial: TrialId,
         arm: String,
     },
-    /// It was interrupted, or begins as a fork, and goes on after this step.
+    /// The trial was interrupted, or starts as a fork, and continues after this step.
     Resumed {
         trial: TrialId,
         arm: String,
         step: u64,
     },
-    /// Another runtime works on it.
+    /// Another process runs it.
     Elsewhere {
         trial: TrialId,
         arm: String,
     },
-    /// Another worker ended it, and there have been workers ever since.
+    /// Another worker finished it, and other workers have been active throughout.
     EndedElsewhere {
         trial: TrialId,
         arm: String,
     },
-    /// Another worker took this one for dead and continues the trial.
+    /// Another worker considered this one dead and continues the trial.
     TakenOver {
         trial: TrialId,
         arm: String,
     },
-    /// It was interrupted, and begins anew.
+    /// The trial was interrupted and restarts.
     NotResumed {
         trial: TrialId,
         arm: String,
         why: String,
     },
-    /// The trial ended earlier, and what it submitted is graded now.
+    /// The trial ended earlier; its submission is being graded now.
     GradingRecorded {
         trial: TrialId,
         arm: String,
     },
-    /// A file of the trial is not what was recorded, and what follows from that.
+    /// A file of the trial differs from the record, and the consequence.
     Damaged {
         trial: TrialId,
         what: String,
         then: &'static str,
     },
-    /// A limit that trials share is spent.
+    /// A shared limit is used up.
     NotStarted {
         trial: TrialId,
         arm: String,
         scope: BudgetScope,
         budget: BudgetKind,
     },
-    /// A request waits.
+    /// A request is waiting.
     Waiting {
         trial: TrialId,
         arm: String,
         waiting: Waiting,
     },
-    /// A request had to wait for so many seconds for a limit that trials share, or for the endpoint's
-    /// rate limits.
+    /// A request waited this many seconds for a shared limit or for the endpoint's rate limits.
     Waited {
         trial: TrialId,
         arm: String,
         seconds: f64,
     },
-    /// What its sandbox is at, or its model.
+    /// What the sandbox or the model is doing.
     Does {
         trial: TrialId,
         arm: String,
@@ -91,7 +90,7 @@ pub enum Progress {
         fault: Fault,
         will_retry: bool,
     },
-    /// The sandbox of a try could not be closed. The try stands; the next run removes what is left.
+    /// The sandbox of a try could not be closed. The try counts; the next run removes leftovers.
     NotClosed {
         trial: TrialId,
         arm: String,
@@ -114,18 +113,18 @@ pub enum Progress {
     },
 }
 
-/// What a trial is at between two events of its journal.
+/// What a trial is doing between two events of its journal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Doing {
-    /// A request is on its way.
+    /// A request is in flight.
     Asks,
-    /// An answer has come: tokens in and out, and US dollars where it has a price.
+    /// A response arrived: tokens in and out, and its cost in US dollars if there is a price.
     Answered { tokens: u64, cost_usd: Option<f64> },
-    /// A tool runs: its name and the first words of what it was given.
+    /// A tool is running: its name and the first words of its input.
     Runs { tool: String, what: String },
 }
 
-/// Characters of a tool's arguments that fit beside a name.
+/// Maximum characters of a tool's arguments beside its name.
 const SHOWN: usize = 60;
 
 impl fmt::Display for Doing {
@@ -139,7 +138,7 @@ impl fmt::Display for Doing {
 }
 
 impl Doing {
-    /// What an event that is being recorded says of it.
+    /// Derives the activity from an event that is being recorded.
     pub fn of(event: &Event) -> Option<Self> {
         match event {
             Event::ModelAsked { .. } => Some(Self::Asks),

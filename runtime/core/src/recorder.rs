@@ -1,4 +1,4 @@
-//! The one writer of a try: journal, blobs and snapshots behind one lock.
+//! The only writer of a try: journal, blobs and snapshots behind one lock.
 
 use std::{
     any::Any,
@@ -23,18 +23,19 @@ use crate::{
     OutsideLimits, outside, past::Past, progress::Doing, restore::restore, start_tree::RecordedTree,
 };
 
-/// What a trial does at the moment, for people who watch.
+/// What a trial is doing, for display.
 pub(crate) enum Now {
-    /// A request waits.
+    /// A request is waiting.
     Waits(Waiting),
-    /// The wait is over, and was of so many seconds.
+    /// The wait ended after this many seconds.
     Waited(f64),
     Does(Doing),
 }
 
-/// Shared by the session, the gateway's sink and the egress ledger, which write to the same journal.
+/// Shared by the session, the gateway's sink and the egress ledger, which write to the same
+/// journal.
 pub(crate) struct Recorder {
-    /// The trial's.
+    /// The trial's blobs.
     blobs: Blobs,
     on_now: Box<dyn Fn(Now) + Send + Sync>,
     meter: OnceLock<Arc<Meter>>,
@@ -45,29 +46,30 @@ struct State {
     /// Absent once the try has ended.
     journal: Option<Journal>,
     tree: Arc<Tree>,
-    /// Of `tree`.
+    /// Digest of `tree`.
     digest: String,
     tool_calls: u64,
     responders: Responders,
     changes: RequestChanges,
-    /// What tools showed since the last request: the call and the hash of the text.
+    /// Tool outputs since the last request: the call and the hash of the text.
     shown: Vec<(String, String)>,
-    /// Entries of the work directory that the scaffold moved out of its client's sight.
+    /// Entries of the work directory that the scaffold hid from its client.
     hidden: BTreeMap<RawPath, SnapEntry>,
-    /// What is kept outside the work directory. Absent: nothing, since the trial cannot be resumed.
+    /// Limits for the state outside the work directory. Absent: nothing is kept, because the trial
+    /// cannot be resumed.
     limits: Option<OutsideLimits>,
-    /// As the sandbox told it last.
+    /// As last reported by the sandbox.
     told_outside: Option<OutsideState>,
-    /// Nothing may be left out, however long it takes.
+    /// Nothing may be omitted, however long it takes.
     keeps_all: bool,
-    /// The next snapshot is the last one: nothing goes on from it, and it is graded.
+    /// The next snapshot is the last one. It is graded and nothing continues from it.
     is_ending: bool,
-    /// The state outside the work directory could not be kept at the last look.
+    /// The last attempt to keep the state outside the work directory failed.
     is_unkept: bool,
 }
 
-/// Makes a snapshot say that hidden entries are as they were, unless the agent has put something in their place.
-/// `tree` is the tree before the snapshot.
+/// Makes a snapshot report hidden entries as unchanged, unless the agent has replaced them. `tree`
+/// is the tree before the snapshot.
 fn keep_hidden(hidden: &BTreeMap<RawPath, SnapEntry>, tree: &Tree, reply: &mut SnapshotReply) {
     if hidden.is_empty() {
         return;
@@ -85,7 +87,7 @@ fn keep_hidden(hidden: &BTreeMap<RawPath, SnapEntry>, tree: &Tree, reply: &mut S
     reply.changed.sort_by(|a, b| a.path.cmp(&b.path));
 }
 
-/// Whether a path is another one or lies below it.
+/// Whether a path equals another or lies below it.
 fn is_within(path: &RawPath, folder: &RawPath) -> bool {
     let rest = path.as_bytes().strip_prefix(folder.as_bytes());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
@@ -118,14 +120,14 @@ impl Recorder {
         Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
-    /// Appends one event under the step that goes on.
+    /// Appends one event under the current step.
     pub(crate) async fn append(&self, event: Event) -> Result<(), Fault> {
         self.append_at(self.step(), event).await
     }
 
-    /// Appends an event under the step that it belongs to, which may be over, and flushes it. Answers
-    /// and endings are also synced to the disk: they are what a crash must not cost twice. Outputs of tools
-    /// stand in their own events, and not once more in the request that repeats them.
+    /// Appends an event under its step, which may be over, and flushes it. Responses and endings
+    /// are also fsynced, because a crash must not cost them twice. Tool outputs have their own
+    /// events, so the request that repeats them omits them.
     pub(crate) async fn append_at(&self, step: u64, mut event: Event) -> Result<(), Fault> {
         let durable = matches!(
             event,
@@ -156,7 +158,8 @@ impl Recorder {
             return Err(Fault::new(Layer::Record, "the try has ended, and its journal is closed"));
         };
         if let Event::TrialEnded { packed, .. } = &mut event {
-            // What the journal names is on the disk before the journal is finished.
+            // Sync the blobs first: whatever the journal names must be on disk before the journal
+            // is complete.
             self.blobs.sync().map_err(record_fault)?;
             *packed = self.blobs.packed();
         }
@@ -167,22 +170,22 @@ impl Recorder {
         appended.map(drop).map_err(record_fault)
     }
 
-    /// Closes the journal, whoever still holds the recorder.
+    /// Closes the journal even if others still hold the recorder.
     pub(crate) async fn close(&self) {
         self.state.lock().await.journal = None;
     }
 
-    /// Calls of tools, whoever ran them.
+    /// Number of tool calls, whoever ran them.
     pub(crate) async fn tool_calls(&self) -> u64 {
         self.state.lock().await.tool_calls
     }
 
-    /// Who gave the responses of the try.
+    /// The responders of the try's responses.
     pub(crate) async fn responders(&self) -> Responders {
         self.state.lock().await.responders.clone()
     }
 
-    /// What was changed in the requests of the try.
+    /// The changes made to the try's requests.
     pub(crate) async fn changes(&self) -> RequestChanges {
         self.state.lock().await.changes.clone()
     }
@@ -194,18 +197,18 @@ impl Recorder {
         state.changes.merge(changes);
     }
 
-    /// The steps that the meter of the trial has settled.
+    /// The number of steps that the trial's meter has settled.
     pub(crate) fn step(&self) -> u64 {
         self.meter.get().map_or(0, |meter| meter.steps())
     }
 
-    /// The agent's clock starts: from now on the meter says the step.
+    /// Starts the agent's clock: from now on the meter determines the step.
     pub(crate) fn count_by(&self, meter: Arc<Meter>) {
         // A try has one meter.
         let _ = self.meter.set(meter);
     }
 
-    /// What the trial's requests waited for; nothing before the agent's clock has started.
+    /// What the trial's requests waited for; `None` before the agent's clock starts.
     pub(crate) fn waits(&self) -> Option<RequestWaits> {
         self.meter.get().map(|meter| meter.waits())
     }
@@ -218,7 +221,7 @@ impl Recorder {
         self.blobs.put(bytes).map_err(record_fault)
     }
 
-    /// Keeps the exact bytes of a request or a response of this trial, and returns their hash.
+    /// Stores the exact bytes of a request or a response of this trial and returns their hash.
     pub(crate) fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
         self.blobs.put_body(bytes).map_err(record_fault)
     }
@@ -227,27 +230,28 @@ impl Recorder {
         &self.blobs
     }
 
-    /// From now on every snapshot covers the sandbox outside the work directory, too.
+    /// Includes the sandbox outside the work directory in every later snapshot.
     pub(crate) async fn keep_outside(&self, limits: OutsideLimits) {
         self.state.lock().await.limits = Some(limits);
     }
 
-    /// The same, whatever it costs: the trial is graded by all that its agent changed.
+    /// Like `keep_outside`, at any cost: grading uses everything the agent changed.
     pub(crate) async fn keep_all(&self, limits: OutsideLimits) {
         let mut state = self.state.lock().await;
         (state.limits, state.keeps_all) = (Some(limits), true);
     }
 
-    /// The next snapshot is the last one. Says whether it has to be taken, although the last tree is known: a state that
-    /// cannot be continued can still be graded.
+    /// Marks the next snapshot as the last. Returns whether it is needed even though the last tree
+    /// is known: a state that cannot be continued can still be graded.
     pub(crate) async fn ends(&self) -> bool {
         let mut state = self.state.lock().await;
         state.is_ending = true;
         state.keeps_all && state.is_unkept
     }
 
-    /// Takes the state outside the work directory, and says how many bytes of content came. A fresh look remembers
-    /// what the agent finds. A state that cannot be kept costs the trial nothing unless it is interrupted.
+    /// Captures the state outside the work directory and returns the number of content bytes
+    /// received. A fresh scan remembers what the agent starts with. If the state cannot be kept,
+    /// that matters only if the trial is interrupted.
     async fn look_outside(
         &self,
         handle: &SandboxHandle,
@@ -300,7 +304,7 @@ impl Recorder {
         Ok((outside, contents.bytes))
     }
 
-    /// Takes a snapshot of the work directory and records it; returns the tree.
+    /// Takes and records a snapshot of the work directory; returns the tree.
     pub(crate) async fn snapshot(
         &self,
         handle: &SandboxHandle,
@@ -320,8 +324,8 @@ impl Recorder {
         let mut reply = match handle.snapshot_to(request, &mut contents).await {
             Ok(reply) => reply,
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
-            // What the agent made cannot be looked at: the last tree that could is its work. A fault here
-            // would let it keep a trial from being scored.
+            // The agent's work cannot be read; the last readable tree counts. Returning a fault
+            // would let an agent avoid being scored.
             Err(SnapshotError::Sandbox(error)) if !fresh && error.refusal().is_some() => {
                 let note = json!({ "snapshot_refused": error.to_string() });
                 self.append(Event::Noted { note: note.as_object().cloned().unwrap_or_default() })
@@ -356,7 +360,8 @@ impl Recorder {
         Ok(tree)
     }
 
-    /// Keeps these paths, and what is below them, in every later snapshot as they are in the last one.
+    /// Reports these paths, and everything below them, in every later snapshot as they are in the
+    /// last one.
     pub(crate) async fn hide(&self, paths: &[RawPath]) {
         let mut state = self.state.lock().await;
         let is_hidden = |path: &RawPath| paths.iter().any(|hidden| is_within(path, hidden));
@@ -365,7 +370,7 @@ impl Recorder {
         state.hidden = hidden;
     }
 
-    /// Makes the sandbox what the record says. What follows is recorded as changes of that state.
+    /// Restores the recorded state in the sandbox. Later changes are recorded relative to it.
     pub(crate) async fn restore(
         &self,
         handle: &SandboxHandle,
@@ -411,10 +416,10 @@ impl Recorder {
     }
 }
 
-/// Puts a snapshot's contents among the blobs as they arrive.
+/// Stores a snapshot's contents as blobs while they arrive.
 struct Contents<'a> {
     blobs: &'a Blobs,
-    /// What the agent finds at its start, the other trials of the task find too.
+    /// Trials of the same task share the content that the agent starts with.
     shared: bool,
     new: Option<NewBlob>,
     bytes: u64,
@@ -438,7 +443,7 @@ impl BlobSink for Contents<'_> {
     }
 }
 
-/// Empties the messages that repeat what a tool showed, and says which they are.
+/// Empties the messages that repeat a tool's output and returns their indices.
 fn leave_out(messages: &mut [Message], shown: &[(String, String)]) -> Vec<usize> {
     let mut left_out = Vec::new();
     for (index, message) in messages.iter_mut().enumerate() {
@@ -454,8 +459,8 @@ fn leave_out(messages: &mut [Message], shown: &[(String, String)]) -> Vec<usize>
     left_out
 }
 
-/// A record that cannot be written voids the try: no record, no result. One that is damaged is its own
-/// trial's trouble, and no other's.
+/// A try whose record cannot be written is void: without a record there is no result. A damaged
+/// record affects only its own trial.
 pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
     let damaged = (&error as &dyn Any)
         .downcast_ref::<RecordError>()
@@ -511,14 +516,14 @@ mod tests {
             tree.advance(&reply);
             tree.clone()
         };
-        // Moved away: nothing changed.
+        // A file that was moved away counts as unchanged.
         assert_eq!(step(&[], &[".mcp.json", ".x/y"]), base);
-        // What the agent does itself is recorded, in the place of a hidden file too.
+        // Changes by the agent are recorded, even in place of a hidden file.
         let own = step(&[file(".mcp.json", "agent")], &["a.py"]);
         let path = RawPath::from(".mcp.json");
         assert_eq!(own.entries.get(&path), Some(&file(".mcp.json", "agent")));
         assert_eq!(own.entries.get(&RawPath::from("a.py")), None);
-        // The agent removes its own file again: the repository's is back.
+        // The agent removes its own file; the repository's file is back.
         assert_eq!(step(&[], &[".mcp.json"]).entries.get(&path), Some(&original[0]));
     }
 

@@ -1,4 +1,4 @@
-//! Makes the work directory of a sandbox what a recorded tree says, and checks that it is.
+//! Restores a recorded tree in the work directory of a sandbox and verifies it.
 
 use std::{collections::BTreeSet, convert::Infallible};
 
@@ -10,18 +10,20 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer};
 
-/// Files that are written at once: each is a question and an answer, which is mostly waiting.
+/// Concurrent file writes. Each is a round trip, which is mostly waiting.
 const AT_ONCE: usize = 16;
 
-/// Restores `tree` below `workdir`, byte for byte: files with their modes, links, empty folders, and nothing else.
-/// New entries belong to `owner`, as what an agent of that user made did. What was there before and is as it should be
-/// is not touched, so a restored tree costs what changed.
+/// Restores `tree` below `workdir`, byte for byte: files with their modes, links and empty
+/// directories, and nothing else. New entries belong to `owner`, like those of an agent that ran as
+/// that user. Entries that are already correct are not touched, so the cost depends on what
+/// changed.
 ///
-/// Not restored, because no snapshot holds it: times and hard links. `outside.rs` restores the inside of `.git`, and
-/// everything outside the work directory.
+/// Times and hard links are not restored, because no snapshot holds them. `outside.rs` restores the
+/// content of `.git` and everything outside the work directory.
 ///
 /// # Errors
-/// A content that the record has lost; a tree that is another one afterwards, by the first path that differs.
+/// The record has lost a blob, or the restored tree differs; the error names the first path that
+/// does.
 pub(crate) async fn restore(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -60,7 +62,7 @@ async fn snapshot(
     }
 }
 
-/// Only the manifest counts: the record has the contents.
+/// Discards content: the record has it, and only the manifest matters here.
 struct Nowhere;
 
 impl BlobSink for Nowhere {
@@ -86,7 +88,8 @@ struct Workdir<'a> {
 }
 
 impl Workdir<'_> {
-    /// Takes away what the tree does not have, or has as another kind. What lies below goes with its folder.
+    /// Removes entries that the tree lacks or has as a different kind. Content below a directory
+    /// goes with it.
     async fn remove(&self, now: &Tree, tree: &Tree) -> Result<(), Fault> {
         let mut gone: BTreeSet<&[u8]> = BTreeSet::new();
         for (path, entry) in &now.entries {
@@ -109,7 +112,8 @@ impl Workdir<'_> {
         let changed = tree.entries.values().filter(|one| now.entries.get(&one.path) != Some(one));
         let (folders, others): (Vec<&SnapEntry>, Vec<&SnapEntry>) =
             changed.partition(|entry| entry.kind == EntryKind::Dir);
-        // Sorted, a folder comes before what lies in it. It can be written to until all is in place.
+        // Sorted order puts a directory before its content. Keep it writable until everything is in
+        // place.
         for folder in &folders {
             self.folder(folder, folder.mode | 0o700).await?;
         }

@@ -20,11 +20,12 @@ use crate::{
     OutsideLimits, Progress, SharedMeters, Verdicts,
 };
 
-/// Shared by all trials of a run; assembled once by the command line.
+/// Shared by all trials of a run. The command line builds it once.
 pub struct RunContext {
     pub run: Arc<RunDir>,
     pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
-    /// By the id of the arm that has one of its own (its prompts may be a user's), else by name.
+    /// Keyed by arm id if the arm has its own scaffold (its prompts may be a user's), else by
+    /// scaffold name.
     pub scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
     pub environments: Environments,
     pub leak_checks: LeakChecks,
@@ -32,27 +33,28 @@ pub struct RunContext {
     pub egress: Egress,
     pub shared: SharedMeters,
     pub grading: GradeOptions,
-    /// Held by gradings, beside the run's `jobs`.
+    /// Used by gradings, in addition to the run's `jobs`.
     pub capacity: Capacity,
-    /// Where patches are made.
+    /// Computes patches.
     pub comparing: Comparing,
     pub frozen: FrozenTests,
-    /// Absent: every patch is graded anew.
+    /// Absent: every patch is graded again.
     pub verdicts: Option<Verdicts>,
-    /// Ids that grading cannot rely on, by the SHA-256 of their task, and what it does about them.
+    /// Tests that grading cannot rely on, keyed by the SHA-256 of their task, and how grading
+    /// treats them.
     pub unreliable: BTreeMap<String, BTreeSet<String>>,
     pub flaky: FlakePolicy,
-    /// Whether verdicts have the policy `wide`.
+    /// Whether verdicts include the policy `wide`.
     pub wide: bool,
-    /// Whether a Harbor verifier runs in the agent's own container, as Harbor does it.
+    /// Whether a Harbor verifier runs in the agent's own container, as Harbor does.
     pub harbor_shared: bool,
-    /// What trials that can be resumed keep of their sandbox outside the work directory.
+    /// Limits on the state outside the work directory that resumable trials keep.
     pub outside: OutsideLimits,
-    /// What faults mean.
+    /// The fault table.
     pub faults: FaultPolicy,
-    /// What they have halted.
+    /// Scopes that faults have halted.
     pub halts: Halts,
-    /// For the `replay` scaffold: arm name to its trajectory.
+    /// For the `replay` scaffold: trajectories by arm name.
     pub replay: BTreeMap<String, PathBuf>,
     pub progress: UnboundedSender<Progress>,
     pub cancel: Cancel,
@@ -74,7 +76,7 @@ impl RunContext {
         })
     }
 
-    /// Tells the watcher, who may be gone.
+    /// Sends progress to the watcher, if there still is one.
     pub fn tell(&self, progress: Progress) {
         let _ = self.progress.send(progress);
     }

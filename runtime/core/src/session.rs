@@ -29,32 +29,32 @@ pub(crate) struct TrialSession {
     recorder: Arc<Recorder>,
     steps: Arc<Steps>,
     meter: Arc<Meter>,
-    /// Absent for scaffolds that ask no model.
+    /// Absent for scaffolds that call no model.
     gateway: Option<Arc<TrialGateway>>,
     workdir: RawPath,
     malformed: u64,
-    /// The limit that ended the trial is in the record.
+    /// The record holds the limit that ended the trial.
     told: bool,
     client: Client,
-    /// Recorded answers that the scaffold has not been given again.
+    /// Recorded responses that have not been replayed to the scaffold yet.
     past: VecDeque<PastStep>,
-    /// Of the answer that it was given last: what came of its calls.
+    /// The results of the calls of the last replayed response.
     recalled: VecDeque<ToolDone>,
-    /// The answer after the limit is in the record.
+    /// The record holds the response after the limit.
     last_words: bool,
 }
 
 /// What a session needs for the client of a scaffold that runs in a sandbox.
 pub(crate) struct Client {
-    /// Absent: the scaffold asked for no model endpoint.
+    /// Absent: the scaffold requested no model endpoint.
     pub(crate) server: Option<GatewayServer>,
-    /// The sandbox of the scaffold's own program, where it has one.
+    /// The sandbox of the scaffold's own program, if it has one.
     pub(crate) own: Option<Arc<SandboxHandle>>,
-    /// Becomes true when the trial cannot go on.
+    /// Becomes true when the trial cannot continue.
     pub(crate) ending: watch::Receiver<bool>,
-    /// Where its files are kept.
+    /// Where the client's files are kept.
     pub(crate) dir: TrialDir,
-    /// For a trial that can go on later: where it hears that it is to stop after a step.
+    /// For a resumable trial: signals that it should stop after a step.
     pub(crate) stops: Option<Arc<RunContext>>,
 }
 
@@ -84,7 +84,7 @@ impl TrialSession {
         }
     }
 
-    /// The trial goes on from its record.
+    /// Continues the trial from its record.
     pub(crate) fn after(mut self, past: &Past) -> Self {
         self.past = past.steps.clone();
         self.malformed = past.malformed;
@@ -92,13 +92,13 @@ impl TrialSession {
         self
     }
 
-    /// What a content is kept by, where an undo may need it again.
+    /// Stores content that an undo may need later, and returns its hash.
     fn kept(&self, content: Option<&Vec<u8>>) -> Result<Option<String>, Fault> {
         content.map(|bytes| self.recorder.blob(bytes)).transpose()
     }
 
-    /// Takes the last snapshot, whatever ended the loop, and returns the final tree. `frozen`: the tree of
-    /// the last step is the last one, where it was kept.
+    /// Takes the last snapshot, however the loop ended, and returns the final tree. `frozen`: use
+    /// the last step's tree if it was kept.
     pub(crate) async fn finish(&mut self, frozen: bool) -> Result<Arc<Tree>, Fault> {
         self.steps.finish(frozen).await
     }
@@ -124,8 +124,8 @@ impl TrialSession {
         Ok(())
     }
 
-    /// A limit of the trial is reached before `ask`: the arm's last words, where it has some. An
-    /// answer that does not come is noted and changes nothing, for the trial is over already.
+    /// Handles a limit that is reached before `ask`: requests the arm's last words, if configured.
+    /// If that request fails, this is noted and changes nothing, because the trial is already over.
     async fn out_of_budget(&mut self, gateway: &TrialGateway, ask: &Ask, kind: BudgetKind) -> Stop {
         let hard = self.meter.budget().ending.is_hard();
         let grace = !hard && !kind.is_time() && !self.last_words;
@@ -148,7 +148,7 @@ impl TrialSession {
         self.recorder.append(Event::Noted { note: [why].into_iter().collect() }).await
     }
 
-    /// The request as it is sent: with what is left, where the arm counts down.
+    /// The request as sent: with the remaining budget if the arm counts down.
     fn disclosed<'a>(&self, ask: &'a Ask) -> Result<Cow<'a, Ask>, Fault> {
         let budget = self.meter.budget();
         if budget.disclosure != Disclosure::Countdown {
@@ -185,13 +185,13 @@ impl Session for TrialSession {
         }
         self.steps.end().await?;
         if self.client.stops.as_ref().is_some_and(|context| context.cancel.winds_down()) {
-            // Whole in the record up to here: `resume` goes on with the next request.
+            // The record is complete up to here; `resume` continues with the next request.
             return Err(Cancel::fault().into());
         }
         let Some(gateway) = self.gateway.clone() else {
             return Err(Stop::Refused("this arm names no model".into()));
         };
-        // The one place where a limit ends a trial: after step N's snapshot, before request N+1.
+        // The only place where a limit ends a trial: after step N's snapshot, before request N+1.
         if let Some(kind) = gateway.reached() {
             return Err(self.out_of_budget(&gateway, ask, kind).await);
         }
@@ -263,7 +263,7 @@ impl Session for TrialSession {
     async fn ending(&mut self) {
         let mut ending = self.client.ending.clone();
         if ending.wait_for(|ending| *ending).await.is_err() {
-            // Whoever could say it is gone, and this future with it.
+            // Whoever could resolve this is gone, and this future goes with it.
             std::future::pending::<()>().await;
         }
     }
@@ -290,7 +290,7 @@ impl Session for TrialSession {
     async fn end_step(&mut self) -> Result<(), Stop> {
         self.steps.count();
         self.steps.end().await?;
-        // As for a model's answers: step N is whole, and the limit is checked after it.
+        // As with a model's responses: step N is complete, and the limit is checked after it.
         self.meter.reached().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
     }
 
@@ -331,7 +331,7 @@ impl Session for TrialSession {
     }
 }
 
-/// An answer as the scaffold is given it. One that declines to answer ends the trial.
+/// The response as the scaffold receives it. A refusal by the model ends the trial.
 fn delivered(answer: Answer) -> Result<Answer, Stop> {
     if answer.refused {
         let said = answer.extra.get("refusal").and_then(Value::as_str);
@@ -340,7 +340,7 @@ fn delivered(answer: Answer) -> Result<Answer, Stop> {
     Ok(answer)
 }
 
-/// What a request without a response means for the trial: `docs/attribution.md` has the table.
+/// What a request without a response means for the trial; see the table in `docs/attribution.md`.
 pub(crate) fn stop(error: AskError, gateway: &TrialGateway) -> Stop {
     match error {
         AskError::Budget(budget) => Stop::Budget(budget),

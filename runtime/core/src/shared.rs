@@ -15,10 +15,11 @@ use proctor_types::{
 
 use crate::{Plan, recorder::record_fault, spending::spent_by};
 
-/// A request leaves a moment after it was counted. Without this, the endpoint's own window would hold one more.
+/// A request leaves a moment after it is counted. Without this margin, the endpoint's own window
+/// would count one more.
 const LATE: Duration = Duration::from_secs(1);
 
-/// The meters of a run and of its arms, where there are such limits.
+/// The meters of a run and of its arms that have such limits.
 #[derive(Debug, Default)]
 pub struct SharedMeters {
     run: Option<SharedMeter>,
@@ -26,8 +27,8 @@ pub struct SharedMeters {
 }
 
 impl SharedMeters {
-    /// The meters that the arms' budgets ask for. What every try so far has spent is read from the
-    /// journals, those that did not count included: it was paid for.
+    /// Creates the meters that the arms' budgets need. Spending is read from the journals of every
+    /// try, discarded ones included, because it was paid.
     pub fn of(run: &RunDir, plan: &Plan) -> Result<Self, Fault> {
         let limited = |arm: &Arc<Arm>| arm.budget.run.is_some() || arm.budget.arm.is_some();
         if !plan.arms.iter().any(limited) {
@@ -56,12 +57,12 @@ impl SharedMeters {
         Ok(meters)
     }
 
-    /// The meters that a trial of the arm shares, in the order in which it holds.
+    /// The meters that a trial of the arm shares, in locking order.
     pub fn of_arm(&self, arm: &ArmId) -> Vec<SharedMeter> {
         self.arms.get(arm).into_iter().chain(&self.run).cloned().collect()
     }
 
-    /// The limit that leaves nothing for a further trial of the arm.
+    /// The limit that leaves no room for another trial of the arm.
     pub fn reached(&self, arm: &ArmId) -> Option<(BudgetScope, BudgetKind)> {
         self.of_arm(arm).iter().find_map(|meter| Some((meter.scope(), meter.reached()?)))
     }
@@ -82,7 +83,7 @@ fn meter(
     Ok(meter.kept_by(pool(run, name, Limits { most, window: None }, spent_by_name(&spent))?))
 }
 
-/// What the workers of a run share of its endpoints' limits, table by table.
+/// The workers' shared endpoint limits, by table.
 ///
 /// # Errors
 /// The run directory can't be written.
@@ -136,7 +137,7 @@ fn shared_fault(error: io::Error) -> Fault {
     record_fault(error).context("limits that workers share")
 }
 
-/// A limit that workers keep in the run directory.
+/// A limit that workers share through the run directory.
 #[derive(Debug)]
 struct FolderLimit(Pool);
 

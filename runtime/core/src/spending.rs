@@ -1,4 +1,4 @@
-//! What was paid according to the journals: for every try, discarded ones included.
+//! What was paid according to the journals, for every try, discarded ones included.
 
 use std::{io::ErrorKind, path::Path};
 
@@ -7,23 +7,23 @@ use proctor_types::{EarlierTries, Event, Fault, RequestClass, Spent};
 
 use crate::recorder::record_fault;
 
-/// What one try was billed. Its answers after a limit are among the tokens and the cost here: a
-/// provider bills them like any other.
+/// What one try was billed. Tokens and cost include responses after a limit, because a provider
+/// bills them, too.
 ///
 /// # Errors
-/// A journal that cannot be read. A damaged one counts as far as it can be; one that was never
-/// begun is nothing.
+/// The journal cannot be read. A damaged journal counts as far as it is readable; a missing one
+/// counts as nothing.
 pub(crate) fn spent_in(journal: &Path) -> Result<Spent, Fault> {
     let mut spent = Spent::default();
-    // A folder in its place is damage, which the check of the trial names.
+    // The trial's check reports a directory in its place as damage.
     if !journal.is_file() {
         return Ok(spent);
     }
     for envelope in read_journal(journal).map_err(record_fault)?.events {
         match envelope.event {
-            // What the other trial had spent was paid in its own run.
+            // The other trial's spending was paid in its own run.
             Event::TrialForked { .. } => spent = Spent::default(),
-            // Steps are counted by the answers below; tokens and cost by every go that was billed.
+            // Steps are counted by the responses below, tokens and cost by every billed attempt.
             Event::ModelAttempted { usage: Some(usage), cost_usd, .. } => {
                 spent.add(RequestClass::Main, &usage, cost_usd, false);
             }
@@ -50,11 +50,11 @@ pub(crate) fn spent_in(journal: &Path) -> Result<Spent, Fault> {
     Ok(spent)
 }
 
-/// The tries of a trial that do not count: those that were put aside, and the latest one unless it
-/// `ended` (it is under way, or was killed and will be put aside).
+/// The tries of a trial that do not count: those that were set aside, and the latest one unless it
+/// `ended`. If it has not ended, it is running, or was killed and will be set aside.
 ///
 /// # Errors
-/// A journal or a folder that cannot be read.
+/// A journal or a directory cannot be read.
 pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Fault> {
     let mut earlier = EarlierTries::default();
     let mut journals = Vec::new();
@@ -67,7 +67,7 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Fault>
                 journals.push(entry.map_err(record_fault)?.path().join("trajectory.jsonl"));
             }
         }
-        // The check of the trial says what lies in the folder's place.
+        // The trial's check reports what occupies the directory's place.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
         Err(error) => return Err(record_fault(error)),
     }
@@ -78,7 +78,7 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Fault>
     Ok(earlier)
 }
 
-/// What every try of a trial was billed together.
+/// The total billed to all tries of a trial.
 pub(crate) fn spent_by(dir: &TrialDir) -> Result<Spent, Fault> {
     Ok(earlier_tries(dir, false)?.spent)
 }

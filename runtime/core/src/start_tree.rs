@@ -1,4 +1,4 @@
-//! The work directory as a trial began, out of its own record.
+//! The work directory at a trial's start, from its own record.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use proctor_types::{Event, Fault, Layer, TrialId, standing};
 
 use crate::recorder::record_fault;
 
-/// The work directory as a recorded trial began: masked, without what is hidden.
+/// The work directory at a recorded trial's start: masked, without hidden files.
 ///
 /// # Errors
-/// The record cannot be read, or the trial never began.
+/// The record cannot be read, or the trial never started.
 pub fn start_of(run: &RunDir, id: &TrialId) -> Result<Arc<dyn StartTree>, Fault> {
     let dir = run.trial_path(id);
     let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
@@ -30,7 +30,7 @@ pub fn start_of(run: &RunDir, id: &TrialId) -> Result<Arc<dyn StartTree>, Fault>
     Ok(Arc::new(RecordedTree { digest, tree, blobs }))
 }
 
-/// A tree with the contents that were kept of it.
+/// A tree and its stored contents.
 pub(crate) struct RecordedTree {
     pub(crate) digest: String,
     pub(crate) tree: Arc<Tree>,

@@ -1,15 +1,18 @@
-//! A task as an arm's agent is given it: `[statement]` leaves out its interfaces, shows it its tests, or tells its hints.
+//! The task as an arm's agent receives it. `[statement]` removes its interfaces, shows its tests or
+//! adds its hints.
 
 use std::sync::Arc;
 
 use proctor_types::{Kept, StatementSpec, Task};
 
-/// The heading of the section that tells signatures: all from there on goes, as with FeatureBench's `--without`.
+/// The heading of the section with signatures. Everything from there on is removed, as with
+/// FeatureBench's `--without`.
 const INTERFACES: &str = "## Interface Descriptions";
 
-/// What begins FEA-Bench's section of definitions, below a line that announces it, and what ends the statement.
+/// The start of FEA-Bench's definitions section, below a line that announces it, and the end of the
+/// statement.
 const DEFINITIONS: [&str; 2] = ["<<NEW DEFINITIONS>>", "<<END>>"];
-/// How that line begins.
+/// The start of that line.
 const ANNOUNCED: &str = "There are several new functions or classes";
 
 /// How the headings of such sections begin in statements of `proctor collect` and of recipes: one for each file, and at level 2
@@ -19,13 +22,13 @@ const HEADINGS: [&str; 3] = ["## `", "## What `agent_code` must have", "## What 
 /// A statement with hints behind it, as the loader's option `hints=true` makes it.
 const HINTS: &str = include_str!("../../../prompts/swe-bench/hints.md.j2");
 
-/// The line that tells the agent of a test file that it may see.
+/// The line that tells the agent about a test file that it may see.
 const WHITE: &str = include_str!("../../../prompts/featurebench/white.md.j2");
 
-/// The variable of that line.
+/// The variable in that line.
 const PATH: &str = "{{ path }}";
 
-/// The task that an arm meets. Its id stays.
+/// The task as an arm receives it. Its id does not change.
 pub fn given(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
     if asked.is_plain() {
         return Arc::clone(task);
@@ -33,7 +36,7 @@ pub fn given(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
     let mut given = task.as_ref().clone();
     if let Some(statement) = without_interfaces(&task.statement).filter(|_| !asked.interfaces) {
         given.statement = statement;
-        // A scaffold that makes its own prompt is not told them either.
+        // Scaffolds that build their own prompt do not get them either.
         given.details.new_components = Kept::default();
         if let Some(benchmark) = &mut given.benchmark {
             benchmark.details.new_components = Kept::default();
@@ -96,8 +99,8 @@ pub fn untold_hints(task: &Task) -> Option<&str> {
     (!hints.is_empty() && !task.statement.contains(hints)).then_some(hints)
 }
 
-/// The hidden files of a task that hold its fail-to-pass tests: what `tests = true` shows. A test that only a
-/// patch adds for grading is in none.
+/// The hidden files of a task that hold its fail-to-pass tests: what `tests = true` shows. It omits
+/// tests that only a grading patch adds.
 pub fn shown_tests(task: &Task) -> Vec<String> {
     let holds = |path: &String| {
         task.fail_to_pass.iter().any(|id| {
@@ -109,13 +112,13 @@ pub fn shown_tests(task: &Task) -> Vec<String> {
     task.hidden.iter().filter(|path| holds(path)).cloned().collect()
 }
 
-/// As `--white` tells it: a bullet behind those of the note, at the top where there is no note. FeatureBench
-/// names the first file only.
+/// Adds the files as `--white` does: a bullet after those of the note, or at the top if there is no
+/// note. FeatureBench names the first file only.
 fn with_tests(task: &Task, files: &[String]) -> String {
     let official =
         task.benchmark.as_ref().is_some_and(|benchmark| benchmark.name == "featurebench");
     let named = if official { &files[..1] } else { files };
-    // A work directory that the image names is not known yet: the agent starts there.
+    // A work directory that the image names is not known yet; the agent starts there.
     let place = |file: &String| match task.workdir.as_str() {
         "" => file.clone(),
         workdir => format!("{workdir}/{file}"),

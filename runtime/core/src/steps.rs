@@ -11,9 +11,9 @@ use tokio::sync::Mutex;
 
 use crate::recorder::{Now, Recorder};
 
-/// Takes the snapshot of a step when it is over: before the next request of the main conversation, be
-/// it a built-in loop's or that of a client inside the sandbox, which waits for its answer meanwhile.
-/// The meter, which settles each answer, says which step it is.
+/// Takes a step's snapshot when the step is over, before the main conversation's next request. That
+/// request comes from a built-in loop or from a client inside the sandbox, which waits for its
+/// response meanwhile. The meter settles each response and determines the step.
 pub(crate) struct Steps {
     recorder: Arc<Recorder>,
     handle: Arc<SandboxHandle>,
@@ -25,7 +25,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// `kept`: the last step whose tree is in the record already.
+    /// `kept`: the last step whose tree is already in the record.
     pub(crate) fn new(
         recorder: Arc<Recorder>,
         (handle, workdir): (Arc<SandboxHandle>, RawPath),
@@ -36,7 +36,7 @@ impl Steps {
         Arc::new(Self { recorder, handle, workdir, meter, stepped, kept: Mutex::new(kept) })
     }
 
-    /// Keeps the tree of the last step, unless it is kept.
+    /// Keeps the last step's tree, unless it is already kept.
     pub(crate) async fn end(&self) -> Result<(), Fault> {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();
@@ -47,13 +47,13 @@ impl Steps {
         Ok(())
     }
 
-    /// Keeps the last tree, whatever ended the trial, and returns it.
+    /// Keeps the last tree, however the trial ended, and returns it.
     ///
-    /// A sandbox that is gone by now takes nothing with it where the last step's tree is kept: that one is
-    /// the work. Else what it held cannot be known.
+    /// If the sandbox is gone but the last step's tree is kept, that tree is the agent's work.
+    /// Otherwise the content of the sandbox is unknown.
     ///
-    /// `frozen`: a client inside the sandbox was refused its next request. The tree that was kept for that request
-    /// is the last one: what the client does after the refusal is no work of the trial.
+    /// `frozen`: a client inside the sandbox was refused its next request. The tree that was kept
+    /// for that request is the last one: what the client does after the refusal does not count.
     pub(crate) async fn finish(&self, frozen: bool) -> Result<Arc<Tree>, Fault> {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();
@@ -74,7 +74,7 @@ impl Steps {
         }
     }
 
-    /// A step of a scaffold that asks no model.
+    /// Counts a step of a scaffold that calls no model.
     pub(crate) fn count(&self) {
         self.meter.count_step();
         (self.stepped)(self.meter.steps());
@@ -89,7 +89,7 @@ impl ExchangeSink for Steps {
 
     async fn event(&self, step: u64, event: Event) -> Result<(), Fault> {
         if let Event::ModelAttempted { queued_seconds, .. } = &event {
-            // A back-off was told with its length when it began.
+            // A back-off reports its length when it starts.
             self.recorder.tell(Now::Waited(*queued_seconds));
         }
         let answered = matches!(event, Event::ModelAnswered { .. });

@@ -14,23 +14,23 @@ use crate::{
     recorder::record_fault, spending::spent_in,
 };
 
-/// The note about a worker that died.
+/// Key of the note about a worker that died.
 const LOST_WORKER: &str = "lost_worker";
 
-/// Why a trial of an external agent starts again.
+/// Why a trial of an external agent restarts.
 const NO_CONVERSATION: &str = "its scaffold cannot continue a conversation";
 
-/// What a trial came to.
+/// How a trial ended.
 #[derive(Debug, Clone)]
 pub struct TrialEnd {
     pub outcome: Outcome,
-    /// Absent where grading met an infrastructure fault: the trial has no verdict, not a zero.
+    /// Absent if grading met an infrastructure fault: the trial has no verdict, rather than a zero.
     pub verdict: Option<Verdict>,
 }
 
-/// Runs a trial, or only what is missing of it: a recorded outcome is kept, a recorded verdict is
-/// final. `None`: it was not started, since a limit that trials share is spent, or the endpoint turned
-/// the arm's key or model away in an earlier trial of this call of the runtime.
+/// Runs a trial, or only its missing part: a recorded outcome is kept, and a recorded verdict is
+/// final. `None`: it was not started. Either a shared limit is used up, or the endpoint rejected
+/// the arm's key or model in an earlier trial of this call of the runtime.
 pub async fn run_trial(
     context: &Arc<RunContext>,
     id: &TrialId,
@@ -39,7 +39,7 @@ pub async fn run_trial(
 ) -> Result<Option<TrialEnd>, Fault> {
     let affected = Affected::of(arm, id);
     let end = start(context, id, planned, arm, &affected).await;
-    // What could not even be recorded is the run directory's fault, mostly.
+    // If even the fault could not be recorded, the run directory is usually the cause.
     end.inspect_err(|fault| context.met(&affected, fault))
 }
 
@@ -50,7 +50,7 @@ async fn start(
     arm: &Arm,
     affected: &Affected,
 ) -> Result<Option<TrialEnd>, Fault> {
-    // It is made when its first try begins: one that is not started leaves nothing.
+    // The first try creates the directory: a trial that is not started leaves nothing.
     let dir = context.run.trial_path(id);
     let checked = checked(context, id, &dir)?;
     if checked.finished && checked.is_lost() {
@@ -65,17 +65,17 @@ async fn start(
     }
     let backend = context.backend(arm.sandbox.kind)?;
     let built = context.environments.has(backend.as_ref(), &planned.task).await;
-    // Neither to be driven nor to be graded.
+    // Neither run nor graded.
     if context.halts.holds_back(affected, built) {
         return Ok(None);
     }
     if let (None, Some((scope, budget))) = (&finished, context.shared.reached(&arm.id)) {
-        // Neither a sandbox nor a record: it waits for a `resume` with a higher limit.
+        // No sandbox and no record: the trial waits for a `resume` with a higher limit.
         let (trial, arm) = (id.clone(), arm.name.clone());
         context.tell(Progress::NotStarted { trial, arm, scope, budget });
         return Ok(None);
     }
-    // The endpoint turned this model away in an earlier trial. Do not start this one: `resume` does.
+    // The endpoint rejected this model in an earlier trial. Do not start this one: `resume` does.
     if finished.is_none() && is_halted(context, arm)? {
         return Ok(None);
     }
@@ -96,9 +96,9 @@ async fn start(
     Ok(Some(TrialEnd { outcome, verdict }))
 }
 
-/// What the record of a trial says, once what it holds twice is restored, and tells what is damaged. A
-/// runtime that was killed between the last event and `outcome.json` left the outcome in the journal:
-/// writing it now is such a restoration.
+/// What the record of a trial says. Redundant parts are restored first, and damage is reported. If
+/// the runtime was killed between the last event and `outcome.json`, the journal holds the outcome,
+/// and writing it now is such a restoration.
 fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked, Fault> {
     let mut checked = context.run.check(id);
     let blobs = context.run.blobs_of(dir);
@@ -111,7 +111,7 @@ fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked
     }
     for damage in &checked.damage {
         let then = match damage.remedy {
-            // What follows damage is not relied on; the try is kept as evidence.
+            // Do not rely on anything after damage; keep the try as evidence.
             _ if !checked.finished => "a new try begins",
             _ => damage.remedy.hint(),
         };
@@ -167,7 +167,7 @@ async fn drive_with_tries(
         if context.cancel.is_told() {
             return Err(fault);
         }
-        // A record that does not hold what it should costs the steps, not the trial.
+        // An incomplete record costs the steps, not the trial.
         let unrestored = past.is_some()
             && arm.forked_from.is_none()
             && (fault.layer, fault.cause) == (Layer::Record, Cause::Invalid);
@@ -188,7 +188,7 @@ async fn drive_with_tries(
         if !will_retry {
             return end_in_fault(id, dir, number, fault);
         }
-        // A record that cannot be written ends the trial; the fault that came first was told.
+        // A record that cannot be written ends the trial; the earlier fault was reported.
         noted?;
         context.pause(context.faults.wait(done)).await;
         if context.cancel.winds_down() {
@@ -199,14 +199,14 @@ async fn drive_with_tries(
         }
         if context.faults.goes_on(&fault) {
             let (again, why) = self::past(context, id, arm, dir)?;
-            // A fault ended the try of such a scaffold, and is in the record.
+            // A fault ended this scaffold's try, and the record holds it.
             let why = why.filter(|why| why != NO_CONVERSATION);
             (interrupted, started_again) = (again, why.or(started_again));
         }
     }
 }
 
-/// Records in the journal that another worker left whose the trial was, and how that one ended.
+/// Records in the journal that another worker left whose trial this was and how that worker ended.
 fn note_lost_worker(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<(), Fault> {
     match context.run.lost_worker(id) {
         Some(lost) if dir.trajectory().exists() => {
@@ -217,8 +217,8 @@ fn note_lost_worker(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Resul
     }
 }
 
-/// The outcome of a try that met a fault after its last event: what the journal has is the outcome, whatever
-/// failed once it was written.
+/// The outcome of a try that met a fault after its last event. The journal's outcome counts,
+/// whatever failed afterwards.
 fn recorded_outcome(
     context: &RunContext,
     id: &TrialId,
@@ -237,8 +237,9 @@ fn recorded_outcome(
     }
 }
 
-/// The try that was interrupted, or that a fault ended, where the policies let it go on and its record can. Told either
-/// way. Otherwise the reason why it starts again, where its agent had got an answer.
+/// Returns the interrupted or faulted try if the policies and its record allow resuming it. Reports
+/// progress in both cases. Otherwise returns why the try restarts, if its agent had received a
+/// response.
 fn past(
     context: &RunContext,
     id: &TrialId,
@@ -247,12 +248,12 @@ fn past(
 ) -> Result<(Option<Past>, Option<String>), Fault> {
     let journal = dir.trajectory();
     let goes_on = goes_on(context.scaffold(arm)?.as_ref())?;
-    // What cannot be read counts nothing.
+    // An unreadable journal counts as nothing.
     let had_begun = || spent_in(&journal).is_ok_and(|spent| spent.steps > 0);
     if !journal.exists() {
         return Ok((None, None));
     }
-    // The files of a fork are there for every scaffold.
+    // Every scaffold can use the files of a fork.
     if !(goes_on || arm.forked_from.is_some()) {
         return Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned())));
     }
@@ -275,7 +276,7 @@ fn past(
     }
 }
 
-/// A further try of a fork begins where the first one did.
+/// Starts another try of a fork where the first one started.
 fn forked_again(context: &RunContext, dir: &TrialDir, number: u32) -> Result<Past, Fault> {
     begin_again(dir, number)?;
     let read = Past::read(&dir.trajectory(), &context.run.blobs_of(dir), &|_| false);
@@ -283,14 +284,14 @@ fn forked_again(context: &RunContext, dir: &TrialDir, number: u32) -> Result<Pas
     read.map_err(|why| Fault::new(Layer::Record, why).cause(Cause::Invalid))
 }
 
-/// What an earlier try left (of this call or of one that was killed) becomes evidence.
+/// Sets aside what an earlier try left, of this call or of one that was killed, as evidence.
 fn begin_try(dir: &TrialDir) -> Result<u32, Fault> {
     let number = dir.next_try().map_err(record_fault)?;
     dir.begin_try(number).map_err(record_fault)?;
     Ok(number)
 }
 
-/// Whether its endpoint has turned the arm's model away.
+/// Whether the endpoint has rejected the arm's model.
 fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
     let Some(model) = &arm.model else { return Ok(false) };
     let tools = context.scaffold(arm)?.needs_tools();
@@ -330,8 +331,9 @@ async fn attempt(
     .await
 }
 
-/// Adds to a try's journal what the try itself could no longer say. A try that failed before its sandbox
-/// was asked for has no journal yet: it begins here, and like every journal with whose trial it is.
+/// Appends an event that the try itself could no longer write. A try that failed before its sandbox
+/// was requested has no journal yet; this creates it, and like every journal it starts with the
+/// trial's identity.
 fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
     let path = dir.trajectory();
     let began = path.exists();
@@ -344,7 +346,7 @@ fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(),
     Ok(())
 }
 
-/// The outcome of a trial that no try could carry through. What its last try spent was paid for.
+/// The outcome of a trial that no try completed. It includes what the last try spent.
 fn end_in_fault(id: &TrialId, dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
     let spent = spent_in(&dir.trajectory())?;
     let outcome = Outcome { spent, ..unmeasured(number, fault) };
@@ -373,7 +375,7 @@ async fn grade_with_tries(
     };
     let mut done = 0;
     loop {
-        // What waits for its grading is graded by `resume`.
+        // `resume` grades what still waits for grading.
         if context.cancel.winds_down() {
             return Err(Cancel::fault());
         }
@@ -434,7 +436,8 @@ fn without_verdict(context: &RunContext, id: &TrialId, arm: &Arm, fault: Fault) 
     None
 }
 
-/// The patch that the trial's journal names. No other is ever graded in its place, not even none.
+/// The patch that the trial's journal names. No other patch is ever graded in its place, not even
+/// an empty one.
 pub(crate) fn recorded_patch(
     context: &RunContext,
     id: &TrialId,

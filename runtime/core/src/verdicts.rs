@@ -1,4 +1,4 @@
-//! The cache of verdicts: the key is what a verdict depends on, never a path.
+//! The verdict cache. The key is what a verdict depends on, never a path.
 
 use std::{
     collections::BTreeSet,
@@ -12,10 +12,10 @@ use serde_json::json;
 
 use crate::recorder::record_fault;
 
-/// A folder of verdicts, each under the SHA-256 of task, patch, sandbox, its preparation and the grader.
+/// A directory of verdicts, each under the SHA-256 of task, patch, sandbox, its preparation and the
+/// grader.
 ///
-/// What cannot be read counts as not there, and what cannot be written is only lost: a cache must
-/// not be able to end a run.
+/// Unreadable entries count as absent, and write errors are ignored: a cache must not end a run.
 #[derive(Debug, Clone)]
 pub struct Verdicts {
     folder: PathBuf,
@@ -46,8 +46,8 @@ impl Verdicts {
         Ok(sha256_hex(canonical(&all).as_bytes()))
     }
 
-    /// The grading under a key, whole: verdict, log and raw results. One that is not what was kept is as
-    /// good as none.
+    /// The complete grading under a key: verdict, log and raw results. A corrupt entry counts as
+    /// absent.
     pub(crate) fn find(&self, key: &str) -> Option<Graded> {
         let folder = self.folder.join(key);
         let read = |name: &str| proctor_files::read(&folder.join(name)).ok();
@@ -59,7 +59,7 @@ impl Verdicts {
     }
 
     pub(crate) fn keep(&self, key: &str, graded: &Graded) {
-        // Another grading may have more luck with the time and the memory.
+        // Another grading may stay within the time and memory limits.
         let passing = [TIMED_OUT, SANDBOX_KILLED];
         if graded.verdict.evidence.iter().any(|found| passing.contains(&found.kind.as_str())) {
             return;
@@ -67,7 +67,7 @@ impl Verdicts {
         let _ = self.write(&self.folder.join(key), graded);
     }
 
-    /// Written beside and renamed, so that a reader never sees half of it.
+    /// Writes to a temporary directory and renames it, so that readers never see a partial entry.
     fn write(&self, folder: &Path, graded: &Graded) -> std::io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let beside = tempfile::tempdir_in(&self.folder)?;
@@ -76,7 +76,7 @@ impl Verdicts {
         fs::write(beside.path().join("sum"), sum(&text, &graded.log, &graded.raw))?;
         fs::write(beside.path().join("log.txt"), &graded.log)?;
         fs::write(beside.path().join("results.jsonl"), &graded.raw)?;
-        // What is there already says the same; the folder beside then goes with its guard.
+        // An existing entry has the same content; the guard then removes the temporary directory.
         fs::rename(beside.path(), folder)
     }
 }

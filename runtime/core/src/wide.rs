@@ -1,4 +1,4 @@
-//! The third verdict: every test of the repository that passes with gold, asked of a patch.
+//! The third verdict: runs every test of the repository that passes with gold on a patch.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,15 @@ use crate::{GradingSandbox, RunContext, drive::gold_of};
 
 /// The name of the policy in a verdict.
 const WIDE: &str = "wide";
-/// Tests that a reason names.
+/// Maximum number of tests that a reason names.
 const NAMED: usize = 5;
 
-/// Adds `wide` to a verdict: the whole suite, as a run of gold froze it. A task has none whose tests only its
-/// benchmark runs, whose results are a report, that starts from nothing, that has no gold, or whose suite has no proper end.
+/// Adds `wide` to a verdict: the whole suite, as frozen by a run of gold. A task has no `wide`
+/// verdict in these cases: only its benchmark runs its tests, its results are a report, it starts
+/// from nothing, it has no gold patch, or its suite does not end properly.
 ///
 /// # Errors
-/// A fault of the sandbox or of the grade.
+/// A fault of the sandbox or of grading.
 pub(crate) async fn add_wide(
     context: &RunContext,
     handle: &GradingSandbox<'_>,
@@ -68,7 +69,7 @@ fn policy(task: &Task, wide: &Graded) -> PolicyVerdict {
             let named = failed[..failed.len().min(NAMED)].join(", ");
             format!("of {all} that gold passes these do not pass: {named}{more}")
         }
-        // All passed, and something speaks against the run.
+        // All tests passed, but other evidence speaks against the run.
         (Some(strict), []) if !strict.resolved => strict.why.clone(),
         _ => format!("all of {all} that gold passes pass"),
     };

@@ -1,14 +1,14 @@
-//! What a user can name as a dataset: `rows.jsonl`, `hf://owner/name@revision/split`, each with
-//! `#key=value` options behind it.
+//! The names of datasets: `rows.jsonl`, `hf://owner/name@revision/split`, each optionally followed
+//! by `#key=value` options.
 
 use std::path::{Path, PathBuf};
 
 use crate::{DatasetError, bad::nearest};
 
-/// The beginning of a name on the hub.
+/// The prefix of a hub dataset.
 const HUB: &str = "hf://";
 
-/// A dataset as it was named.
+/// A dataset as named by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub place: Where,
@@ -17,12 +17,12 @@ pub(crate) struct Address {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Where {
-    /// A file, a folder or a glob.
+    /// A file, a directory or a glob.
     Disk(String),
     Hub(HubName),
 }
 
-/// A dataset of the hub.
+/// A hub dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HubName {
     /// `owner/name`.
@@ -41,7 +41,7 @@ pub(crate) struct Options {
     pub image: Option<String>,
     pub base: Option<String>,
     pub bin: Option<String>,
-    /// The file's shell lines, in place of the shape's.
+    /// The file's shell lines, which replace the shape's.
     pub setup: Option<Vec<String>>,
 }
 
@@ -79,8 +79,8 @@ impl Address {
 }
 
 impl Address {
-    /// As [`Address::parse`], with the options' files below `base_dir`. A file of exactly this name
-    /// has no options.
+    /// Like [`Address::parse`], with the options' files below `base_dir`. If a file with exactly
+    /// this name exists, the name has no options.
     pub(crate) fn parse_at(text: &str, base_dir: &Path) -> Result<Self, DatasetError> {
         if base_dir.join(text).is_file() {
             return Ok(Self { place: Where::Disk(text.to_owned()), options: Options::default() });
@@ -151,7 +151,7 @@ impl Options {
     }
 }
 
-/// Names go into addresses and into the cache's paths: nothing in them may lead elsewhere.
+/// Names become part of URLs and cache paths, so they must not lead elsewhere.
 fn is_name(text: &&str) -> bool {
     !text.is_empty()
         && !text.starts_with('.')

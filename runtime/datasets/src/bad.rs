@@ -1,4 +1,4 @@
-//! What is wrong with a row, with its place, so that it can be found and repaired.
+//! Errors in rows, with their place.
 
 use std::{
     fmt,
@@ -9,21 +9,21 @@ use proctor_types::one_line;
 
 use crate::read::RowLocation;
 
-/// One row that is not a task. It never takes the others with it.
+/// A row that is not a valid task. Other rows are unaffected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow {
     pub file: PathBuf,
-    /// Counted from 1; absent where the whole file is at fault, or where it has no lines.
+    /// Counted from 1; absent if the whole file is wrong or has no lines.
     pub line: Option<usize>,
     /// Counted from 1; for files without lines.
     pub row: Option<usize>,
-    /// Dotted path of the field, where one is at fault.
+    /// Dotted path of the field, if one is wrong.
     pub field: Option<String>,
-    /// The row's id, where it could be read.
+    /// The row's id, if it could be read.
     pub id: Option<String>,
-    /// What is wrong, with a hint where it is known.
+    /// What is wrong, with a hint if there is one.
     pub what: String,
-    /// It is one task folder among others. A run may leave it out, and says so.
+    /// It is one of several task folders. A run may skip it with a warning.
     pub folder: bool,
 }
 
@@ -45,7 +45,7 @@ impl BadRow {
 }
 
 impl BadRow {
-    /// The file, the line or row, and the id where it could be read.
+    /// The file, the line or row, and the id if it could be read.
     pub fn place(&self) -> String {
         let mut text = self.file.display().to_string();
         if let Some(line) = self.line {
@@ -75,7 +75,7 @@ impl fmt::Display for BadRow {
     }
 }
 
-/// Nothing could be loaded at all: the user's mistake, in the user's words.
+/// Nothing could be loaded: a usage error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatasetError {
     #[error("`{pattern}` matches no file{}", below(pattern, base))]
@@ -100,7 +100,7 @@ pub enum DatasetError {
     Ids { file: PathBuf, why: String },
 }
 
-/// Where a relative pattern was looked for.
+/// Where a relative pattern was resolved.
 fn below(pattern: &str, base: &Path) -> String {
     if Path::new(pattern).is_absolute() {
         return String::new();
@@ -109,7 +109,7 @@ fn below(pattern: &str, base: &Path) -> String {
     format!(" below {}", base.display())
 }
 
-/// What went wrong inside one row, before its place is known.
+/// An error inside one row, before its place is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
     pub field: Option<String>,
@@ -126,7 +126,7 @@ impl Complaint {
     }
 }
 
-/// The known key that is nearest to a misspelt one, if any is near.
+/// The known key that is most similar to a misspelled one, if any is similar.
 pub(crate) fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

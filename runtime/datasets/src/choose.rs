@@ -1,26 +1,27 @@
-//! Which files of a folder or of a hub's dataset hold a split.
+//! Chooses the files of a split in a directory or a hub dataset.
 
 use std::collections::BTreeMap;
 
-/// Kinds of data files, the preferred one first: a dataset that has several says the same in each.
+/// Types of data files, the preferred one first: a dataset with several has the same content in
+/// each.
 const KINDS: [&str; 3] = [".parquet", ".jsonl", ".json"];
 
-/// Files that end like data and are none.
+/// Files with data suffixes that are not data.
 const NO_DATA: [&str; 3] = ["dataset_infos.json", "dataset_dict.json", "state.json"];
 
-/// What a list of paths offers.
+/// The result for a list of paths.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Files {
         split: Option<String>,
         files: Vec<String>,
     },
-    /// Several splits and none asked for, or the one asked for is not among them.
+    /// Several splits and none was requested, or the requested one is missing.
     Splits(Vec<String>),
     Nothing,
 }
 
-/// Chooses the files of `wanted`, or of `usual` where nothing is wanted and it is there.
+/// Chooses the files of `wanted`, or, if nothing is wanted, of `usual` if it exists.
 pub(crate) fn choose(paths: &[String], wanted: Option<&str>, usual: Option<&str>) -> Choice {
     let is_data = |path: &&String, kind: &str| {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -42,7 +43,7 @@ pub(crate) fn choose(paths: &[String], wanted: Option<&str>, usual: Option<&str>
     match asked {
         Some(split) => match splits.remove(split) {
             Some(files) => Choice::Files { split: Some(split.to_owned()), files },
-            // One file may hold all splits inside, as an object.
+            // One file may contain all splits as an object.
             None if splits.len() == 1 && splits.keys().all(|name| name.is_empty()) => {
                 Choice::Files { split: None, files: splits.into_values().flatten().collect() }
             }
@@ -56,8 +57,8 @@ pub(crate) fn choose(paths: &[String], wanted: Option<&str>, usual: Option<&str>
     }
 }
 
-/// `data/test-00000-of-00002.parquet` holds `test`; so do `test.jsonl`, `test/0000.parquet` and
-/// `x-lite/data/test.parquet`. A name that is only a number tells nothing.
+/// `data/test-00000-of-00002.parquet` contains `test`; so do `test.jsonl`, `test/0000.parquet` and
+/// `x-lite/data/test.parquet`. A purely numeric name says nothing.
 fn split_of(path: &str) -> String {
     let mut parts = path.rsplit('/');
     let name = parts.next().unwrap_or(path);
@@ -72,7 +73,7 @@ fn split_of(path: &str) -> String {
     stem.to_owned()
 }
 
-/// Where `-<digits>-of-<digits>` begins.
+/// Where `-<digits>-of-<digits>` starts.
 fn shard(stem: &str) -> Option<usize> {
     let (head, total) = stem.rsplit_once("-of-")?;
     let (name, number) = head.rsplit_once('-')?;

@@ -1,4 +1,4 @@
-//! The files that a pattern or a folder stands for.
+//! Resolves a pattern or a directory to files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::{
     choose::{Choice, choose},
 };
 
-/// The files of a file's name, a folder or a glob, and the split they are of where that is known.
+/// The files of a file name, a directory or a glob, and their split if known.
 pub(crate) fn expand(
     pattern: &str,
     base_dir: &Path,
@@ -27,7 +27,7 @@ pub(crate) fn expand(
     if !pattern.contains(['*', '?', '[']) {
         return Err(no_match());
     }
-    // The base is a path, not a pattern: its own brackets and stars are taken literally.
+    // The base is a path, not a pattern: its brackets and stars are literal.
     let full = Path::new(&glob::Pattern::escape(&base_dir.to_string_lossy())).join(pattern);
     let paths = glob::glob(&full.to_string_lossy()).map_err(|error| DatasetError::BadPattern {
         pattern: pattern.to_owned(),
@@ -37,14 +37,15 @@ pub(crate) fn expand(
     if files.is_empty() { Err(no_match()) } else { Ok((files, options.split.clone())) }
 }
 
-/// A folder as the hub lays one out.
+/// A directory in the hub's layout.
 fn folder(
     folder: &Path,
     options: &Options,
     usual: Option<&str>,
 ) -> Result<(Vec<PathBuf>, Option<String>), DatasetError> {
     let fault = |why: String| DatasetError::Folder { folder: folder.to_path_buf(), why };
-    // A pattern's matches lose the `./` of a relative folder, which could then not be taken off them.
+    // A pattern's matches lose the `./` of a relative directory, so that it could not be stripped
+    // from them.
     let root = folder.canonicalize().map_err(|error| fault(format!("cannot be read: {error}")))?;
     let pattern = format!("{}/**/*", glob::Pattern::escape(&root.to_string_lossy()));
     let found = glob::glob(&pattern).map_err(|error| fault(error.to_string()))?;

@@ -22,10 +22,10 @@ use crate::{BadRow, DatasetError};
 /// The name of the shape.
 pub(crate) const SHAPE: &str = "harbor";
 
-/// So many levels of folders are searched for tasks.
+/// Maximum depth of the search for tasks.
 const DEPTH: usize = 3;
 
-/// One command of an agent may run for so long where the task limits the agent's time in no way.
+/// Time limit of an agent's command if the task does not limit the agent's time.
 const COMMAND_SECONDS: f64 = 3600.0;
 
 /// The folder of the image, in a task folder.
@@ -46,7 +46,7 @@ pub(crate) struct Made {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What a pattern names, where that is Harbor's. `forced`: the address says that it is.
+/// What a pattern names, if it is Harbor's. `forced`: the address says that it is.
 pub(crate) fn places(
     pattern: &str,
     base_dir: &Path,
@@ -90,7 +90,7 @@ fn of_path(path: &Path) -> Vec<Place> {
     }
 }
 
-/// Matches that are data are left to the other shapes.
+/// Leaves matches that are data files to the other shapes.
 fn of_glob(pattern: &str, base_dir: &Path) -> Vec<Place> {
     let full = Path::new(&glob::Pattern::escape(&base_dir.to_string_lossy())).join(pattern);
     let Ok(paths) = glob::glob(&full.to_string_lossy()) else { return Vec::new() };
@@ -131,7 +131,7 @@ fn folders(path: &Path, depth: usize) -> Vec<PathBuf> {
     below.iter().flat_map(|folder| folders(folder, depth - 1)).collect()
 }
 
-/// Whether a folder's `task.toml` is Harbor's and no task or recipe of our own.
+/// Whether a folder's `task.toml` is Harbor's, and not a native task or recipe.
 fn is_task(folder: &Path) -> bool {
     let file = folder.join(TASK);
     let Ok(bytes) = fs::read(&file) else { return false };
@@ -142,7 +142,7 @@ fn is_task(folder: &Path) -> bool {
             let own = ["statement", "recipe"].iter().any(|key| value.get(key).is_some());
             !own && !value.get("schema_version").is_some_and(Value::is_number)
         }
-        // What is beside a damaged one tells.
+        // For a damaged file, look at the files beside it.
         Err(_) => folder.join("instruction.md").exists() || folder.join(ENVIRONMENT).exists(),
     }
 }
@@ -161,7 +161,7 @@ fn is_dataset(file: &Path) -> bool {
 /// Reads a task folder.
 ///
 /// # Errors
-/// All that is wrong with it, and all of it that Proctor does not support.
+/// Lists everything that is invalid or that Proctor does not support.
 pub(crate) fn task(path: &Path) -> Result<Made, Vec<BadRow>> {
     let file = path.join(TASK);
     let bad = |mistake: Mistake| bad_row(&file, mistake);
@@ -221,7 +221,8 @@ fn made(
     let separate = separate(&config, folder);
     let Config { agent, verifier, environment, solution_env, labels, verifier_environment, .. } =
         config;
-    // As Harbor does with an image that it does not build: the folder's files come into the work directory.
+    // For an image that it does not build, Harbor copies the folder's files into the work
+    // directory.
     let has_dockerfile = folder.has("environment/Dockerfile");
     let source =
         (environment.image.is_some() && !has_dockerfile && folder.has_entries(ENVIRONMENT))
@@ -290,7 +291,8 @@ fn made(
     }
 }
 
-/// Where a separate verifier runs: in an image that holds the tests, or in a fresh copy of the task's environment.
+/// Where a separate verifier runs: in an image with the tests, or in a fresh copy of the task's
+/// environment.
 fn separate(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
     if !config.separate {
         return None;
@@ -311,7 +313,7 @@ fn separate(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
     })
 }
 
-/// The prompt, without the canary lines that it begins with.
+/// The prompt without its leading canary lines.
 fn statement(folder: &Folder) -> Result<String, (&'static str, String)> {
     const NAME: &str = "instruction.md";
     let bytes = fs::read(folder.root().join(NAME)).map_err(|error| match error.kind() {
@@ -347,7 +349,7 @@ fn without_canary(text: &str) -> &str {
     rest
 }
 
-/// What is missing of a folder's files, or what they ask for that Proctor does not support.
+/// Missing files of a folder, or unsupported features that they require.
 fn files_of(folder: &Folder, config: &Config) -> Vec<(String, String)> {
     let mut wrong: Vec<(String, String)> = Vec::new();
     let mut complain = |name: &str, what: String| wrong.push((name.to_owned(), what));
@@ -477,7 +479,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
     (found, wrong)
 }
 
-/// What a task folder is called: by its file, else by its own name.
+/// A task folder's name: from its file, else the folder name.
 fn name_of(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join(TASK)).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use crate::DatasetError;
 
-/// Keeps the tasks that a file names, in its order. An id that it names twice counts once.
+/// Keeps the tasks that a file lists, in its order. Duplicate ids count once.
 ///
 /// # Errors
-/// A file that is no list, or an id without a task: a benchmark of fewer tasks is another one.
+/// The file is not a list, or an id has no task: a benchmark with fewer tasks is a different
+/// benchmark.
 pub(crate) fn narrow(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, DatasetError> {
     let fault = |why: String| DatasetError::Ids { file: file.to_path_buf(), why };
     let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;
@@ -36,7 +37,7 @@ pub(crate) fn narrow(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, Dataset
     Err(fault(format!("{count} of its ids have no good row, such as {}", first.join(", "))))
 }
 
-/// A JSON list, or one id a line.
+/// A JSON list, or one id per line.
 fn read(text: &str) -> Result<Vec<String>, String> {
     if !text.trim_start().starts_with('[') {
         let lines = text.lines().map(str::trim);

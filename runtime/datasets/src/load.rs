@@ -1,4 +1,4 @@
-//! Datasets by their addresses.
+//! Loads datasets by their addresses.
 
 use std::{
     collections::BTreeMap,
@@ -17,55 +17,57 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub file: PathBuf,
-    /// Counted from 1: the line, or the row of a file without lines.
+    /// Counted from 1: the line, or the row in a file without lines.
     pub line: usize,
 }
 
 impl Origin {
-    /// The folder that the task's relative paths start from: its file's own.
+    /// The directory that the task's relative paths are resolved against: its file's own.
     pub fn base_dir(&self) -> PathBuf {
         self.file.parent().map(Path::to_path_buf).unwrap_or_default()
     }
 }
 
-/// Everything the patterns led to, in the order of the patterns and of the rows.
+/// Everything that the patterns yield, in the order of patterns and rows.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     pub tasks: Vec<Task>,
     pub recipes: Vec<RecipeFile>,
-    /// What is no task and no recipe. Whether to go on without them is the caller's to decide.
+    /// Entries that are neither tasks nor recipes. The caller decides whether to continue without
+    /// them.
     pub bad: Vec<BadRow>,
-    /// What is odd and harmless, with its place: unknown keys of Harbor folders.
+    /// Harmless oddities with their place: unknown keys of Harbor folders.
     pub warnings: Vec<String>,
     pub origins: BTreeMap<TaskId, Origin>,
-    /// The files that rows hold, with [`Keep::Files`].
+    /// The files in rows, with [`Keep::Files`].
     pub files: BTreeMap<TaskId, RowFiles>,
 }
 
-/// The files of a row of FEA-Bench by path, before the solution. `None` stands for a file that the solution creates.
+/// The files of a FEA-Bench row by path, before the solution. `None`: a file that the solution
+/// creates.
 pub type RowFiles = BTreeMap<String, Option<String>>;
 
-/// What is kept of rows beside their tasks.
+/// What to keep of rows besides their tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Keep {
     #[default]
     Tasks,
-    /// The files of the source that a row holds, too. They may take hundreds of megabytes.
+    /// Also the source files in a row, which may take hundreds of megabytes.
     Files,
 }
 
 impl Loaded {
-    /// The folder that a task's relative paths start from.
+    /// The directory that a task's relative paths are resolved against.
     pub fn base_dir(&self, task: &TaskId) -> Option<PathBuf> {
         self.origins.get(task).map(Origin::base_dir)
     }
 }
 
-/// Loads files, folders and globs, relative ones below `base_dir`.
+/// Loads files, directories and globs, relative to `base_dir`.
 ///
 /// # Errors
-/// Only what makes a whole pattern useless: no match, an unreadable file, an unknown kind of file,
-/// a name of the hub, which [`load_with`] knows. Everything inside a file is a [`BadRow`].
+/// Only what makes a whole pattern useless: no match, an unreadable file, an unknown file type, or
+/// a hub name, which needs [`load_with`]. Everything inside a file is a [`BadRow`].
 pub fn load(patterns: &[String], base_dir: &Path) -> Result<Loaded, DatasetError> {
     let mut loader = Loader::new(base_dir);
     for pattern in patterns {
@@ -81,10 +83,10 @@ pub fn load(patterns: &[String], base_dir: &Path) -> Result<Loaded, DatasetError
     Ok(loader.loaded)
 }
 
-/// As [`load`], with datasets of a hub.
+/// Like [`load`], including hub datasets.
 ///
 /// # Errors
-/// As [`load`], and what keeps the hub's rows from being had.
+/// See [`load`]; also if the hub's rows are unavailable.
 pub async fn load_with(
     patterns: &[String],
     base_dir: &Path,
@@ -93,10 +95,10 @@ pub async fn load_with(
     load_keeping(patterns, base_dir, hub, Keep::Tasks).await
 }
 
-/// As [`load_with`], and keeps more of the rows than their tasks.
+/// Like [`load_with`], but keeps more of the rows than their tasks.
 ///
 /// # Errors
-/// As [`load_with`].
+/// See [`load_with`].
 pub async fn load_keeping(
     patterns: &[String],
     base_dir: &Path,

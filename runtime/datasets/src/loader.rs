@@ -1,4 +1,4 @@
-//! Files to tasks, row by row.
+//! Turns files into tasks, row by row.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use crate::{
     splits::Splits,
 };
 
-/// What a place gives: files, and what is known of their rows before they are read.
+/// The files of a place, and what is known about their rows beforehand.
 struct Set<'a> {
     files: Vec<PathBuf>,
     options: &'a Options,
@@ -35,7 +35,7 @@ struct Set<'a> {
 pub(crate) struct Loader<'a> {
     base_dir: &'a Path,
     pub(crate) loaded: Loaded,
-    /// Where each id was seen first.
+    /// Where each id was first seen.
     ids: BTreeMap<String, String>,
     done: Vec<(PathBuf, Options)>,
     pub(crate) keep: Keep,
@@ -99,7 +99,7 @@ impl<'a> Loader<'a> {
         options.shape.as_deref().map(|name| shapes::named(name, self.base_dir)).transpose()
     }
 
-    /// Harbor's folders. One that is bad leaves the others.
+    /// Loads Harbor folders. A bad one does not affect the others.
     fn harbor(
         &mut self,
         pattern: &str,
@@ -157,7 +157,8 @@ impl<'a> Loader<'a> {
     fn set(&mut self, set: Set<'_>) -> Result<(), DatasetError> {
         let before = (self.loaded.tasks.len(), self.loaded.bad.len());
         for file in &set.files {
-            // Two patterns may meet in one file, spelt in two ways; its rows are not doubled by that.
+            // Two patterns may name the same file in different spellings; its rows are not
+            // duplicated.
             let spelt = file.canonicalize().unwrap_or_else(|_| file.clone());
             let key = (spelt, set.options.clone());
             if !self.done.contains(&key) {
@@ -168,7 +169,7 @@ impl<'a> Loader<'a> {
         self.narrow(set.options, before)
     }
 
-    /// Keeps the tasks that were asked for, of those that came since there were so many.
+    /// Of the tasks added since `before`, keeps those that were requested.
     fn narrow(
         &mut self,
         options: &Options,
@@ -177,7 +178,7 @@ impl<'a> Loader<'a> {
         if let Some(ids) = &options.ids {
             let tasks = self.loaded.tasks.split_off(before);
             self.loaded.tasks.extend(ids::narrow(tasks, ids)?);
-            // All that were asked for are good: what is wrong with others is nobody's worry.
+            // All requested tasks are valid, so errors in others do not matter.
             let others = self.loaded.bad.split_off(bad_before);
             self.loaded
                 .bad
@@ -235,7 +236,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// A row of our own format, or of a benchmark's.
+    /// A row in the native format or in a benchmark's.
     fn value(
         &mut self,
         file: &Path,
@@ -249,9 +250,9 @@ impl<'a> Loader<'a> {
             named("instance_id").or_else(|| named("id")).or_else(|| provenance.key.clone());
         let mut field = if value.get("instance_id").is_some() { "instance_id" } else { "id" };
         let shipped = shapes::shipped()?;
-        // Not every benchmark calls an id `instance_id`.
+        // Not every benchmark names its id `instance_id`.
         let fits = |row| shapes::detect(row, shipped).is_ok();
-        // A row that has neither `schema_version` nor `id` has nothing of our own format.
+        // A row with neither `schema_version` nor `id` is not in the native format.
         let foreign = set.shape.is_some()
             || (value.get("schema_version").is_none()
                 && (value.get("instance_id").is_some()
@@ -344,7 +345,7 @@ impl<'a> Loader<'a> {
         self.value(file, Some(RowLocation::Line(1)), value, set, &Provenance::default())
     }
 
-    /// A file with `[recipe]` and nothing else.
+    /// A file that contains only `[recipe]`.
     fn recipe(&mut self, file: &Path, mut value: Value) {
         let Self { loaded, ids, .. } = self;
         let mut refuse = |id: Option<String>, complaint| {
@@ -378,7 +379,8 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// The files of a row in either of FEA-Bench's forms: an object by path, or a list of `{file, content}`.
+/// The files of a row in either of FEA-Bench's forms: an object by path, or a list of
+/// `{file, content}`.
 fn files_of_row(value: &Value) -> Option<RowFiles> {
     let content = |value: &Value| value.as_str().map(str::to_owned);
     match value {

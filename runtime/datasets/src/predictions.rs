@@ -1,8 +1,8 @@
-//! Predictions: patches that were made elsewhere, in the forms that harnesses write.
+//! Predictions: patches made by other tools, in the formats of their harnesses.
 //!
-//! SWE-bench's JSON lines, list and object keyed by id; mini-swe-agent's `preds.json`; FeatureBench's
-//! `output.jsonl`; FEA-Bench's results. They differ in names, in whether one file holds several
-//! attempts, and in whether a failed attempt is said to be one.
+//! SWE-bench's JSON lines, list and object keyed by id; mini-swe-agent's `preds.json`;
+//! FeatureBench's `output.jsonl`; FEA-Bench's results. They differ in names, in whether one file
+//! has several attempts, and in whether failed attempts are marked.
 
 use std::{
     collections::BTreeMap,
@@ -18,41 +18,41 @@ use crate::{
     shapes,
 };
 
-/// What one file holds, by the name of the model that made it.
+/// The content of one file, by the model's name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predictions {
     pub makers: BTreeMap<String, Attempts>,
-    /// Entries that are no predictions, and second ones for the same task and attempt.
+    /// Invalid entries, and duplicates for the same task and attempt.
     pub bad: Vec<BadRow>,
 }
 
 /// Predictions by task id and attempt; attempts are counted from 1.
 pub type Attempts = BTreeMap<(String, u32), Prediction>;
 
-/// One answer.
+/// One prediction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
-    /// Empty where there was none: it is scored as such.
+    /// Empty if there was none: it is scored as such.
     pub patch: String,
-    /// What went wrong, as the file says it. FeatureBench leaves such attempts out of its figures
-    /// unless told otherwise; here they stay in the denominator.
+    /// What went wrong, according to the file. FeatureBench leaves such attempts out of its figures
+    /// by default; here they count.
     pub failed: Option<String>,
-    /// The entry says which attempt it is. One that does not is taken as the first.
+    /// The entry names its attempt. Otherwise it counts as the first.
     pub numbered: bool,
 }
 
 impl Predictions {
-    /// The highest attempt of all.
+    /// The highest attempt number.
     pub fn attempts(&self) -> u32 {
         let all = self.makers.values().flat_map(|attempts| attempts.keys());
         all.map(|(_, attempt)| *attempt).max().unwrap_or(1)
     }
 }
 
-/// The name used where a prediction does not name its model.
+/// The name of predictions without a model name.
 const NOBODY: &str = "predictions";
 
-/// Reads a file of predictions. Its content shows its form, so it may have any name.
+/// Reads a file of predictions. Its content determines its format, so it may have any name.
 ///
 /// # Errors
 /// Only what makes the whole file useless; the rest is in [`Predictions::bad`].
@@ -151,8 +151,8 @@ fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
     Ok((maker, (id, attempt), Prediction { patch, failed, numbered }))
 }
 
-/// The patch; null is the empty one. A key that is missing is a mistake of the file, unless the
-/// attempt is said to have failed.
+/// The patch; null means empty. A missing key is an error in the file, unless the attempt is marked
+/// as failed.
 fn patch(object: &mut serde_json::Map<String, Value>, failed: bool) -> Result<String, Complaint> {
     let inner = object.get("test_result").and_then(|result| result.get("git_patch")).cloned();
     match object.remove("model_patch").or(inner) {

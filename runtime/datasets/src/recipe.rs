@@ -1,4 +1,4 @@
-//! The recipe file: what to take from PyPI and what to carve out of it.
+//! The recipe file: what to download from PyPI and what to carve out of it.
 
 use std::{
     collections::BTreeMap,
@@ -16,15 +16,15 @@ pub struct RecipeFile {
     pub recipe: Recipe,
 }
 
-/// Names, hashes and carve lists; never the library's code. Every key is documented in
-/// `docs/recipes.md`.
+/// Names, hashes and carve lists, but not the library's code. `docs/recipes.md` documents every
+/// key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     pub schema_version: u32,
-    /// The id of the task that comes out of it.
+    /// The id of the resulting task.
     pub id: String,
-    /// The headline of the statement.
+    /// The statement's title.
     pub title: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
@@ -32,19 +32,19 @@ pub struct Recipe {
     pub version: String,
     /// SHA-256 of the sdist, lower-case hex.
     pub sha256: String,
-    /// The lowest Python 3 that runs it, as PyPI says it: `>=3.9`.
+    /// The lowest supported Python 3, in PyPI's format: `>=3.9`.
     pub requires_python: String,
     /// Pinned test dependencies: `pytest==8.4.2`.
     pub dependencies: Vec<String>,
-    /// Folders below the source that go on `PYTHONPATH`. The package itself is never installed:
-    /// an installed copy would hold the code that the mask takes away.
+    /// Directories below the source for `PYTHONPATH`. The package itself is never installed: an
+    /// installed copy would contain the masked code.
     #[serde(default = "here")]
     pub python_path: Vec<String>,
-    /// File to dotted paths of the functions, classes and methods to take away.
+    /// Dotted paths of functions, classes and methods to remove, by file.
     pub carve: BTreeMap<String, Vec<String>>,
     /// Test files to consider, as globs below the source.
     pub tests: Vec<String>,
-    /// Test ids never to be used, with the reason in a comment beside them.
+    /// Test ids that are never used; a comment beside each gives the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leave_out: Vec<String>,
     /// Further paths to hide: documentation that repeats the code, other tests of it.

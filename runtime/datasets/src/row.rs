@@ -1,4 +1,4 @@
-//! One row: from JSON to a task, with complaints that name the field.
+//! Parses one row from JSON to a task, with errors that name the field.
 
 use proctor_types::{TASK_SCHEMA, Task, plain_words};
 use serde::de::DeserializeOwned;
@@ -9,8 +9,8 @@ use crate::{
     rules,
 };
 
-/// The keys of each form of `source`. The enum is untagged, and serde's message for one that fits
-/// no variant names neither key nor variant; so the form is chosen here first.
+/// The keys of each form of `source`. The enum is untagged, and serde's error if no variant matches
+/// names neither key nor variant, so the form is chosen here first.
 const SOURCE_FORMS: [(&str, &[&str], &[&str]); 4] = [
     ("pypi", &["pypi", "version", "sha256"], &["pypi", "version", "sha256"]),
     ("path", &["path"], &["path"]),
@@ -18,11 +18,11 @@ const SOURCE_FORMS: [(&str, &[&str], &[&str]); 4] = [
     ("git", &["git", "commit"], &["git", "commit"]),
 ];
 
-/// Reads one task in Proctor's own format out of JSON text.
+/// Parses one task in Proctor's own format.
 ///
 /// # Errors
-/// All complaints of the row as `(field, what)`; the field is a dotted path, or absent where the
-/// text is not JSON.
+/// All errors of the row as `(field, what)`; the field is a dotted path, or absent if the text is
+/// not JSON.
 pub fn parse_task(text: &str) -> Result<Task, Vec<(Option<String>, String)>> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| vec![(None, format!("not JSON: {error}"))])?;
@@ -54,7 +54,7 @@ pub(crate) fn task(mut value: Value) -> Result<Task, Vec<Complaint>> {
     }
     let stands_on = |key: &str| object.get("environment").is_some_and(|it| it.get(key).is_some());
     if !object.contains_key("workdir") && (stands_on("image") || stands_on("dockerfile")) {
-        // That of the image, which is known once the image is here.
+        // The image's work directory, which is known once the image is present.
         if let Some(object) = value.as_object_mut() {
             object.insert("workdir".to_owned(), Value::String(String::new()));
         }
@@ -64,7 +64,7 @@ pub(crate) fn task(mut value: Value) -> Result<Task, Vec<Complaint>> {
     if complaints.is_empty() { Ok(task) } else { Err(complaints) }
 }
 
-/// Deserialises with the path of what failed, and with the nearest key where one is unknown.
+/// Deserializes; an error has its path, and the most similar key if one is unknown.
 pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Complaint> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
@@ -89,8 +89,8 @@ fn unknown_key(path: &str, key: &str, known: &[&str]) -> Complaint {
     Complaint::at(path, format!("is not a known key; {hint}"))
 }
 
-/// `serde_path_to_error` ends the path of an unknown field in that field, and the path of a
-/// missing one in its parent.
+/// `serde_path_to_error` ends the path of an unknown field in that field, and the path of a missing
+/// one in its parent.
 fn parent_joined(path: &str, key: &str) -> String {
     if path == "." || path == key {
         key.to_owned()

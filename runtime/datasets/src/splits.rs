@@ -1,6 +1,6 @@
 use crate::bad::Complaint;
 
-/// The splits of one file that holds several.
+/// The splits of one file that contains several.
 pub(crate) struct Splits {
     wanted: Option<String>,
     seen: Option<String>,
@@ -12,7 +12,7 @@ impl Splits {
         Self { wanted, seen: None, told: false }
     }
 
-    /// Whether the rows of a split count. Where none was asked for, a second one is a question.
+    /// Whether to use the rows of a split. If none was requested, a second split is ambiguous.
     pub(crate) fn takes(&mut self, split: &str) -> Result<bool, Complaint> {
         if let Some(wanted) = &self.wanted {
             return Ok(wanted == split);

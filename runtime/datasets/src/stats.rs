@@ -1,4 +1,4 @@
-//! What the tasks of a dataset are like: the figures of FeatureBench's and FEA-Bench's tables.
+//! Statistics of a dataset's tasks: the figures of FeatureBench's and FEA-Bench's tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::shapes::fea_bench::{Added, definitions, new_spans};
 
-/// Returns what a file of the source holds before any patch; `None` for no such file.
+/// Returns a source file's content before any patch; `None` if there is no such file.
 pub type ReadSource<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
 /// The figures of one task.
@@ -37,23 +37,25 @@ pub struct GoldStats {
     /// Lines added and removed.
     pub lines: usize,
     pub files: usize,
-    /// Functions with an added or removed line: each line counts for the innermost function around it.
+    /// Functions with an added or removed line: each line counts for the innermost function around
+    /// it.
     pub functions: usize,
     /// Classes with an added or removed line.
     pub classes: usize,
-    /// Functions that are new, as FEA-Bench counts them.
+    /// New functions, as FEA-Bench counts them.
     pub functions_added: usize,
     pub classes_added: usize,
-    /// Lines that the files of the solution have before it. `None` where they cannot be read.
+    /// Number of lines of the solution's files before it. `None` if they cannot be read.
     pub oracle_lines: Option<usize>,
-    /// Lines of new functions and classes, each line once. `None` where the files cannot be read.
+    /// Lines of new functions and classes, each line once. `None` if the files cannot be read.
     pub added_lines: Option<usize>,
     /// Functions and classes were counted in the diff alone.
     pub estimated: bool,
 }
 
 impl TaskStats {
-    /// Measures a task. Without `source` the diff says what it can, and the lines of files are unknown.
+    /// Measures a task. Without `source`, only the diff is used, and the lines of files are
+    /// unknown.
     pub fn of(task: &Task, source: Option<ReadSource<'_>>) -> Self {
         let files = |details: &proctor_types::Details| details.matching.text() == Some("files");
         Self {
@@ -69,7 +71,7 @@ impl TaskStats {
     }
 }
 
-/// The files of a state, by path. `None` stands for a file that is not there.
+/// The files of a state, by path. `None`: a file that does not exist.
 type Files = BTreeMap<RawPath, Option<Vec<u8>>>;
 
 fn gold(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
@@ -79,7 +81,7 @@ fn gold(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
     let gold = gold_of(task).ok()??;
     let patch = Patch::read(&gold);
     let read = |path: &RawPath| source.and_then(|read| read(&path.to_string()));
-    // What the mask leaves is what the solution starts from.
+    // The solution starts from the masked source.
     let masked = match &task.mask {
         Some(mask) => source.and_then(|_| resolved(&Patch::read(mask.as_bytes()), &read)),
         None => source.map(|_| Files::new()),
@@ -120,7 +122,7 @@ fn gold(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
             out.take(measured.unwrap_or_else(|| PythonFile::of_diff(file)));
         }
     }
-    // A row's own components are data: its prompts were made from them.
+    // A row's own components are used as given: its prompts were made from them.
     if out.estimated
         && let Some(details) = task.details()
     {
@@ -144,7 +146,7 @@ impl GoldStats {
     }
 }
 
-/// The files that a patch changes, after it. `None` where it does not apply.
+/// The files that a patch changes, after it. `None` if it does not apply.
 fn resolved(patch: &Patch, read: &dyn Fn(&RawPath) -> Option<Vec<u8>>) -> Option<Files> {
     let current = |path: &RawPath| read(path).map(|bytes| Current::File { bytes, mode: MODE_FILE });
     let changes = patch.resolve_parts(&current).ok()?.changes;
@@ -156,7 +158,7 @@ fn resolved(patch: &Patch, read: &dyn Fn(&RawPath) -> Option<Vec<u8>>) -> Option
     Some(files.collect())
 }
 
-/// A new file has nothing but added lines.
+/// A new file has only added lines.
 fn new_text(file: &FilePatch) -> Vec<u8> {
     let lines = file.hunks().iter().flat_map(|hunk| &hunk.lines);
     lines.filter(|line| line.side != Side::Old).flat_map(|line| line.bytes.clone()).collect()
@@ -181,7 +183,7 @@ struct PythonFile {
 }
 
 impl PythonFile {
-    /// `None` where one of the texts is not Python that the parser knows.
+    /// `None` if one of the texts is not Python that the parser supports.
     fn of_texts(file: &FilePatch, old: Option<&str>, new: &str) -> Option<Self> {
         let spans = new_spans(old, new)?;
         let before = definitions("", old.unwrap_or_default())?;
@@ -206,7 +208,7 @@ impl PythonFile {
         Some(out)
     }
 
-    /// Takes note of the innermost function and the innermost class around a line.
+    /// Counts the innermost function and the innermost class around a line.
     fn touch(&mut self, definitions: &[Added], line: usize) {
         for (kind, names) in [("function", &mut self.functions), ("class", &mut self.classes)] {
             let around = definitions
@@ -218,7 +220,7 @@ impl PythonFile {
         }
     }
 
-    /// Goes by the headers that the diff shows: those of its lines, and the one behind each `@@`.
+    /// Uses the headers in the diff: those in its lines, and the one after each `@@`.
     fn of_diff(file: &FilePatch) -> Self {
         let mut out = Self::default();
         let (mut new, mut gone) = (BTreeSet::new(), BTreeSet::new());
@@ -238,7 +240,7 @@ impl PythonFile {
         gone: &mut BTreeSet<(bool, String)>,
     ) {
         let section = String::from_utf8_lossy(&hunk.section).trim().to_owned();
-        // What is open: how far it is indented, whether it is a class, its name.
+        // The open definitions: indentation, whether it is a class, and the name.
         let mut open: Vec<(usize, bool, String)> =
             header(&section).map(|(is_class, name)| (0, is_class, name)).into_iter().collect();
         for line in &hunk.lines {
@@ -248,7 +250,7 @@ impl PythonFile {
                 continue;
             }
             let indent = text.len() - trimmed.len();
-            // A bracket that ends a header stands below its `def`.
+            // A bracket that ends a header is below its `def`.
             if !trimmed.starts_with([')', ']', '}', '#']) {
                 open.retain(|(outer, _, _)| *outer < indent);
             }
@@ -275,7 +277,7 @@ impl PythonFile {
     }
 }
 
-/// Whether a line is the header of a class, and its name; `None` for other lines.
+/// Whether a line is a class header, and its name; `None` for other lines.
 fn header(line: &str) -> Option<(bool, String)> {
     let line = line.strip_prefix("async ").map_or(line, str::trim_start);
     let (is_class, rest) = match (line.strip_prefix("def "), line.strip_prefix("class ")) {
@@ -287,17 +289,17 @@ fn header(line: &str) -> Option<(bool, String)> {
     (!name.is_empty()).then(|| (is_class, name.to_owned()))
 }
 
-/// The figures of a dataset. Means are over the tasks for which the figure is known.
+/// The figures of a dataset. Means cover the tasks for which the figure is known.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct DatasetStats {
     pub dataset: String,
     pub tasks: usize,
     /// Tasks with a reference solution that could be measured.
     pub with_gold: usize,
-    /// Of them, those whose functions and classes were counted in the diff alone.
+    /// Of these, the tasks whose functions and classes were counted in the diff alone.
     pub estimated: usize,
     pub repositories: usize,
-    /// The days of the first and the last task with a date.
+    /// The dates of the first and the last task with a date.
     pub first_date: Option<String>,
     pub last_date: Option<String>,
     pub dated: usize,
@@ -320,7 +322,7 @@ pub struct DatasetStats {
 }
 
 impl DatasetStats {
-    /// Summarises the tasks of a dataset.
+    /// Summarizes the tasks of a dataset.
     pub fn of(dataset: &str, per_task: Vec<TaskStats>) -> Self {
         let summary = Self::summary(dataset, &per_task);
         Self { per_task, ..summary }
@@ -369,7 +371,7 @@ fn mean(values: impl Iterator<Item = usize>) -> Option<f64> {
     (count > 0).then(|| round(sum as f64 / f64::from(count)))
 }
 
-/// Four decimals: more would only be noise in a comparison of two datasets.
+/// Four decimals: more would be noise in a comparison of two datasets.
 fn round(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
@@ -416,9 +418,9 @@ mod tests {
         assert_eq!((gold.functions, gold.classes), (4, 2));
         // area, area.square and Made.it; Made.
         assert_eq!((gold.functions_added, gold.classes_added), (3, 1));
-        // 9 of box.py and 2 of notes.md; new.py was not there.
+        // 9 of box.py and 2 of notes.md; new.py did not exist.
         assert_eq!(gold.oracle_lines, Some(11));
-        // 4 of area, which square is inside of, and 3 of Made.
+        // 4 of area, which contains square, and 3 of Made.
         assert_eq!((gold.added_lines, gold.estimated), (Some(7), false));
     }
 

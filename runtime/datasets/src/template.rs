@@ -1,12 +1,12 @@
-//! Templates of `prompts/` for the statements of tasks.
+//! Templates of `prompts/` for task statements.
 
 use minijinja::{Environment, Error, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use serde::Serialize;
 
-/// Fills a template in. What it names must be there.
+/// Renders a template. All its variables must exist.
 ///
 /// # Errors
-/// A template that cannot be read, or that names what is missing.
+/// The template cannot be read, or a variable is missing.
 pub fn fill(template: &str, filling: impl Serialize) -> Result<String, Error> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build()?;
     let mut environment = Environment::new();

@@ -2,22 +2,22 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// Why an address is not of the public internet.
+/// Why an address does not belong to the public internet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forbidden {
     Loopback,
     Private,
     LinkLocal,
-    /// Where clouds keep the credentials of their machines.
+    /// Where clouds serve the credentials of their machines.
     Metadata,
     /// Multicast, documentation, benchmarking, reserved...
     Special,
-    /// An address of the machine that the proxy stands on.
+    /// An address of the machine that the proxy runs on.
     OwnMachine,
 }
 
 /// `168.63.129.16` (Azure) is a public address by every table, `100.100.100.200` (Alibaba) a shared
-/// one, `192.0.0.192` (Oracle) a protocol one; `169.254.169.254` is everyone else's.
+/// one, `192.0.0.192` (Oracle) a protocol one; everyone else uses `169.254.169.254`.
 const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(168, 63, 129, 16),
@@ -25,8 +25,8 @@ const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// Why this address must not be dialled. IPv6 forms that carry an IPv4 address (mapped, compatible,
-/// NAT64, 6to4) are judged by what they carry, too.
+/// Why this address must not be dialled. IPv6 forms that contain an IPv4 address (mapped,
+/// compatible, NAT64, 6to4) are also judged by the contained address.
 pub fn forbidden(address: IpAddr) -> Option<Forbidden> {
     match address {
         IpAddr::V4(address) => forbidden_v4(address),
@@ -34,8 +34,8 @@ pub fn forbidden(address: IpAddr) -> Option<Forbidden> {
     }
 }
 
-/// Whether one of this machine's interfaces has the address: only to reach itself does a machine
-/// take the other side's address for its own. No packet is sent.
+/// Whether the address belongs to one of this machine's interfaces: a machine uses the other side's
+/// address as its own only to reach itself. No packet is sent.
 pub(crate) fn is_own(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -86,7 +86,7 @@ fn forbidden_v6(address: Ipv6Addr) -> Option<Forbidden> {
         [0xfd00, 0xec2, ..] => Some(Forbidden::Metadata),
         [0xfc00..=0xfdff, ..] => Some(Forbidden::Private),
         [0xfe80..=0xfebf, ..] => Some(Forbidden::LinkLocal),
-        // Only 2000::/3 is given out.
+        // Only 2000::/3 is allocated.
         [0x2000..=0x3fff, ..] => {
             (parts[0] == 0x3fff && parts[1] <= 0xfff).then_some(Forbidden::Special)
         }

@@ -1,4 +1,4 @@
-//! Everything that a task blocks: its `blocked_urls`, and the other ways to the same things.
+//! Everything that a task blocks: its `blocked_urls`, and other ways to reach the same things.
 
 use std::collections::BTreeSet;
 
@@ -16,9 +16,9 @@ pub(crate) struct TaskRules {
     blocked: Vec<Pattern>,
     aliases: Vec<Pattern>,
     benchmarks: Vec<Pattern>,
-    /// Names of the packages under test, by PEP 503.
+    /// Names of the packages under test, normalized by PEP 503.
     packages: BTreeSet<String>,
-    /// How files of packages are called. Absent where there is no task.
+    /// Patterns for the names of package files. Absent if there is no task.
     files: Option<&'static Files>,
 }
 
@@ -48,7 +48,7 @@ impl TaskRules {
                 if let [repo, owner] = parts[..] {
                     things.repository(owner, repo);
                 }
-                // A file path or an ssh address is no URL that the proxy could see.
+                // The proxy never sees file paths and ssh addresses as URLs.
                 if git.starts_with("http://") || git.starts_with("https://") {
                     let bare = git.trim_end_matches('/').trim_end_matches(".git");
                     rules.aliases.push(Pattern::task(bare)?);
@@ -62,7 +62,7 @@ impl TaskRules {
         Ok(rules)
     }
 
-    /// Whether some URL of any host whatever is blocked: then no host is passed on unseen.
+    /// Whether some URL is blocked on any host. Then no host is passed on without inspection.
     pub(crate) fn touches_every_host(&self) -> bool {
         !(self.packages.is_empty() && self.blocked.is_empty() && self.aliases.is_empty())
     }
@@ -71,7 +71,7 @@ impl TaskRules {
         self.touches_every_host() || self.benchmarks.iter().any(|rule| rule.reaches(origin))
     }
 
-    /// Why the URL is blocked, and the pattern that says so.
+    /// Why the URL is blocked, and the pattern that blocks it.
     pub(crate) fn judge(&self, target: &Target) -> Option<(DenyReason, String)> {
         self.judge_at(&target.origin, &target.paths).or_else(|| {
             // A URL within a URL: archives, caching mirrors and redirectors.
@@ -100,7 +100,7 @@ impl TaskRules {
         alias.map(|rule| (DenyReason::TaskAlias, rule))
     }
 
-    /// A file of a package under test, whatever the host: a wheel, a sdist, a distribution's package.
+    /// A file of a package under test, on any host: a wheel, an sdist, a distribution's package.
     fn file(&self, path: &str) -> Option<String> {
         let files = self.files?;
         let named = path.split('/').find_map(|segment| {
@@ -133,7 +133,7 @@ struct Things {
 }
 
 impl Things {
-    /// A repository's name is very often its package's; where it is not, a name too many is blocked.
+    /// A repository usually has the same name as its package; if not, one name too many is blocked.
     fn repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         let plain = |name: &str| {
@@ -187,7 +187,7 @@ fn patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
     texts.iter().map(|text| Pattern::task(text)).collect()
 }
 
-/// Data sets write blocked URLs without a scheme, too.
+/// Data sets also contain blocked URLs without a scheme.
 fn with_scheme(written: &str) -> String {
     let written = written.trim();
     let written = written.split(['?', '#']).next().unwrap_or(written);

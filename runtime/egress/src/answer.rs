@@ -1,4 +1,4 @@
-//! Bodies on their way, and the proxy's own answers.
+//! Response bodies in transit, and the proxy's own responses.
 
 use std::{
     pin::Pin,
@@ -19,10 +19,10 @@ use crate::ledger::{Counted, Entry};
 
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// The header that names the reason of a refusal.
+/// The header that gives the reason of a refusal.
 const HEADER: &str = "x-proctor-egress";
 
-/// A refusal that says why, where any client shows it: status line, header and body.
+/// A refusal that gives its reason wherever a client may show it: status line, header and body.
 pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
     let text = format!("Blocked by the egress proxy ({reason}). {}\n{asked}\n", reason.sentence());
     let mut answer = own(StatusCode::FORBIDDEN, text);
@@ -34,7 +34,7 @@ pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
     answer
 }
 
-/// An allowed request that came to nothing.
+/// The response to an allowed request that failed.
 pub(crate) fn failed(asked: &str, why: &str) -> Response<AnyBody> {
     own(StatusCode::BAD_GATEWAY, format!("The egress proxy allows this, but: {why}\n{asked}\n"))
 }
@@ -55,11 +55,11 @@ fn body(text: String) -> AnyBody {
     Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that counts its bytes and holds the request's line of the ledger open.
+/// A body that counts its bytes and keeps the request's ledger entry open.
 pub(crate) struct Passing {
     inner: Incoming,
     counted: Arc<Counted>,
-    /// Present on the way down.
+    /// Only set for response bodies.
     entry: Option<Entry>,
 }
 

@@ -1,4 +1,4 @@
-//! The run's own certificate authority: it lives in memory and dies with the run.
+//! The run's own certificate authority, which exists only in memory and only during the run.
 
 use std::{
     collections::HashMap,
@@ -16,13 +16,14 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
-/// Hosts whose configuration is kept; past it all are made anew. A bound, not a tuning.
+/// Number of hosts whose configuration is cached; above it, all are dropped and made again. A
+/// safety bound, not tuned.
 const KEPT: usize = 1024;
 
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
-    /// One key for all leaves: it is this process's own, whatever name it answers to.
+    /// One key for all leaf certificates: it is this process's own, whatever name it serves.
     leaf_key: KeyPair,
     leaves: Mutex<HashMap<String, Arc<ServerConfig>>>,
 }
@@ -43,7 +44,7 @@ impl Authority {
         &self.certificate
     }
 
-    /// What the proxy shows a client that believes to talk to `host`.
+    /// The configuration for a client that wants to talk to `host`.
     pub(crate) fn server(&self, host: &str) -> Result<Arc<ServerConfig>, String> {
         let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = leaves.get(host) {
@@ -60,11 +61,11 @@ impl Authority {
     fn issue(&self, host: &str) -> Result<ServerConfig, String> {
         let text = |error: rcgen::Error| error.to_string();
         let mut params = CertificateParams::new([host.to_owned()]).map_err(text)?;
-        // A common name holds 64 characters; no client of today reads it.
+        // A common name holds only 64 characters, and no current client reads it.
         params.distinguished_name = named("Proctor egress proxy");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // OpenSSL's strict mode, Python's default since 3.13, wants it.
+        // Required by OpenSSL's strict mode, Python's default since 3.13.
         params.use_authority_key_identifier_extension = true;
         let leaf = params.signed_by(&self.leaf_key, &self.issuer).map_err(text)?;
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.leaf_key.serialize_der()));
@@ -79,12 +80,13 @@ impl Authority {
     }
 }
 
-/// The one cryptography of the run context, named so that nothing depends on what a process installed.
+/// The crypto provider of the run, set explicitly so that nothing depends on what a process
+/// installed.
 pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The name that a client must have greeted with: none for an address.
+/// The server name that a client must send in its greeting: none for an address.
 pub(crate) fn expected_name(host: &str) -> Option<&str> {
     host.parse::<IpAddr>().is_err().then_some(host)
 }

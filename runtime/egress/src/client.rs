@@ -1,14 +1,14 @@
-//! What programs in the sandbox are given to find the proxy and trust it: variables and files.
+//! The variables and files that let programs in the sandbox find the proxy and trust it.
 
 use std::net::SocketAddr;
 
 use crate::limits::Settings;
 
-/// A file to write into the sandbox: absolute path and content. Readable by all, outside the work
+/// Files to write into the sandbox: absolute path and content. Readable by all, outside the work
 /// directory.
 pub struct ClientFiles(pub Vec<(String, Vec<u8>)>);
 
-/// The variables of every command of the scaffold, for a proxy that listens on `proxy` inside.
+/// The variables of every scaffold command, for a proxy that listens on `proxy` inside the sandbox.
 pub fn client_env(proxy: SocketAddr) -> Result<Vec<(String, String)>, String> {
     let client = &Settings::shipped()?.client;
     let url = format!("http://{proxy}");

@@ -1,4 +1,4 @@
-//! From a host to a connection: look up, check, dial what was checked.
+//! Connects to a host: look up, check, and dial exactly what was checked.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use tokio::{net::TcpStream, time::timeout};
 
 use crate::{Exception, address, target::Origin};
 
-/// Looks names up. A seam for tests of what a hostile name server can do.
+/// Looks names up. Tests use it to imitate a hostile name server.
 #[async_trait]
 pub trait Resolver: Send + Sync {
     /// Every address of the name.
@@ -36,9 +36,9 @@ pub(crate) enum DialError {
     Failed(String),
 }
 
-/// Connects to an origin. Every address of a name must be public, or excepted: one that mixes is
-/// trying something. The look-up happens once and its very addresses are dialled, so that a name
-/// which changes its mind gains nothing.
+/// Connects to an origin. Every address of a name must be public or excepted; a name that mixes
+/// both kinds is suspicious. The look-up happens once and exactly its addresses are dialled, so
+/// changing the DNS answer afterwards gains nothing.
 pub(crate) async fn dial(
     origin: &Origin,
     resolver: &dyn Resolver,
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::target::Scheme;
 
-    /// A name server that answers another list each time.
+    /// A name server that returns a different list each time.
     struct Changing(Vec<Vec<&'static str>>, AtomicUsize);
 
     #[async_trait]
@@ -128,8 +128,8 @@ mod tests {
     async fn a_name_that_changes_its_mind_is_asked_once_and_gains_nothing() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        // Public when checked, loopback when dialled: it is never asked again. 192.0.1.0 is public
-        // by the table and answers nobody.
+        // Public when checked, loopback when dialled: there is no second look-up. 192.0.1.0 is
+        // public by the table, and no host has it.
         let (said, asked) = try_dial(&[&["192.0.1.0"], &["127.0.0.1"]], port, &[]).await;
         assert!(said.starts_with("failed 192.0.1.0"), "{said}");
         assert_eq!(asked, 1);

@@ -13,7 +13,7 @@ use crate::{
     client, keystore,
 };
 
-/// The run's authority, the host's roots, the resolver.
+/// The run's authority, the host's root certificates, the resolver.
 pub struct Egress {
     pub(crate) authority: Arc<Authority>,
     roots: Vec<CertificateDer<'static>>,
@@ -21,7 +21,7 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Makes the authority of one run and reads the host's roots.
+    /// Creates the authority of one run and reads the host's root certificates.
     pub fn new() -> Result<Self, String> {
         let authority = Authority::new().map_err(|error| error.to_string())?;
         let native = rustls_native_certs::load_native_certs();
@@ -35,15 +35,15 @@ impl Egress {
         })
     }
 
-    /// With another resolver, for tests.
+    /// Uses another resolver, for tests.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = resolver;
         self
     }
 
-    /// A trial's proxy. `ca_file` holds certificates (PEM) that upstreams may be signed by, beside
-    /// the host's own.
+    /// A trial's proxy. `ca_file` holds certificates (PEM) that upstreams may be signed with, in
+    /// addition to the host's own.
     pub fn proxy(
         &self,
         policy: Policy,
@@ -65,7 +65,7 @@ impl Egress {
         EgressProxy::new(policy, authority, Arc::new(tls), Arc::clone(&self.resolver), ledger)
     }
 
-    /// What the sandbox is given to trust: the host's roots, the run's authority, `ca_file`.
+    /// What the sandbox should trust: the host's root certificates, the run's authority, `ca_file`.
     pub fn files(&self, ca_file: Option<&Path>) -> Result<ClientFiles, String> {
         let mut all = self.roots.clone();
         all.extend(read_certificates(ca_file)?);
@@ -74,7 +74,7 @@ impl Egress {
     }
 }
 
-/// Certificates of a PEM file; a file without one is an error.
+/// Certificates of a PEM file; a file without any is an error.
 pub fn read_certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, String> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let wrong = |why: String| format!("network.ca_file: {}: {why}", file.display());

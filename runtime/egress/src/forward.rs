@@ -1,4 +1,4 @@
-//! An allowed request on its way: dial, send, pass the answer on.
+//! Forwards an allowed request: dial, send, pass the response on.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
     target::{Origin, Scheme},
 };
 
-/// Headers that belong to one connection and go no further, and the offer of another protocol.
+/// Headers that belong to one connection and are not forwarded, and the offer of another protocol.
 const OWN: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -36,7 +36,7 @@ const OWN: [HeaderName; 9] = [
     header::ALT_SVC,
 ];
 
-/// The upstream connection of one connection from inside: kept while the origin stays the same.
+/// The upstream connection of one connection from inside, reused while the origin stays the same.
 #[derive(Default)]
 pub(crate) struct Upstreams(Mutex<Option<Upstream>>);
 
@@ -90,7 +90,7 @@ impl EgressProxy {
                     return incoming(response, entry);
                 }
                 Ok(Err(mut error)) => match error.take_message() {
-                    // A kept connection that the server had closed already: nothing was sent.
+                    // A reused connection that the server had already closed: nothing was sent.
                     Some(unsent) if !fresh => request = unsent,
                     _ => return fail(entry, &asked, &format!("no answer: {}", error.error())),
                 },
@@ -147,7 +147,7 @@ impl EgressProxy {
     }
 }
 
-/// In origin form, with the origin's own `Host`, without what belongs to the connection.
+/// The request in origin form, with the origin's own `Host` and without connection headers.
 fn outgoing(
     request: Request<Incoming>,
     target: &Target,
@@ -175,7 +175,8 @@ fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody>
     Response::from_parts(parts, Passing::down(body, entry))
 }
 
-/// Whether a coding of a body is one that its first bytes tell, so that whoever compares the body can undo it.
+/// Whether a body's coding can be recognized from its first bytes, so that a comparison of the body
+/// can undo it.
 fn is_undone(coding: &HeaderValue) -> bool {
     let known = ["identity", "gzip", "x-gzip", "deflate", "zstd"];
     coding.to_str().is_ok_and(|coding| {

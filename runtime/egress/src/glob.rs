@@ -2,11 +2,12 @@
 //!
 //! `/**/` also stands for one `/`.
 
-/// Whether `text` matches. `*` stands for any characters but `separator`, `**` for any characters.
+/// Whether `text` matches. `*` stands for any characters except `separator`, `**` for any
+/// characters.
 ///
-/// A glob ending in `<separator>**` also matches what stands before that separator: a folder is a
-/// part of what lies below it. Takes time in proportion to both lengths; both are bounded by the
-/// header limit.
+/// A glob ending in `<separator>**` also matches what precedes that separator: a directory counts
+/// as part of its content. Takes time proportional to the product of both lengths, which the header
+/// limit bounds.
 pub(crate) fn matches(glob: &str, text: &str, separator: char) -> bool {
     let tail: String = [separator, '*', '*'].iter().collect();
     if let Some(folder) = glob.strip_suffix(&tail)
@@ -18,8 +19,8 @@ pub(crate) fn matches(glob: &str, text: &str, separator: char) -> bool {
     walk(glob, text, separator)
 }
 
-/// The set of glob positions that the text read so far can have reached, a step a character: no
-/// backtracking, so no pattern can be made slow.
+/// Tracks the set of glob positions that the text read so far can have reached, one step per
+/// character. There is no backtracking, so no pattern can be slow.
 fn walk(glob: &str, text: &str, separator: char) -> bool {
     let tokens = tokens(glob);
     let mut reached = vec![false; tokens.len() + 1];
@@ -34,7 +35,7 @@ fn walk(glob: &str, text: &str, separator: char) -> bool {
             match token {
                 Token::Char(wanted) if *wanted == c => {
                     next[at + 1] = true;
-                    // `**` between two separators, with one of them, may stand for nothing.
+                    // `**` between two separators may stand for nothing, together with one of them.
                     if let Some([Token::All, Token::Char(end)]) = tokens.get(at + 1..at + 3)
                         && c == separator
                         && *end == separator
@@ -115,7 +116,7 @@ mod tests {
         assert!(!matches("*.example.org", "example.org", '.'));
     }
 
-    /// The same grammar by backtracking: slow, and plainly right.
+    /// The same grammar by backtracking: slow, but obviously correct.
     fn plain(glob: &[char], text: &[char]) -> bool {
         match glob {
             ['/', '*', '*', '/', rest @ ..]

@@ -1,15 +1,16 @@
-//! A Java key store (JKS) of trusted certificates. Java reads no PEM file, and no variable names one.
+//! A Java key store (JKS) of trusted certificates. Java cannot read PEM files, and no environment
+//! variable configures its certificates.
 
 use rustls::pki_types::CertificateDer;
 use sha1::{Digest, Sha1};
 
-/// The password is no secret: the format wants one to check that the file is whole.
+/// The password is not secret: the format needs one to check the file's integrity.
 pub(crate) const PASSWORD: &str = "changeit";
 
 const MAGIC: u32 = 0xfeed_feed;
 const VERSION: u32 = 2;
 const TRUSTED: u32 = 2;
-/// Part of the checksum, by the format.
+/// Part of the checksum, as the format defines it.
 const WHITENER: &[u8] = b"Mighty Aphrodite";
 
 pub(crate) fn keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
@@ -20,7 +21,7 @@ pub(crate) fn keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
     for (index, certificate) in certificates.iter().enumerate() {
         put(&mut store, TRUSTED);
         put_text(&mut store, &format!("ca-{index}"));
-        // The entry's date, in milliseconds: none, so that equal bundles are equal files.
+        // The entry's date in milliseconds is zero so that equal bundles are equal files.
         store.extend([0; 8]);
         put_text(&mut store, "X.509");
         put(&mut store, certificate.len() as u32);
@@ -40,7 +41,7 @@ fn put(store: &mut Vec<u8>, number: u32) {
     store.extend(number.to_be_bytes());
 }
 
-/// ASCII in Java's own form of UTF-8 is ASCII.
+/// ASCII is the same in Java's own form of UTF-8.
 fn put_text(store: &mut Vec<u8>, text: &str) {
     store.extend((text.len() as u16).to_be_bytes());
     store.extend_from_slice(text.as_bytes());
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
     use crate::ca::Authority;
 
-    /// Java's own tool reads it, where there is one.
+    /// Java's own tool reads it, if installed.
     #[test]
     fn java_reads_the_key_store() {
         let folder = tempfile::tempdir().unwrap();

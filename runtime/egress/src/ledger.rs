@@ -1,4 +1,4 @@
-//! The ledger: every request, under the step that made it.
+//! The ledger: every request, assigned to the step that made it.
 
 use std::{
     sync::{
@@ -15,42 +15,44 @@ use tokio::sync::mpsc::UnboundedSender;
 /// Where requests are recorded.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// The step that is being made now; asked once a request, when it arrives.
+    /// The current step; asked once per request, when it arrives.
     async fn step(&self) -> u64;
 
-    /// How much of each answer [`Ledger::answered`] is given, and of all answers that are under way.
+    /// How much of each response [`Ledger::answered`] receives, and of all responses in transit
+    /// together.
     fn reads(&self) -> Reading {
         Reading::default()
     }
 
-    /// What came back to an allowed request: its body, as long as `reads` asks for it. May add to the line of the
-    /// request, which is recorded next. An `Err` ends the try, as one of `record` does.
+    /// Receives the body of a response to an allowed request, as far as `reads` asks for it. May
+    /// add to the entry of the request, which is recorded next. An `Err` ends the attempt, like one
+    /// of `record`.
     async fn answered(&self, _request: &mut UrlRequest, _body: Vec<u8>) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Records one request under the step that it arrived in. No record, no result: an `Err` ends
-    /// the try.
+    /// Records one request for the step in which it arrived. Nothing counts without a record: an
+    /// `Err` ends the attempt.
     async fn record(&self, step: u64, request: UrlRequest) -> Result<(), Fault>;
 }
 
-/// Bytes of answers that a ledger wants to see.
+/// Number of response bytes that a ledger wants to see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Of one.
+    /// Per response.
     pub each: usize,
-    /// Of all that are held at one time.
+    /// For all responses held at one time.
     pub together: usize,
 }
 
-/// The head of an answer, for the ledger.
+/// The beginning of a response, held for the ledger.
 #[derive(Debug)]
 pub(crate) struct Held {
     bytes: Vec<u8>,
     reading: Reading,
-    /// Bytes of all answers of the proxy that are held.
+    /// Bytes held of all responses of the proxy.
     together: Arc<AtomicUsize>,
-    /// Bytes that passed and are not held, where any are asked for.
+    /// Bytes that passed but are not held, if any were requested.
     missed: u64,
     is_asked: bool,
 }
@@ -68,7 +70,7 @@ impl Held {
         let before = self.together.fetch_add(room, Ordering::Relaxed);
         if before + room > self.reading.together {
             self.together.fetch_sub(room, Ordering::Relaxed);
-            // Nothing more of it: what has a hole in it is no text.
+            // Hold no more of it: a body with a gap is not usable text.
             self.reading.each = 0;
             self.missed += data.len() as u64;
             return;
@@ -77,7 +79,7 @@ impl Held {
         self.missed += (data.len() - room) as u64;
     }
 
-    /// The bytes, and room for others.
+    /// Takes the bytes and makes room for others.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
         std::mem::take(&mut self.bytes)
@@ -90,18 +92,18 @@ impl Drop for Held {
     }
 }
 
-/// A finished line, the step that it belongs to, and what is held of the answer.
+/// A finished entry, the step that it belongs to, and what is held of the response.
 pub(crate) type Line = (u64, UrlRequest, Held);
 
-/// Bytes of one request, counted where they pass.
+/// Bytes of one request, counted as they pass.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) up: AtomicU64,
     pub(crate) down: AtomicU64,
 }
 
-/// A request that goes on. It is recorded when it is dropped, whatever ended it: that is why an
-/// aborted connection is in the ledger too.
+/// A request in progress. It is recorded when it is dropped, however it ended, so an aborted
+/// connection is in the ledger too.
 pub(crate) struct Entry {
     step: u64,
     begun: Instant,
@@ -122,12 +124,12 @@ impl Entry {
         Self { step, begun: Instant::now(), counted: Arc::default(), queue, held, request }
     }
 
-    /// A part of the answer passed on its way down.
+    /// A part of the response has passed on its way to the client.
     pub(crate) fn passed(&mut self, data: &[u8]) {
         self.held.take(data);
     }
 
-    /// The answer is in a form that nobody here reads: nothing of it is held.
+    /// The response has an encoding that nothing here reads: none of it is held.
     pub(crate) fn is_unreadable(&mut self) {
         self.held.reading.each = 0;
     }
@@ -146,7 +148,7 @@ impl Drop for Entry {
         let nothing = Held::new(Reading::default(), Arc::clone(&self.held.together));
         let held = std::mem::replace(&mut self.held, nothing);
         request.not_compared = held.missed;
-        // The writer outlives every entry; were it gone, its fault would have ended the try.
+        // The writer outlives every entry; if it were gone, its fault would have ended the attempt.
         let _ = self.queue.send((self.step, request, held));
     }
 }

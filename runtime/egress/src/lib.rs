@@ -1,7 +1,8 @@
-//! The egress proxy: which URLs a sandbox without a network may reach, and the ledger of all it asked
-//! for.
+//! The egress proxy: controls which URLs a sandbox without a network may reach, and keeps a ledger
+//! of all requests.
 //!
-//! The crate never sees a sandbox: it serves any byte stream that speaks HTTP proxy.
+//! The crate knows nothing about sandboxes: it serves any byte stream that speaks the HTTP proxy
+//! protocol.
 
 mod address;
 mod aliases;

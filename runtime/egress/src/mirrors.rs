@@ -29,7 +29,7 @@ pub(crate) struct Files {
 static READ: ShippedTable<Mirrors> = ShippedTable::new("mirrors.toml", SHIPPED);
 
 impl Mirrors {
-    /// A shipped list that cannot be read is an error, never an empty list.
+    /// A built-in list that cannot be read is an error, never an empty list.
     pub(crate) fn shipped() -> Result<&'static Self, String> {
         READ.get()
     }

@@ -11,7 +11,7 @@ use crate::{
     target::{Origin, Scheme},
 };
 
-/// A pattern that cannot be read: which, why, and what to write.
+/// A pattern that cannot be parsed: which, why, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not a URL pattern: {why}")]
 pub struct PatternError {
@@ -19,15 +19,15 @@ pub struct PatternError {
     pub why: &'static str,
 }
 
-/// How a pattern is held against a URL. What is denied is denied generously: a pattern that misses by
-/// a letter's case or an unusual port would deny nothing.
+/// How a pattern is compared with a URL. Denying is deliberately broad: a pattern that missed
+/// because of a letter's case or an unusual port would deny nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// Exactly: the scheme's own port unless one is named, the case of the path.
+    /// Exact: the scheme's own port unless one is given; the case of the path matters.
     Allow,
-    /// Any port unless one is named, any case.
+    /// Any port unless one is given; case is ignored.
     Deny,
-    /// As `Deny`; and any scheme, `www.` before the host, and all that lies below the path.
+    /// Like `Deny`, and also any scheme, `www.` before the host, and everything below the path.
     Task,
 }
 
@@ -128,7 +128,7 @@ impl Pattern {
         })
     }
 
-    /// As it is written.
+    /// The pattern as written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -150,7 +150,7 @@ impl Pattern {
         (scheme || self.reach == Reach::Task) && port && glob::matches(&self.host, host, '.')
     }
 
-    /// Whether every URL of an origin that it reaches matches, by any method.
+    /// Whether every URL of an origin that the pattern reaches matches, with any method.
     pub fn is_whole(&self) -> bool {
         self.path.is_none() && self.methods.is_empty()
     }
@@ -159,7 +159,7 @@ impl Pattern {
         self.methods.is_empty() || self.methods.iter().any(|taken| taken == method)
     }
 
-    /// Whether a path in plain form matches.
+    /// Whether a path in normalized form matches.
     pub fn takes_path(&self, path: &str) -> bool {
         let Some(glob) = &self.path else { return true };
         if self.reach == Reach::Allow {
@@ -178,11 +178,12 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// A text as it may be shown: whoever puts a password into a pattern has made a mistake, and need not
-/// make a second one by pasting the error somewhere.
+/// A form of the text that is safe to show: a password in a pattern is already a mistake, and
+/// pasting the error somewhere should not reveal it.
 fn without_password(text: &str) -> String {
     let start = text.find("://").map_or(0, |at| at + 3);
-    // A password may hold a slash: what stands before the last `@` is judged, wherever a path begins.
+    // A password may contain a slash: everything before the last `@` is judged, wherever the path
+    // begins.
     match text[start..].rsplit_once('@') {
         Some((user, host)) if user.contains(':') => format!("{}***@{host}", &text[..start]),
         _ => text.to_owned(),
@@ -201,7 +202,7 @@ fn split_port(authority: &str) -> Option<(&str, Port)> {
     Some((host, port))
 }
 
-/// A name in the form that origins have, stars kept; an address in its canonical form.
+/// A name in the form that origins have, with stars kept; an address in its canonical form.
 fn plain_host(host: &str) -> Option<String> {
     if host.contains('*') {
         let lower = host.to_lowercase();

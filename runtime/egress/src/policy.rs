@@ -4,7 +4,7 @@ use proctor_types::{DenyReason, NetworkMode, NetworkPolicy, Task, UrlDecision};
 
 use crate::{Exception, Pattern, Target, aliases::TaskRules, target::Origin};
 
-/// What the policy says to one request.
+/// The policy's decision about one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruling {
     pub decision: UrlDecision,
@@ -57,7 +57,7 @@ impl Policy {
         })
     }
 
-    /// Holds one request against the rules. Addresses are judged when they are dialled.
+    /// Checks one request against the rules. Addresses are checked when they are dialled.
     pub fn judge(&self, method: &str, target: &Target) -> Ruling {
         if let Some((reason, rule)) = self.task.judge(target) {
             return Ruling { rule: Some(rule), ..Ruling::denied(reason) };
@@ -87,8 +87,8 @@ impl Policy {
         }
     }
 
-    /// Whether all that a host may be asked is allowed: then its connections are passed on as they
-    /// are. The rule that allows it is returned with it.
+    /// Whether every request to a host is allowed; its connections are then passed on unread. Also
+    /// returns the rule that allows it.
     pub(crate) fn passes_unseen(&self, origin: &Origin) -> Option<Option<String>> {
         if self.audit
             || self.task.reaches(origin)
@@ -241,7 +241,7 @@ mod tests {
     }
 
     proptest! {
-        /// No way of writing the path makes a blocked one pass.
+        /// No spelling of the path lets a blocked one pass.
         #[test]
         fn percent_encoding_hides_nothing(codes in prop::collection::vec(0u8..3, 4), slash in 0u8..4) {
             let name: String = "/secr".chars().zip([slash.min(2)].into_iter().chain(codes)).map(

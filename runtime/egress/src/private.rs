@@ -1,4 +1,4 @@
-//! `network.private`: addresses that may be dialled though they are not of the public internet.
+//! `network.private`: addresses that may be dialled although they are not public.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -29,7 +29,7 @@ use crate::{
 
 type Queue = mpsc::UnboundedSender<Line>;
 
-/// Serves any number of byte streams at once.
+/// Serves any number of byte streams at the same time.
 pub struct EgressProxy {
     pub(crate) policy: Policy,
     pub(crate) authority: Arc<Authority>,
@@ -39,7 +39,7 @@ pub struct EgressProxy {
     ledger: Arc<dyn Ledger>,
     connections: Semaphore,
     requests: AtomicU64,
-    /// Bytes of answers that are held for the ledger.
+    /// Response bytes that are held for the ledger.
     held: Arc<AtomicUsize>,
     queue: Mutex<Option<Queue>>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -87,8 +87,8 @@ impl EgressProxy {
         })
     }
 
-    /// Serves one connection to its end. Dropping the future closes it; what was under way is in
-    /// the ledger all the same.
+    /// Serves one connection until it ends. Dropping the future closes it; requests in progress are
+    /// still recorded in the ledger.
     pub async fn serve<S>(self: &Arc<Self>, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -112,7 +112,7 @@ impl EgressProxy {
         }
     }
 
-    /// Resolves when the ledger could not be written: the try is void.
+    /// Resolves when the ledger could not be written, which voids the attempt.
     pub async fn broken(&self) -> Fault {
         let mut fault = self.fault.subscribe();
         loop {
@@ -144,7 +144,7 @@ impl EgressProxy {
         http
     }
 
-    /// A request that came to the proxy itself: a tunnel is asked for, or a URL without TLS.
+    /// A request to the proxy itself: for a tunnel, or for a URL without TLS.
     async fn proxy(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
@@ -160,7 +160,7 @@ impl EgressProxy {
             let Some(origin) = origin else {
                 return self.refuse(DenyReason::BadRequest, "CONNECT", &uri.to_string()).await;
             };
-            // What may be reached is said inside, where the client can show it.
+            // A refusal is sent inside the tunnel, where the client can show it.
             let upgrade = hyper::upgrade::on(&mut request);
             *tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some((origin, upgrade));
             return answer::empty();
@@ -190,7 +190,7 @@ impl EgressProxy {
         let url = format!("{origin}{written}");
         let made = self.requests.fetch_add(1, Ordering::Relaxed);
         if made >= self.limits.requests {
-            // One line in the ledger says it; a flood of them would only fill the disk.
+            // One ledger entry is enough; a flood of them would only fill the disk.
             if made == self.limits.requests {
                 return self.refuse(DenyReason::TooMany, &method, &url).await;
             }
@@ -228,7 +228,7 @@ impl EgressProxy {
         self.forward(request, &target, entry, upstreams).await
     }
 
-    /// Records and refuses a request that no policy was asked about.
+    /// Records and refuses a request without consulting the policy.
     pub(crate) async fn refuse(
         &self,
         reason: DenyReason,
@@ -240,7 +240,7 @@ impl EgressProxy {
         self.say_no(reason, entry).await
     }
 
-    /// Recorded before it is answered.
+    /// Recorded before the response is sent.
     async fn say_no(&self, reason: DenyReason, mut entry: UrlRequest) -> Response<AnyBody> {
         entry.decision = UrlDecision::Denied;
         entry.reason = Some(reason);
@@ -258,7 +258,7 @@ impl EgressProxy {
         }
     }
 
-    /// A line of the ledger for a request that goes on; `None` when the proxy has closed.
+    /// A ledger entry for a request that goes on; `None` when the proxy has closed.
     pub(crate) async fn open(&self, request: UrlRequest) -> Option<Entry> {
         let step = self.ledger.step().await;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
@@ -266,7 +266,7 @@ impl EgressProxy {
     }
 }
 
-/// One `Host` header, and it names the origin; an absolute target names it too.
+/// There is exactly one `Host` header and it names the origin, and so does an absolute target.
 fn agrees(request: &Request<Incoming>, origin: &Origin) -> bool {
     let same = |authority: &str| Origin::parse(origin.scheme, authority).as_ref() == Ok(origin);
     let mut hosts = request.headers().get_all(http::header::HOST).iter();

@@ -1,4 +1,4 @@
-//! What a request asks for, in the one form that policies are matched against.
+//! What a request asks for, in the single form that policies are matched against.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
@@ -6,10 +6,10 @@ use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use url::{Host, Url};
 
-/// How often a path may be percent-encoded within itself before it has no one meaning.
+/// A path that is percent-encoded within itself more often than this is ambiguous.
 const DEPTH: usize = 4;
 
-/// Characters kept of a URL in the ledger.
+/// Number of characters of a URL kept in the ledger.
 const SHOWN: usize = 2048;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,14 +50,14 @@ pub enum TargetError {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub scheme: Scheme,
-    /// Lower case, without a last dot, in ASCII (IDNA); an address in its one canonical form.
+    /// Lower case, without a trailing dot, in ASCII (IDNA); an address in its canonical form.
     pub host: String,
     pub port: u16,
 }
 
 impl Origin {
-    /// Reads `HOST[:PORT]`. Decimal, octal, hexadecimal and short forms of IPv4 addresses become the
-    /// address that they mean, as every URL parser reads them.
+    /// Parses `HOST[:PORT]`. Decimal, octal, hexadecimal and short forms of IPv4 addresses become
+    /// the address that they mean, as in every URL parser.
     pub fn parse(scheme: Scheme, authority: &str) -> Result<Self, TargetError> {
         if authority.contains(['/', '?', '#', '\\', '@']) || authority.is_empty() {
             return Err(TargetError::Url);
@@ -82,7 +82,7 @@ impl Origin {
         if host.is_empty() {
             return Err(TargetError::Url);
         }
-        // A last dot hides an address from the parser: `127.1.` is read once more without it.
+        // A trailing dot hides an address from the parser: `127.1.` is parsed again without it.
         if url.host_str().is_some_and(|shown| shown.ends_with('.')) {
             let url = Url::parse(&format!("{}://{host}/", scheme.name()));
             let again = url.ok().and_then(|url| url.host_str().map(ToOwned::to_owned));
@@ -93,7 +93,7 @@ impl Origin {
         Ok(Self { scheme, host, port: url.port().unwrap_or(scheme.default_port()) })
     }
 
-    /// The address, where the host is one.
+    /// The address, if the host is one.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
@@ -118,22 +118,22 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub origin: Origin,
-    /// As it was written and goes on, path and query.
+    /// Path and query as written, which is how they are forwarded.
     pub written: String,
-    /// The path in every depth of decoding, each without dot segments and double slashes, as it is written and
-    /// without what servers drop: path parameters, blanks and dots at the end of a segment. What is
-    /// allowed must be allowed in each, what is denied is denied in any: an upstream may decode as
-    /// often as it likes.
+    /// The path at every depth of decoding, each without dot segments and double slashes, both as
+    /// written and without what servers drop: path parameters, blanks and dots at the end of a
+    /// segment. An allowed path must be allowed in each form, a denied one is denied in any,
+    /// because an upstream may decode as often as it likes.
     pub paths: Vec<String>,
-    /// Those of `paths` that must be allowed: not the encoded one, where decoding it changes no
-    /// part's bounds (`%2B` is a plus to everybody).
+    /// The subset of `paths` that must be allowed: leaves out the encoded one if decoding does not
+    /// change the segment boundaries (`%2B` is always a plus).
     pub allow_paths: Vec<String>,
     /// Every absolute URL within path and query (archives, mirrors and redirectors carry them).
     pub carried: Vec<(Origin, String)>,
 }
 
 impl Target {
-    /// Of path and query as they stand in a request line.
+    /// From path and query as they are in a request line.
     pub fn new(origin: Origin, written: &str) -> Result<Self, TargetError> {
         let written = if written.is_empty() { "/" } else { written };
         if !written.starts_with('/') {
@@ -146,9 +146,9 @@ impl Target {
         let bounds = ["%2f", "%5c", "%2e", "%25"].iter().any(|code| lower.contains(code));
         let skipped = usize::from(paths.len() > 1 && !bounds);
         let mut allow_paths = paths[skipped..].to_vec();
-        // What servers make of a path is denied with it.
+        // The forms that servers turn a path into are denied with it.
         let read: Vec<String> = depths.iter().map(|path| bare(path)).collect();
-        // `/..;/` leads out of a folder where parameters are dropped first.
+        // `/..;/` leads out of a directory if parameters are dropped first.
         let parts = |path: &String| path.split('/').filter(|part| !part.is_empty()).count();
         let climbing = read.iter().zip(&paths).filter(|(read, path)| parts(read) != parts(path));
         allow_paths.extend(climbing.map(|(read, _)| read.clone()));
@@ -161,7 +161,7 @@ impl Target {
         Ok(Self { origin, written: written.to_owned(), paths, allow_paths, carried })
     }
 
-    /// Of a whole URL.
+    /// Parses a whole URL.
     pub fn parse(url: &str) -> Result<Self, TargetError> {
         let (scheme, rest) = url.split_once("://").ok_or(TargetError::Url)?;
         let scheme = match scheme.to_ascii_lowercase().as_str() {
@@ -190,7 +190,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// The text in every depth of percent-encoding, from as written to fully decoded.
+/// The text at every depth of percent-encoding, from as written to fully decoded.
 fn decoded(text: &str) -> Result<Vec<String>, TargetError> {
     let mut depths = vec![text.to_owned()];
     loop {
@@ -206,13 +206,13 @@ fn decoded(text: &str) -> Result<Vec<String>, TargetError> {
     }
 }
 
-/// Without path parameters (`;x`), and without blanks and dots at the end of a segment: servers drop them before they
-/// look for a file.
+/// Removes path parameters (`;x`), and blanks and dots at the end of a segment: servers drop them
+/// before they look for a file.
 fn bare(path: &str) -> String {
     let segment = |part: &str| {
         let name = part.split(';').next().unwrap_or_default();
         let name = name.trim_matches(|c: char| c.is_whitespace() || c.is_control());
-        // The dots of `.` and `..` are all that these segments have.
+        // The segments `.` and `..` consist of nothing but dots.
         let kept = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
         let is_dots = kept.is_empty() && name.chars().all(|c| c == '.');
         if is_dots { name.to_owned() } else { kept.to_owned() }
@@ -222,7 +222,7 @@ fn bare(path: &str) -> String {
     plain(&segments.join("/"))
 }
 
-/// Without dot segments, empty segments and backslashes.
+/// Removes dot segments, empty segments and backslashes.
 fn plain(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let path = path.replace('\\', "/");

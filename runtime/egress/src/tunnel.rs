@@ -1,4 +1,4 @@
-//! What comes through a CONNECT tunnel: TLS for the host that was asked for, or nothing.
+//! What comes through a CONNECT tunnel: TLS for the requested host, or nothing.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl EgressProxy {
         }
     }
 
-    /// Reads the client's greeting: the server's name in it, and all bytes read. `None` where it is
-    /// not TLS.
+    /// Reads the client's greeting: the server name in it, and all bytes read. `None` if it is not
+    /// TLS.
     async fn hello<S: AsyncRead + Unpin>(
         &self,
         stream: &mut S,
@@ -76,7 +76,7 @@ impl EgressProxy {
     {
         let limit = self.limits.connect();
         let dialled = dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await;
-        // Said inside, where the client can show it.
+        // The failure is reported inside the tunnel, where the client can show it.
         let Ok((mut upstream, address)) = dialled else {
             return self.look_inside(origin, stream).await;
         };
@@ -96,7 +96,7 @@ impl EgressProxy {
         }
     }
 
-    /// Ends TLS here and judges each request.
+    /// Terminates TLS here and judges each request.
     async fn look_inside<S>(self: &Arc<Self>, origin: &Origin, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -126,7 +126,8 @@ impl EgressProxy {
         }
     }
 
-    /// Nothing can be said to a client that does not speak TLS with the proxy: only the ledger knows.
+    /// A client that does not speak TLS with the proxy cannot be told anything, so only the ledger
+    /// has the reason.
     async fn close_tunnel(&self, origin: &Origin, reason: DenyReason, error: Option<String>) {
         self.note(UrlRequest {
             method: "CONNECT".into(),

@@ -1,4 +1,4 @@
-//! Byte streams with a time limit on silence, and with a beginning that was already read.
+//! Byte streams with a limit on idle time, and with a beginning that was already read.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::ledger::Counted;
 
-/// A stream that ends in an error when no byte has passed for a while, and may count what passes.
+/// A stream that fails when no byte has passed for a while, and may count what passes.
 pub(crate) struct Watched<S> {
     inner: S,
     silence: Pin<Box<Sleep>>,
@@ -28,7 +28,7 @@ impl<S> Watched<S> {
         Self { inner, silence: Box::pin(sleep(limit)), limit, counted: None }
     }
 
-    /// What is read counts as sent up, what is written as sent down.
+    /// Counts bytes read as sent up, and bytes written as sent down.
     pub(crate) fn counting(inner: S, limit: Duration, counted: Arc<Counted>) -> Self {
         Self { counted: Some(counted), ..Self::new(inner, limit) }
     }
@@ -90,7 +90,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-/// A stream whose first bytes were read to see what it is.
+/// A stream whose first bytes were already read to identify it.
 pub(crate) struct Prefixed<S> {
     prefix: Vec<u8>,
     taken: usize,

@@ -1,4 +1,4 @@
-//! Commands of a scheduler, which may hang while its controller is away.
+//! Runs scheduler commands, which may hang while the controller is down.
 
 use std::{
     io::{self, Read},
@@ -9,10 +9,10 @@ use std::{
 
 use crate::EngineError;
 
-/// Between two looks at a command.
+/// Interval between two checks of a command.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a command said.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) status: ExitStatus,

@@ -1,4 +1,4 @@
-//! How jobs of a run ended, by the scheduler's word.
+//! Asks the scheduler how a run's jobs ended.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::{Job, Jobs, Submissions, engine, table};
 
-/// Asks a run's schedulers, each submission at most every few seconds.
+/// Queries a run's schedulers, at most every few seconds per submission.
 #[derive(Debug)]
 pub struct Inquiry {
     run: PathBuf,
@@ -22,15 +22,15 @@ impl Inquiry {
         Self { run: run.to_owned(), answers: Mutex::default() }
     }
 
-    /// The state of a worker's job, as its `PROCTOR_JOB` names it: `NODE_FAIL`, `OUT_OF_MEMORY`. `None`: the scheduler
-    /// doesn't know it, or doesn't answer.
+    /// The state of a worker's job, named as in `PROCTOR_JOB`: `NODE_FAIL`, `OUT_OF_MEMORY`.
+    /// `None`: the scheduler doesn't know it or doesn't respond.
     pub fn state(&self, job: &str) -> Option<String> {
         let submissions = Submissions::of(&self.run).ok()?;
         let owns =
             |prefix: &str| job.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('_'));
         let submission = submissions.all.iter().find(|one| owns(&one.job))?;
         let every = Duration::from_secs(table().ok()?.poll_seconds);
-        // Held while asking: others that want the same answer wait for it.
+        // Held during the query: others that need the same answer wait for it.
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let known = answers.get(&submission.job).filter(|(at, _)| at.elapsed() < every);
         let jobs = match known {

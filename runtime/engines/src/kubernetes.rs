@@ -1,4 +1,4 @@
-//! Kubernetes: a Job of workers that pull trials, as a manifest. Nothing is sent to a cluster.
+//! Kubernetes: the manifest of a Job of workers that pull trials. Nothing is sent to a cluster.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const SETTINGS: [&str; 9] = [
     "privileged",
 ];
 
-/// Seconds until pods of a node that went away are replaced. Kubernetes waits five minutes by itself.
+/// Seconds until pods of a lost node are replaced. Kubernetes' default is five minutes.
 const GONE_SECONDS: u64 = 30;
 /// Exit statuses of a worker after which another one would fare no better: a mistake of the user, and a run whose trials
 /// have all ended, some without a verdict.
@@ -31,10 +31,10 @@ const GRACE_SECONDS: u64 = 60;
 pub struct Kubernetes;
 
 impl Kubernetes {
-    /// A Job in JSON, which is YAML, too.
+    /// A Job in JSON, which is valid YAML.
     ///
     /// # Errors
-    /// A setting is missing, or Kubernetes has none of this name.
+    /// A setting is missing, or Kubernetes has no setting of this name.
     pub fn manifest(&self, request: &Request) -> Result<Value, EngineError> {
         let settings = &request.settings;
         expect_keys("kubernetes", settings, &SETTINGS)?;
@@ -65,7 +65,8 @@ impl Kubernetes {
         let privileged = settings.get("privileged").is_some_and(|value| value == "true");
         let security = match privileged {
             true => json!({ "privileged": true }),
-            // Native sandboxes make user namespaces, which the default seccomp profile of some runtimes forbids.
+            // Native sandboxes create user namespaces, which some runtimes' default seccomp profile
+            // forbids.
             false => json!({
                 "allowPrivilegeEscalation": true,
                 "seccompProfile": { "type": "Unconfined" },
@@ -122,7 +123,8 @@ impl Kubernetes {
             "kind": "Job",
             "metadata": metadata,
             "spec": {
-                // Without `completions`: pods pull work, and the Job is done when one of them finds none.
+                // Without `completions`: pods pull work, and the Job is done when one of them finds
+                // none.
                 "parallelism": request.workers,
                 "backoffLimit": request.workers.saturating_mul(table()?.requeues),
                 "podFailurePolicy": { "rules": [

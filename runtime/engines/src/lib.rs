@@ -1,5 +1,6 @@
-//! Engines place workers of a run on machines. A worker finds its trials itself (`proctor worker RUN`), so an engine
-//! starts N identical jobs, says how they are, and ends them.
+//! Engines place a run's workers on machines. A worker finds its trials itself
+//! (`proctor worker RUN`), so an engine only starts N identical jobs, reports their state, and ends
+//! them.
 
 mod command;
 mod inquiry;
@@ -20,10 +21,10 @@ pub use submissions::{Submission, Submissions};
 pub use table::{Table, table};
 pub use time::duration;
 
-/// The exit status of a worker that was told to end while trials are left.
+/// The exit status of a worker that was asked to end while trials are left.
 pub const UNFINISHED: u8 = 75;
 
-/// What is submitted.
+/// A submission request.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The run directory, absolute.
@@ -42,19 +43,20 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// Whether workers can be queued from here with these settings. Asked before a run is planned.
+    /// Checks whether workers can be queued from here with these settings. Called before a run is
+    /// planned.
     ///
     /// # Errors
-    /// The scheduler isn't here, or has no such setting.
+    /// The scheduler isn't available, or has no such setting.
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError>;
 
     /// Queues the workers.
     ///
     /// # Errors
-    /// The scheduler isn't here or refuses; nothing is queued then.
+    /// The scheduler isn't available or rejects the request; nothing is queued then.
     fn submit(&self, request: &Request) -> Result<Submission, EngineError>;
 
-    /// How the jobs of a submission are.
+    /// The state of a submission's jobs.
     fn state(&self, submission: &Submission) -> Jobs;
 
     /// Asks the workers of a submission to close their sandboxes and end, and keeps waiting ones from starting. Nothing is
@@ -67,14 +69,14 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Ends the jobs of a submission, by its id alone. Those that ended already are no error.
     ///
     /// # Errors
-    /// The scheduler isn't here or refuses.
+    /// The scheduler isn't available or rejects the request.
     fn cancel(&self, submission: &Submission) -> Result<(), EngineError>;
 }
 
 /// The engine of this name.
 ///
 /// # Errors
-/// There is none.
+/// There is no such engine.
 pub fn engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
     match name {
         "slurm" => Ok(Box::new(Slurm)),
@@ -84,25 +86,25 @@ pub fn engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
     }
 }
 
-/// What a scheduler says of jobs.
+/// The scheduler's report on jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Jobs {
     /// Every job that the scheduler still knows.
     Known(Vec<Job>),
-    /// The scheduler didn't answer. That says nothing about the jobs.
+    /// The scheduler didn't respond, which says nothing about the jobs.
     Unknown(String),
 }
 
 /// One worker's job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// As [`Submission::job_of`] names it.
+    /// In the form of [`Submission::job_of`].
     pub id: String,
-    /// The scheduler's word, such as `RUNNING`, `PENDING` or `NODE_FAIL`.
+    /// The scheduler's term, such as `RUNNING`, `PENDING` or `NODE_FAIL`.
     pub state: String,
-    /// Why it waits or failed. Empty: no reason.
+    /// Why it waits or failed; may be empty.
     pub reason: String,
-    /// Where it runs. Empty: nowhere.
+    /// The node where it runs; may be empty.
     pub node: String,
 }
 
@@ -127,7 +129,7 @@ impl Job {
 }
 
 impl Jobs {
-    /// How many jobs are in each state: `3 RUNNING, 5 PENDING (Resources)`.
+    /// The number of jobs per state: `3 RUNNING, 5 PENDING (Resources)`.
     pub fn summary(&self) -> String {
         let jobs = match self {
             Self::Known(jobs) if jobs.is_empty() => {
@@ -151,7 +153,7 @@ impl Jobs {
     }
 }
 
-/// Why an engine can't do what it was asked for.
+/// Why an engine rejects a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineError {
     pub what: String,

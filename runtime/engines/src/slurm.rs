@@ -1,5 +1,5 @@
-//! Slurm: one array job of workers, by the command line programs. Their output differs between versions, so only
-//! formats that are the same in 22.05 and 24.11 are read.
+//! Slurm: one array job of workers, through the command-line programs. Their output differs between
+//! versions, so only formats that are the same in 22.05 and 24.11 are read.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use crate::{
 /// What each array task runs.
 const SCRIPT: &str = include_str!("worker.sh");
 
-/// `--engine-set` and the option of `sbatch` that each becomes. `extra` is passed on as it is.
+/// Keys of `--engine-set` and the `sbatch` option of each. `extra` is passed on unchanged.
 const OPTIONS: [(&str, &str); 8] = [
     ("partition", "--partition"),
     ("account", "--account"),
@@ -33,7 +33,7 @@ const EXTRA: &str = "extra";
 /// Array job, index, job, state, reason, nodes.
 const FORMAT: &str = "%F|%K|%A|%T|%r|%N";
 
-/// Slurm, as its client programs on this machine reach it.
+/// Slurm, through its client programs on this machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Slurm;
 
@@ -92,7 +92,7 @@ impl Engine for Slurm {
         command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
         match command::run(&mut command, answer) {
             Ok(said) if said.status.success() => Jobs::Known(jobs(&said.out)),
-            // It forgets ended jobs after a while.
+            // Slurm forgets ended jobs after a while.
             Ok(said) if said.err.contains("Invalid job id") => Jobs::Known(Vec::new()),
             Ok(said) => Jobs::Unknown(first_line(&said.err)),
             Err(trouble) => Jobs::Unknown(trouble.error("squeue").to_string()),
@@ -141,7 +141,8 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
         .ok_or_else(|| EngineError::new("--workers 0: nothing to submit").hint("use at least 1"))?;
     let name = request.run.file_name().unwrap_or_default().to_string_lossy();
     let log = logs(&request.run).join("%A_%a.log");
-    // Jobs start in the folder from which they are submitted, which relative paths of a plan may start from.
+    // Jobs start in the directory from which they are submitted, because relative paths of a plan
+    // may depend on it.
     let mut all = vec![
         "--parsable".to_owned(),
         format!("--array=0-{last}"),
@@ -173,7 +174,7 @@ fn write_script(run: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// `ID` or `ID;CLUSTER`. Sites may print a line of their own before it.
+/// `ID` or `ID;CLUSTER`. Sites may print other lines before it.
 fn parsed_id(out: &str) -> Option<(String, Option<String>)> {
     let line = out.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     let (id, cluster) = match line.split_once(';') {
@@ -195,7 +196,7 @@ fn jobs(out: &str) -> Vec<Job> {
     out.lines().filter_map(job).collect()
 }
 
-/// What `sbatch` says, with a hint where its words are known.
+/// `sbatch`'s error, with a hint if the text is known.
 fn refused(err: &str) -> EngineError {
     const HINTS: [(&str, &str); 7] = [
         ("partition", "`sinfo -s` lists the partitions"),
@@ -216,7 +217,7 @@ fn refused(err: &str) -> EngineError {
     }
 }
 
-/// The first line that is an error, without the program's name; else the first.
+/// The first error line without the program's name; else the first line.
 fn first_line(err: &str) -> String {
     let lines = || err.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.split_once("error: ").map(|(_, rest)| rest));

@@ -1,4 +1,4 @@
-//! `RUN/engine.json`: what was handed to engines, oldest first.
+//! `RUN/engine.json`: the submissions to engines, oldest first.
 
 use std::{
     collections::BTreeMap,
@@ -16,13 +16,13 @@ use crate::EngineError;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
     pub engine: String,
-    /// The scheduler's id of all of it.
+    /// The scheduler's id of the submission.
     pub job: String,
-    /// The cluster, where the scheduler names one.
+    /// The cluster, if the scheduler names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     pub workers: u32,
-    /// Of the program that nodes start.
+    /// Version of the program that nodes start.
     pub proctor: String,
     /// Seconds since the epoch.
     pub submitted: u64,
@@ -51,7 +51,7 @@ pub struct Submissions {
 
 impl Submissions {
     /// # Errors
-    /// The file is there and can't be read.
+    /// The file exists and can't be read.
     pub fn of(run: &Path) -> Result<Self, EngineError> {
         let path = run.join("engine.json");
         let all = match fs::read(&path) {
@@ -67,13 +67,13 @@ impl Submissions {
         Ok(Self { path, all })
     }
 
-    /// Those that were not cancelled.
+    /// The submissions that were not cancelled.
     pub fn open(&self) -> impl Iterator<Item = &Submission> {
         self.all.iter().filter(|one| one.cancelled.is_none())
     }
 
     /// # Errors
-    /// The folder can't be written.
+    /// The directory can't be written.
     pub fn write(&self) -> Result<(), EngineError> {
         let write = || -> io::Result<()> {
             let folder = self.path.parent().unwrap_or(Path::new("."));

@@ -1,11 +1,11 @@
-//! `configs/cluster.toml`.
+//! Reads `configs/cluster.toml`.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
 use crate::EngineError;
 
-/// How workers are submitted and watched. The file says what each value is for.
+/// How workers are submitted and watched. The file explains each value.
 #[derive(Debug, Deserialize)]
 pub struct Table {
     pub poll_seconds: u64,
@@ -20,7 +20,7 @@ struct Whole {
     submit: Table,
 }
 
-/// The table that Proctor ships.
+/// The built-in table.
 ///
 /// # Errors
 /// It can't be read.

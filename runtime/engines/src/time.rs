@@ -1,8 +1,9 @@
-//! Times as Slurm writes them.
+//! Parses Slurm's time format.
 
 use std::time::Duration;
 
-/// `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`. `None`: no limit, or no time.
+/// `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`. `None`:
+/// no limit, or not a time.
 pub fn duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (days, rest) = match text.split_once('-') {

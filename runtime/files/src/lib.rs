@@ -1,8 +1,8 @@
-//! A file of a run directory or a cache, and nothing else in its place.
+//! Opens files of a run directory or a cache, and rejects anything else in their place.
 //!
-//! Anybody may have put a pipe there, a device or a link to nothing. To open a pipe waits for ever, a device
-//! may have no end, and what is written through a link to nothing is a file elsewhere. So each is refused before
-//! it is opened. A link to a file is that file.
+//! Anyone may have put a pipe, a device or a dangling link there. Opening a pipe blocks forever, a
+//! device may have no end, and writing through a dangling link creates a file elsewhere. So all of
+//! these are rejected before they are opened. A link to a file counts as that file.
 
 mod lock;
 
@@ -14,16 +14,16 @@ use std::{
 
 pub use lock::lock;
 
-/// Opens a file to be read.
+/// Opens a file for reading.
 ///
 /// # Errors
-/// Also where something else lies in its place.
+/// Also if the path is not a file.
 pub fn open(path: &Path) -> io::Result<File> {
     expect_file(&fs::metadata(path)?)?;
     File::open(path)
 }
 
-/// The bytes of a file.
+/// Reads the bytes of a file.
 ///
 /// # Errors
 /// See [`open`].
@@ -33,10 +33,10 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file to be written, as the options say. They may make it.
+/// Opens a file for writing with the given options, which may create it.
 ///
 /// # Errors
-/// See [`open`]. A link to nothing is refused, too.
+/// See [`open`]. A dangling link is rejected too.
 pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
     match fs::metadata(path) {
         Ok(found) => expect_file(&found)?,
@@ -47,7 +47,7 @@ pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Copies a file to where there is none.
+/// Copies a file to a path that does not exist yet.
 ///
 /// # Errors
 /// See [`open_with`].
@@ -57,12 +57,12 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     io::copy(&mut open(from)?, &mut to).map(drop)
 }
 
-/// Whether anything has this name, a link to nothing included.
+/// Whether anything has this name, including a dangling link.
 pub fn is_there(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Whether what has this name is no file, and no link to one.
+/// Whether something with this name exists but is neither a file nor a link to one.
 pub fn is_no_file(path: &Path) -> bool {
     is_there(path) && !path.is_file()
 }
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with all that may lie in a file's place.
+    /// A directory with everything that may lie in a file's place.
     fn places() -> (tempfile::TempDir, [PathBuf; 4]) {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name);

@@ -6,15 +6,16 @@ use std::{
     time::Duration,
 };
 
-/// The first wait between two tries.
+/// The first pause between two attempts.
 const SHORTEST: Duration = Duration::from_millis(2);
-/// The longest wait between two tries.
+/// The longest pause between two attempts.
 const LONGEST: Duration = Duration::from_millis(250);
 
 /// Takes the exclusive lock of a file. Waits as long as someone else holds it.
 ///
-/// The task sleeps between two tries. A blocking `flock` on tokio's blocking pool would hold one of its threads:
-/// once 512 tasks wait, whoever holds the lock can't get a thread to finish its work and release it.
+/// The task sleeps between two attempts. A blocking `flock` on tokio's blocking pool would hold one
+/// of its threads: once 512 tasks wait, whoever holds the lock can't get a thread to finish its
+/// work and release it.
 ///
 /// # Errors
 /// The file system doesn't support locks.

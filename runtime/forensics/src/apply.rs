@@ -15,7 +15,7 @@ use crate::{
 /// Files that earlier commands wrote, by path, with the words in them.
 pub(crate) type Written = BTreeMap<String, String>;
 
-/// What one call shows.
+/// What one call reveals.
 pub(crate) fn apply(
     call: &Call,
     rules: &Rules,
@@ -23,7 +23,7 @@ pub(crate) fn apply(
     written: &mut Written,
 ) -> Vec<Finding> {
     let all = commands(&call.line, rules.file);
-    // A job that the line itself waits for, or ends, is not left running.
+    // A job that the line itself waits for or ends is not left running.
     let minded = all.iter().any(|command| {
         matches!(command.words.first().map(String::as_str), Some("wait" | "kill" | "pkill" | "fg"))
     });

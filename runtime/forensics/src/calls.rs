@@ -1,4 +1,4 @@
-//! The commands that an agent ran, from the events of a trial.
+//! The commands that an agent ran, taken from the events of a trial.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::rules::RuleFile;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub step: u64,
-    /// A path that is read stands as `view PATH`.
+    /// Reading a path is written as `view PATH`.
     pub line: String,
-    /// What the model was shown of it.
+    /// The part of the output that the model was shown.
     pub shown: String,
 }
 
-/// The calls of a trial, in order. Where the record has no calls of tools, as of a client that runs
-/// its own, they are those that the model asked for.
+/// The calls of a trial, in order. If the record has no tool calls, as with a client that runs its
+/// own tools, these are the calls that the model requested.
 pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
     let shown: BTreeMap<(u64, &str), &str> = events
         .iter()
@@ -61,7 +61,7 @@ pub(crate) fn lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
     for name in &file.shell.line_arguments {
         match arguments.get(name) {
             Some(Value::String(line)) => all.push(line.clone()),
-            // A command as its words, as some clients have it.
+            // Some clients pass a command as a list of words.
             Some(Value::Array(words)) => {
                 let words: Vec<_> = words.iter().filter_map(Value::as_str).map(quoted).collect();
                 all.push(words.join(" "));
@@ -69,7 +69,7 @@ pub(crate) fn lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
             _ => {}
         }
     }
-    // A tool for files also has a `command`, which is no shell line: its name says what is done.
+    // A tool for files also has a `command`, which is not a shell line: its name says what is done.
     let path = file.shell.path_arguments.iter().find_map(|name| arguments.get(name)?.as_str());
     if let Some(path) = path {
         all = vec![format!("view {}", quoted(path))];

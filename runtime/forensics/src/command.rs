@@ -1,31 +1,32 @@
-//! Simple commands in the one form that the rules are written for.
+//! Simple commands, normalized to the form that the rules are written for.
 
 use crate::{
     rules::{RuleFile, Shell},
     shell::{Simple, split},
 };
 
-/// Commands of a pipe that are followed back: the line is the agent's, and may be all pipe.
+/// How many commands of a pipe are followed back; bounded because the agent controls the line,
+/// which may be nothing but pipes.
 const PIPE: usize = 16;
 
 /// A command as the rules see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// Without wrappers, the program by its bare name.
+    /// Without wrappers, and with the program's base name.
     pub words: Vec<String>,
-    /// The words in one line: as they are written, and without wrappers.
+    /// The words on one line: as written, and without wrappers.
     pub forms: [String; 2],
-    /// As it is written, for people: one line, without the shell's own words before it, with what it
-    /// is given.
+    /// For people: the command as written, on one line, without shell keywords before it, and with
+    /// its input.
     pub shown: String,
-    /// A file that it writes, and the words that go there, as far as the line tells.
+    /// A file that it writes, and the words written to it, as far as the line shows.
     pub writes: Option<(String, String)>,
-    /// Takes arguments from its input, which the line does not tell all of.
+    /// Takes further arguments from its input, which the line does not show completely.
     pub takes_more: bool,
     pub background: bool,
 }
 
-/// The commands of a shell line, with those that shells within it are given.
+/// The commands of a shell line, including those passed to shells within it.
 pub(crate) fn commands(line: &str, file: &RuleFile) -> Vec<Command> {
     let mut all = Vec::new();
     read(line, file, file.limits.depth, &mut all);
@@ -39,7 +40,7 @@ fn read(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
         let mut plain = unwrapped(simple.words.clone(), shell);
         let program = plain.first().cloned().unwrap_or_default();
         let mut shown = bare(&simple.source, shell);
-        // What comes in by the pipe, from the first command of it that is given something.
+        // The input from the pipe starts at its first command that is given some.
         let from = (at.saturating_sub(PIPE)..=at)
             .rev()
             .find(|&at| !simples[at].piped || !simples[at].given.is_empty());
@@ -79,7 +80,7 @@ fn read(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
     }
 }
 
-/// The words that a command writes to its output, where the line has them.
+/// The words that a command writes to its output, if the line contains them.
 fn said(simple: &Simple, shell: &Shell) -> Vec<String> {
     let words = unwrapped(simple.words.clone(), shell);
     let is_printer = words.first().is_some_and(|program| shell.printers.contains(program));
@@ -88,7 +89,7 @@ fn said(simple: &Simple, shell: &Shell) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// A command's text without the shell's own words before it: `then git log` is `git log`.
+/// A command's text without shell keywords before it: `then git log` becomes `git log`.
 fn bare(source: &str, shell: &Shell) -> String {
     let mut text = source.trim_start();
     while let Some((first, rest)) = text.split_once(char::is_whitespace)
@@ -96,7 +97,7 @@ fn bare(source: &str, shell: &Shell) -> String {
     {
         text = rest.trim_start();
     }
-    // A line that goes on is one.
+    // A continued line is one line.
     text.replace("\\\n", " ")
 }
 
@@ -104,7 +105,7 @@ fn one_line(words: &[String]) -> String {
     words.iter().flat_map(|word| word.split_whitespace()).collect::<Vec<_>>().join(" ")
 }
 
-/// The program by its bare name.
+/// Replaces the program with its base name.
 fn based(mut words: Vec<String>) -> Vec<String> {
     if let Some(first) = words.first_mut()
         && let Some((_, name)) = first.rsplit_once('/')

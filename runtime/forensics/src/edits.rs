@@ -1,4 +1,5 @@
-//! Edits to tests and to their configuration: by snapshots where there are some, else by the patch.
+//! Edits to tests and to their configuration, found by snapshots if there are any, otherwise by the
+//! patch.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +10,13 @@ use proctor_wire::RawPath;
 
 use crate::finding::{Finding, Kind};
 
-/// The tests of a task, as far as its names tell.
+/// The tests of a task, as far as their names are known.
 struct Tests<'a> {
     names: &'a TestNames,
     own: BTreeSet<String>,
 }
 
-/// Grading makes all of these what they were, so that they are notes and no more.
+/// Grading restores all of these, so they are only notes.
 pub(crate) fn edits(
     task: &Task,
     names: &TestNames,
@@ -32,7 +33,7 @@ pub(crate) fn edits(
     };
     let stepped = blobs.map(|blobs| by_step(&tests, events, blobs)).transpose()?.flatten();
     Ok(stepped.unwrap_or_else(|| {
-        // A patch that cannot be read is the grading's to tell of.
+        // Grading reports a patch that cannot be parsed.
         let touched = Patch::read(changed).touched().unwrap_or_default();
         let paths = touched.iter().map(|path| path.escaped());
         paths
@@ -42,7 +43,8 @@ pub(crate) fn edits(
     }))
 }
 
-/// `None` where there is no snapshot. One that cannot be read is a fault: it may be the one that tells.
+/// `None` if there is no snapshot. One that cannot be read is a fault, because it may be the one
+/// that matters.
 fn by_step(
     tests: &Tests<'_>,
     events: &[Envelope],
@@ -60,8 +62,8 @@ fn by_step(
         if let Some((_, before)) = &last {
             for one in before.diff(&tree) {
                 let path = one.path.escaped();
-                // A further test is honest work; a change of one that was there, or writing one of
-                // those that count, is an edit.
+                // Adding a test is honest work; changing an existing one, or writing one of those
+                // that count, is an edit.
                 let test = tests.is_own(&path) || (one.base.is_some() && tests.is_test(&path));
                 if test || tests.is_config(&path) {
                     found.push(finding(&path, Some(envelope.step)));

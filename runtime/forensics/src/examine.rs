@@ -14,34 +14,34 @@ use crate::{
     upstream::requests,
 };
 
-/// What is looked at.
+/// The input of an examination.
 #[derive(Debug, Clone, Copy)]
 pub struct Examiner<'a> {
     pub task: &'a Task,
-    /// What tests are called: the grader's own list, so that the two never disagree about it.
+    /// Naming patterns of tests: the grader's own list, so that both always agree.
     pub names: &'a TestNames,
-    /// Of the try that counts; empty where there is only a patch.
+    /// Of the attempt that counts; empty if there is only a patch.
     pub events: &'a [Envelope],
-    /// Where the snapshots that the events name are kept.
+    /// Where the snapshots that the events refer to are stored.
     pub blobs: Option<&'a Blobs>,
     pub patch: &'a [u8],
 }
 
 impl Examiner<'_> {
-    /// What content match finds: a part of [`examine`], for whoever asks what it costs.
+    /// The findings of content match alone, a part of [`examine`], to measure its cost.
     ///
     /// # Errors
-    /// The shipped rules cannot be read, or a snapshot that the events name.
+    /// The built-in rules or a snapshot that the events refer to cannot be read.
     pub fn content(&self) -> Result<Findings, Fault> {
         let found = content::compare(self.task, self.events, self.blobs, self.patch)?;
         Ok(Findings::of(found, &RuleFile::get()?.kinds))
     }
 }
 
-/// What the record shows of conduct that a score should be read with.
+/// Finds conduct in the record that a reader of the score should know about.
 ///
 /// # Errors
-/// The shipped rules cannot be read, or a snapshot that the events name.
+/// The built-in rules or a snapshot that the events refer to cannot be read.
 pub fn examine(look_at: &Examiner<'_>) -> Result<Findings, Fault> {
     let names = look_at.names;
     let file = RuleFile::get()?;

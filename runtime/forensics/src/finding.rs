@@ -1,11 +1,11 @@
-//! What was found, by kind and step.
+//! Findings, by kind and step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{Evidence, Integrity, Verdict};
 use serde::Deserialize;
 
-/// The closed set of kinds. What each means is data: `configs/forensics.toml`.
+/// The closed set of kinds. `configs/forensics.toml` says what each means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -60,22 +60,22 @@ impl Kind {
 pub(crate) struct Finding {
     pub kind: Kind,
     pub what: String,
-    /// Absent where the record does not say.
+    /// Absent if the record does not say.
     pub step: Option<u64>,
 }
 
-/// All that was found, with what it means.
+/// All findings, with their meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Findings {
-    /// One a kind, with all of its steps.
+    /// One per kind, with all of its steps.
     pub evidence: Vec<Evidence>,
     pub integrity: Integrity,
 }
 
 impl Findings {
     pub(crate) fn of(mut found: Vec<Finding>, meaning: &BTreeMap<Kind, Integrity>) -> Self {
-        // The command that is shown is that of the first step that is told. In one step, what an agent
-        // ran comes before what the proxy says of it.
+        // The command shown is that of the first listed step. Within a step, what an agent ran
+        // comes before what the proxy reports about it.
         found.sort_by_key(|one| one.step.filter(|step| *step > 0).unwrap_or(u64::MAX));
         let mut kinds: BTreeMap<Kind, (Vec<String>, BTreeSet<u64>)> = BTreeMap::new();
         for one in found {
@@ -83,7 +83,7 @@ impl Findings {
             if !whats.contains(&one.what) {
                 whats.push(one.what);
             }
-            // Step 0 is before the first answer: nobody's step.
+            // Step 0 is before the first response and belongs to no step.
             steps.extend(one.step.filter(|step| *step > 0));
         }
         let integrity = kinds
@@ -105,8 +105,8 @@ impl Findings {
         Self { evidence, integrity }
     }
 
-    /// Adds the findings to a verdict: its integrity is the worst of both. What was resolved stays
-    /// resolved, since a reader of the report decides what a doubtful score is worth.
+    /// Adds the findings to a verdict: its integrity becomes the worse of both. What was resolved
+    /// stays resolved, since the reader of the report decides what a doubtful score is worth.
     pub fn merge_into(self, verdict: &mut Verdict) {
         verdict.integrity = verdict.integrity.max(self.integrity);
         verdict.evidence.extend(self.evidence);

@@ -1,5 +1,5 @@
-//! Step-linked forensics: rules over a trial's record that say which step did what an honest agent
-//! has no use for. No model judges; the rules are data in `configs/forensics.toml`.
+//! Forensics: rules over a trial's record that find steps doing what an honest agent has no use
+//! for. No model judges; the rules are in `configs/forensics.toml`.
 
 mod apply;
 mod calls;

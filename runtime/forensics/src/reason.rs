@@ -1,4 +1,4 @@
-//! Why a trial did not resolve its task: from its ending, its steps and the log of its tests.
+//! Why a trial did not resolve its task, from its ending, its steps and the log of its tests.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -15,32 +15,32 @@ use crate::{
 
 const TEXT: &str = include_str!("../../../configs/reasons.toml");
 
-/// The kinds of evidence that grading leaves of tests that did not come to an end.
+/// The kinds of evidence that grading records for tests that did not finish.
 const NO_END: [&str; 1] = ["timed_out"];
 
 /// How pytest shows an assertion, without its class.
 const ASSERT: &str = "assert ";
 const ASSERTION_ERROR: &str = "AssertionError";
 
-/// A trial that has its verdict.
+/// A trial with its verdict.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended<'a> {
     pub outcome: &'a Outcome,
     pub verdict: &'a Verdict,
-    /// Of the try that counts; empty where there is only a patch.
+    /// Of the attempt that counts; empty if there is only a patch.
     pub events: &'a [Envelope],
     pub patch: &'a [u8],
-    /// What its tests printed.
+    /// The output of its tests.
     pub log: &'a [u8],
 }
 
-/// The reason, by the first of these that holds: nothing but format errors; what ended it, where that was no
-/// submission; no edit; every fail-to-pass test passed, and another one broke; the tests did not end; edits
-/// that were never tried; the exception of most failures. `None` where it resolved the task, and where no
-/// test says why.
+/// The reason, by the first of these that applies: only format errors; what ended it, if it did not
+/// submit; no edit; every fail-to-pass test passed but another one broke; the tests did not finish;
+/// edits that were never tried; the exception of most failures. `None` if it resolved the task, and
+/// if no test gives a reason.
 ///
 /// # Errors
-/// The shipped table cannot be read.
+/// The built-in table cannot be read.
 pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
     let table = Table::get()?;
     let Ended { outcome, verdict, events, .. } = *ended;
@@ -57,7 +57,7 @@ pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
     if by_ending.is_some() {
         return Ok(by_ending);
     }
-    // What is graded by rewards may be done outside the work directory.
+    // Work that is graded by rewards may be done outside the work directory.
     if ended.patch.is_empty() && verdict.rewards.is_empty() {
         return Ok(Some(Reason::NeverEdited));
     }
@@ -73,11 +73,12 @@ pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
     Ok(exception(ended.log, table))
 }
 
-/// The failed tests of a log by the class of their exception. pytest's short summary names each failed test once, so it
-/// counts where there is one; otherwise every traceback counts. A grading that was stopped adds a [`TIMEOUT`].
+/// The failed tests of a log by exception class. pytest's short summary names each failed test
+/// once, so it is used if present; otherwise every traceback counts. A grading that was stopped
+/// adds a [`TIMEOUT`].
 ///
 /// # Errors
-/// The shipped table cannot be read.
+/// The built-in table cannot be read.
 pub fn exceptions(verdict: &Verdict, log: &[u8]) -> Result<BTreeMap<String, u64>, Fault> {
     if verdict.resolved {
         return Ok(BTreeMap::new());
@@ -104,10 +105,10 @@ fn did_not_end(verdict: &Verdict) -> bool {
     verdict.evidence.iter().any(|evidence| NO_END.contains(&evidence.kind.as_str()))
 }
 
-/// Whether a call with these arguments runs tests, as far as its shell line tells.
+/// Whether a call with these arguments runs tests, as far as its shell line shows.
 ///
 /// # Errors
-/// A shipped table cannot be read.
+/// A built-in table cannot be read.
 pub fn runs_tests(arguments: &Value) -> Result<bool, Fault> {
     let (table, file) = (Table::get()?, RuleFile::get()?);
     let lines = lines(arguments, file);
@@ -115,7 +116,7 @@ pub fn runs_tests(arguments: &Value) -> Result<bool, Fault> {
     Ok(commands.any(|command| command.forms.iter().any(|form| any(&table.tests, form))))
 }
 
-/// The tool calls of the record, in order, each with whether it could be read.
+/// For each tool call of the record, in order, whether it was malformed.
 fn malformed(events: &[Envelope]) -> impl Iterator<Item = bool> {
     events.iter().filter_map(|envelope| match &envelope.event {
         Event::ToolReturned { malformed, .. } => Some(*malformed),
@@ -123,7 +124,7 @@ fn malformed(events: &[Envelope]) -> impl Iterator<Item = bool> {
     })
 }
 
-/// It called tools, and none of the calls could be read.
+/// It called tools, but none of the calls could be parsed.
 fn only_malformed(events: &[Envelope]) -> bool {
     malformed(events).next().is_some() && malformed(events).all(|malformed| malformed)
 }
@@ -132,7 +133,7 @@ fn ended_malformed(events: &[Envelope]) -> bool {
     malformed(events).last() == Some(true)
 }
 
-/// A model edited files, and nothing was run in that step or a later one.
+/// A model edited files, but nothing was run in that step or a later one.
 fn never_ran(events: &[Envelope], table: &Table) -> Result<bool, Fault> {
     let answered = |envelope: &Envelope| matches!(envelope.event, Event::ModelAnswered { .. });
     if !events.iter().any(answered) {
@@ -146,7 +147,7 @@ fn never_ran(events: &[Envelope], table: &Table) -> Result<bool, Fault> {
         _ => None,
     });
     let calls = calls(events, file);
-    // A client whose tools the record does not know may have run anything.
+    // A client whose tools are not recorded may have run anything.
     if calls.is_empty() && !events.iter().any(|one| matches!(one.event, Event::ToolCalled { .. })) {
         return Ok(false);
     }
@@ -167,7 +168,7 @@ fn exception(log: &[u8], table: &Table) -> Option<Reason> {
             *counts.entry(found).or_default() += 1;
         }
     }
-    // Of as many, what keeps a test from even starting comes first.
+    // With equal counts, whatever prevents a test from starting comes first.
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(reason, _)| reason)
 }
 
@@ -185,13 +186,13 @@ struct Table {
     runs: Vec<Regex>,
     tests: Vec<Regex>,
     classes: BTreeMap<String, Reason>,
-    /// A line that ends a traceback, as pytest or Python prints it.
+    /// A line that ends a traceback, as printed by pytest or Python.
     raised: Regex,
-    /// The same by pytest, which marks it: there any class is one, such as `Failed` of `pytest.raises`.
+    /// The same as marked by pytest. Any class counts there, such as `Failed` of `pytest.raises`.
     marked: Regex,
-    /// A line of pytest's short summary: the test, and what it says of the failure.
+    /// A line of pytest's short summary: the test, and the message of the failure.
     summary: Regex,
-    /// The class that such a message begins with.
+    /// The class at the beginning of such a message.
     named: Regex,
     /// A message of a plugin that stopped a test.
     timeout: Regex,
@@ -230,7 +231,7 @@ impl Table {
         Some(self.classes.get(class).copied().unwrap_or(Reason::Assertion))
     }
 
-    /// The class of the exception that a line ends a traceback with.
+    /// The class of the exception if the line ends a traceback.
     fn class<'l>(&self, line: &'l str) -> Option<&'l str> {
         // pytest shows an assertion without its class.
         if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with(ASSERT)) {
@@ -240,7 +241,7 @@ impl Table {
         found.get(1).map(|class| class.as_str())
     }
 
-    /// The test of a line of pytest's short summary, and the class of its exception.
+    /// The test in a line of pytest's short summary, and the class of its exception.
     fn of_summary<'l>(&self, line: &'l str) -> Option<(&'l str, String)> {
         let found = self.summary.captures(line)?;
         let (test, said) = (found.get(1)?.as_str(), found.get(2)?.as_str());
@@ -271,7 +272,7 @@ mod tests {
         envelope
     }
 
-    /// A step of one shell line; an `edit` is one after which files differ.
+    /// A step with one shell line; with `edit`, files differ after it.
     fn step(step: u64, line: &str, edit: bool, malformed: bool) -> Vec<Envelope> {
         let usage = json!({"input": 1, "output": 1, "cached": 0, "estimated": false});
         let answer = json!({
@@ -301,7 +302,7 @@ mod tests {
         judged(ending, events, patch, log, (&["f"], &[]), &[])
     }
 
-    /// With the failed tests of both groups; a group without one has passed.
+    /// A verdict with these failed tests of both groups; a group without any has passed.
     fn judged(
         ending: Ending,
         events: &[Envelope],
@@ -383,7 +384,7 @@ mod tests {
         }
         let same = [before.clone(), edit("cat > x.py <<'E'\na = 1\nE\npython x.py")].concat();
         assert_eq!(found(Ending::Submitted, &same, "p", ASSERTION), Some(Reason::Assertion));
-        // Nobody edited by steps: a prediction, the gold.
+        // No edits by steps: a prediction, or the gold patch.
         assert_eq!(found(Ending::Submitted, &[], "p", ASSERTION), Some(Reason::Assertion));
         assert_eq!(found(Ending::Submitted, &before, "", ""), Some(Reason::NeverEdited));
     }
@@ -413,7 +414,7 @@ mod tests {
         let types = "E   TypeError: f() takes 1\n".repeat(2);
         assert_eq!(of(&format!("{types}{ASSERTION}")), Some(Reason::TypeOrAttributeError));
         assert_eq!(of(&format!("{types}{import}{import}")), Some(Reason::ImportOrNameError));
-        // What a test prints of an exception is none.
+        // An exception's name in a test's output does not count.
         assert_eq!(of("the word ImportError: in a sentence\n8 passed\n"), None);
     }
 

@@ -1,4 +1,4 @@
-//! The rules, as data: `configs/forensics.toml`, and as they are filled in for one task.
+//! The rules of `configs/forensics.toml`, and how they are filled in for one task.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ fn fault(error: &str) -> Fault {
     Fault::new(Layer::Grade, format!("configs/forensics.toml: {error}"))
 }
 
-/// A rule that holds for one task.
+/// A rule that applies to one task.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub kind: Kind,
@@ -142,7 +142,7 @@ impl Rules {
     }
 }
 
-/// The patterns with a task's names in them; one for which there are no names is left out.
+/// The patterns with a task's names filled in; a pattern for which there are no names is left out.
 fn filled(patterns: &[String], subject: &Subject) -> Result<Vec<Regex>, Fault> {
     let mut all = Vec::new();
     'patterns: for pattern in patterns {

@@ -1,4 +1,4 @@
-//! Reads a shell line into simple commands, as far as the rules need it: quotes, lists, pipes,
+//! Parses a shell line into simple commands, as far as the rules need it: quotes, lists, pipes,
 //! substitutions, redirections and here-documents. Nothing is expanded.
 
 use std::iter;
@@ -7,21 +7,21 @@ use std::iter;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Simple {
     pub words: Vec<String>,
-    /// As it is written, redirections and all.
+    /// As written, including redirections.
     pub source: String,
-    /// Reads what the command before it writes.
+    /// Reads the output of the command before it.
     pub piped: bool,
-    /// Where its output goes, where that is a file.
+    /// The file that its output goes to, if any.
     pub output: Option<String>,
     /// Ends in `&`.
     pub background: bool,
-    /// What its here-documents hold.
+    /// The content of its here-documents.
     pub given: String,
 }
 
-/// The commands of a line, those within substitutions after the one that they stand in, down to a
-/// depth: the line is the agent's, and one of brackets alone must not cost a stack. What is no valid
-/// shell is read as far as it goes.
+/// The commands of a line, those in substitutions after the one that contains them. The nesting
+/// depth is limited because the agent controls the line, and one of nothing but brackets must not
+/// overflow the stack. An invalid line is parsed as far as possible.
 pub(crate) fn split(line: &str, depth: usize) -> Vec<Simple> {
     let mut reader = Reader { chars: line.chars().collect(), ..Reader::default() };
     reader.run();
@@ -42,11 +42,12 @@ struct Reader {
     begin: usize,
     comment: Option<usize>,
     current: Simple,
-    /// The next word is where output goes: no argument.
+    /// The next word is the target of output, not an argument.
     to_file: bool,
     /// The next word ends a here-document.
     delimiter: bool,
-    /// Ends of here-documents that begin on the next line, with the number of the command of each.
+    /// Delimiters of here-documents that begin on the next line, with the index of each one's
+    /// command.
     awaited: Vec<(String, usize)>,
     done: Vec<Simple>,
     nested: Vec<String>,
@@ -140,7 +141,7 @@ impl Reader {
         }
     }
 
-    /// Keeps what is within for itself; in the word it stands as it is written.
+    /// Parses the content separately; in the word it stays as written.
     fn substitution(&mut self, open: char) {
         let mut inner = String::new();
         if open == '(' {
@@ -164,7 +165,7 @@ impl Reader {
     }
 
     fn redirection(&mut self, c: char) {
-        // A word of digits right before is a descriptor.
+        // A word of digits directly before is a descriptor.
         if self.word.as_ref().is_some_and(|word| word.chars().all(|c| c.is_ascii_digit())) {
             self.word = None;
         }
@@ -202,7 +203,7 @@ impl Reader {
         }
     }
 
-    /// `separator`: characters that were read after the command and are none of it.
+    /// `separator` is the number of characters read after the command that do not belong to it.
     fn end_command(&mut self, separator: usize, background: bool) {
         self.end_word();
         self.to_file = false;
@@ -218,7 +219,7 @@ impl Reader {
         }
     }
 
-    /// The lines up to each awaited end belong to the command that has its mark.
+    /// The lines up to each expected delimiter belong to the command that has its mark.
     fn here_documents(&mut self) {
         for (end, command) in std::mem::take(&mut self.awaited) {
             let mut text = String::new();

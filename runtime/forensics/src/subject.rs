@@ -9,7 +9,7 @@ use proctor_types::{
 use proctor_wire::RawPath;
 use serde::Deserialize;
 
-/// The part of the proxy's list of mirrors that tells what a blocked URL is about.
+/// The part of the proxy's list of mirrors that shows what a blocked URL is about.
 #[derive(Debug, Default, Deserialize)]
 struct Hosts {
     forges: Vec<String>,
@@ -23,9 +23,9 @@ static HOSTS: ShippedTable<Hosts> =
 
 #[derive(Debug, Default)]
 pub(crate) struct Subject {
-    /// By PEP 503.
+    /// Normalized by PEP 503.
     pub packages: BTreeSet<String>,
-    /// Top-level modules that the mask takes something from.
+    /// Top-level modules from which the mask removes something.
     modules: BTreeSet<String>,
     /// `owner/repo`.
     repositories: BTreeSet<String>,
@@ -64,7 +64,7 @@ impl Subject {
         let ids = ids.map(|id| file_of(id));
         let hidden = ids.chain(task.hidden.iter().map(String::as_str));
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
-        // A folder's name, such as `tests`, is too common to show anything.
+        // A directory's name, such as `tests`, is too common to show anything.
         subject.hidden = hidden.filter_map(base).filter(|name| name.contains('.')).collect();
         Ok(subject)
     }
@@ -75,7 +75,7 @@ impl Subject {
         }
     }
 
-    /// A repository's name is very often its package's, as the egress proxy takes it, too.
+    /// A repository usually has the same name as its package; the egress proxy assumes the same.
     fn repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         if !owner.is_empty() && !repo.is_empty() {
@@ -134,7 +134,7 @@ impl Subject {
         Ok(())
     }
 
-    /// The places of a pattern, each with its alternatives; `None` where there are none.
+    /// The placeholders of a pattern, each with its alternatives; `None` if there are none.
     pub(crate) fn places(&self) -> [(&'static str, Option<String>); 5] {
         let packages = || self.packages.iter();
         let modules = packages()
@@ -155,7 +155,7 @@ fn one_of(alternatives: impl Iterator<Item = String>) -> Option<String> {
     (!all.is_empty()).then(|| format!("(?:{})", all.join("|")))
 }
 
-/// A blocked URL without scheme, anywhere in a command; what lies below it is blocked as well.
+/// A blocked URL without scheme, anywhere in a command; what lies below it is blocked too.
 fn glob(bare: &str) -> String {
     let trimmed = bare.trim_end_matches(['*', '/']);
     let escaped = regex::escape(trimmed)
@@ -165,8 +165,8 @@ fn glob(bare: &str) -> String {
     format!(r#"://{escaped}(?:[/?# "')]|\.git|$)"#)
 }
 
-/// A name by PEP 503, of the characters that such a name may have: nothing that a pattern could
-/// take for an operator.
+/// A name normalized by PEP 503, reduced to the characters that such a name may have, so that it
+/// contains no pattern operators.
 pub(crate) fn normal(name: &str) -> String {
     let lower = name.to_lowercase();
     let kept = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

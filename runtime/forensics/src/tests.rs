@@ -40,7 +40,7 @@ pub(crate) fn event(step: u64, event: Value) -> Envelope {
     envelope
 }
 
-/// A call of the shell tool in a step, with what it showed.
+/// A call of the shell tool in a step, with its output.
 pub(crate) fn ran(step: u64, line: &str, shown: &str) -> [Envelope; 2] {
     let id = format!("call-{step}");
     let called = json!({"kind": "tool_called", "call_id": id, "name": "shell", "arguments": {"command": line}});
@@ -131,7 +131,7 @@ fn names_of_packages_are_followed_through_pipes_and_files() {
     }
     let apart = [ran(2, "echo boltons > /tmp/r", ""), ran(6, "pip install -r /tmp/r", "")];
     assert_eq!(examined(&apart.concat()).evidence[0].steps, [6]);
-    // The file came from elsewhere: the installer says what is in it.
+    // The file came from elsewhere, so only the installer's output shows what is in it.
     let said = "Collecting pytest (from -r r.txt (line 1))\n\
                 Collecting boltons>=20,<30 (from -r r.txt (line 2))\n";
     let kind = |line: &str, shown: &str| {
@@ -144,7 +144,7 @@ fn names_of_packages_are_followed_through_pipes_and_files() {
     assert_eq!(kind("xargs pip install < r.txt", "Collecting boltons\n").unwrap(), "install_tried");
     for (line, shown) in [
         ("pip install -r r.txt", "Collecting pytest (from -r r.txt (line 1))\n"),
-        // Asked for by another package.
+        // Requested by another package.
         ("pip install -r r.txt", "Collecting boltons (from glom->-r r.txt (line 1))\n"),
         // The agent's own work, by the repository's own list.
         (
@@ -218,7 +218,7 @@ fn the_command_that_is_shown_is_of_the_first_step() {
     let (shown, steps) = what(&[&curl(2)[..], &asked(2), &asked(4)].concat());
     assert_eq!(steps, [2, 4]);
     assert!(shown.contains(": curl https://pypi.org/pypi/boltons/json"), "{shown}");
-    // What came before the first answer belongs to no step, and is listed last.
+    // What came before the first response belongs to no step, and is listed last.
     let (shown, steps) = what(&[&asked(0)[..], &curl(3)].concat());
     assert_eq!(steps, [3]);
     assert!(shown.contains(": curl "), "{shown}");
@@ -437,7 +437,7 @@ fn edits_of_tests_are_notes_with_their_steps() {
         ("tests_edited", &[2][..])
     );
     assert_eq!(found.integrity, Integrity::Clean);
-    // `tests/test_more.py` is gone in step 4, too: it was there by then.
+    // `tests/test_more.py` is also gone in step 4: it existed by then.
     assert_eq!(examined(&[taken(2, &edited), taken(4, &config)]).evidence[0].steps, [4]);
 
     let patch =
@@ -503,7 +503,8 @@ fn the_rules_give_every_kind_a_meaning_and_hold_for_a_task_without_names() {
     assert_eq!(kinds, ["history_mined"]);
 }
 
-/// Without the modules that the mask names, the rules would find less and call it clean.
+/// Without the modules that the mask names, the rules would find less and report the trial as
+/// clean.
 #[test]
 fn a_mask_that_cannot_be_read_is_a_fault() {
     let mut damaged = task();

@@ -15,8 +15,8 @@ pub(crate) fn fetch(command: &Command, rules: &Rules) -> Option<(Kind, &'static 
         .then_some((Kind::UpstreamTried, "tried to fetch the source under test"))
 }
 
-/// What the proxy's ledger says. A request that an audit let through and that brought something is a
-/// success; any other for what the task blocks is an attempt.
+/// Findings from the proxy's ledger. A request that an audit allowed and that returned something is
+/// a success; any other request for what the task blocks is an attempt.
 pub(crate) fn requests(events: &[Envelope]) -> Vec<Finding> {
     let request = |envelope: &Envelope| {
         let Event::UrlRequested(request) = &envelope.event else { return None };

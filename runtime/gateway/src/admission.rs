@@ -1,4 +1,4 @@
-//! A request's right to leave, and what is charged for it.
+//! Admits requests and charges for them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,28 +11,28 @@ use crate::{
     shared::{self, Reservation},
 };
 
-/// What a request asks to hold before it leaves.
+/// What a request reserves before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserve {
     pub class: RequestClass,
-    /// Tokens, and not less than the endpoint will count: see [`crate::tokens::ceiling`]. An
-    /// estimate that is too small lets requests in flight pass a limit together.
+    /// Input tokens; at least as many as the endpoint will count, see [`crate::tokens::ceiling`].
+    /// With a lower estimate, requests in flight could exceed a limit together.
     pub input_estimate: u64,
-    /// The output limit that the request names, in tokens. Absent: it runs alone where a limit of
-    /// the trial depends on output.
+    /// The request's output limit, in tokens. Absent: it runs alone if a limit of the trial depends
+    /// on output.
     pub max_output: Option<u64>,
 }
 
-/// What a request holds of limits until it is settled.
+/// What a request reserves until it is settled.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub holds: Vec<Hold>,
-    /// Beside the holds, where other processes share a limit.
+    /// Reservations of limits that other processes share.
     pub reservations: Vec<Box<dyn Reservation>>,
     pub slots: Vec<Slot>,
 }
 
-/// A request in flight. Dropping it lets go of what is held, without a charge.
+/// A request in flight. Dropping it releases the reservation without a charge.
 #[derive(Debug)]
 #[must_use = "a dropped admission lets the next request in"]
 pub struct Admission {
@@ -40,7 +40,7 @@ pub struct Admission {
     meter: Arc<Meter>,
     class: RequestClass,
     grace: bool,
-    /// In all, and of that for limits that trials share.
+    /// Total wait, and the part of it for limits that trials share.
     queued: (Duration, Duration),
 }
 
@@ -56,20 +56,21 @@ impl Admission {
         Self { held, meter, class, grace, queued }
     }
 
-    /// The wait for limits that trials share and for the endpoint's rate limits: no working time.
+    /// The wait for limits that trials share and for the endpoint's rate limits. It is not working
+    /// time.
     pub fn queued(&self) -> Duration {
         self.queued.0
     }
 
-    /// Of [`Self::queued`], that for limits that trials share.
+    /// The part of [`Self::queued`] for limits that trials share.
     pub fn queued_for_shared(&self) -> Duration {
         self.queued.1
     }
 
-    /// Charges what the endpoint billed. `delivered`: the answer went to the scaffold, so a main
-    /// request was a step. Answers that cannot be parsed or were cut are charged with `false`.
+    /// Charges what the endpoint billed. `delivered`: the scaffold received the response, so a main
+    /// request was a step. Pass `false` for responses that were cut or cannot be parsed.
     ///
-    /// Settling hands out the step: the number of the answer, where it was one.
+    /// Returns the step number if the response was a step.
     pub fn settle(mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) -> Option<u64> {
         if self.grace {
             self.meter.grace(usage, cost_usd, delivered);
@@ -77,7 +78,7 @@ impl Admission {
         let mut step = None;
         for (place, hold) in self.held.holds.drain(..).enumerate() {
             let counted = hold.settle(usage, cost_usd, delivered);
-            // The trial's own limits are held first.
+            // Reserve the trial's own limits first.
             if place == 0 && !self.grace {
                 step = counted;
             }
@@ -91,8 +92,8 @@ impl Admission {
         step
     }
 
-    /// The endpoint turned the request away because it has too many (429, 529), and names a pause
-    /// or not. Nothing is charged; all trials at the endpoint are held back.
+    /// The endpoint rejected the request for its rate (429, 529), optionally with a pause. Nothing
+    /// is charged, and all trials at the endpoint are held back.
     pub fn throttled(mut self, retry_after: Option<Duration>) {
         for slot in self.held.slots.drain(..) {
             slot.throttled(retry_after);

@@ -1,4 +1,4 @@
-//! The call within the process: an [`Ask`] becomes a request, and its answer an [`Answer`].
+//! The in-process call: turns an [`Ask`] into a request and its response into an [`Answer`].
 
 use std::sync::PoisonError;
 
@@ -13,39 +13,39 @@ use crate::{
     way::{Client, Failure, Outgoing},
 };
 
-/// A caller within the process is given the answer and nothing on its way.
+/// An in-process caller receives the response only when it is complete.
 struct Caller;
 
 impl Client for Caller {}
 
 impl TrialGateway {
-    /// Asks, again where the policy says so. Each `Ok` is one step.
+    /// Sends the request and retries it as the policy allows. Each `Ok` is one step.
     ///
-    /// Limits on steps, tokens and cost are checked before each attempt, never during one: the first
-    /// answer that reaches a limit is delivered. The time limits cut what is in flight.
+    /// Limits on steps, tokens and cost are checked before each attempt, never during one: the
+    /// first response that reaches a limit is delivered. Time limits cancel requests in flight.
     pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
         self.ask_as(ask, false).await
     }
 
-    /// One answer after a limit of the trial on counts: no step, counted apart. Limits on time and
-    /// limits that trials share hold as ever.
+    /// Requests one response after a count limit of the trial. It is not a step and is counted
+    /// separately. Time limits and shared limits still apply.
     pub async fn grace(&self, ask: &Ask) -> Result<Answer, AskError> {
         self.ask_as(ask, true).await
     }
 
-    /// Streamed, so that its progress can be seen. Endpoints that do not stream get a repair.
+    /// Streams, so that progress is visible. Endpoints that do not stream get a repair.
     async fn ask_as(&self, ask: &Ask, grace: bool) -> Result<Answer, AskError> {
         let kept = self.written().lock().unwrap_or_else(PoisonError::into_inner).follow(ask);
         self.record_ask(ask, kept).await?;
         let request = self.outgoing(ask, grace)?;
         self.serve(&request, &mut Caller).await.map_err(|failure| match failure {
             Failure::Refused(error) => error,
-            // A caller within the process is always there, and is given no part.
+            // An in-process caller never disconnects and receives no partial response.
             Failure::BrokenOff { .. } | Failure::Gone { .. } => AskError::Cancelled,
         })
     }
 
-    /// What was asked, without the messages that the request before held as well.
+    /// Records the request without the messages that the previous request already had.
     async fn record_ask(&self, ask: &Ask, kept: usize) -> Result<(), Fault> {
         let messages = ask.messages.get(kept..).unwrap_or_default().to_vec();
         let tools = if kept == 0 { ask.tools.clone() } else { Vec::new() };
@@ -86,8 +86,8 @@ impl TrialGateway {
     }
 }
 
-/// The conversation as it was asked last, in the bytes of a chat request: what a request repeats of the
-/// one before it is neither written nor recorded again.
+/// The previous conversation in the bytes of a chat request. Whatever a request repeats is neither
+/// serialized nor recorded again.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     messages: Vec<Message>,
@@ -97,7 +97,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Goes on with this request and returns how many messages it repeats.
+    /// Continues with this request and returns how many messages it repeats.
     pub(crate) fn follow(&mut self, ask: &Ask) -> usize {
         let same = self.messages.iter().zip(&ask.messages).take_while(|(old, new)| old == new);
         let kept = same.count();
@@ -115,7 +115,7 @@ impl Written {
         kept
     }
 
-    /// The whole body of a request: `rest` follows the messages.
+    /// The complete body of a request: `rest` follows the messages.
     pub(crate) fn body(&self, model: &str, rest: &Map<String, Value>) -> Bytes {
         let model = Value::from(model).to_string();
         let rest = Value::Object(rest.clone()).to_string();

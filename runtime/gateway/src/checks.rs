@@ -1,4 +1,4 @@
-//! `configs/endpoint-checks.toml`.
+//! Reads `configs/endpoint-checks.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
@@ -60,7 +60,7 @@ pub(crate) struct TornCheck {
     pub least_output: u64,
 }
 
-/// When the endpoint cut the prompt.
+/// When the endpoint truncated the prompt.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CutCheck {
@@ -79,7 +79,7 @@ pub(crate) struct LengthCheck {
     pub hint: String,
 }
 
-/// When the reported input is not believed.
+/// When the reported input is implausible.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputCheck {
@@ -87,7 +87,7 @@ pub(crate) struct InputCheck {
     pub least_tokens: u64,
 }
 
-/// When the reported output is not believed.
+/// When the reported output is implausible.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutputCheck {
@@ -95,7 +95,7 @@ pub(crate) struct OutputCheck {
     pub factor: u64,
 }
 
-/// When the endpoint has dropped the tools of a request.
+/// When the endpoint dropped a request's tools.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DroppedCheck {
@@ -106,7 +106,7 @@ pub(crate) struct DroppedCheck {
     pub hint: String,
 }
 
-/// What a call looks like that was not parsed.
+/// What an unparsed call looks like.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TextCheck {
@@ -124,19 +124,19 @@ pub(crate) struct TextCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TextForm {
     pub marker: String,
-    /// The text must hold this as well.
+    /// The text must also contain this.
     #[serde(default)]
     pub with: Option<String>,
-    /// The parser for it in vLLM.
+    /// vLLM's parser for it.
     #[serde(default)]
     pub vllm: Option<String>,
-    /// The parser for it in SGLang.
+    /// SGLang's parser for it.
     #[serde(default)]
     pub sglang: Option<String>,
 }
 
 impl EndpointChecks {
-    /// The table that Proctor ships. It is compiled in and checked by a test.
+    /// The built-in table, which a test checks.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<EndpointChecks> = ShippedTable::new(
             "endpoint-checks.toml",

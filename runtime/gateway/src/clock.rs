@@ -1,4 +1,4 @@
-//! The trial's clock: wall time, how much of it was work, and how much was spent in tools.
+//! The trial's clock: wall time, working time and time in tools.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -10,23 +10,22 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::meter::Used;
 
-/// Working time is wall time less the time in which some request waits for the endpoint (its rate
-/// limit, a back-off) and none is in flight: while one request of several is answered, the trial
-/// works.
+/// Working time is wall time minus the time in which a request waits for the endpoint (rate limit,
+/// back-off) and no other request is in flight.
 #[derive(Debug)]
 pub(crate) struct Clock {
     started: Instant,
-    /// Before that.
+    /// Time of earlier tries.
     earlier: Duration,
-    /// Of `earlier`, what the endpoint lost in sends, and in the waits after them.
+    /// The part of `earlier` that the endpoint lost in attempts, and in the waits after them.
     given_back: (Duration, Duration),
     state: Mutex<State>,
     tools_changed: Notify,
-    /// Each wait on its own, by what it was for.
+    /// The requests' waits, each counted separately, by reason.
     waits: Mutex<RequestWaits>,
 }
 
-/// What a request waits for.
+/// What a request is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitKind {
     SharedLimits,
@@ -42,7 +41,7 @@ struct State {
     idle_since: Option<Instant>,
     tools: u32,
     in_tools: Duration,
-    /// When `in_tools` was last added to.
+    /// When `in_tools` was last updated.
     tools_since: Option<Instant>,
 }
 
@@ -67,8 +66,8 @@ impl Clock {
         Self::after(&Used::default())
     }
 
-    /// The clock of a trial that was interrupted. Its limits do not count what the endpoint lost before: sends, and the
-    /// waits after them.
+    /// The clock of an interrupted trial. Its limits exclude time that the endpoint lost before:
+    /// attempts, and the waits after them.
     pub(crate) fn after(used: &Used) -> Self {
         let Used { elapsed, waited, in_tools, waits, lost, spent: _ } = *used;
         let retries = Duration::try_from_secs_f64(waits.retries).unwrap_or_default();
@@ -90,13 +89,13 @@ impl Clock {
         self.earlier + self.started.elapsed()
     }
 
-    /// What the wall limit counts.
+    /// The time that counts towards the wall limit.
     pub(crate) fn counted(&self) -> Duration {
         let (sends, waits) = self.given_back;
         self.elapsed().saturating_sub(sends + waits)
     }
 
-    /// Time that was no work, a wait that goes on included.
+    /// Time that was not work, including a current wait.
     pub(crate) fn waited(&self) -> Duration {
         let state = self.lock();
         state.waited + state.idle_since.map(|since| since.elapsed()).unwrap_or_default()
@@ -124,14 +123,14 @@ impl Clock {
         self.tools_changed.notify_waiters();
     }
 
-    /// The sum of the time in tools, calls that run included.
+    /// The total time in tools, including running calls.
     pub(crate) fn in_tools(&self) -> Duration {
         let state = self.lock();
         let running = state.tools_since.map(|since| since.elapsed() * state.tools);
         state.in_tools + running.unwrap_or_default()
     }
 
-    /// Comes when tools have run for `limit` altogether.
+    /// Resolves when tools have run for `limit` in total.
     pub(crate) async fn tools_reach(&self, limit: Duration) {
         loop {
             let changed = self.tools_changed.notified();
@@ -154,19 +153,19 @@ impl Clock {
         *self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now to the drop of the guard a request waits for this.
+    /// Counts a request's wait for this reason until the guard is dropped.
     pub(crate) fn wait_for(&self, kind: WaitKind) -> KindOfWait<'_> {
         KindOfWait { clock: self, kind, since: Instant::now() }
     }
 
-    /// From now to the drop of the guard a request waits for the endpoint.
+    /// Counts a request's wait for the endpoint until the guard is dropped.
     pub(crate) fn wait(&self) -> Waiting<'_> {
         self.lock().change(|state| state.waiting += 1);
         Waiting(self)
     }
 }
 
-/// A wait of one kind that goes on; a guard for the same reason as the one below.
+/// A current wait of one kind. It is a guard for the same reason as the one below.
 pub(crate) struct KindOfWait<'a> {
     clock: &'a Clock,
     kind: WaitKind,
@@ -191,7 +190,7 @@ impl Drop for KindOfWait<'_> {
     }
 }
 
-/// A wait that goes on. It is a guard because a wait may be cut by dropping the ask.
+/// A current wait. It is a guard because dropping the request cancels a wait.
 pub(crate) struct Waiting<'a>(&'a Clock);
 
 impl Drop for Waiting<'_> {

@@ -1,9 +1,9 @@
-//! Whether a conversation is longer than a context window: `configs/context-window.toml`.
+//! Decides whether a conversation exceeds a context window: `configs/context-window.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
-/// The rules by which an overflow is believed.
+/// The rules for accepting a reported overflow.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextWindow {
@@ -12,7 +12,7 @@ pub struct ContextWindow {
 }
 
 impl ContextWindow {
-    /// Returns the rules that Proctor ships.
+    /// Returns the built-in rules.
     ///
     /// # Errors
     /// The table cannot be read.
@@ -24,13 +24,14 @@ impl ContextWindow {
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
-    /// Whether our count alone shows an overflow: `counted` tokens by the endpoint and `estimated` more by us.
+    /// Whether our count alone proves an overflow: `counted` tokens by the endpoint and `estimated`
+    /// more by our estimate.
     pub fn is_certain(&self, counted: u64, estimated: u64, window: u64) -> bool {
         counted as f64 + estimated as f64 / self.tokenizer_error >= window as f64
     }
 
-    /// Whether an overflow that the endpoint reports is possible for a request of `estimated` tokens by our count,
-    /// with room for `output` more.
+    /// Whether an overflow that the endpoint reports is plausible for a request of `estimated`
+    /// tokens by our count, with room for `output` more.
     pub fn is_possible(&self, estimated: u64, output: u64, window: Option<u64>) -> bool {
         let window = window.unwrap_or(self.least_window);
         estimated as f64 * self.tokenizer_error + output as f64 >= window as f64

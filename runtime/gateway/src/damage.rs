@@ -1,7 +1,9 @@
-//! Damaged responses: broken calls, calls left in the text, a truncated prompt, or the server's own output limit.
+//! Damaged responses: broken calls, calls left in the text, a truncated prompt, or the server's own
+//! output limit.
 //!
-//! Most of these servers break streams alone, so the gateway repeats the request without streaming. If the second response
-//! has broken calls too, the model wrote them so. `configs/endpoint-checks.toml` has the numbers.
+//! Most of these servers break only streams, so the gateway repeats the request without streaming.
+//! If the second response has broken calls too, the model wrote them.
+//! `configs/endpoint-checks.toml` has the thresholds.
 
 use bytes::Bytes;
 use proctor_types::{Api, Fault, RequestClass, ToolCall};
@@ -20,10 +22,10 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// Why a whole response is requested again. `None`: it is taken as the model's own.
+    /// Why a complete response is requested again. `None`: it is accepted as the model's own.
     ///
     /// # Errors
-    /// A shipped table cannot be read.
+    /// A built-in table cannot be read.
     pub(crate) async fn damage(
         &self,
         request: &Outgoing,
@@ -76,7 +78,8 @@ impl TrialGateway {
             }
         }
         let has_called = whole.calls().next().is_some();
-        // The request is read only where something is odd: a long conversation takes many milliseconds.
+        // Parse the request only if something is odd: for a long conversation that takes many
+        // milliseconds.
         if !doubts_calls && (has_called || whole.stop == Some(Stop::Filter)) {
             return Ok(None);
         }
@@ -92,7 +95,7 @@ impl TrialGateway {
         };
         let found = tokio::task::spawn_blocking(move || look.find()).await.ok().flatten();
         Ok(match found {
-            // A response in one piece: the model itself writes its calls so.
+            // A response that was not streamed: the model itself writes its calls this way.
             Some(Found::Torn(_)) if !request.stream => {
                 halts.tears_calls(model);
                 None
@@ -106,19 +109,19 @@ impl TrialGateway {
     }
 }
 
-/// What is wrong with a response.
+/// The problem with a response.
 enum Found {
     Torn(String),
-    /// With what mends it.
+    /// With what fixes it.
     Misread(String, String),
 }
 
-/// A response beside its request.
+/// A response with its request.
 struct Look {
     checks: &'static EndpointChecks,
     api: Api,
     body: Bytes,
-    /// What it says, or thinks where it says nothing.
+    /// Its text, or its reasoning if there is no text.
     text: String,
     calls: Vec<ToolCall>,
     output: u64,
@@ -152,7 +155,8 @@ impl Look {
             return Some(Found::Misread(why, checks.hidden_cap.hint.clone()));
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        // A final answer may quote a call. One that was not read is the whole text, or ends it without quotes.
+        // A final answer may quote a call. An unparsed call is the whole text, or ends it without
+        // quotes.
         let found = if serde_json::from_str::<Value>(&self.text).is_ok() {
             as_text(&checks.text, &self.text, &names)
         } else if ends_with_markup(&self.text) {
@@ -214,14 +218,15 @@ fn ends_with_markup(text: &str) -> bool {
     is_fenced || (text.ends_with(['>', ']', '}']) && !text.contains('`'))
 }
 
-/// Whether the arguments of a call are none, or no JSON object.
+/// Whether a call's arguments are missing or not a JSON object.
 fn looks_torn(call: &ToolCall) -> bool {
     call.arguments.contains(char::REPLACEMENT_CHARACTER)
         || serde_json::from_str::<Map<String, Value>>(&call.arguments)
             .map_or(true, |map| map.is_empty())
 }
 
-/// What was torn from a call: one sign would mend its arguments, or they are gone though tokens were paid for them.
+/// What a call lost: one character would complete its arguments, or they are gone although tokens
+/// were paid for them.
 fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -> Option<String> {
     let (name, text) = (&call.name, call.arguments.trim());
     let is_ours = tools.iter().any(|tool| tool.name == *name);
@@ -251,7 +256,8 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
     mends.then(|| format!("the arguments of a call of `{name}` were torn"))
 }
 
-/// Whether a name is another one with something before or behind it, as proxies write it: `shell_ide`, `mcp__shell`.
+/// Whether a name is another one with a prefix or suffix, as proxies write it: `shell_ide`,
+/// `mcp__shell`.
 fn is_within(tool: &str, name: &str) -> bool {
     let is_sign = |c: char| !c.is_ascii_alphanumeric();
     name.strip_prefix(tool).is_some_and(|rest| rest.starts_with(is_sign))
@@ -343,7 +349,8 @@ mod tests {
             };
             assert_eq!(torn(checks, &call, &tools, 20).is_some(), torn_name, "{name}");
         }
-        // The model's own: nothing was paid for arguments, none are needed, or no one sign mends them.
+        // Written by the model: no tokens were paid for arguments, none are required, or no single
+        // character completes them.
         for (name, text, output) in [
             ("shell", "{}", 10),
             ("submit", "{}", 126),

@@ -1,4 +1,4 @@
-//! Where requests go and with which key.
+//! Where requests go, and with which key.
 
 use std::net::IpAddr;
 
@@ -10,13 +10,13 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::secret::redacted;
 
-/// A shorter key is not looked for in recorded bytes: `x` would black out half of every body.
+/// Shorter keys are not searched for in recorded bytes: `x` would black out half of every body.
 const SHORTEST_SECRET: usize = 8;
 
-/// The version of the Messages API that the codecs speak.
+/// The version of the Messages API that the codecs implement.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// An address with its key. Its `Debug` hides the key.
+/// A URL with its key. `Debug` hides the key.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     base: String,
@@ -24,9 +24,9 @@ pub(crate) struct Endpoint {
     key: SecretString,
     /// The variable that holds it.
     key_env: Option<String>,
-    /// What it calls the model.
+    /// The endpoint's name for the model.
     model: String,
-    /// Marked as sensitive. Absent: no `Authorization` header at all.
+    /// Marked as sensitive. Absent: no `Authorization` header.
     bearer: Option<HeaderValue>,
 }
 
@@ -68,7 +68,7 @@ impl Endpoint {
         Ok(Self { base, host, key: key.into(), key_env, model, bearer: Some(bearer) })
     }
 
-    /// Puts the key into the header that the API expects, replacing any other.
+    /// Puts the key into the header that the API expects and replaces any other.
     pub(crate) fn authorize(&self, api: Api, headers: &mut HeaderMap) {
         if api == Api::Messages && !headers.contains_key("anthropic-version") {
             headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
@@ -83,7 +83,7 @@ impl Endpoint {
             (_, None) => {}
             (None, Some(bearer)) => drop(headers.insert(header::AUTHORIZATION, bearer.clone())),
             (Some(name), Some(_)) => {
-                // What goes into a bearer goes into a header of its own, too.
+                // A valid bearer value is also valid in a separate header.
                 if let Ok(mut value) = HeaderValue::try_from(key) {
                     value.set_sensitive(true);
                     headers.insert(name, value);
@@ -92,7 +92,7 @@ impl Endpoint {
         }
     }
 
-    /// Where one answer is asked for. Gemini says the model and the stream in the path.
+    /// The URL for one response. Gemini puts the model and streaming in the path.
     pub(crate) fn address(&self, api: Api, model: &str, stream: bool) -> String {
         let base = &self.base;
         let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
@@ -104,7 +104,7 @@ impl Endpoint {
         }
     }
 
-    /// What the operator can do about a status that no wait repairs.
+    /// What the operator can do about a status that retries do not fix.
     pub(crate) fn hint(&self, status: u16) -> String {
         let model = &self.model;
         match (status, &self.key_env) {
@@ -123,7 +123,7 @@ impl Endpoint {
         }
     }
 
-    /// What to do about an address where no endpoint is. `foreign`: something else is.
+    /// A hint for a URL without an endpoint. `foreign`: another server answered there.
     pub(crate) fn address_hint(&self, foreign: bool) -> String {
         let base = &self.base;
         let bare = Url::parse(base).is_ok_and(|url| url.path().trim_matches('/').is_empty());
@@ -144,7 +144,7 @@ impl Endpoint {
         &self.base
     }
 
-    /// A plain server on this machine: reached directly, whatever proxy the shell names.
+    /// A plain HTTP server on this machine: connect directly and ignore the shell's proxy settings.
     pub(crate) fn is_near(&self) -> bool {
         if !self.base.to_ascii_lowercase().starts_with("http:") {
             return false;
@@ -153,7 +153,8 @@ impl Endpoint {
         self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// OpenAI's own hosts refuse `max_tokens` for reasoning models; nearly all others know only it.
+    /// OpenAI's own hosts reject `max_tokens` for reasoning models; nearly all others know only
+    /// that.
     pub(crate) fn output_limit_field(&self) -> &'static str {
         let of =
             |domain: &str| self.host.strip_suffix(domain).is_some_and(|sub| sub.ends_with('.'));
@@ -161,28 +162,28 @@ impl Endpoint {
         if openai { "max_completion_tokens" } else { "max_tokens" }
     }
 
-    /// `bytes` with the key, should it be there in any spelling, replaced by `[key]`: some endpoints
-    /// repeat a key in their error message or in an answer. What is parsed or passed on is read from these
-    /// bytes, so that neither a scaffold nor its sandbox gets the key.
+    /// Replaces the key in `bytes`, in any spelling, with `[key]`: some endpoints repeat a key in
+    /// an error message or a response. Everything that is parsed or passed on comes from these
+    /// bytes, so neither a scaffold nor its sandbox receives the key.
     pub(crate) fn redact(&self, bytes: Bytes) -> Bytes {
         self.redacted(&bytes).unwrap_or(bytes)
     }
 
-    /// The same. `None`: the key is not there.
+    /// Like `redact`; `None` if the key is absent.
     pub(crate) fn redacted(&self, bytes: &[u8]) -> Option<Bytes> {
         redacted(bytes, self.secret()?).map(Into::into)
     }
 
-    /// The key, where it is one that is looked for.
+    /// The key, if it is long enough to search for.
     fn secret(&self) -> Option<&[u8]> {
         let key = self.key.expose_secret().as_bytes();
         (key.len() >= SHORTEST_SECRET).then_some(key)
     }
 
-    /// The same, where the first bytes are known to be without the key.
+    /// Like `redact`, if the first `clean` bytes are known to be free of the key.
     pub(crate) fn redact_after(&self, clean: usize, bytes: Bytes) -> Bytes {
-        // The longest spelling of one character that is looked for, and the runs before it, may begin in
-        // what is clean: a key in it would have been found.
+        // The longest spelling of one character, and the runs before it, may start in the clean
+        // part; a complete key there would have been found.
         const SPELLING: usize = 16;
         let key = self.key.expose_secret().len();
         let from = clean.saturating_sub(key * SPELLING);
@@ -192,7 +193,7 @@ impl Endpoint {
         whole.into()
     }
 
-    /// The same headers without those whose value holds the key.
+    /// The headers without those that contain the key.
     pub(crate) fn redact_headers(&self, headers: HeaderMap) -> HeaderMap {
         let clean = |value: &HeaderValue| self.redacted(value.as_bytes()).is_none();
         headers
@@ -202,20 +203,21 @@ impl Endpoint {
             .collect()
     }
 
-    /// Whether an answer holds the key, of which a stream gave a piece with each event.
+    /// Whether a response contains the key, which a stream may have sent in pieces.
     pub(crate) fn is_in(&self, answer: &Answer) -> bool {
         self.secret().is_some()
             && serde_json::to_vec(answer).is_ok_and(|bytes| self.redacted(&bytes).is_some())
     }
 
-    /// An answer whose key a stream gave in pieces, for the record: no single event held it.
+    /// Redacts a response whose key arrived in pieces, for the record: no single event contained
+    /// it.
     pub(crate) fn redact_answer(&self, answer: Answer) -> Answer {
         if self.secret().is_none() {
             return answer;
         }
         let Ok(bytes) = serde_json::to_vec(&answer) else { return answer };
         let Some(without) = self.redacted(&bytes) else { return answer };
-        // An answer that cannot be read again without the key is kept without its words.
+        // A response that cannot be parsed after redaction is kept without its text.
         serde_json::from_slice(&without).unwrap_or(Answer {
             content: String::new(),
             tool_calls: Vec::new(),

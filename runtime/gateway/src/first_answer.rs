@@ -1,10 +1,12 @@
-//! Until a model has answered in this run, one request at a time asks it, and the others wait.
+//! Until a model has responded in this run, only one request at a time is sent to it, and the
+//! others wait.
 //!
-//! An endpoint that is not there, or never says a word, is found out once, by one round of attempts, and not
-//! by each trial in flight. Each attempt is another trial's where others wait, so that one request that the
-//! endpoint cannot deal with is not taken for all. The price: without a preflight, trials that begin together
-//! wait for the first event of one answer. The rejected option was to let each send one attempt and only
-//! one try again: hundreds of requests then hang at an endpoint that never answers.
+//! One round of attempts then detects an endpoint that is down or silent, rather than each trial in
+//! flight. If others wait, each attempt is another trial's, so that a single request that the
+//! endpoint cannot handle does not condemn the model. The cost: without a preflight, trials that
+//! start together wait for the first event of one response. Rejected alternative: let each request
+//! make one attempt and only one retry. Hundreds of requests would then hang at an endpoint that
+//! never responds.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -20,7 +22,7 @@ use crate::{
     AskError, TrialGateway, clock::WaitKind, judge::TroubleKind, meter::FIRST_NOTICE, sink::Waiting,
 };
 
-/// One permit until the model has answered; closed from then on.
+/// One permit until the model has responded; closed from then on.
 #[derive(Debug, Clone)]
 pub(crate) struct FirstAnswer {
     turns: Arc<Semaphore>,
@@ -40,7 +42,7 @@ impl FirstAnswer {
     }
 }
 
-/// Attempts that failed, and the waits after them: of one request, or of all that asked a model in turn.
+/// Failed attempts and the waits after them: of one request, or of all requests that took turns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Round {
     pub failed: u32,
@@ -56,7 +58,8 @@ impl Round {
     }
 }
 
-/// The right to ask a model that has not answered yet; dropped, the next request has it.
+/// The right to call a model that has not responded yet. Dropping it passes the right to the next
+/// request.
 #[derive(Debug)]
 pub(crate) struct Turn {
     first: FirstAnswer,
@@ -64,20 +67,20 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// The model speaks.
+    /// The model has started to respond.
     pub(crate) fn answers(&self) {
         self.first.came();
     }
 
-    /// Changes what is known of the round.
+    /// Updates the state of the round.
     pub(crate) fn round(&self, change: impl FnOnce(&mut Round) -> Round) -> Round {
         change(&mut self.first.round.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl TrialGateway {
-    /// Comes once the request may be sent: the model has answered, or nobody else is asking it. The wait
-    /// is no work, and what it takes of the trial's time is the endpoint's doing.
+    /// Resolves once the request may be sent: the model has responded, or no other request is
+    /// calling it. The wait is not working time and is attributed to the endpoint.
     pub(crate) async fn turn(&self) -> Result<Option<Turn>, AskError> {
         let first = self.line().halts.first_answer(&self.line().model);
         let semaphore = Arc::clone(&first.turns);

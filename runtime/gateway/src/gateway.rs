@@ -18,15 +18,15 @@ pub struct Gateway {
     rates: Rates,
     halts: Arc<Halts>,
     key_of: Box<KeyOf>,
-    /// For plain endpoints on this machine: no proxy, no certificates.
+    /// For plain HTTP endpoints on this machine: no proxy, no certificates.
     near: reqwest::Client,
-    /// For all others, built when it is first needed: a machine without certificates can still
-    /// run against loopback.
+    /// For all others; created on first use, so that a machine without certificates can still run
+    /// against loopback.
     far: OnceLock<reqwest::Client>,
 }
 
 impl Gateway {
-    /// With the retry policy that Proctor ships and keys from the environment.
+    /// Uses the built-in retry policy and keys from the environment.
     pub fn new(prices: PriceTable) -> Result<Self, Fault> {
         Self::with_policy(prices, RetryPolicy::shipped()?)
     }
@@ -34,7 +34,7 @@ impl Gateway {
     pub fn with_policy(prices: PriceTable, policy: RetryPolicy) -> Result<Self, Fault> {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| {
-            // It fails where the program has installed one already, which then serves as well.
+            // This fails if the program has already installed one, which is fine, too.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let near = client(&policy)
@@ -48,14 +48,15 @@ impl Gateway {
         Ok(Self { prices, policy, rates, halts, key_of, near, far: OnceLock::new() })
     }
 
-    /// Keeps the rate limits of the endpoints that the tables name; those of others are learnt.
+    /// Applies the rate limits of the endpoints in the tables; limits of other endpoints are
+    /// learned.
     #[must_use]
     pub fn rates(self, tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
         let alone = |table| (table, SharedRates::default());
         self.shared_rates(tables.into_iter().map(alone).collect(), policy)
     }
 
-    /// The same where other processes share the limits.
+    /// Like `rates`, for limits that other processes share.
     #[must_use]
     pub fn shared_rates(
         mut self,
@@ -66,27 +67,27 @@ impl Gateway {
         self
     }
 
-    /// Takes keys from elsewhere than the environment.
+    /// Reads keys from this function instead of the environment.
     #[must_use]
     pub fn keys(mut self, key_of: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.key_of = Box::new(key_of);
         self
     }
 
-    /// `None`: the table does not list the model, and its answers have no cost.
+    /// `None`: the table does not list the model, so its responses have no cost.
     pub fn price(&self, model: &ModelSpec) -> Option<Price> {
         self.prices.of(model)
     }
 
-    /// The model's own statement of its context window, or the table's.
+    /// The model's configured context window, or the table's.
     pub fn context_window(&self, model: &ModelSpec) -> Option<u64> {
         model.context_window.or_else(|| self.prices.find(&model.name)?.context_window)
     }
 
-    /// One trial's line to its model. The trial's clock starts here. Nothing is sent yet.
+    /// Opens a trial's connection to its model and starts the trial's clock. Nothing is sent yet.
     ///
-    /// Fails where the model cannot be used as configured: a missing key (the hint names the
-    /// variable), a wrong address, a cost limit on a model without a price.
+    /// Fails if the model cannot be used as configured: a missing key (the hint names the
+    /// variable), an invalid URL, or a cost limit on a model without a price.
     pub fn open(
         &self,
         model: &ModelSpec,
@@ -96,7 +97,7 @@ impl Gateway {
         self.open_metered(model, Arc::new(Meter::new(budget.clone())), sink)
     }
 
-    /// The same with a meter that is there already, whose clock runs and which may share limits.
+    /// Like `open`, with an existing meter whose clock is running and that may share limits.
     pub fn open_metered(
         &self,
         model: &ModelSpec,
@@ -106,25 +107,26 @@ impl Gateway {
         Ok(TrialGateway::new(self.line(model, meter.budget())?, meter, sink))
     }
 
-    /// Whether [`Gateway::open`] would succeed: asked for every arm before a run starts, since a
-    /// missing key that shows in the hundredth trial has cost the ninety-nine before it.
+    /// Checks whether [`Gateway::open`] would succeed. It is called for every arm before a run
+    /// starts: a missing key that shows up in the hundredth trial has cost the ninety-nine before
+    /// it.
     pub fn check(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
         self.line(model, budget).map(drop)
     }
 
-    /// Why no trial is to ask this model, once one trial has found out what would stop all of them: a
-    /// key or a name that is turned away, an endpoint that is not there, or no tools. `tools`: whether
-    /// the trial's requests offer some.
+    /// Why no trial may call this model, after one trial has met a problem that affects all: a
+    /// rejected key or name, a missing endpoint, or missing tool support. `tools`: whether the
+    /// trial's requests offer tools.
     pub fn halted(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
         self.halts.of(model, tools)
     }
 
-    /// Every such fault, each once.
+    /// Every such fault, without duplicates.
     pub fn halts(&self) -> Vec<Fault> {
         self.halts.all()
     }
 
-    /// Without a price a limit on cost, a trial's or a shared one, could never be reached.
+    /// Without a price, a trial's own or shared cost limit could never be reached.
     pub fn check_price(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
         let shared = [&budget.arm, &budget.run].into_iter().flatten();
         let limited = budget.cost_usd.or_else(|| shared.filter_map(|one| one.cost_usd).next());
@@ -148,7 +150,7 @@ impl Gateway {
         Ok(Line { model: model.clone(), endpoint, http, price, window, limiters, halts, policy })
     }
 
-    /// The client for the world outside, with the system's certificates and proxy.
+    /// The client for remote endpoints, with the system's certificates and proxy.
     fn far(&self) -> Result<reqwest::Client, Fault> {
         if let Some(built) = self.far.get() {
             return Ok(built.clone());
@@ -161,8 +163,8 @@ impl Gateway {
     }
 }
 
-/// Redirects are not followed: they would turn a POST into a GET and carry the request elsewhere.
-/// reqwest's own retries are off: each go is ours and recorded.
+/// Redirects are not followed: they would turn a POST into a GET and send the request elsewhere.
+/// reqwest's retries are off, because every attempt must be ours and recorded.
 fn client(policy: &RetryPolicy) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))

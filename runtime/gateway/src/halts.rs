@@ -1,8 +1,7 @@
-//! What an endpoint cannot do for any trial of the run, so that no trial asks for it again.
+//! What an endpoint cannot do for any trial of the run, so that no further trial tries it.
 //!
-//! Without this each trial of a plan would find out by itself that the key is wrong or that nobody is
-//! there, at the price of a sandbox and of its retries each, and would end in a fault of its own where
-//! it could simply wait for a `resume`.
+//! Without this, each trial would find out by itself that the key is wrong or the endpoint is down.
+//! It would cost a sandbox and all retries, and end in a fault where it could wait for a `resume`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,16 +13,16 @@ use tokio::time::Instant;
 
 use crate::{first_answer::FirstAnswer, rates::address, repair::Repair};
 
-/// What cannot be used any more.
+/// What can no longer be used.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Halt {
-    /// Anything at this address.
+    /// Anything at this URL.
     Endpoint(String),
-    /// At this address, the key of this variable (or none).
+    /// The key of this variable (or no key) at this URL.
     Key(String, Option<String>),
-    /// At this address, the model of this name.
+    /// The model of this name at this URL.
     Model(String, String),
-    /// At this address, the model of this name in requests that offer tools.
+    /// The model of this name at this URL, in requests that offer tools.
     Tools(String, String),
 }
 
@@ -49,15 +48,15 @@ impl Halt {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub model: &'a ModelSpec,
-    /// Tells trials apart.
+    /// Identifies the trial.
     pub trial: u64,
-    /// Answers that the trial has had.
+    /// Number of responses that the trial has received.
     pub answers: u64,
     /// The request offers tools.
     pub tools: bool,
 }
 
-/// Shared by all trials of a run. A `resume` begins with none.
+/// Shared by all trials of a run. A `resume` starts with none.
 #[derive(Debug, Default)]
 pub(crate) struct Halts(Mutex<State>);
 
@@ -68,32 +67,32 @@ struct State {
     heard: BTreeMap<(Halt, Halt), Heard>,
 }
 
-/// What was heard of a model that is asked with one key.
+/// What is known about a model that is called with one key.
 #[derive(Debug, Default)]
 struct Heard {
     first_answer: FirstAnswer,
-    /// When it answered last, in any trial.
+    /// Its last response in any trial.
     last: Option<Instant>,
     /// Trials that have lost their time to its silence since then.
     lost: BTreeSet<u64>,
-    /// It has answered a request that offered tools.
+    /// It has responded to a request that offered tools.
     with_tools: bool,
     /// It has made a call that the endpoint returned as one.
     called: bool,
-    /// The calls of a whole response were torn, too: the model writes them so.
+    /// Calls of a complete response were torn, too: the model writes them that way.
     torn: bool,
     /// A call had characters that HTML escapes: the endpoint passes them on.
     unescaped: bool,
     /// What its requests need so that it accepts them.
     repairs: Vec<Repair>,
-    /// What was turned away, by its words, until a trial comes past it.
+    /// Rejections by their text, until a trial gets past that point.
     turned_away: BTreeMap<String, TurnedAway>,
 }
 
 #[derive(Debug, Default)]
 struct TurnedAway {
     trials: BTreeSet<u64>,
-    /// The fewest answers before it.
+    /// The lowest number of responses before it.
     answers: u64,
 }
 
@@ -102,19 +101,19 @@ impl Halts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what was heard of a model.
+    /// Updates what is known about a model.
     fn hear<T>(&self, model: &ModelSpec, change: impl FnOnce(&mut Heard) -> T) -> T {
         let key = (Halt::model(model), Halt::key(model));
         change(self.lock().heard.entry(key).or_default())
     }
 
-    /// Reads what was heard of a model; `None` if nothing was.
+    /// Reads what is known about a model; `None` if nothing is.
     fn heard<T>(&self, model: &ModelSpec, read: impl FnOnce(&Heard) -> T) -> Option<T> {
         let key = (Halt::model(model), Halt::key(model));
         self.lock().heard.get(&key).map(read)
     }
 
-    /// An answer came: `asker` says how many the trial had had before it.
+    /// A response arrived. `asker` has the number of the trial's responses before it.
     pub(crate) fn answered(&self, asker: &Asker<'_>) {
         self.hear(asker.model, |heard| {
             heard.last = Some(Instant::now());
@@ -125,7 +124,7 @@ impl Halts {
         });
     }
 
-    /// Who may ask a model that has not answered yet.
+    /// The gate for a model that has not responded yet.
     pub(crate) fn first_answer(&self, model: &ModelSpec) -> FirstAnswer {
         self.hear(model, |heard| heard.first_answer.clone())
     }
@@ -138,7 +137,7 @@ impl Halts {
         })
     }
 
-    /// Whether the model has answered in this run.
+    /// Whether the model has responded in this run.
     pub(crate) fn has_answered(&self, model: &ModelSpec) -> bool {
         self.last_answer(model).is_some()
     }
@@ -147,7 +146,7 @@ impl Halts {
         self.heard(model, |heard| heard.last)?
     }
 
-    /// Whether the model has answered a request that offered tools.
+    /// Whether the model has responded to a request that offered tools.
     pub(crate) fn takes_tools(&self, model: &ModelSpec) -> bool {
         self.heard(model, |heard| heard.with_tools).unwrap_or_default()
     }
@@ -162,7 +161,7 @@ impl Halts {
         self.heard(model, |heard| heard.called).unwrap_or_default()
     }
 
-    /// The model itself writes calls that look torn.
+    /// Notes that the model itself writes calls that look torn.
     pub(crate) fn tears_calls(&self, model: &ModelSpec) {
         self.hear(model, |heard| heard.torn = true);
     }
@@ -187,7 +186,7 @@ impl Halts {
         self.heard(model, |heard| heard.repairs.clone()).unwrap_or_default()
     }
 
-    /// Keeps a repair that a request was accepted with.
+    /// Keeps a repair with which a request was accepted.
     pub(crate) fn keep_repair(&self, model: &ModelSpec, repair: &Repair) {
         self.hear(model, |heard| {
             if repair.lasts() && !heard.repairs.contains(repair) {
@@ -196,8 +195,8 @@ impl Halts {
         });
     }
 
-    /// Counts a request that was turned away with these words. `true`: so many trials have met them
-    /// alike, and none came past them since, that they say nothing of a trial.
+    /// Counts a request that was rejected with this text. `true`: so many trials got the same
+    /// rejection, and none got past it since, that the trials are not the cause.
     pub(crate) fn turned_away(&self, asker: &Asker<'_>, words: &str, alike_trials: usize) -> bool {
         self.hear(asker.model, |heard| {
             let met = heard.turned_away.entry(alike(words)).or_default();
@@ -208,15 +207,15 @@ impl Halts {
         })
     }
 
-    /// Keeps a fault that every further request would only meet again.
+    /// Keeps a fault that every further request would meet again.
     ///
-    /// A 403 where the same key had answers of the same model is about that one request, as far as one
-    /// can tell from one: some endpoints say so of a text that they do not like.
+    /// A 403 for a key that has already received responses from the same model is treated as
+    /// specific to that request: some endpoints return it for content that they reject.
     pub(crate) fn note(&self, model: &ModelSpec, status: Option<u16>, fault: &Fault) {
         let key = Halt::key(model);
         let halt = match status {
             Some(403) if self.has_answered(model) => return,
-            // An empty account is 402, or 429 by another name.
+            // An empty account is 402, or 429 under another name.
             Some(401 | 402 | 403 | 429) => key,
             _ => Halt::model(model),
         };
@@ -244,7 +243,7 @@ impl Halts {
         self.last_answer(model).is_none_or(|last| last < since)
     }
 
-    /// Why the model is not to be asked; `tools`: with tools on offer.
+    /// Why the model must not be called; `tools`: with tools on offer.
     pub(crate) fn of(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
         let state = self.lock();
         if state.halted.is_empty() {
@@ -262,12 +261,12 @@ impl Halts {
     }
 }
 
-/// Words without what differs from one request to the next: numbers, and what follows the first line.
+/// The text without what differs between requests: numbers, and everything after the first line.
 fn alike(words: &str) -> String {
     const COMPARED: usize = 160;
     let line = words.trim().lines().next().unwrap_or_default();
     let kept = line.chars().take(COMPARED);
-    // An id has digits in it: the word goes with them.
+    // An id contains digits, so the whole word is removed.
     let kept: String = kept.collect();
     let words =
         kept.split_whitespace().filter(|word| !word.contains(|one: char| one.is_ascii_digit()));
@@ -299,11 +298,11 @@ mod tests {
         assert!(!halts.turned_away(&asker(1, 2), "no", 3));
         assert!(!halts.turned_away(&asker(1, 2), "no", 3), "one trial is one witness");
         assert!(!halts.turned_away(&asker(2, 2), "no", 3));
-        // A trial got past this point, so the failures that were counted were not the endpoint's.
+        // A trial got past this point, so the endpoint did not cause the counted failures.
         halts.answered(&asker(3, 2));
         assert!(!halts.turned_away(&asker(4, 2), "no", 3));
         assert!(!halts.turned_away(&asker(5, 3), "no", 3));
-        // An answer before the place proves nothing.
+        // A response before that point proves nothing.
         halts.answered(&asker(6, 1));
         assert!(halts.turned_away(&asker(6, 2), "no", 3));
     }

@@ -1,4 +1,4 @@
-//! What one attempt means: an answer, another attempt, or the end.
+//! Classifies an attempt: a response, a retry, or the end.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Judgement {
     Answered,
-    /// Worth another attempt.
+    /// Worth a retry.
     Again(Trouble),
-    /// The trial's own end.
+    /// The trial itself ended.
     Cut(Cut),
-    /// The request itself is refused.
+    /// The request itself is rejected.
     Rejected {
         status: u16,
         body: String,
@@ -30,7 +30,7 @@ pub(crate) enum Judgement {
     Unusable(Fault),
 }
 
-/// Why an attempt brought nothing.
+/// Why an attempt failed.
 #[derive(Debug, Clone)]
 pub(crate) struct Trouble {
     pub kind: TroubleKind,
@@ -38,30 +38,31 @@ pub(crate) struct Trouble {
     pub why: String,
     /// For the user: the status and the first words.
     pub brief: String,
-    /// The wait that the endpoint asks for.
+    /// The wait that the endpoint requests.
     pub wish: Option<Duration>,
-    /// What mends it, where that is known.
+    /// The fix, if known.
     pub hint: Option<String>,
 }
 
-/// Kinds that are given up after different numbers of attempts.
+/// Kinds with different retry limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TroubleKind {
-    /// No connection was made.
+    /// The connection failed.
     Unreachable,
-    /// A success that is no answer of a model, such as a web page: most often a wrong address.
+    /// A success that is no model response, such as a web page: most often a wrong URL.
     Foreign,
     /// No event for as long as the policy allows.
     Silent,
-    /// A success in which no model wrote anything.
+    /// A success without model output.
     Empty,
     /// A response that the provider's filter stopped.
     Filtered,
-    /// A response that the server tore or misread. It is requested again in one piece.
+    /// A response that the server damaged or misparsed. It is requested again without streaming.
     Damaged,
-    /// A response that ended at the server's default output limit. The gateway requests it again with an explicit limit.
+    /// A response that ended at the server's default output limit. The gateway requests it again
+    /// with an explicit limit.
     Capped,
-    /// Overloaded, limited, broken off: the endpoint is one, and not well.
+    /// The endpoint exists but is overloaded, rate-limited or cut the response.
     Endpoint,
 }
 
@@ -77,12 +78,13 @@ impl Trouble {
     }
 }
 
-/// Judges by the status and the bytes.
+/// Classifies by the status and the bytes.
 pub(crate) fn judge(came: &Came, endpoint: &Endpoint) -> Judgement {
     match &came.ended {
         Some(Ended::Cut(cut)) => return Judgement::Cut(*cut),
         Some(Ended::Broken(broken)) => {
-            // The endpoint says in a stream why it fails. Before any content that is a rejection like any other.
+            // The endpoint reports its failure in a stream. Before any content, that is a rejection
+            // like any other.
             if let Some(said) = broken.said.as_deref().filter(|_| came.whole.items.is_empty())
                 && let Some(judged) = recognised(said, endpoint)
             {
@@ -115,7 +117,7 @@ pub(crate) fn judge(came: &Came, endpoint: &Endpoint) -> Judgement {
     }
 }
 
-/// An error within status 200 that would be a rejection under a status of its own.
+/// An error within status 200 that would be a rejection under its own status.
 fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
     let subject = rejections::subject(200, body);
     let judged = match subject {
@@ -130,8 +132,8 @@ fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
     Some(judged)
 }
 
-/// What a status that is no success means. The words decide before the status does: rate limits, empty accounts and
-/// filters come under many of them.
+/// Classifies an error status. The text takes precedence over the status, because rate limits,
+/// empty accounts and filters use many of them.
 fn refused(status: u16, body: &[u8], wish: Option<Duration>, endpoint: &Endpoint) -> Judgement {
     let body = endpoint.redact_text(&String::from_utf8_lossy(body));
     let shown = if body.trim_start().starts_with('<') { said(&body) } else { body.clone() };
@@ -148,14 +150,14 @@ fn refused(status: u16, body: &[u8], wish: Option<Duration>, endpoint: &Endpoint
         (_, Subject::ContextOverflow | Subject::ContentFilter | Subject::UnkeptItem) => {
             Judgement::Rejected { status, body }
         }
-        // A router says so of a model without tools.
+        // A router's response for a model without tools.
         (404 | 405, Subject::Tools) => Judgement::Rejected { status, body },
         (401..=405 | 300..=399, _) => unusable(endpoint, told, status),
         _ => Judgement::Rejected { status, body },
     }
 }
 
-/// A success without an answer.
+/// A success without a response.
 fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
     let status = status.map_or_else(String::new, |status| format!("{status} "));
     if is_foreign(body) {
@@ -169,7 +171,7 @@ fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
     Trouble { brief, ..Trouble::new(TroubleKind::Endpoint, why) }
 }
 
-/// Whether what came is no API's: a page, a text, or an object of which no API knows a field.
+/// Whether the body is not an API's: a page, plain text, or an object without any API's fields.
 fn is_foreign(body: &[u8]) -> bool {
     const KNOWN: [&str; 9] = [
         "choices",

@@ -1,19 +1,21 @@
-//! The one object that all model calls pass: metered, recorded, and refused at the budget.
+//! The object that all model calls pass through: it meters, records, and rejects requests over
+//! budget.
 //!
 //! ```text
 //! TrialGateway::ask ─┐                      in process: an `Ask` becomes a request
 //! GatewayServer ─────┴─ TrialGateway::serve   over HTTP: a client's bytes become one
-//!      ├─ admit     held beside what is in flight, or refused
-//!      ├─ send      the exact bytes, once; what comes is read as it comes
-//!      ├─ judge     answer, again, rejected, or fault
-//!      ├─ settle    charged, also for a billed answer of no use; a delivered answer gets its step
+//!      ├─ admit     reserved beside what is in flight, or rejected
+//!      ├─ send      the exact bytes, once; the response is read as it arrives
+//!      ├─ judge     response, retry, rejection, or fault
+//!      ├─ settle    charged, even for a useless billed response; a delivered response gets its step
 //!      ├─ record    ExchangeSink: every attempt, failed ones included
-//!      └─ deliver   what the record holds, its end is given
+//!      └─ deliver   the end is delivered only after it is recorded
 //! ```
 //!
-//! [`RequestRules`] says which requests over HTTP are the main conversation's.
+//! [`RequestRules`] decides which requests over HTTP belong to the main conversation.
 //!
-//! It sees no sandbox. The key lives in the [`TrialGateway`] alone and reaches no record.
+//! The gateway has no access to the sandbox. Only [`TrialGateway`] holds the key, which is never
+//! recorded.
 
 mod admission;
 mod ask;

@@ -15,17 +15,17 @@ use crate::{
     shared::{Amounts, REQUESTS, Refused, Reservation, SharedRates, TOKENS},
 };
 
-/// Requests enter in the order in which they came, when the limits of the configuration and what
-/// the endpoint's refusals have taught allow it.
+/// Admits requests in order of arrival, when the configured limits and those learned from
+/// rejections allow it.
 ///
-/// The number in flight follows AIMD: a refusal cuts it to a share, answers let it grow again by
-/// one at a time. It is not limited before the first refusal, so an endpoint that never refuses is
-/// never slowed.
+/// The number in flight follows AIMD: a rejection cuts it to a fraction, and responses increase it
+/// by one at a time. It is unlimited before the first rejection, so an endpoint that never rejects
+/// is never slowed down.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     rates: EndpointRates,
     policy: RatePolicy,
-    /// The same limits, where other processes share them.
+    /// The same limits, if other processes share them.
     shared: SharedRates,
     state: Mutex<State>,
     changed: Notify,
@@ -36,11 +36,11 @@ struct State {
     queue: VecDeque<u64>,
     next: u64,
     flying: usize,
-    /// Learnt. Absent: no refusal yet.
+    /// Learned. Absent: no rejection yet.
     most: Option<f64>,
     cut_at: Option<Instant>,
     paused_until: Option<Instant>,
-    /// Requests of the last window with their tokens, in the order in which they left.
+    /// Requests of the last window with their tokens, in departure order.
     recent: VecDeque<Departure>,
 }
 
@@ -69,7 +69,7 @@ impl Limiter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Comes when a request of at most `tokens` may leave. Dropping it leaves the queue.
+    /// Resolves when a request of at most `tokens` may leave. Dropping it leaves the queue.
     pub(crate) async fn enter(self: &Arc<Self>, tokens: u64) -> Slot {
         let place = Ticket::take(self);
         loop {
@@ -110,7 +110,7 @@ impl Limiter {
         if let Some(first) = state.recent.front() {
             let sum: u64 = state.recent.iter().map(|one| one.tokens).sum();
             let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have > limit);
-            // A request that is larger than a whole window's tokens leaves into an empty one.
+            // A request with more tokens than a whole window allows is sent in an empty window.
             if over(self.rates.requests_per_minute, state.recent.len() as u64 + 1)
                 || over(self.rates.tokens_per_minute, sum.saturating_add(tokens))
             {
@@ -139,7 +139,7 @@ impl Limiter {
                 }
             }
             End::Throttled { wish } => {
-                // Requests that left before the last cut met the old crowd: they say nothing new.
+                // Requests that left before the last cut faced the old load and say nothing new.
                 if state.cut_at.is_none_or(|cut| slot.left_at >= cut) {
                     let flown = (state.flying + 1) as f64;
                     let most = state.most.map_or(flown, |most| most.min(flown));
@@ -164,9 +164,9 @@ impl Limiter {
 
 enum Turn {
     Enter(Instant),
-    /// Look again when something changes.
+    /// Check again when something changes.
     Changed,
-    /// Or at this time.
+    /// Check again at this time.
     At(Instant),
 }
 
@@ -199,7 +199,7 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// A request in flight at an endpoint. Dropping it ends it without a lesson.
+/// A request in flight at an endpoint. Dropping it ends it without adjusting the limits.
 #[derive(Debug)]
 pub(crate) struct Slot {
     limiter: Arc<Limiter>,
@@ -211,10 +211,10 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Comes when the limits that other processes share allow the request, too.
+    /// Resolves when the limits that other processes share allow the request, too.
     ///
     /// # Errors
-    /// Nobody knows what the others do.
+    /// The shared state cannot be read.
     pub(crate) async fn share(&mut self, tokens: u64) -> Result<(), Fault> {
         let SharedRates { in_flight, window } = self.limiter.shared.clone();
         if let Some(limit) = in_flight {
@@ -228,18 +228,18 @@ impl Slot {
         Ok(())
     }
 
-    /// An answer came, of so many tokens in and out.
+    /// A response arrived with this many tokens in and out.
     pub(crate) fn answered(mut self, tokens: u64) {
         self.end = End::Answered { tokens };
     }
 
-    /// The endpoint turned the request away, and wished for a pause or not.
+    /// The endpoint rejected the request, optionally with a requested pause.
     pub(crate) fn throttled(mut self, wish: Option<Duration>) {
         self.end = End::Throttled { wish };
     }
 }
 
-/// One request, with its tokens where they count.
+/// One request, and its tokens if they count.
 fn counted(tokens: Option<u64>) -> Amounts {
     let tokens = tokens.map(|tokens| (TOKENS.to_owned(), tokens));
     Some((REQUESTS.to_owned(), 1)).into_iter().chain(tokens).collect()
@@ -269,7 +269,7 @@ mod tests {
         Limiter::new(rates, RatePolicy::shipped().expect("a sound policy"))
     }
 
-    /// Seconds until a request enters.
+    /// Seconds until a request is admitted.
     async fn wait(limiter: &Arc<Limiter>, tokens: u64) -> (f64, super::Slot) {
         let begun = Instant::now();
         let slot = limiter.enter(tokens).await;
@@ -306,7 +306,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_minute_holds_so_many_tokens_as_they_came() {
         let limiter = limiter(|rates| rates.tokens_per_minute = Some(1000));
-        // Held as 900, came as 100: the next 900 fit.
+        // Reserved as 900, used 100: the next 900 fit.
         limiter.enter(900).await.answered(100);
         let (waited, slot) = wait(&limiter, 900).await;
         assert!(waited < 1.0, "{waited}");
@@ -314,7 +314,7 @@ mod tests {
         let (waited, slot) = wait(&limiter, 100).await;
         assert!((59.0..61.0).contains(&waited), "{waited}");
         slot.answered(100);
-        // More than a window's tokens leaves when the window is empty, not never.
+        // A request with more than a window's tokens is sent when the window is empty.
         let (waited, _slot) = wait(&limiter, 5000).await;
         assert!((59.0..61.0).contains(&waited), "{waited}");
     }

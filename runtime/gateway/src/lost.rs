@@ -1,8 +1,8 @@
-//! Time that a trial lost to its endpoint: attempts that failed, silence until a limit cut it, the waits after them,
-//! and the endpoint's queue as far as it shows (comments before the first event).
+//! Time that a trial lost to its endpoint: failed attempts, silence until a time limit, the waits
+//! after them, and visible queueing at the endpoint (comments before the first event).
 //!
-//! A slow answer is not lost time: what counts is known when an attempt ends. Attempts of one trial may
-//! overlap; time that two of them lost counts once.
+//! A slow response is not lost time: the classification is known when an attempt ends. Attempts of
+//! one trial may overlap; time that two of them lost counts once.
 
 use std::{
     fmt,
@@ -30,11 +30,11 @@ pub(crate) struct Lost(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     total: Duration,
-    /// Up to here time has been counted.
+    /// Time is counted up to here.
     counted: Option<Instant>,
-    /// When the loss began that no answer has ended since.
+    /// When the current loss started, which no response has ended.
     since: Option<Instant>,
-    /// What cost the trial its time last.
+    /// The most recent cause.
     why: String,
 }
 
@@ -51,13 +51,13 @@ impl Lost {
         }
     }
 
-    /// How much, and what it was last. `None`: nothing.
+    /// The total, and its most recent cause. `None`: nothing was lost.
     pub(crate) fn total(&self) -> Option<(Duration, String)> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (!state.total.is_zero()).then(|| (state.total, state.why.clone()))
     }
 
-    /// Since when nothing came, if so.
+    /// Since when nothing has arrived, if so.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).since
     }
@@ -70,25 +70,25 @@ impl Lost {
         Flight { lost: self, begun: Instant::now(), progress: Box::new(progress), landed: false }
     }
 
-    /// Since then the endpoint kept a request in its queue, and now its response begins.
+    /// The endpoint queued a request since `from`, and its response starts now.
     pub(crate) fn queued(&self, from: Instant) {
         self.add(from, Some("the endpoint kept the request in its queue"));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
     }
 
-    /// From now to the drop of the guard the trial waits for another attempt.
+    /// Counts the wait for another attempt until the guard is dropped.
     pub(crate) fn wait(&self) -> LostWait<'_> {
         LostWait { lost: self, begun: Instant::now(), why: None }
     }
 
-    /// The same for a wait that no failed attempt of the trial itself came before.
+    /// Like `wait`, for a wait that no failed attempt of the trial itself preceded.
     pub(crate) fn wait_for(&self, why: &'static str) -> LostWait<'_> {
         LostWait { why: Some(why), ..self.wait() }
     }
 }
 
-/// An attempt in flight. It is a guard, since whatever ends a trial drops what is in flight: a silent
-/// attempt that is dropped was lost.
+/// An attempt in flight. It is a guard, because whatever ends a trial drops what is in flight: a
+/// silent attempt that is dropped was lost.
 pub(crate) struct Flight<'a> {
     lost: &'a Lost,
     begun: Instant,
@@ -109,7 +109,7 @@ impl Flight<'_> {
         self.lost.add(self.begun, Some(why));
     }
 
-    /// It brought an answer, or what else is not the endpoint's trouble.
+    /// It brought a response, or a result that the endpoint is not responsible for.
     pub(crate) fn landed(mut self) {
         self.landed = true;
         self.lost.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
@@ -132,7 +132,7 @@ impl Drop for Flight<'_> {
     }
 }
 
-/// A wait after an attempt that failed, or for another trial's.
+/// A wait after a failed attempt, or for another trial's attempt.
 #[derive(Debug)]
 pub(crate) struct LostWait<'a> {
     lost: &'a Lost,

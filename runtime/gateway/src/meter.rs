@@ -1,4 +1,4 @@
-//! What a trial has spent, and the one place where limits are checked.
+//! What a trial has spent, and the only place where limits are checked.
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
@@ -15,26 +15,26 @@ use crate::{
     shared::{self, SharedLimit},
 };
 
-/// A shorter wait is not worth a person's eyes.
+/// Shorter waits are not reported.
 pub(crate) const FIRST_NOTICE: Duration = Duration::from_secs(1);
 const NEXT_NOTICE: Duration = Duration::from_secs(60);
 
-/// A trial's limits: on counts (its own, then those it shares) and on time. The clock starts when it
-/// is made.
+/// A trial's limits: on counts (its own, then shared ones) and on time. The clock starts on
+/// creation.
 #[derive(Debug)]
 pub struct Meter {
     budget: Budget,
     pub(crate) clock: Clock,
     own: Arc<Scope>,
-    /// Everyone holds in this order, so nobody waits in a circle.
+    /// Everyone locks in this order, which prevents deadlocks.
     shared: Vec<SharedMeter>,
 }
 
-/// Limits that trials share, of an arm or of a run. Clones are the same meter.
+/// Limits of an arm or a run that trials share. Clones are the same meter.
 #[derive(Clone)]
 pub struct SharedMeter {
     scope: Arc<Scope>,
-    /// The same limits, where other processes share them.
+    /// The same limits, if other processes share them.
     limit: Option<Arc<dyn SharedLimit>>,
 }
 
@@ -54,7 +54,7 @@ impl SharedMeter {
         Self { scope: Arc::new(Scope::new(scope, limits.budget(), spent)), limit: None }
     }
 
-    /// Other processes share the limits, and this keeps what all of them spend.
+    /// Other processes share the limits; `limit` tracks what all of them spend.
     #[must_use]
     pub fn kept_by(mut self, limit: Arc<dyn SharedLimit>) -> Self {
         self.limit = Some(limit);
@@ -69,7 +69,7 @@ impl SharedMeter {
         self.scope.spent()
     }
 
-    /// The limit that is reached, if one is: no trial's next request is admitted.
+    /// The limit that is reached, if any: then no trial's next request is admitted.
     pub fn reached(&self) -> Option<BudgetKind> {
         let reached = || self.limit.as_ref()?.reached();
         self.scope.reached().or_else(|| reached().map(|name| shared::kind(&name)))
@@ -81,25 +81,25 @@ impl SharedMeter {
 pub struct Used {
     /// Counts, tokens and cost.
     pub spent: Spent,
-    /// Of the wall clock, since the agent's start.
+    /// Wall-clock time since the agent's start.
     pub elapsed: Duration,
-    /// Of that, in waits for the endpoint and for shared limits.
+    /// The part of it spent waiting for the endpoint and for shared limits.
     pub waited: Duration,
-    /// The sum of the time in tools.
+    /// The total time in tools.
     pub in_tools: Duration,
-    /// Requests' waits, each on its own.
+    /// The requests' waits, each counted separately.
     pub waits: RequestWaits,
-    /// Of `elapsed`, in sends that the endpoint lost.
+    /// The part of `elapsed` in attempts that the endpoint lost.
     pub lost: Duration,
 }
 
-/// What a request asks of the meter.
+/// What a request needs from the meter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub need: Need,
-    /// What a scope of several trials holds.
+    /// What a scope of several trials reserves.
     pub shared: Need,
-    /// After the limit: the trial's own counts are not asked.
+    /// After the limit: the trial's own counts are not checked.
     pub grace: bool,
 }
 
@@ -109,8 +109,8 @@ impl Meter {
         Self { budget, clock: Clock::start(), own, shared: Vec::new() }
     }
 
-    /// The trial goes on: what it had used counts as if it had not been interrupted, but for the time that its endpoint
-    /// lost. That ended the earlier try, so it is given back.
+    /// Continues an interrupted trial: its usage counts as before, except for the time that its
+    /// endpoint lost. That ended the earlier try, so it is given back.
     #[must_use]
     pub fn after(mut self, used: &Used) -> Self {
         self.own.restart(used.spent);
@@ -118,7 +118,7 @@ impl Meter {
         self
     }
 
-    /// The trial also keeps limits that it shares.
+    /// Adds limits that the trial shares.
     #[must_use]
     pub fn sharing(mut self, shared: impl IntoIterator<Item = SharedMeter>) -> Self {
         self.shared.extend(shared);
@@ -138,22 +138,22 @@ impl Meter {
         self.own.spent()
     }
 
-    /// Steps so far: answers of the main conversation that were settled as delivered.
+    /// Steps so far: delivered responses of the main conversation.
     pub fn steps(&self) -> u64 {
         self.own.spent().steps
     }
 
-    /// Time in waits for the endpoint and for shared limits, a wait that goes on included.
+    /// Time spent waiting for the endpoint and for shared limits, including a current wait.
     pub fn waited(&self) -> Duration {
         self.clock.waited()
     }
 
-    /// Waits of requests, each on its own, by what they were for. One that goes on is not in it.
+    /// The requests' waits, each counted separately, by reason. A current wait is not included.
     pub fn waits(&self) -> RequestWaits {
         self.clock.waits()
     }
 
-    /// A tool begins to run; each begin has its end.
+    /// A tool starts to run. Each start has its end.
     pub fn tool_began(&self) {
         self.clock.tool_began();
     }
@@ -162,13 +162,13 @@ impl Meter {
         self.clock.tool_ended();
     }
 
-    /// The sum of the time in tools.
+    /// The total time in tools.
     pub fn tool_time(&self) -> Duration {
         self.clock.in_tools()
     }
 
-    /// Comes when a limit on time is reached that a running tool must not pass: wall, or the time
-    /// in tools. Working time is not among them: it is checked before the next request.
+    /// Resolves when a time limit is reached that a running tool must not exceed: wall time, or
+    /// time in tools. Working time is checked before the next request instead.
     pub async fn time_up(&self) -> BudgetKind {
         let tools = async {
             match self.budget.tool_seconds.map(seconds) {
@@ -182,7 +182,7 @@ impl Meter {
         }
     }
 
-    /// Counts a step of a scaffold that asks no model.
+    /// Counts a step of a scaffold that calls no model.
     pub fn count_step(&self) {
         self.own.count_step();
     }
@@ -191,8 +191,8 @@ impl Meter {
         self.own.grace(usage, cost_usd, delivered);
     }
 
-    /// The first limit of the trial's own that is reached: those on counts and then those on time,
-    /// in the order of [`BudgetKind`].
+    /// The trial's own limit that is reached first: counts, then time, in the order of
+    /// [`BudgetKind`].
     pub fn reached(&self) -> Option<BudgetKind> {
         self.own.reached().or_else(|| self.time_reached())
     }
@@ -207,8 +207,8 @@ impl Meter {
         checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
     }
 
-    /// Holds what is wanted in every scope and then a place at the endpoint, one after another.
-    /// `notice` is told how long it waits for what is not the trial's own.
+    /// Reserves in every scope and then at the endpoint, one after another. `notice` receives the
+    /// length of waits that the trial did not cause.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         wanted: Wanted,
@@ -262,26 +262,26 @@ impl Meter {
         }
     }
 
-    /// Time to the wall limit.
+    /// Time left until the wall limit.
     pub fn wall_left(&self) -> Option<Duration> {
         let limit = self.budget.wall_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.counted()))
     }
 
-    /// Working time to the limit of it.
+    /// Working time left until its limit.
     pub fn working_left(&self) -> Option<Duration> {
         let limit = self.budget.working_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.worked()))
     }
 
-    /// Time in tools to the limit of it.
+    /// Time in tools left until its limit.
     pub fn tools_left(&self) -> Option<Duration> {
         let limit = self.budget.tool_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.in_tools()))
     }
 }
 
-/// Tells of a wait after a second, and then once a minute, for as long as it is polled.
+/// Reports a wait after a second and then once a minute, as long as it is polled.
 async fn tell_of(begun: Instant, notice: &(dyn Fn(Duration) + Sync)) -> Infallible {
     tokio::time::sleep(FIRST_NOTICE).await;
     loop {

@@ -3,7 +3,8 @@
 use regex::{Captures, Regex};
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// Expressions that are compiled when their table is read, so that a wrong one is an error of the table.
+/// Expressions that are compiled when their table is read, so that an invalid one is an error of
+/// the table.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns(Vec<Regex>);
 

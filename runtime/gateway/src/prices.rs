@@ -1,4 +1,4 @@
-//! What tokens cost: `configs/models.toml`.
+//! Token prices: `configs/models.toml`.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,33 +18,33 @@ pub struct PriceTable {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listed {
-    /// US dollars per million tokens, like those below.
+    /// US dollars per million tokens, like the prices below.
     pub input: f64,
     pub output: f64,
     #[serde(default)]
     pub cached: Option<f64>,
-    /// Of tokens written to a cache. Absent: what input costs.
+    /// Of tokens written to a cache. Absent: the input price.
     #[serde(default)]
     pub cache_write: Option<f64>,
-    /// Of tokens written to a cache for an hour. Absent: twice what input costs.
+    /// Of tokens written to a cache for an hour. Absent: twice the input price.
     #[serde(default)]
     pub cache_write_1h: Option<f64>,
-    /// Of tokens of reasoning. Absent: what output costs.
+    /// Of reasoning tokens. Absent: the output price.
     #[serde(default)]
     pub reasoning: Option<f64>,
-    /// What requests with more input than `above` cost instead.
+    /// Prices of requests with more input than `above`.
     #[serde(default)]
     pub tiers: Vec<PriceTier>,
-    /// Tokens.
+    /// In tokens.
     #[serde(default)]
     pub context_window: Option<u64>,
-    /// Where the price was read.
+    /// Source of the price.
     #[serde(default)]
     pub source: Option<String>,
 }
 
 impl PriceTable {
-    /// The table that Proctor ships.
+    /// The built-in table.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(include_str!("../../../configs/models.toml"))
             .map_err(|fault| fault.context("configs/models.toml"))
@@ -56,7 +56,8 @@ impl PriceTable {
         text.and_then(|text| Self::parse(&text)).map_err(|fault| fault.context(path.display()))
     }
 
-    /// Reads TOML. An error names the key. By way of a neutral value, as all tables are: see `from_toml`.
+    /// Reads TOML. An error names the key. Goes through a neutral value like all tables; see
+    /// `from_toml`.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| {
             Fault::new(Layer::Model, what).hint("see configs/models.toml for the form")
@@ -95,13 +96,13 @@ impl PriceTable {
         Ok(table)
     }
 
-    /// A model by the name that its endpoint uses, or by that name without a `vendor/` in front.
+    /// A model by its endpoint's name, or by that name without a leading `vendor/`.
     pub fn find(&self, name: &str) -> Option<&Listed> {
         let bare = || name.rsplit_once('/').map(|(_, bare)| bare);
         self.models.get(name).or_else(|| self.models.get(bare()?))
     }
 
-    /// A model's own price, or the table's.
+    /// A model's configured price, or the table's.
     pub fn of(&self, model: &ModelSpec) -> Option<Price> {
         model.price.clone().or_else(|| self.price(&model.name))
     }

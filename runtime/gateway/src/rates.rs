@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{limiter::Limiter, shared::SharedRates};
 
-/// More than this (a trillion) is a mistyped number.
+/// A larger number (over a trillion) is a typo.
 const MOST: u64 = 1_000_000_000_000;
 
 /// One table of `[endpoints]`: limits that all trials of a run keep together. Not a factor.
@@ -46,23 +46,23 @@ pub struct EndpointRates {
 }
 
 impl EndpointRates {
-    /// Whether the model is at this address.
+    /// Whether the model is at this URL.
     pub fn is_at(&self, model: &ModelSpec) -> bool {
         address(&self.base_url) == address(&model.base_url)
     }
 
-    /// Whether requests to the model keep these limits.
+    /// Whether these limits apply to requests to the model.
     pub fn holds_for(&self, model: &ModelSpec) -> bool {
         self.is_at(model) && self.model.as_ref().is_none_or(|name| *name == model.name)
     }
 }
 
-/// As two spellings of an address have it in common.
+/// Normalizes the spelling of a URL.
 pub(crate) fn address(base_url: &str) -> &str {
     base_url.trim().trim_end_matches('/')
 }
 
-/// How limits are kept and learnt. `configs/rates.toml` says what each value is for.
+/// How limits are enforced and learned. `configs/rates.toml` explains each value.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RatePolicy {
@@ -73,7 +73,7 @@ pub struct RatePolicy {
 }
 
 impl RatePolicy {
-    /// The policy that Proctor ships.
+    /// The built-in policy.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(include_str!("../../../configs/rates.toml"))
             .map_err(|fault| fault.context("configs/rates.toml"))
@@ -98,7 +98,7 @@ impl RatePolicy {
     }
 }
 
-/// The limiters of a run, one an endpoint and model that was asked for, or one a table.
+/// A run's limiters: one per endpoint and model in use, or one per table.
 #[derive(Debug)]
 pub(crate) struct Rates {
     policy: RatePolicy,
@@ -117,8 +117,8 @@ impl Rates {
         Self { policy, configured, others: Mutex::default() }
     }
 
-    /// Every limiter that a request to the model passes, always in the same order. An endpoint that
-    /// no table names has one that only learns.
+    /// Every limiter that a request to the model passes, always in the same order. An endpoint
+    /// without a table has one that only learns.
     pub(crate) fn of(&self, model: &ModelSpec) -> Vec<Arc<Limiter>> {
         let named = self.configured.iter().filter(|(table, _)| table.holds_for(model));
         let named: Vec<_> = named.map(|(_, limiter)| Arc::clone(limiter)).collect();

@@ -1,4 +1,4 @@
-//! Judges a recorded rejection again, by the rules of this version.
+//! Reclassifies a recorded rejection by this version's rules.
 
 use proctor_types::{Fault, ModelSpec};
 
@@ -7,11 +7,12 @@ use crate::{
     rejections::{Rejections, Subject},
 };
 
-/// Says why a rejection that once ended a trial as the model's own end would be an infrastructure failure now. Nothing
-/// where it still is the model's own end, and for a success. `request_bytes` is the length of the rejected request.
+/// Explains why a rejection that once ended a trial as caused by the model would be an
+/// infrastructure failure now. `None` if the model still is the cause, and for a success.
+/// `request_bytes` is the length of the rejected request.
 ///
 /// # Errors
-/// A shipped table cannot be read.
+/// A built-in table cannot be read.
 pub fn recheck_rejection(
     status: u16,
     body: &str,
@@ -24,7 +25,7 @@ pub fn recheck_rejection(
     Ok(match Rejections::shipped()?.of(status, body) {
         Subject::ContentFilter => None,
         Subject::ContextOverflow => {
-            // A token has at least a byte: what does not fit by bytes certainly does not fit by tokens.
+            // A token has at least one byte, so what does not fit by bytes does not fit by tokens.
             let possible =
                 ContextWindow::shipped()?.is_possible(request_bytes, 0, model.context_window);
             (!possible)

@@ -1,4 +1,4 @@
-//! What an endpoint's error means: `configs/rejections.toml`.
+//! Classifies an endpoint's errors: `configs/rejections.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
@@ -6,27 +6,27 @@ use serde_json::Value;
 
 use crate::{patterns::Patterns, words::said};
 
-/// What an error speaks of.
+/// What an error is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Subject {
-    /// Requested again, under whatever status it comes.
+    /// Retried under any status.
     RateLimit,
     /// The account cannot pay.
     Billing,
     /// The key is not valid.
     Key,
-    /// The conversation is longer than the window. The model's own end.
+    /// The conversation exceeds the context window. Caused by the model.
     ContextOverflow,
-    /// A filter declined the prompt or the response. The model's own end.
+    /// A filter rejected the prompt or the response. Caused by the model.
     ContentFilter,
-    /// An item of the conversation that the endpoint did not keep.
+    /// A conversation item that the endpoint did not keep.
     UnkeptItem,
-    /// The model takes no tools.
+    /// The model does not support tools.
     Tools,
-    /// A page or a text of a proxy, and no API's error.
+    /// A proxy's page or text rather than an API error.
     Proxy,
-    /// Nothing that is recognised: an infrastructure failure.
+    /// Not recognized: an infrastructure failure.
     Unknown,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Rejections {
 }
 
 impl Rejections {
-    /// Returns the table that Proctor ships. It is compiled in, and a test reads it.
+    /// Returns the built-in table, which a test checks.
     ///
     /// # Errors
     /// The table cannot be read.
@@ -60,7 +60,7 @@ impl Rejections {
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
-    /// Returns what an error is about. `status` is that of HTTP.
+    /// Returns what an error is about. `status` is the HTTP status.
     pub(crate) fn of(&self, status: u16, body: &str) -> Subject {
         let error = ApiError::read(body);
         let fits = |row: &&Row| {
@@ -76,19 +76,20 @@ impl Rejections {
     }
 }
 
-/// Returns what an error is about; `Unknown` where the table cannot be read. `status` is that of HTTP.
+/// Returns what an error is about; `Unknown` if the table cannot be read. `status` is the HTTP
+/// status.
 pub(crate) fn subject(status: u16, body: &str) -> Subject {
     Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, body))
 }
 
-/// An error as all APIs say it, in lower case.
+/// An error from any API, in lower case.
 #[derive(Debug, Default)]
 pub(crate) struct ApiError {
-    /// Codes and types, those of a provider behind a router included.
+    /// Codes and types, including those of a provider behind a router.
     pub codes: Vec<String>,
     /// On one line.
     pub message: String,
-    /// It is a web page, or no JSON at all.
+    /// It is a web page or not JSON.
     pub is_page: bool,
 }
 
@@ -106,7 +107,7 @@ impl ApiError {
         error
     }
 
-    /// Collects codes and messages. Routers put the error of a provider into `metadata.raw`, as text.
+    /// Collects codes and messages. Routers put a provider's error into `metadata.raw` as text.
     fn add(&mut self, value: &Value, messages: &mut Vec<String>, depth: usize) {
         const DEEPEST: usize = 6;
         let (Some(first), true) =

@@ -1,4 +1,4 @@
-//! What a request holds that is made of an [`Ask`] and a model's parameters.
+//! Builds a request from an [`Ask`] and a model's parameters.
 
 use proctor_types::{Api, Ask, Fault, Layer, Message, ModelSpec, NativeTurn, ToolSpec};
 use serde_json::{Map, Value, json};
@@ -8,10 +8,10 @@ use crate::codec::{
     neutral::{Tool, Turn},
 };
 
-/// Fields that `extra_body` may not take over: the gateway could not keep its promises.
+/// Fields that `extra_body` must not override, because the gateway relies on them.
 const OURS: [&str; 7] = ["model", "messages", "tools", "stream", "n", "input", "contents"];
 
-/// A field that `extra_body` takes over and may not.
+/// A field that `extra_body` overrides although it must not.
 pub(crate) fn taken(model: &ModelSpec) -> Option<&'static str> {
     OURS.into_iter().find(|field| model.extra_body.contains_key(*field))
 }
@@ -27,7 +27,8 @@ pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
     }
 }
 
-/// All of a chat request but its model and messages. `extra_body` is laid over it last, field by field.
+/// All of a chat request except its model and messages. `extra_body` is applied last, field by
+/// field.
 pub(crate) fn chat_fields(
     model: &ModelSpec,
     output_limit_field: &str,
@@ -62,7 +63,7 @@ pub(crate) fn chat_fields(
     body
 }
 
-/// A request for an endpoint of another format than chat, without the arm's parameters.
+/// A request for an endpoint with a format other than chat, without the arm's parameters.
 pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
     let tool = |tool: &ToolSpec| Tool {
         name: tool.name.clone(),
@@ -79,8 +80,8 @@ pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
     }
 }
 
-/// Marks what the next request repeats for the provider's cache: tools, system, and the last two messages of the user. The
-/// API accepts four marks.
+/// Sets cache breakpoints on what the next request repeats: tools, system, and the last two user
+/// messages. The API accepts four.
 pub(crate) fn add_breakpoints(body: &mut Map<String, Value>) {
     let mark = |block: &mut Value| {
         if let Some(block) = block.as_object_mut() {
@@ -148,8 +149,8 @@ pub(crate) fn message(message: &Message) -> Value {
     }
 }
 
-/// The arguments go back as the model wrote them, malformed ones too: the conversation that the
-/// model sees must be the one that it had.
+/// Arguments go back as the model wrote them, even malformed ones: the model must see the
+/// conversation that it had.
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -159,7 +160,7 @@ mod tests {
     use super::{chat_fields, check};
     use crate::ask::Written;
 
-    /// The whole body that is sent.
+    /// The complete request body.
     fn body(model: &ModelSpec, limit_field: &str, ask: &Ask) -> Value {
         let mut written = Written::default();
         written.follow(ask);

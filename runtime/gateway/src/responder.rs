@@ -1,29 +1,29 @@
-//! Who gave a response, from its bytes: a router names the provider that it chose, an endpoint the model and the
-//! configuration of its server.
+//! Finds out who served a response, from its bytes: a router names the provider that it chose, an
+//! endpoint names the model and its server's configuration.
 
 use proctor_types::{Responder, harmless};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Events of a stream that are read for it: the first one of some endpoints names nobody.
+/// Number of stream events to read: some endpoints' first event names nothing.
 const EVENTS: usize = 8;
 
-/// Characters of a name that are kept.
+/// Maximum characters of a name.
 const SHOWN: usize = 120;
 
-/// Of any format; what else a response holds is not read.
+/// Fields of any format; the rest of a response is skipped.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Named {
     model: Value,
-    /// Of Gemini.
+    /// Gemini's field.
     #[serde(rename = "modelVersion")]
     model_version: Value,
     provider: Value,
     system_fingerprint: Value,
-    /// The first event of a Messages stream holds the response.
+    /// The first event of a Messages stream contains the response.
     message: Option<Nested>,
-    /// And so does that of a Responses stream.
+    /// So does that of a Responses stream.
     response: Option<Nested>,
 }
 
@@ -34,7 +34,7 @@ struct Nested {
     provider: Value,
 }
 
-/// `model` is what the codec read. `None`: the response names nobody.
+/// `model` is what the codec read. `None`: the response names nothing.
 pub(crate) fn responder(raw: &[u8], model: &str) -> Option<Responder> {
     let text = String::from_utf8_lossy(raw);
     let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -51,7 +51,7 @@ pub(crate) fn responder(raw: &[u8], model: &str) -> Option<Responder> {
     (!found.is_unknown()).then_some(found)
 }
 
-/// Adds what an object names. The first name stands.
+/// Adds an object's names. The first name wins.
 fn add(found: &mut Responder, object: &str) {
     let Ok(named) = serde_json::from_str::<Named>(object) else { return };
     let nested = [named.message, named.response].into_iter().flatten();
@@ -91,7 +91,7 @@ mod tests {
                 r#"{"model": "m", "provider": "A", "system_fingerprint": "fp1", "choices": []}"#,
                 named("m", Some("A"), Some("fp1")),
             ),
-            // Azure's first event names nobody; comments keep the connection open.
+            // Azure's first event names nothing; comments keep the connection open.
             (
                 ": ping\n\ndata: {\"model\": \"\", \"choices\": []}\r\n\r\n\
                  data:{\"model\": \"m\", \"system_fingerprint\": null, \"choices\": []}\n\n\

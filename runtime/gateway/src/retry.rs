@@ -1,4 +1,4 @@
-//! When and after what wait a request is sent again: `configs/retry.toml`.
+//! When a request is retried, and after what wait: `configs/retry.toml`.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use http::{HeaderMap, header};
 use proctor_types::{Fault, Layer, from_toml};
 use serde::Deserialize;
 
-/// Times are seconds. `configs/retry.toml` says what each value is for.
+/// Times are in seconds. `configs/retry.toml` explains each value.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetryPolicy {
@@ -27,7 +27,7 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The policy that Proctor ships.
+    /// The built-in policy.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(include_str!("../../../configs/retry.toml"))
             .map_err(|fault| fault.context("configs/retry.toml"))
@@ -72,11 +72,11 @@ impl RetryPolicy {
         Ok(policy)
     }
 
-    /// The wait after the `failed`-th go (counted from 1).
+    /// The wait after the `failed`-th attempt (counted from 1).
     ///
-    /// What the endpoint asks for is waited as it is, with up to a tenth more so that trials that
-    /// were turned away together do not come back together. A wish of less than a second does not
-    /// shorten our own wait: some endpoints send 0 forever.
+    /// The endpoint's requested wait is used with up to a tenth added, so that trials that were
+    /// rejected together do not retry together. A requested wait of less than a second does not
+    /// shorten our own: some endpoints always send 0.
     pub(crate) fn pause(&self, failed: u32, wish: Option<Duration>) -> Duration {
         if let Some(wish) = wish.filter(|wish| *wish >= Duration::from_secs(1)) {
             return wish.mul_f64(1.0 + 0.1 * fastrand::f64());
@@ -87,12 +87,12 @@ impl RetryPolicy {
     }
 }
 
-/// Seconds as a duration; what is no time is no wait.
+/// Seconds as a duration; invalid values become zero.
 pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-/// What the endpoint asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date.
+/// The wait that the endpoint requests: `retry-after-ms`, or `Retry-After` in seconds or as a date.
 pub(crate) fn wish(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {

@@ -1,4 +1,5 @@
-//! Which requests are the main conversation: rules out of a scaffold's manifest, table `[requests]`.
+//! Decides which requests belong to the main conversation, with the rules in table `[requests]` of
+//! a scaffold's manifest.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +8,7 @@ use proctor_types::{
     Conversation, RequestClass, RequestRule, RequestRules, matches_wildcard, sha256_hex,
 };
 
-/// What the rules look at.
+/// The input of the rules.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestFacts<'a> {
     pub path: &'a str,
@@ -18,7 +19,7 @@ pub struct RequestFacts<'a> {
     pub max_tokens: Option<u64>,
 }
 
-/// The class that the first matching rule says.
+/// The class of the first matching rule.
 pub fn classify(rules: &RequestRules, request: &RequestFacts<'_>) -> RequestClass {
     let found = rules.rules.iter().find(|rule| holds(rule, request));
     found.map_or(rules.default, |rule| rule.class)
@@ -156,7 +157,7 @@ tools = false
                 sub_agent(rules, &pairs.collect(), tools, || "look around".to_owned())
             };
         let tools = ["shell", "task"];
-        // Nothing is known of the client.
+        // Nothing is known about the client.
         assert_eq!(of(&rules(""), &[("x-agent", "7")], &["shell"]), None);
         let named = rules("[sub_agents]\nheader = 'X-Agent'\nparent = 'x-parent'");
         assert_eq!(of(&named, &[("x-parent", "1")], &tools), None);

@@ -1,9 +1,9 @@
-//! One set of limits with what is spent and what is held for requests in flight.
+//! One set of limits with what is spent, and what is reserved for requests in flight.
 //!
-//! A trial has one of its own; an arm's and a run's are shared by their trials. Requests enter in
-//! the order in which they came (a large one is never passed over for ever by small ones), and each
-//! enters only where all that is spent, held and asked for fits. The first of a limit's requests
-//! that does not fit at all enters alone: so a limit is passed by that one answer, and by no other.
+//! A trial has its own scope; those of an arm and a run are shared by their trials. Requests are
+//! admitted in order of arrival, so that small ones cannot starve a large one. Each is admitted
+//! only if everything spent, reserved and requested fits. The first request that cannot fit at all
+//! is admitted alone, so only that one response exceeds the limit.
 
 use std::{
     collections::VecDeque,
@@ -13,20 +13,20 @@ use std::{
 use proctor_types::{Budget, BudgetKind, BudgetScope, RequestClass, Spent, Usage};
 use tokio::sync::Notify;
 
-/// The most that one request can take.
+/// The most that one request can use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Need {
     pub class: RequestClass,
-    /// A sub-agent made it: a step, and no main step.
+    /// A sub-agent made it: it is a step but not a main step.
     pub sub_agent: bool,
     pub input: u64,
-    /// Absent: nobody knows, so it runs alone where a limit depends on it.
+    /// Absent: unknown, so it runs alone if a limit depends on it.
     pub output: Option<u64>,
     pub cost_usd: f64,
 }
 
 impl Need {
-    /// No request takes more tokens; a larger wish of a client is held as this.
+    /// No request uses more tokens; a client's larger limit is reserved as this.
     const MOST: u64 = 1 << 40;
 
     pub(crate) fn clamped(mut self) -> Self {
@@ -36,7 +36,7 @@ impl Need {
     }
 }
 
-/// What requests in flight hold.
+/// What requests in flight reserve.
 #[derive(Debug, Default)]
 struct Held {
     requests: u64,
@@ -55,7 +55,7 @@ struct State {
     held: Held,
     queue: VecDeque<u64>,
     next: u64,
-    /// A main request was refused: the trial is over, and side requests are refused too.
+    /// A main request was rejected: the trial is over, and side requests are rejected, too.
     ended: Option<BudgetKind>,
 }
 
@@ -89,21 +89,22 @@ impl Scope {
         self.lock().spent.steps += 1;
     }
 
-    /// Counts an answer after the limit.
+    /// Counts a response after the limit.
     pub(crate) fn grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
         self.lock().spent.add_grace(usage, cost_usd, delivered);
     }
 
-    /// The first limit that what is spent has reached, in the order of [`BudgetKind`].
+    /// The first limit that is used up, in the order of [`BudgetKind`].
     pub(crate) fn reached(&self) -> Option<BudgetKind> {
         reached(&self.limits, &self.lock().spent)
     }
 
-    /// Comes when `need` is held, or with the limit that is reached. Dropping it leaves the queue.
+    /// Resolves when `need` is reserved, or with the limit that is reached. Dropping it leaves the
+    /// queue.
     pub(crate) async fn hold(self: &Arc<Self>, need: Need) -> Result<Hold, BudgetKind> {
         let place = Ticket::take(self);
         loop {
-            // Made before the look, so that no change falls between the two.
+            // Subscribe before checking, so that no change is missed in between.
             let changed = self.changed.notified();
             if self.enter(place.ticket, &need)? {
                 return Ok(Hold { scope: Arc::clone(self), need });
@@ -116,11 +117,11 @@ impl Scope {
         let mut state = self.lock();
         let reached = match need.class {
             RequestClass::Main if !need.sub_agent => reached(&self.limits, &state.spent),
-            // The last main step may still start sub-agents; after the refusal none goes on.
+            // The last main step may still start sub-agents; after the rejection none continues.
             RequestClass::Main => state.ended.or_else(|| {
                 reached(&Budget { main_steps: None, ..self.limits.clone() }, &state.spent)
             }),
-            // Step N's tools may still make side requests; after the refusal nobody may.
+            // Step N's tools may still make side requests; after the rejection nothing may.
             RequestClass::Side => state.ended.or_else(|| {
                 let limits = Budget { steps: None, main_steps: None, ..self.limits.clone() };
                 reached(&limits, &state.spent)
@@ -147,7 +148,7 @@ impl Scope {
         Ok(true)
     }
 
-    /// Whether nobody knows how far the request could pass a limit.
+    /// Whether the request could exceed a limit by an unknown amount.
     pub(crate) fn unbounded(&self, need: &Need) -> bool {
         let limits = &self.limits;
         let matters = limits.output_tokens.is_some()
@@ -197,7 +198,8 @@ fn main_steps(need: &Need) -> u64 {
     u64::from(need.class == RequestClass::Main && !need.sub_agent)
 }
 
-/// Whole billionths of a dollar: three times $0.15 is $0.45, though the sum of the floats is less.
+/// In whole billionths of a dollar: three times $0.15 is $0.45, although the sum of the floats is
+/// less.
 fn nano(dollars: f64) -> f64 {
     (dollars * 1e9).round()
 }
@@ -223,7 +225,7 @@ fn reached(limits: &Budget, spent: &Spent) -> Option<BudgetKind> {
     checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
 }
 
-/// A place in the queue, left by dropping it.
+/// A place in the queue. Dropping it leaves the queue.
 struct Ticket<'a> {
     scope: &'a Scope,
     ticket: u64,
@@ -246,7 +248,7 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// What is held for one request in flight. Dropping it lets go of it.
+/// The reservation of one request in flight. Dropping it releases it.
 #[derive(Debug)]
 pub(crate) struct Hold {
     scope: Arc<Scope>,
@@ -254,8 +256,8 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Counts what the request took, and only then lets go of what was held for it. Returns the number
-    /// of the step that it was, if it was one.
+    /// Charges what the request used and only then releases its reservation. Returns the step
+    /// number if it was a step.
     pub(crate) fn settle(
         self,
         usage: &Usage,
@@ -283,7 +285,7 @@ impl Drop for Hold {
         held.output -= self.need.output.unwrap_or_default();
         held.cost_usd -= self.need.cost_usd;
         if held.requests == 0 {
-            // Nothing is reserved any more: reset the sums, so that no rounding error of floats stays.
+            // Nothing is reserved any more: reset the sums to remove rounding errors.
             *held = Held::default();
         }
         drop(state);
@@ -308,7 +310,7 @@ mod tests {
         }
     }
 
-    /// A limit on main steps leaves sub-agents alone until the agent itself is refused.
+    /// A limit on main steps does not affect sub-agents until the agent itself is rejected.
     #[tokio::test]
     async fn main_steps_are_those_of_the_agent_itself() {
         let limits = Budget { main_steps: Some(2), steps: Some(9), ..Budget::default() };

@@ -1,17 +1,18 @@
-//! A key as others may spell it: a record that holds `sk-a\/b` holds `sk-a/b`.
+//! Finds a key in all its spellings: a record with `sk-a\/b` contains `sk-a/b`.
 
-/// What stands in a record in the place of a key.
+/// Replaces a key in a record.
 const REDACTED: &[u8] = b"[key]";
 
-/// `bytes` without the key, as it is or with any of its characters escaped as JSON (`\/`, `\u002f`)
-/// or as a URL (`%2F`) escapes them. `None`: it is not there.
+/// `bytes` without the key, whether plain or with characters escaped as in JSON (`\/`, `\u002f`) or
+/// a URL (`%2F`). `None`: the key is absent.
 ///
-/// By hand, for a regular expression of a key would be one more place that shows it.
+/// Handwritten, because a regular expression built from a key would be one more place that can leak
+/// it.
 pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let (mut at, mut kept) = (0, 0);
     while at < bytes.len() {
-        // A spelling begins with the first character or with an escape.
+        // A spelling starts with the first character or with an escape.
         let begins = |byte: &u8| key.first() == Some(byte) || matches!(byte, b'\\' | b'%');
         match bytes[at..].iter().position(begins) {
             Some(skipped) => at += skipped,
@@ -33,10 +34,10 @@ pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// How many bytes spell the key at the head of some text, if they do.
+/// The length of the key's spelling at the start of a text, if it is one.
 ///
-/// Any run of backslashes may stand before a character: tool arguments are JSON within JSON. The run
-/// goes with the key, or what is left of an escape would spoil the document.
+/// Any run of backslashes may precede a character, because tool arguments are JSON within JSON. The
+/// run is removed with the key: a partial escape would make the document invalid.
 fn spelled(text: &[u8], key: &[u8]) -> Option<usize> {
     let mut at = 0;
     for &byte in key {

@@ -1,4 +1,4 @@
-//! One attempt: the exact bytes out, and what came back as it came.
+//! One attempt: sends the exact bytes and returns the response as received.
 
 mod body;
 mod inflate;
@@ -33,45 +33,46 @@ use crate::{
     way::{Client, Outgoing},
 };
 
-/// An answer that is longer than this is not read to its end, in bytes.
+/// Maximum response size, in bytes. The rest is not read.
 const BODY_LIMIT: usize = 64 << 20;
 
-/// How long an endpoint may keep a connection open after the last event, before it is given up
-/// instead of used again.
+/// How long an endpoint may keep a connection open after the last event before it is dropped
+/// instead of reused.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
-/// How long an endpoint may be silent after it said why the answer ended. Some never say that the stream did, nor close
-/// the connection.
+/// How long an endpoint may be silent after the finish reason. Some neither end the stream nor
+/// close the connection.
 const AFTER_THE_ANSWER: Duration = Duration::from_secs(20);
 
-/// What one attempt brought.
+/// The result of one attempt.
 #[derive(Debug, Default)]
 pub(crate) struct Came {
-    /// Absent: no response came.
+    /// Absent: there was no response.
     pub status: Option<u16>,
-    /// The wait that the endpoint asks for.
+    /// The wait that the endpoint requests.
     pub wish: Option<Duration>,
-    /// The response as far as it came, without the key where it came whole.
+    /// The response as received so far, with the key redacted where it arrived in one piece.
     pub raw: BytesMut,
-    /// What was read of an answer so far.
+    /// The response parsed so far.
     pub whole: Whole,
     /// The endpoint's name for the response.
     pub id: Option<String>,
     /// A body that is no answer: why, and what it was billed.
     pub unread: Option<(String, Option<Usage>)>,
     pub ended: Option<Ended>,
-    /// The answer holds the key, which no single event held: its bytes are not for the record.
+    /// The response contains the key across several events, so its bytes must not be recorded.
     pub spread: bool,
     pub took: Duration,
-    /// Of that, with comments alone, before the first event.
+    /// The part of it with only comments, before the first event.
     pub queued: Duration,
     pub first_byte: Option<Duration>,
 }
 
-/// What is heard of an answer while it comes.
+/// What has been received of a response in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Hearing {
-    /// A success says something: an event that is no comment, or a byte of a body that is no stream.
+    /// The response has content: an event that is not a comment, or a byte of a body that is not a
+    /// stream.
     pub event: AtomicBool,
     /// When a piece of the response came last. Heartbeats and empty events are none.
     progress: Mutex<Option<Instant>>,
@@ -113,7 +114,7 @@ pub(crate) enum Ended {
 pub(crate) struct Broken {
     pub kind: TroubleKind,
     pub what: String,
-    /// The endpoint's own words, where it says in the stream why it failed.
+    /// The endpoint's own explanation, if the stream has one.
     pub said: Option<String>,
 }
 
@@ -127,7 +128,7 @@ impl Broken {
         Self { said: Some(data.to_owned()), ..Self::new(why) }
     }
 
-    /// No byte for so long.
+    /// No byte for this long.
     fn silent(time: Duration) -> Self {
         let what = format!("no event for {:.0} s", time.as_secs_f64());
         Self { kind: TroubleKind::Silent, what, said: None }
@@ -141,7 +142,7 @@ impl Broken {
         Self { kind, what, said: None }
     }
 
-    /// What broke after a head of this status.
+    /// What failed after a head with this status.
     pub(crate) fn after(&self, status: Option<u16>, wish: Option<Duration>) -> Trouble {
         let why = match status {
             Some(status) => format!("status {status}, then {}", self.what),
@@ -152,12 +153,12 @@ impl Broken {
 }
 
 impl Came {
-    /// Something of an answer came, so tokens were made.
+    /// Part of a response arrived, so tokens were generated.
     pub(crate) fn has_begun(&self) -> bool {
         !self.whole.items.is_empty() || self.whole.usage.is_some()
     }
 
-    /// The time that the endpoint lost, by what became of the attempt.
+    /// The time that the endpoint lost, by the outcome of the attempt.
     pub(crate) fn lost(&self, judged: &Judgement, heard: &Hearing) -> Duration {
         match judged {
             Judgement::Again(_) => self.took,
@@ -178,8 +179,8 @@ impl Came {
 }
 
 impl TrialGateway {
-    /// Sends the request once and reads what comes; a client of the same stream is given each event as
-    /// it comes.
+    /// Sends the request once and reads the response. A streaming client receives each event as it
+    /// arrives.
     pub(crate) async fn send<C: Client>(
         &self,
         request: &Outgoing,
@@ -225,12 +226,12 @@ impl TrialGateway {
         }
         let idle = seconds(line.policy.idle_seconds);
         let mut progress = Instant::now();
-        // Since when comments alone have come.
+        // Since when only comments have arrived.
         let mut queued = None;
         loop {
             let is_said = matches!(body, Body::Stream(_)) && came.whole.stop.is_some();
             let limit = if is_said { idle.min(AFTER_THE_ANSWER) } else { idle };
-            // Comments keep a connection open and say nothing: the time counts from the last event.
+            // Comments only keep a connection open: the time counts from the last event.
             let limit = limit.saturating_sub(progress.elapsed());
             let next = client.wait_for(silence.over(Some(limit), async {
                 tokio::select! {
@@ -239,7 +240,7 @@ impl TrialGateway {
                 }
             }));
             let chunk = match next.await {
-                // The answer is here, and was paid for: how its stream ends takes nothing away.
+                // The response is complete and paid for, however its stream ends.
                 Err(Ended::Broken(_)) if is_said => None,
                 Err(Ended::Broken(broken)) if broken.kind == TroubleKind::Silent => {
                     return Err(Ended::Broken(Broken::silent(idle)));
@@ -276,7 +277,7 @@ impl TrialGateway {
                         progress = heard.progresses();
                     }
                     let progressed = stream.spoke;
-                    // The comments that keep a connection open say nothing.
+                    // Comments that keep a connection open are not content.
                     match (progressed, heard.event.load(Ordering::Relaxed)) {
                         (false, false) => _ = queued.get_or_insert_with(Instant::now),
                         (true, false) => {
@@ -321,7 +322,7 @@ impl TrialGateway {
                 let items = stream.turn();
                 came.whole.native = Some(NativeTurn { api: line.model.api, items });
                 if !request.stream {
-                    // Nobody asked for events, so the client is given the response whole.
+                    // The client did not request a stream and receives the complete response.
                     let usage = came.whole.usage.unwrap_or_default();
                     let whole =
                         codec::write_whole(line.model.api, &Map::new(), &came.whole, &usage);
@@ -329,7 +330,8 @@ impl TrialGateway {
                 }
             }
             Body::Undecided | Body::Whole => {
-                // From here on nothing sees the key: neither the client nor the code that acts on the answer.
+                // From here on the key is gone: neither the client nor the code that uses the
+                // response sees it.
                 came.raw =
                     BytesMut::from(line.endpoint.redact(std::mem::take(&mut came.raw).freeze()));
                 if came.is_success() {
@@ -341,10 +343,10 @@ impl TrialGateway {
     }
 }
 
-/// Read to its very end, a connection can be used again.
+/// Reading a response to its end makes the connection reusable.
 fn drain(mut response: Response) {
     let mut drained = Box::pin(async move { while let Ok(Some(_)) = response.chunk().await {} });
-    // Most often the end came along with the last event.
+    // Usually the end arrives with the last event.
     if drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         tokio::spawn(tokio::time::timeout(AFTER_THE_END, drained));
     }
@@ -352,11 +354,11 @@ fn drain(mut response: Response) {
 
 /// Sends the request and returns the head of the response.
 ///
-/// The bytes are exact and the response is read by our own tolerant codecs, so a plain HTTP client sends them.
-/// `docs/gateway.md` says why `async-openai` provides request types and no transport.
+/// The bytes must be exact and our tolerant codecs read the response, so a plain HTTP client sends
+/// them. `docs/gateway.md` explains why `async-openai` provides request types but no transport.
 async fn open(line: &Line, request: &Outgoing) -> Result<Response, Broken> {
     let (api, name, policy) = (line.model.api, &line.model.name, &line.policy);
-    // An answer that is not streamed says nothing before it is whole.
+    // A response that is not streamed is silent until it is complete.
     let first = if request.stream { policy.idle_seconds } else { policy.attempt_seconds };
     let url = line.endpoint.address(api, name, request.stream);
     let mut built = line.http.post(url).build().map_err(Broken::of)?;
@@ -365,7 +367,7 @@ async fn open(line: &Line, request: &Outgoing) -> Result<Response, Broken> {
     within(seconds(first), line.http.execute(built)).await
 }
 
-/// A client's headers, where both sides speak one format, then our own.
+/// The client's headers if both sides use the same format, then our own.
 fn headers(line: &Line, request: &Outgoing) -> HeaderMap {
     let mut headers = request.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -374,7 +376,7 @@ fn headers(line: &Line, request: &Outgoing) -> HeaderMap {
     headers
 }
 
-/// What comes of the endpoint, or that it is silent.
+/// The result of `work`, or a silent endpoint.
 async fn within<T>(
     time: Duration,
     work: impl Future<Output = Result<T, reqwest::Error>>,

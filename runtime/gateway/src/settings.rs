@@ -1,24 +1,24 @@
-//! What a model's table may not ask for. Checked before a run: an arm whose parameters are dropped in
-//! silence is another arm than the one that the report names.
+//! Settings that a model's table must not contain. They are checked before a run: an arm whose
+//! parameters are silently dropped is not the arm that the report names.
 
 use proctor_types::{Api, ModelSpec};
 
 use crate::request;
 
-/// The highest temperature that a Messages request may have.
+/// The highest temperature of a Messages request.
 const MESSAGES_MOST: f64 = 1.0;
 
-/// A setting that no request could carry.
+/// A setting that no request can express.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongSetting {
-    /// The key within the model's table, part by part.
+    /// The key within the model's table, by component.
     pub key: Vec<&'static str>,
     pub what: String,
     pub hint: String,
 }
 
-/// Refuses parameters that the wire format of the model cannot say, and fields of `extra_body` that the
-/// gateway itself fills.
+/// Rejects parameters that the model's wire format cannot express, and fields of `extra_body` that
+/// the gateway fills in itself.
 pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
     let api = model.api;
     if model.seed.is_some() && matches!(api, Api::Messages | Api::Responses) {

@@ -1,4 +1,5 @@
-//! Limits that several processes keep together. Who keeps them is outside this crate: it reserves by name and amount.
+//! Limits that several processes share. Their storage is outside this crate, which reserves by name
+//! and amount.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -10,36 +11,36 @@ use crate::{AskError, scope::Need};
 /// Counts by name.
 pub type Amounts = BTreeMap<String, u64>;
 
-/// A limit that processes keep together.
+/// A limit that several processes share.
 #[async_trait]
 pub trait SharedLimit: fmt::Debug + Send + Sync {
-    /// Comes when the amounts are reserved. `alone`: nobody knows how much the request takes.
+    /// Resolves when the amounts are reserved. `alone`: the request's usage is unknown.
     async fn take(&self, amounts: &Amounts, alone: bool) -> Result<Box<dyn Reservation>, Refused>;
 
-    /// The name of the limit that is spent, if one is.
+    /// The name of the limit that is used up, if any.
     fn reached(&self) -> Option<String>;
 }
 
-/// What is reserved. Dropping it frees it.
+/// A reservation. Dropping it releases it.
 pub trait Reservation: fmt::Debug + Send + Sync {
-    /// Counts what was taken in place of what was reserved.
+    /// Replaces the reservation with the actual usage.
     fn settle(self: Box<Self>, used: Amounts);
 }
 
 /// Why nothing is reserved.
 #[derive(Debug)]
 pub enum Refused {
-    /// The limit of this name is spent.
+    /// The limit of this name is used up.
     Reached(String),
     Fault(Fault),
 }
 
-/// The limits of one `[endpoints]` table that processes keep together.
+/// The limits of one `[endpoints]` table that processes share.
 #[derive(Debug, Default, Clone)]
 pub struct SharedRates {
-    /// Of `requests` in flight.
+    /// Limit on `requests` in flight.
     pub in_flight: Option<Arc<dyn SharedLimit>>,
-    /// Of `requests` and `tokens` in a window of time.
+    /// Limits on `requests` and `tokens` in a time window.
     pub window: Option<Arc<dyn SharedLimit>>,
 }
 
@@ -52,7 +53,7 @@ const INPUT: &str = "input_tokens";
 const OUTPUT: &str = "output_tokens";
 const TOTAL: &str = "total_tokens";
 const UNCACHED: &str = "uncached_input_tokens";
-/// Whole billionths of a dollar.
+/// In whole billionths of a dollar.
 const COST: &str = "cost_nano_usd";
 
 impl Refused {
@@ -63,7 +64,7 @@ impl Refused {
         }
     }
 
-    /// Of a limit that waits and is never spent.
+    /// For a limit that waits and is never used up.
     pub(crate) fn of_rate(self) -> Fault {
         match self {
             Self::Reached(name) => {
@@ -74,7 +75,7 @@ impl Refused {
     }
 }
 
-/// The kind of budget that an amount's name stands for.
+/// The budget kind of an amount's name.
 pub(crate) fn kind(name: &str) -> BudgetKind {
     match name {
         STEPS => BudgetKind::Steps,
@@ -92,7 +93,7 @@ fn amounts(counts: [(&str, u64); 6]) -> Amounts {
 }
 
 fn nano(dollars: f64) -> u64 {
-    // Far above any limit that a configuration may have.
+    // Far above any configurable limit.
     (dollars * 1e9).round().clamp(0.0, 9e18) as u64
 }
 
@@ -109,7 +110,7 @@ pub fn limits(limits: &SharedLimits) -> Amounts {
     all.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect()
 }
 
-/// What was spent, by the same names.
+/// The usage under the same names.
 pub fn spent(spent: &Spent) -> Amounts {
     amounts([
         (STEPS, spent.steps),
@@ -121,7 +122,7 @@ pub fn spent(spent: &Spent) -> Amounts {
     ])
 }
 
-/// The most that a request takes.
+/// The most that a request uses.
 pub(crate) fn needed(need: &Need) -> Amounts {
     let output = need.output.unwrap_or_default();
     amounts([
@@ -134,7 +135,7 @@ pub(crate) fn needed(need: &Need) -> Amounts {
     ])
 }
 
-/// What a request took.
+/// What a request used.
 pub(crate) fn used(
     class: RequestClass,
     usage: &Usage,

@@ -1,24 +1,25 @@
-//! Local token counts (o200k). For checks before a request and for estimates that are labelled so;
-//! the endpoint's usage is the truth.
+//! Local token counts (o200k), for checks before a request and for labeled estimates. The
+//! endpoint's usage is authoritative.
 
 use proctor_types::{Answer, Message};
 
 use crate::codec::{Part, Request, neutral::Tool};
 
-/// Tokens that the chat form puts around each message and ahead of the answer, as OpenAI counts.
+/// Tokens that the chat format adds around each message and before the response, as OpenAI counts.
 const AROUND_MESSAGE: u64 = 4;
-/// The vendors count by size; a picture of a screen is about so many.
+/// Vendors count images by size; a screenshot has about this many tokens.
 const AN_IMAGE: u64 = 1600;
 const AHEAD_OF_ANSWER: u64 = 3;
 
-/// Loads the tables, some 0.2 s of CPU time, off the async threads. Later counts are quick.
+/// Loads the tables off the async threads, which takes about 0.2 s of CPU time. Later counts are
+/// fast.
 pub async fn load() {
-    // A panic within the table's loading would show at the first count just as well.
+    // A panic while loading the tables would also appear at the first count.
     let _ = tokio::task::spawn_blocking(|| count("")).await;
 }
 
-/// Of a longer text only so many bytes are counted, and the rest is taken to be like them. A megabyte of one letter
-/// takes seconds, and an endpoint that went mad sends 64 of them.
+/// Maximum bytes of a text that are counted; the rest is extrapolated. A megabyte of one letter
+/// takes seconds, and a broken endpoint may send 64.
 const COUNTED: usize = 1 << 20;
 
 /// Tokens of a text. About 15 MB/s once the tables are loaded.
@@ -31,18 +32,17 @@ pub fn count(text: &str) -> u64 {
     }
 }
 
-/// Tokens that an endpoint may put around a request of its own accord (a chat template, a prompt for
-/// the use of tools).
+/// Tokens that an endpoint may add to a request (a chat template, a prompt for tool use).
 const AROUND_REQUEST: u64 = 1024;
 
-/// More input tokens than a request body of so many bytes can be, whatever the tokenizer: a token is
-/// at least one byte. It is about four times what the endpoint will count, which costs parallelism
-/// only near a limit; an estimate would let requests in flight pass it together.
+/// An upper bound of the input tokens of a request body, for any tokenizer: a token has at least
+/// one byte. It is about four times the endpoint's count, which costs parallelism only near a
+/// limit. An estimate would let requests in flight exceed the limit together.
 pub fn ceiling(body_bytes: usize) -> u64 {
     body_bytes as u64 + AROUND_REQUEST
 }
 
-/// Tokens that a message list will cost as input, without tools.
+/// Input tokens of a message list, without tools.
 pub fn count_messages(messages: &[Message]) -> u64 {
     messages.iter().map(count_message).sum::<u64>() + AHEAD_OF_ANSWER
 }
@@ -63,7 +63,7 @@ fn count_message(message: &Message) -> u64 {
     body + AROUND_MESSAGE
 }
 
-/// Input tokens of a request of any format, tools included.
+/// Input tokens of a request of any format, including tools.
 pub(crate) fn count_request(request: &Request) -> u64 {
     let part = |part: &Part| match part {
         Part::Text(text) => count(text),
@@ -78,7 +78,7 @@ pub(crate) fn count_request(request: &Request) -> u64 {
     turns.sum::<u64>() + count_tools(&request.tools) + AHEAD_OF_ANSWER
 }
 
-/// What the tools of a request add to its input tokens.
+/// Input tokens of a request's tools.
 pub(crate) fn count_tools(tools: &[Tool]) -> u64 {
     let tokens = tools.iter().map(|tool| {
         let text = count(&tool.name) + count(&tool.description);
@@ -87,7 +87,7 @@ pub(crate) fn count_tools(tools: &[Tool]) -> u64 {
     tokens.sum()
 }
 
-/// Output tokens of an answer, reasoning that was shown included.
+/// Output tokens of a response, including visible reasoning.
 pub(crate) fn count_answer(answer: &Answer) -> u64 {
     count_message(&answer.message()) - AROUND_MESSAGE
 }

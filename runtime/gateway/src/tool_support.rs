@@ -1,8 +1,9 @@
-//! Whether an endpoint supports tools, as far as its first responses tell.
+//! Detects from its first responses whether an endpoint supports tools.
 //!
-//! Two mistakes in the set-up of a server look like a weak model: it drops the schemas of the tools, or it has no
-//! parser for calls and returns them as text. Either is a fault of the infrastructure, found out by the first response
-//! and halted for the run. Once the model has made a call, a call in a text is requested again (`damage.rs`).
+//! Two server misconfigurations look like a weak model: it drops the tool schemas, or it has no
+//! parser for calls and returns them as text. Both are infrastructure faults, detected by the first
+//! response and halted for the run. Once the model has made a call, a response with a call in its
+//! text is requested again (`damage.rs`).
 
 use proctor_types::{Api, Cause, Fault, Layer, RequestClass};
 use serde_json::Value;
@@ -18,11 +19,12 @@ use crate::{
     way::Outgoing,
 };
 
-/// What is wrong, and what to change.
+/// The problem and its fix.
 pub(crate) type Finding = (String, String);
 
 impl TrialGateway {
-    /// The fault of a response to a request with tools, if it shows that the endpoint does not support them.
+    /// The fault, if a response to a request with tools shows that the endpoint does not support
+    /// them.
     pub(crate) async fn unsupported_tools(
         &self,
         request: &Outgoing,
@@ -69,7 +71,7 @@ fn find(
 ) -> Option<Finding> {
     let request = usage::read(api, body)?;
     let made_before = |part: &Part| matches!(part, Part::Call(_));
-    // A resumed conversation: the endpoint has returned calls in it.
+    // A resumed conversation in which the endpoint has returned calls.
     if request.turns.iter().flat_map(|turn| &turn.parts).any(made_before) {
         return None;
     }
@@ -77,10 +79,10 @@ fn find(
     as_text(&checks.text, text, &names).or_else(|| dropped(&checks.dropped, request, told?))
 }
 
-/// The reported prompt tokens are about those of the conversation alone.
+/// The reported prompt tokens roughly match the conversation without tools.
 fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Finding> {
     let seen = |part: &Part| matches!(part, Part::Image(_) | Part::Media(_));
-    // Vendors count pictures each in their own way.
+    // Each vendor counts images differently.
     if request.turns.iter().flat_map(|turn| &turn.parts).any(seen) {
         return None;
     }
@@ -104,7 +106,8 @@ fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Find
     })
 }
 
-/// The text of a response, or its reasoning where it has no text: some servers look for calls in the text alone.
+/// The text of a response, or its reasoning if there is no text: some servers parse calls only in
+/// the text.
 pub(crate) fn said_or_thought(items: &[Item]) -> String {
     let said = items.iter().filter_map(|item| match item {
         Item::Text(text) => Some(text.as_str()),
@@ -121,14 +124,14 @@ pub(crate) fn said_or_thought(items: &[Item]) -> String {
     thought.collect()
 }
 
-/// A text holds a call of an offered tool.
+/// Whether a text contains a call of an offered tool.
 pub(crate) fn as_text(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
     let found = marked_call(check, text, tools).map(|(form, tool)| (Some(form), tool));
     let (form, tool) = found.or_else(|| Some((None, as_json(check, text, tools)?)))?;
     Some(finding(check, form, tool))
 }
 
-/// A text holds a call of an offered tool behind a marker.
+/// Whether a text contains a call of an offered tool after a marker.
 pub(crate) fn marked(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
     let (form, tool) = marked_call(check, text, tools)?;
     Some(finding(check, Some(form), tool))
@@ -162,8 +165,8 @@ fn finding(check: &TextCheck, form: Option<&TextForm>, tool: &str) -> Finding {
     (what, hint)
 }
 
-/// The tool that is called after a marker. Arguments that are not JSON are the model's mistake: a server with a parser
-/// returns those as text, too.
+/// The tool that is called after a marker. Arguments that are not JSON are the model's mistake: a
+/// server with a parser returns those as text, too.
 fn after_marker<'a>(check: &TextCheck, rest: &str, tools: &[&'a str]) -> Option<&'a str> {
     let inner = rest.trim_start();
     if inner.starts_with(['{', '[']) {
@@ -174,7 +177,7 @@ fn after_marker<'a>(check: &TextCheck, rest: &str, tools: &[&'a str]) -> Option<
     tools.iter().copied().find(|tool| has_word(near, tool))
 }
 
-/// The tool that is called by JSON at the beginning of a line.
+/// The tool that is called by JSON at the start of a line.
 fn as_json<'a>(check: &TextCheck, text: &str, tools: &[&'a str]) -> Option<&'a str> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let rests = starts.take(check.lines).map(|at| text[at..].trim_start());
@@ -182,7 +185,7 @@ fn as_json<'a>(check: &TextCheck, text: &str, tools: &[&'a str]) -> Option<&'a s
     json.find_map(|rest| called(check, &first_value(rest)?, tools))
 }
 
-/// The JSON value at the beginning of a text.
+/// The JSON value at the start of a text.
 fn first_value(text: &str) -> Option<Value> {
     serde_json::Deserializer::from_str(text).into_iter::<Value>().next()?.ok()
 }
@@ -208,7 +211,7 @@ fn called<'a>(check: &TextCheck, value: &Value, tools: &[&'a str]) -> Option<&'a
     }
 }
 
-/// Whether a word stands in a text, and is no part of a longer one.
+/// Whether a word occurs in a text and is not part of a longer one.
 fn has_word(text: &str, word: &str) -> bool {
     let is_inner = |one: char| one.is_ascii_alphanumeric() || one == '_' || one == '-';
     text.match_indices(word).any(|(at, _)| {
@@ -288,7 +291,7 @@ mod tests {
             "I cannot do that.",
             "The shell is at the end of its life.",
             "Use `<tool_call>` with care.",
-            // No tool of ours.
+            // Not an offered tool.
             "<tool_call>{\"name\": \"weather\", \"arguments\": {}}</tool_call>",
             "<tool_call>{\"name\": \"shell_2\", \"arguments\": {}}</tool_call>",
             "{\"name\": \"shell\"}",
@@ -331,11 +334,11 @@ mod tests {
         assert!(all - alone > 300, "{all} {alone}");
         let found = |told: u64| dropped(check, request(words), told).is_some();
         assert!(found(alone) && found(alone + 10) && found(alone - alone / 20));
-        // With the schemas, shortened by half, and by a tokenizer that counts fewer or more tokens.
+        // With schemas, shortened by half, and with a tokenizer that counts fewer or more tokens.
         let half = (all - alone) / 2;
         assert!(!found(all) && !found(alone + half) && !found(all * 13 / 10));
         assert!(!found((alone + half) * 97 / 100));
-        // It counts something else: a fixed number, or what no cache served.
+        // The endpoint counts something else: a fixed number, or only uncached tokens.
         assert!(!found(100) && !found(0) && !found(alone / 2));
         let mut few = request(words);
         few.tools.truncate(1);

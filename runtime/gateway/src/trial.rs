@@ -1,4 +1,4 @@
-//! One trial's line to its model.
+//! One trial's connection to its model.
 
 use std::{
     fmt,
@@ -37,26 +37,26 @@ pub(crate) struct Line {
     pub endpoint: Endpoint,
     pub http: reqwest::Client,
     pub price: Option<Price>,
-    /// Tokens: no answer is longer.
+    /// In tokens; no response is longer.
     pub window: Option<u64>,
     pub limiters: Vec<Arc<Limiter>>,
     pub halts: Arc<Halts>,
     pub policy: RetryPolicy,
 }
 
-/// One trial's line to its model: every request passes [`TrialGateway::ask`], so every one is
-/// metered, recorded, and refused at the budget.
+/// One trial's connection to its model. Every request passes through it, so every request is
+/// metered, recorded, and rejected over budget.
 pub struct TrialGateway {
     line: Line,
     meter: Arc<Meter>,
     sink: Arc<dyn ExchangeSink>,
-    /// Tells trials apart.
+    /// Identifies the trial.
     number: u64,
     /// The endpoint has responded in this trial.
     responsive: AtomicBool,
     lost: Lost,
     written: Mutex<Written>,
-    /// What the model wrote, for clients of another format.
+    /// What the model wrote, for clients of other formats.
     turns: Mutex<Turns>,
     /// What the endpoint returned, by its names.
     replies: Mutex<Replies>,
@@ -81,18 +81,18 @@ pub(crate) struct Attempts {
     own: Round,
     /// When the first one failed.
     since: Option<Instant>,
-    /// Before the attempt that comes.
+    /// The wait before the next attempt.
     pub pause: Duration,
 }
 
 impl Attempts {
-    /// Of the attempt that comes, counted from 1.
+    /// The number of the next attempt, counted from 1.
     pub(crate) fn number(&self) -> u32 {
         self.own.failed + 1
     }
 }
 
-/// Why something was cut in the middle.
+/// Why a request was cancelled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cut {
     Budget(BudgetKind),
@@ -133,7 +133,7 @@ impl TrialGateway {
         }
     }
 
-    /// Continues a trial that has already spent something. The clock starts anew.
+    /// Continues a trial that has already spent something. The clock restarts.
     #[must_use]
     pub fn resume_from(self, spent: Spent) -> Self {
         self.meter.restart(spent);
@@ -148,33 +148,33 @@ impl TrialGateway {
         self.meter.spent()
     }
 
-    /// The limit that is reached, if one is: the next ask would be refused.
+    /// The limit that is reached, if any: the next request would be rejected.
     pub fn reached(&self) -> Option<BudgetKind> {
         self.meter.reached()
     }
 
-    /// Time spent in rate-limit waits and back-off: wall time that is not working time.
+    /// Time spent waiting for rate limits and in back-off: wall time that is not working time.
     pub fn waited(&self) -> Duration {
         self.meter.waited()
     }
 
-    /// Ends the ask in flight, if there is one, and refuses all later ones.
+    /// Cancels the request in flight, if there is one, and rejects all later ones.
     pub fn cancel(&self) {
         self.cancelled.send_replace(true);
     }
 
-    /// US dollars of an answer; `None` where no price is known.
+    /// The cost of a response in US dollars; `None` if there is no known price.
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
         self.line.price.as_ref().map(|price| price.of(usage))
     }
 
-    /// The one choke point: comes when the request may leave, beside those in flight.
+    /// The single admission point. Resolves when the request may be sent, besides those in flight.
     ///
-    /// It waits while what is spent, held for requests in flight and asked for do not fit within a
-    /// limit together, and is refused once a limit is reached. So a limit on steps is exact, and
-    /// one on tokens or cost is passed by no more than the last admitted answer, as long as no
-    /// answer is larger than what was held for it; after the first that is, requests run alone.
-    /// The time limits and a cancellation end the wait.
+    /// It waits while the amounts spent, reserved and requested together exceed a limit, and
+    /// rejects the request once a limit is reached. So a limit on steps is exact. One on tokens or
+    /// cost is exceeded by at most the last admitted response, as long as no response is larger
+    /// than its reservation. After the first one that is, requests run alone. Time limits and
+    /// cancellation end the wait.
     pub async fn admit(&self, reserve: Reserve) -> Result<Admission, AskError> {
         self.admit_as(reserve, (false, false)).await
     }
@@ -193,8 +193,8 @@ impl TrialGateway {
             let cost_usd = self.line.price.as_ref().map_or(0.0, |price| price.most(&usage));
             Need { class, sub_agent, input, output, cost_usd }
         };
-        // In a scope of many trials a request that names no output limit would stop them all; what
-        // its model can put out at all bounds it there.
+        // In a scope of many trials, a request without an output limit would block them all. The
+        // model's maximum output bounds it there.
         let shared = held(output.or(self.line.window));
         let wanted = Wanted { need: held(output), shared, grace };
         let notice = |so_far| self.sink.waiting(Waiting::Queued(so_far));
@@ -205,8 +205,8 @@ impl TrialGateway {
         }
     }
 
-    /// After an attempt that failed: the wait before the next one, or why there is none. Whoever has the
-    /// `turn` to ask a model that never answered goes on with the round of all who had it.
+    /// After a failed attempt: the wait before the next one, or why there is none. The holder of
+    /// the `turn` to call a model that never responded continues the round of all who had it.
     pub(crate) async fn again(
         &self,
         attempts: &mut Attempts,
@@ -260,7 +260,7 @@ impl TrialGateway {
         Ok(())
     }
 
-    /// Fails where another request of the run has found that this one would be turned away.
+    /// Fails if another request of the run has found that this one would be rejected.
     pub(crate) fn check_halts(&self, tools: bool) -> Result<(), AskError> {
         self.line.halts.of(&self.line.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
     }
@@ -270,12 +270,12 @@ impl TrialGateway {
         Asker { model, trial, answers, tools }
     }
 
-    /// The conversation of the caller within the process.
+    /// The in-process caller's conversation.
     pub(crate) fn written(&self) -> &Mutex<Written> {
         &self.written
     }
 
-    /// The model's turns, as the endpoint wrote them.
+    /// The model's turns as the endpoint wrote them.
     pub(crate) fn turns(&self) -> MutexGuard<'_, Turns> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -291,7 +291,7 @@ impl TrialGateway {
         let mut before = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
         let same = common_prefix(&before, body);
         let clean = self.line.endpoint.redact_after(same, body.clone());
-        // The same bytes at the same place: a comparison of all of them would cost more the longer they are.
+        // Same bytes at the same address: comparing all of them would cost more with every request.
         let untouched = clean.as_ptr() == body.as_ptr() && clean.len() == body.len();
         *before = if untouched { clean.clone() } else { Bytes::new() };
         clean
@@ -309,13 +309,13 @@ impl TrialGateway {
         &*self.sink
     }
 
-    /// An answer came. `asker` is of before it was charged.
+    /// A response arrived. `asker` is the state before it was charged.
     pub(crate) fn responded(&self, asker: &Asker<'_>) {
         self.responsive.store(true, Ordering::Relaxed);
         self.line.halts.answered(asker);
     }
 
-    /// Waits before the next attempt, which the wall limit and a cancellation cut.
+    /// Waits before the next attempt. The wall limit and a cancellation end the wait.
     pub(crate) async fn wait(&self, pause: Duration, notice: Waiting) -> Result<(), AskError> {
         let _waiting = self.meter.clock.wait();
         let _retry = self.meter.clock.wait_for(WaitKind::Retry);
@@ -325,17 +325,17 @@ impl TrialGateway {
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => Ok(()),
-            // The working limit cannot be reached in a wait, as a wait is not work.
+            // A wait is not working time, so the working limit cannot be reached here.
             cut = self.cut(false) => Err(cut.error()),
         }
     }
 
-    /// Comes when what is in flight must end. `working`: it is work, and not a wait.
+    /// Resolves when requests in flight must end. `working`: the time counts as work.
     pub(crate) async fn cut(&self, working: bool) -> Cut {
         let working = if working { self.meter.working_left() } else { None };
         let mut cancelled = self.cancelled.subscribe();
         tokio::select! {
-            // The sender lives as long as `self`, so this ends by a cancellation alone.
+            // The sender lives as long as `self`, so only a cancellation ends this.
             _ = cancelled.wait_for(|cancelled| *cancelled) => Cut::Cancelled,
             () = after(self.meter.wall_left()) => Cut::Budget(BudgetKind::Wall),
             () = after(working) => Cut::Budget(BudgetKind::Working),
@@ -343,10 +343,10 @@ impl TrialGateway {
     }
 }
 
-/// How many bytes two texts have in common at their heads.
+/// The length of two texts' common prefix, in bytes.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     const PIECE: usize = 4096;
-    // Whole pieces are compared by `memcmp`, the last one byte by byte.
+    // Compares blocks with `memcmp` and the last one byte by byte.
     let pieces = one.chunks(PIECE).zip(other.chunks(PIECE)).take_while(|(one, other)| one == other);
     let same = (pieces.count() * PIECE).min(one.len()).min(other.len());
     same + one[same..].iter().zip(&other[same..]).take_while(|(one, other)| one == other).count()

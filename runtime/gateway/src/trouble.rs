@@ -1,4 +1,4 @@
-//! What an endpoint's trouble means for more than the request that met it.
+//! The consequences of an endpoint's problems beyond the request that met them.
 
 use proctor_types::{BudgetKind, Cause, Fault, Layer};
 use tokio::time::Instant;
@@ -16,11 +16,11 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// The endpoint took so much of the trial's time with failures and silence that a limit on time
-    /// says nothing of the model: the fault that the trial ends in, then.
+    /// The fault that a trial ends in if the endpoint's failures and silence took so much of its
+    /// time that a time limit says nothing about the model.
     ///
-    /// Where it has never answered, or no trial has heard of it while several ended like this, it is out
-    /// for all of them.
+    /// If the endpoint has never responded, or no trial has heard from it while several ended like
+    /// this, it is down for all of them.
     pub fn lost_to_the_endpoint(&self, kind: BudgetKind) -> Option<Fault> {
         let budget = self.meter().budget();
         let limit = match kind {
@@ -48,7 +48,7 @@ impl TrialGateway {
         let cause = match halts.has_answered(model) {
             false => Cause::Silent,
             true if alike >= self.line().policy.alike_trials => Cause::Outage,
-            // One answer may take that long; several in a row do not.
+            // A single response may take that long; several in a row do not.
             true => return Some(fault),
         };
         let fault = fault.cause(cause);
@@ -56,8 +56,8 @@ impl TrialGateway {
         Some(fault)
     }
 
-    /// No attempt brought an answer. Where none came to any other trial either, the endpoint is out for
-    /// all of them: this is found out once, for the run.
+    /// No attempt got a response. If no other trial got one either, the endpoint is down for all of
+    /// them: this is detected once for the run.
     pub(crate) fn gave_up(
         &self,
         round: Round,
@@ -86,7 +86,7 @@ impl TrialGateway {
             "check that the endpoint is up, then `proctor resume` the run".into()
         };
         let mut fault = Fault::new(Layer::Model, what).hint(hint);
-        // A response that was misread is one trial's: the endpoint answers others.
+        // A misparsed response concerns one trial: the endpoint responds to others.
         if trouble.kind != TroubleKind::Damaged && halts.is_out(model, since) {
             fault = fault.cause(if never { Cause::Silent } else { Cause::Outage });
             match trouble.kind {
@@ -99,17 +99,18 @@ impl TrialGateway {
         fault
     }
 
-    /// The endpoint is not usable as configured: for this key, or for this model.
+    /// The endpoint is not usable as configured: with this key, or for this model.
     pub(crate) fn unusable(&self, status: Option<u16>, asker: &Asker<'_>, fault: &Fault) {
         let (halts, policy) = (&self.line().halts, &self.line().policy);
         halts.note(asker.model, status, fault);
-        // A 403 in the middle is one text's, until every trial meets it alike.
+        // A mid-conversation 403 concerns one request's text, until every trial meets it.
         if status == Some(403) && halts.turned_away(asker, &fault.what, policy.alike_trials) {
             halts.halt_model(asker.model, fault);
         }
     }
 
-    /// What is made of a rejected request: the model's own end, the client's to deal with, or what every trial would meet.
+    /// Classifies a rejected request: caused by the model, the client's to handle, or what every
+    /// trial would meet.
     pub(crate) async fn rejected(&self, status: u16, body: String, request: &Outgoing) -> AskError {
         let asker = self.asker(request.tools);
         let (halts, policy) = (&self.line().halts, &self.line().policy);
@@ -134,7 +135,7 @@ impl TrialGateway {
         AskError::Rejected { status, body, of_the_model }
     }
 
-    /// Whether a rejection is the model's own end: a filter, or an overflow that our own count confirms.
+    /// Whether the model caused a rejection: a filter, or an overflow that our own count confirms.
     async fn is_of_the_model(
         &self,
         status: u16,
@@ -148,10 +149,10 @@ impl TrialGateway {
             Subject::ContentFilter => true,
             Subject::ContextOverflow => {
                 let ours = usage::input(self.line().model.api, &request.body).await;
-                // Room for output that the request reserves is no part of the conversation.
+                // Reserved output is not part of the conversation.
                 rules.is_possible(ours, 0, window)
             }
-            // Words that nobody knows, and a conversation that cannot fit.
+            // Unrecognized text, and a conversation that cannot fit.
             Subject::Unknown | Subject::Proxy if matches!(status, 400 | 413 | 422) => {
                 match window {
                     Some(window) => {
@@ -165,7 +166,7 @@ impl TrialGateway {
         })
     }
 
-    /// The fault of a rejection that is not the model's own end.
+    /// The fault of a rejection that the model did not cause.
     pub fn rejection(&self, status: u16, body: &str) -> Fault {
         let answers = self.meter().spent().steps;
         let base = self.line().endpoint.base();
@@ -194,7 +195,7 @@ impl TrialGateway {
                   then `proctor resume` the run"
             }
         };
-        // A window does not grow by another try.
+        // A retry does not enlarge a window.
         let lasting = answers == 0 || subject == Subject::ContextOverflow;
         let cause = if lasting { Cause::Refused } else { Cause::Rejected };
         Fault::new(Layer::Model, what).hint(hint).cause(cause)

@@ -1,7 +1,8 @@
 //! The model's turns of a trial, as the endpoint wrote them.
 //!
-//! A client of another format never sees what its format cannot say, and some clients leave out what they do not know.
-//! The gateway keeps each turn and puts it back in place of what the client returns for it.
+//! A client with another format never sees what its format cannot express, and some clients drop
+//! fields that they don't know. The gateway keeps each turn and restores it in place of what the
+//! client returns.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use crate::codec::{
     neutral::{Item, Turn, Whole},
 };
 
-/// Turns by the ids of their calls, and by their text where they have none.
+/// Turns by the ids of their calls, and by their text if there are none.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     kept: Vec<Kept>,
@@ -49,7 +50,7 @@ impl Turns {
         self.kept.push(Kept { calls, text, native });
     }
 
-    /// Returns the turn that a client sends back with these calls and this text, if the client changed neither.
+    /// Returns the turn for these calls and this text, if the client changed neither.
     fn find(&self, calls: &[ToolCall], text: &str) -> Option<&NativeTurn> {
         let text = text.trim();
         let at = match calls.first() {
@@ -63,12 +64,13 @@ impl Turns {
                     && one.name == other.name
                     && alike(&one.arguments, &other.arguments)
             });
-        // A client that drops the text beside its calls has changed nothing that the model would miss.
+        // A client that drops the text beside its calls has changed nothing that the model would
+        // miss.
         let same_text = words(text) == words(&kept.text) || (text.is_empty() && !calls.is_empty());
         (same_calls && same_text).then_some(&kept.native)
     }
 
-    /// Puts the endpoint's own turns back into a translated request.
+    /// Restores the endpoint's own turns in a translated request.
     pub(crate) fn restore(&self, request: &mut Request) {
         if self.kept.is_empty() {
             return;
@@ -88,7 +90,8 @@ impl Turns {
         request.turns = turns;
     }
 
-    /// Replaces the assistant's turns from `begun` on, which are one response in parts: Responses cuts so.
+    /// Replaces the assistant's turns from `begun` on, which are one response in parts, as
+    /// Responses splits them.
     fn restore_last(&self, turns: &mut Vec<Turn>, begun: usize) {
         let parts = || turns[begun..].iter().flat_map(|turn| &turn.parts);
         let calls: Vec<_> = parts()
@@ -107,8 +110,8 @@ impl Turns {
         turns.push(Turn { native: Some(native), ..Turn::new(Role::Assistant, parts) });
     }
 
-    /// Puts the endpoint's own turns back into a request of the endpoint's format, where the client left something out.
-    /// `true`: something was.
+    /// Restores the endpoint's own turns in a request of the endpoint's format if the client
+    /// omitted something. Returns whether it did.
     pub(crate) fn restore_in(&self, api: Api, body: &mut Map<String, Value>) -> bool {
         match api {
             Api::Chat => self.restore_messages(body, |message| {
@@ -121,7 +124,7 @@ impl Turns {
                 used.filter_map(|block| block["id"].as_str().map(ToOwned::to_owned)).collect()
             }),
             Api::Responses => self.restore_items(body),
-            // Its calls often have no ids, and its clients return parts as they are.
+            // Its calls often have no ids, and its clients return parts unchanged.
             Api::Gemini => false,
         }
     }
@@ -152,7 +155,7 @@ impl Turns {
         changed
     }
 
-    /// Items before a call that belong to its turn, and the call, are replaced by the turn.
+    /// Replaces a call, and the preceding items of its turn, with the turn.
     fn restore_items(&self, body: &mut Map<String, Value>) -> bool {
         let Some(Value::Array(items)) = body.get_mut("input") else { return false };
         let own = |item: &Value| {
@@ -193,14 +196,14 @@ impl Turns {
     }
 }
 
-/// Whether two texts of arguments say the same. Formats that carry objects write them anew.
+/// Whether two argument texts are equivalent. Formats that carry objects reserialize them.
 fn alike(one: &str, other: &str) -> bool {
     let object = |text: &str| match text.trim() {
         "" => Some(Value::Object(Map::new())),
         text => serde_json::from_str::<Value>(text).ok(),
     };
     one == other || object(one).is_some_and(|one| object(other).as_ref() == Some(&one)) || {
-        // Arguments that are no JSON travel under one name.
+        // Arguments that are not JSON are wrapped under one name.
         let wrapped = |text: &str| {
             object(text).and_then(|value| Some(value.get("arguments")?.as_str()?.to_owned()))
         };

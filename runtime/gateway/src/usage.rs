@@ -1,4 +1,4 @@
-//! Tokens of a response: the endpoint's count, or ours where the endpoint has none or one that cannot be.
+//! Tokens of a response: the endpoint's count, or ours if that is missing or impossible.
 
 use bytes::Bytes;
 use proctor_types::{Api, Usage};
@@ -13,10 +13,10 @@ use crate::{
     tokens,
 };
 
-/// The tokens that a response is charged. What is counted here is marked as estimated.
+/// The tokens that a response is charged. Counts made here are marked as estimated.
 ///
-/// Some servers report no output, or that of the first event, beside a long text: no limit on tokens or cost would
-/// ever be reached.
+/// Some servers report no output, or only the first event's, for a long text: then no limit on
+/// tokens or cost would ever be reached.
 pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
     let Some(told) = whole.usage else { return estimate(api, request, whole).await };
     let Ok(checks) = EndpointChecks::shipped() else { return told };
@@ -42,7 +42,8 @@ pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
     }
 }
 
-/// Bytes of the text and the calls of a response, and of its reasoning where asked: some endpoints count none of that.
+/// Bytes of a response's text and calls, optionally with its reasoning: some endpoints do not count
+/// that.
 fn produced(whole: &Whole, reasoning: bool) -> u64 {
     let bytes = whole.items.iter().map(|item| match item {
         Item::Text(text) | Item::Refusal(text) => text.len(),
@@ -53,14 +54,14 @@ fn produced(whole: &Whole, reasoning: bool) -> u64 {
     bytes.sum::<usize>() as u64
 }
 
-/// Our own count of the request and of what came of the response.
+/// Our own count of the request and of the received response.
 async fn estimate(api: Api, request: &Bytes, whole: &Whole) -> Usage {
     let (request, answer) = (request.clone(), whole.answer());
     // Off the async threads: a long conversation takes many milliseconds.
     let counted = tokio::task::spawn_blocking(move || {
         let input = match read(api, &request) {
             Some(request) => tokens::count_request(&request),
-            // JSON's own marks are in the count, as are a chat template's in an endpoint's.
+            // The count includes JSON syntax, as an endpoint's includes a chat template.
             None => tokens::count(&String::from_utf8_lossy(&request)),
         };
         (input, tokens::count_answer(&answer))
@@ -69,12 +70,12 @@ async fn estimate(api: Api, request: &Bytes, whole: &Whole) -> Usage {
     Usage { input, output, estimated: true, ..Usage::default() }
 }
 
-/// Our own count of the input of a request.
+/// Our own count of a request's input.
 pub(crate) async fn input(api: Api, request: &Bytes) -> u64 {
     estimate(api, request, &Whole::default()).await.input
 }
 
-/// What a request of the gateway says.
+/// Parses a request of the gateway.
 pub(crate) fn read(api: Api, request: &[u8]) -> Option<codec::Request> {
     let body: Value = serde_json::from_slice(request).ok()?;
     codec::read_request(api, body.as_object()?, &mut Losses::default()).ok()
@@ -109,11 +110,11 @@ mod tests {
         for (text, told, least, estimated) in [
             (&*long, None, 400, true),
             (&*long, Some((100, 0)), 400, true),
-            // The count of the first event, and never another one.
+            // The count of the first event, and no later one.
             (&*long, Some((100, 1)), 400, true),
             (&*long, Some((0, 0)), 400, true),
             ("x", Some((100, 0)), 1, true),
-            // An endpoint that counts is believed, other tokenizers included.
+            // An endpoint that counts is trusted, whatever its tokenizer.
             (&*long, Some((100, 421)), 421, false),
             (&*long, Some((100, 150)), 150, false),
             ("", Some((100, 0)), 0, false),

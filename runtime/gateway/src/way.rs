@@ -1,5 +1,5 @@
-//! The way of every request: admitted, sent, judged, settled, recorded, delivered. The in-process call
-//! (`ask.rs`) and the HTTP server (`server/call.rs`) are its two ends.
+//! The path of every request: admit, send, judge, settle, record, deliver. The in-process call
+//! (`ask.rs`) and the HTTP server (`server/call.rs`) are its two entry points.
 
 use std::{
     future::{Future, ready},
@@ -29,18 +29,18 @@ use crate::{
     words::{first_words, said},
 };
 
-/// A request as it leaves.
+/// An outgoing request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outgoing {
     pub class: RequestClass,
-    /// After the limit: no step, and counted apart.
+    /// After the limit: not a step, and counted separately.
     pub grace: bool,
-    /// In the endpoint's format: the exact bytes.
+    /// The exact bytes, in the endpoint's format.
     pub body: Bytes,
     pub stream: bool,
-    /// Of the client, where both sides speak one format.
+    /// The client's headers, if both sides use the same format.
     pub headers: HeaderMap,
-    /// The output limit that it names, in tokens.
+    /// Its output limit, in tokens.
     pub max_output: Option<u64>,
     /// It offers tools.
     pub tools: bool,
@@ -58,19 +58,19 @@ impl Outgoing {
     }
 }
 
-/// Who asked: the other end of the way. What is here by default fits a caller within the process.
+/// The caller of a request. The defaults suit an in-process caller.
 pub(crate) trait Client: Send {
-    /// Nobody waits for the answer any more.
+    /// The caller no longer waits for the response.
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// A piece of an answer was given, so that no other answer can be.
+    /// Part of a response was sent, so that no other response can follow.
     fn has_begun(&self) -> bool {
         false
     }
 
-    /// Waits for `work`, with whatever the client needs to be told meanwhile.
+    /// Waits for `work` and keeps the client informed meanwhile.
     fn wait_for<T: Send>(
         &mut self,
         work: impl Future<Output = T> + Send,
@@ -78,10 +78,10 @@ pub(crate) trait Client: Send {
         work
     }
 
-    /// The head of a success has come.
+    /// The head of a successful response arrived.
     fn head(&mut self, _: &HeaderMap) {}
 
-    /// An event of a stream has come, and says this. `ended`: nothing that matters follows.
+    /// An event of a stream arrived, with these deltas. `ended`: nothing relevant follows.
     fn event(
         &mut self,
         _: &sse::Event,
@@ -91,13 +91,13 @@ pub(crate) trait Client: Send {
         ready(())
     }
 
-    /// The answer has come in one piece.
+    /// The response arrived without streaming.
     fn whole(&mut self, _raw: &[u8], _: &[Delta]) {}
 
-    /// The answer is charged: what is left of it may be made, and is not given yet.
+    /// The response is charged: its remainder may be built but is not sent yet.
     fn settled(&mut self, _: &Whole, _: &Usage) {}
 
-    /// To be recorded before the end is given.
+    /// Returns what to record before the end is sent.
     fn record(
         &mut self,
         _: &TrialGateway,
@@ -106,41 +106,41 @@ pub(crate) trait Client: Send {
         ready(Ok(()))
     }
 
-    /// Gives what is left.
+    /// Sends the remainder.
     fn finish(&mut self) -> impl Future<Output = ()> + Send {
         ready(())
     }
 }
 
-/// How a request came to its end.
+/// How a request ended.
 #[derive(Debug, Default)]
 pub(crate) struct End<'a> {
     pub step: Option<u64>,
-    /// A whole answer, with its usage and cost.
+    /// A complete response with its usage and cost.
     pub answer: Option<&'a Answer>,
     pub error: Option<String>,
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
     pub delivered: bool,
-    /// What was given holds the key in pieces.
+    /// What was sent contains the key in pieces.
     pub spread: bool,
 }
 
-/// What the record keeps instead of a stream that spread the key over its events.
+/// Recorded instead of a stream whose events contain pieces of the key.
 pub(crate) const SPREAD: &[u8] =
     b"[key] was spread over the events of this stream: see the answer, which has [key] in its place";
 
-/// Why a request has no answer.
+/// Why a request has no response.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused(AskError),
-    /// The client has a part of it. `cut`: by a limit of the trial.
+    /// The client has received part of it. `cut`: by a limit of the trial.
     BrokenOff {
         why: String,
         cut: Option<AskError>,
         charged: Charged,
     },
-    /// Nobody waits for another attempt, and none is paid for.
+    /// The caller is gone, so no further attempt is paid for.
     Gone {
         why: String,
     },
@@ -152,26 +152,26 @@ impl<E: Into<AskError>> From<E> for Failure {
     }
 }
 
-/// What an attempt was charged.
+/// The charge for an attempt.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Charged {
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
-    /// Its number, where its answer was a step.
+    /// The step number, if its response was a step.
     pub step: Option<u64>,
     pub delivered: bool,
     pub spread: bool,
 }
 
-/// One attempt with all that the record says of it.
+/// One attempt with everything that the record says about it.
 struct Attempted<'a> {
     form: &'a Form,
     number: u32,
     /// Back-off before it.
     pause: Duration,
-    /// Then in the queue for limits.
+    /// Then the time in the queue for limits.
     queued: Duration,
-    /// Of these, for limits that trials share.
+    /// The part of it for limits that trials share.
     shared: Duration,
     came: &'a Came,
     heard: &'a Hearing,
@@ -183,12 +183,12 @@ struct Attempted<'a> {
 struct Form {
     /// As it is sent.
     request: Outgoing,
-    /// What was changed, in order.
+    /// The changes, in order.
     repairs: Vec<Repair>,
 }
 
 impl Form {
-    /// With the repairs that the model's endpoint is known to need.
+    /// Applies the repairs that the model's endpoint is known to need.
     fn new(trial: &TrialGateway, request: &Outgoing) -> Self {
         let mut form = Self { request: request.clone(), repairs: Vec::new() };
         let known = trial.line().halts.repairs(&trial.line().model);
@@ -196,7 +196,7 @@ impl Form {
         form
     }
 
-    /// Adds those of some repairs that change something, `most` of them at most. `false`: none does.
+    /// Adds the repairs that change something, at most `most` of them. Returns whether any did.
     fn add(
         &mut self,
         trial: &TrialGateway,
@@ -204,7 +204,7 @@ impl Form {
         most: usize,
     ) -> bool {
         let mut repairs = repairs.into_iter().peekable();
-        // The body of an endpoint that needs none is not read.
+        // Don't parse the body if no repairs are needed.
         if repairs.peek().is_none() {
             return false;
         }
@@ -239,7 +239,7 @@ impl Form {
 
     /// Repairs what an error complains of. `false`: there is nothing to repair, or nothing left.
     fn repair(&mut self, trial: &TrialGateway, body: &str) -> Result<bool, Fault> {
-        // A body that keeps coming back is not repaired for ever.
+        // Don't keep repairing a body that is rejected every time.
         const MOST: usize = 8;
         if self.repairs.len() >= MOST {
             return Ok(false);
@@ -247,10 +247,10 @@ impl Form {
         Ok(self.add(trial, Repairs::shipped()?.of(trial.line().model.api, body), 1))
     }
 
-    /// The endpoint accepted the request: later ones are repaired before they are sent.
+    /// The endpoint accepted the request: repair later ones before they are sent.
     fn accepted(&self, trial: &TrialGateway) {
         let (model, halts) = (&trial.line().model, &trial.line().halts);
-        // Calls of the whole response are torn as well, so the stream did not do it.
+        // The calls of the complete response are torn as well, so streaming was not the cause.
         let in_vain = |repair: &&Repair| repair.action == Action::NoStream && halts.has_torn(model);
         for repair in self.repairs.iter().filter(|repair| !in_vain(repair)) {
             halts.keep_repair(model, repair);
@@ -262,7 +262,8 @@ impl Form {
     }
 }
 
-/// Whether a rejection may be one backend's of a router, or a filter's false alarm. An overflow stays one.
+/// Whether a rejection may come from one backend of a router, or be a filter's false alarm. An
+/// overflow remains one.
 fn is_worth_repeating(status: u16, body: &str) -> bool {
     matches!(
         rejections::subject(status, body),
@@ -271,7 +272,7 @@ fn is_worth_repeating(status: u16, body: &str) -> bool {
 }
 
 impl TrialGateway {
-    /// One request, from its first attempt to the end of its answer.
+    /// One request, from its first attempt to the end of its response.
     pub(crate) async fn serve<C: Client>(
         &self,
         request: &Outgoing,
@@ -289,13 +290,13 @@ impl TrialGateway {
         let mut unauthorized = false;
         loop {
             let request = &form.request;
-            // Each attempt on its own: while it waits for the next one, it reserves nothing.
+            // Each attempt by itself: while it waits for the next one, it reserves nothing.
             self.check_halts(request.tools)?;
             let admitted = self.admit_as(request.reserve(), (request.grace, request.sub_agent));
             let admission = client.wait_for(admitted).await?;
-            // It may have waited for long.
+            // It may have waited for a long time.
             self.check_halts(request.tools)?;
-            // With the wait for the first answer, which comes before the first attempt.
+            // Includes the wait for the first response, which precedes the first attempt.
             let queued = admission.queued() + std::mem::take(&mut waited);
             let shared = admission.queued_for_shared();
             let asker = self.asker(request.tools);
@@ -314,7 +315,7 @@ impl TrialGateway {
                     judged = Judgement::Again(trouble);
                 }
             }
-            // After good responses, one 401 may be that of one server of many.
+            // After good responses, a single 401 may come from one of many servers.
             if let Judgement::Unusable(fault) = &judged
                 && came.status == Some(401)
                 && !std::mem::replace(&mut unauthorized, true)
@@ -322,12 +323,12 @@ impl TrialGateway {
             {
                 judged = Judgement::Again(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
             }
-            // This halts requests with tools alone: it is not for `unusable`.
+            // This halts only requests with tools, so it is not for `unusable`.
             let without_tools = unsupported.is_some();
             judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
                 Judgement::Again(trouble) => flight.failed(&trouble.brief),
-                // Its silence was lost time, if it was silent: the guard knows.
+                // The guard knows whether it was silent, which counts as lost time.
                 Judgement::Cut(_) => drop(flight),
                 _ => flight.landed(),
             }
@@ -359,7 +360,7 @@ impl TrialGateway {
                 Judgement::Answered => {
                     return self.deliver(request, came.whole, charged, client).await;
                 }
-                // A part of the response was given: nothing else can follow it.
+                // Part of the response was sent, so nothing else can follow it.
                 Judgement::Unusable(fault) if client.has_begun() => {
                     let why = fault.what.clone();
                     return Err(Failure::BrokenOff { why, cut: Some(fault.into()), charged });
@@ -380,14 +381,14 @@ impl TrialGateway {
                         continue;
                     }
                     let error = self.rejected(status, body, &form.request).await;
-                    // It speaks, and what it does not take of this request it may take of others.
+                    // It responds, and it may accept other requests.
                     if let Some(turn) = &heard.turn {
                         turn.answers();
                     }
                     return Err(error.into());
                 }
                 Judgement::Again(trouble) => {
-                    // Some servers report a request that they cannot parse as a failure of their own.
+                    // Some servers report a request that they cannot parse as their own failure.
                     let failed = matches!(came.status, Some(500..=599));
                     let free = !client.has_begun() && !client.is_gone();
                     if failed && free && form.repair(self, &String::from_utf8_lossy(&came.raw))? {
@@ -423,7 +424,7 @@ impl TrialGateway {
             }
             match (trouble, cut) {
                 (_, Some(cut)) => {
-                    // Before another trial has the turn: it would only hear the same silence.
+                    // Before another trial has the turn, which would only meet the same silence.
                     if let Cut::Budget(kind) = cut {
                         self.lost_to_the_endpoint(kind);
                     }
@@ -435,7 +436,8 @@ impl TrialGateway {
                 (Some(trouble), None) => {
                     let again = self.again(&mut attempts, heard.turn.as_ref(), &trouble);
                     client.wait_for(again).await?;
-                    // Another trial's request comes first, where one waits: this one may be the only one that fails.
+                    // Another waiting trial goes first: this request may be the only one that
+                    // fails.
                     if heard.turn.take().is_some() {
                         let begun = Instant::now();
                         heard.turn = client.wait_for(self.turn()).await?;
@@ -447,8 +449,8 @@ impl TrialGateway {
         }
     }
 
-    /// Why a whole response is requested again before anybody acts on it: a filter may raise a false alarm, and a window
-    /// that is full after a few hundred tokens is the endpoint's mistake.
+    /// Why a complete response is requested again before anything acts on it. A filter may raise a
+    /// false alarm, and a window that is full after a few hundred tokens is the endpoint's mistake.
     async fn doubtful(
         &self,
         came: &Came,
@@ -483,7 +485,7 @@ impl TrialGateway {
         })
     }
 
-    /// The wait before a request that was rejected is sent again.
+    /// The wait before a rejected request is retried.
     async fn after_rejection(
         &self,
         rejections: u32,
@@ -497,8 +499,8 @@ impl TrialGateway {
         self.wait(pause, Waiting::BackOff { attempt: rejections, attempts, why, pause }).await
     }
 
-    /// Charges what the attempt cost, useful or not: the endpoint's own count, or ours of what was sent
-    /// and of what came. An answer of the main conversation that is delivered is given its step.
+    /// Charges an attempt, useful or not: by the endpoint's own count, or ours of what was sent and
+    /// received. A delivered main response gets its step number.
     async fn settle<C: Client>(
         &self,
         request: &Outgoing,
@@ -554,7 +556,7 @@ impl TrialGateway {
             error: error.map(|error| endpoint.redact_text(&error)),
             wait_seconds: pause.as_secs_f64(),
             queued_seconds: queued.as_secs_f64(),
-            // What takes no time is no wait.
+            // A wait of zero is not a wait.
             shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
             seconds: Some(came.took.as_secs_f64()),
             lost_seconds: came.lost(judged, heard).as_secs_f64(),
@@ -582,7 +584,8 @@ impl TrialGateway {
         }
     }
 
-    /// Records the answer, and only then gives its end: the next request finds it charged and kept.
+    /// Records the response and only then sends its end, so that the next request finds it charged
+    /// and recorded.
     async fn deliver<C: Client>(
         &self,
         request: &Outgoing,

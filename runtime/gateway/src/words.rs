@@ -1,16 +1,15 @@
-//! What an endpoint says, cut to what a person reads.
+//! Shortens an endpoint's message to what a person reads.
 
 use proctor_types::harmless;
 use serde_json::Value;
 
-/// Characters of a body that are quoted in a fault.
+/// Maximum characters of a body that a fault quotes.
 const QUOTED: usize = 400;
 
-/// Characters of the first words.
+/// Maximum characters of the first words.
 const FIRST: usize = 80;
 
-/// What a body says, whichever API it comes from: the message of an error, the title of a page, or the
-/// text as it is.
+/// The message in a body of any API: an error's message, a page's title, or the text itself.
 pub(crate) fn said(body: &str) -> String {
     let parsed: Value = serde_json::from_str(body).unwrap_or_default();
     let first = if parsed.is_array() { &parsed[0] } else { &parsed };
@@ -26,13 +25,13 @@ pub(crate) fn said(body: &str) -> String {
     }
 }
 
-/// The title of a web page; `None` where the text is not a web page.
+/// The title of a web page; `None` if the text is not one.
 fn page(body: &str) -> Option<String> {
     let head = body.trim_start().get(..15).unwrap_or(body.trim_start()).to_ascii_lowercase();
     if !head.starts_with("<!doctype html") && !head.starts_with("<html") {
         return None;
     }
-    // Offsets of the lower-case copy hold in the text: ASCII letters keep their length.
+    // Offsets in the lower-case copy are valid in the text: ASCII letters keep their length.
     let lower = body.to_ascii_lowercase();
     let title = lower.find("<title>").and_then(|start| {
         let start = start + "<title>".len();
@@ -42,7 +41,7 @@ fn page(body: &str) -> Option<String> {
     Some(title.unwrap_or_default())
 }
 
-/// A body as it is quoted in a fault.
+/// A body as a fault quotes it.
 pub(crate) fn quoted(body: &str) -> String {
     cut(body.trim(), QUOTED).unwrap_or_else(|| "(no body)".into())
 }
@@ -53,7 +52,7 @@ pub(crate) fn first_words(text: &str) -> String {
     cut(&line, FIRST).unwrap_or_else(|| "(no reason given)".into())
 }
 
-/// `None`: there is no text. What would drive a terminal is left out.
+/// `None`: there is no text. Terminal control characters are removed.
 fn cut(text: &str, most: usize) -> Option<String> {
     let text = &harmless(text);
     match text.char_indices().nth(most) {

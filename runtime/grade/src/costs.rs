@@ -1,15 +1,15 @@
-//! What a test run cost, out of its raw results: for certificates, not for verdicts.
+//! The costs of a test run, from its raw results. Certificates use them; verdicts don't.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// Seconds by test id, and the peak of memory.
+/// Seconds by test id, and peak memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Costs {
     /// Set-up, call and tear-down together.
     pub seconds: BTreeMap<String, f64>,
-    /// KiB, of the test process or its largest child.
+    /// In KiB, of the test process or its largest child.
     pub peak_kb: Option<u64>,
 }
 
@@ -30,8 +30,8 @@ enum Line {
 }
 
 impl Costs {
-    /// Reads `results.jsonl` of a grading. Lines that are not the recorder's are passed over, and
-    /// nothing is authenticated: the key went with the grading.
+    /// Reads `results.jsonl` of a grading. It skips lines that the recorder did not write. Nothing
+    /// is authenticated, because the key is gone after the grading.
     pub fn read(raw: &[u8]) -> Self {
         let mut costs = Self::default();
         for line in raw.split(|byte| *byte == b'\n') {

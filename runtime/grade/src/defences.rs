@@ -1,7 +1,7 @@
-//! The defences, each with its switch.
+//! The defences, each with a switch.
 
-/// Which defences are up. All of them, always: a single one is taken down only by the attack tests,
-/// to show that its attack succeeds without it.
+/// Which defences are active. Only the attack tests disable one, to show that its attack succeeds
+/// without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defences {
     pub(crate) restore_tests: bool,
@@ -56,7 +56,7 @@ impl Default for Defences {
 }
 
 impl Defences {
-    /// Their names, as [`Defences::without`] takes them. For tests.
+    /// The names that [`Defences::without`] accepts. For tests.
     #[doc(hidden)]
     pub const NAMES: [&str; 21] = [
         "restore_tests",
@@ -82,7 +82,7 @@ impl Defences {
         "see_readers",
     ];
 
-    /// What `sight.py` looks for beside the interpreter itself, as it names it.
+    /// What `sight.py` checks besides the interpreter itself, by its own names.
     pub(crate) fn sees(self) -> Vec<&'static str> {
         let looks = [
             (self.tell_failures, "failures"),
@@ -96,11 +96,11 @@ impl Defences {
         looks.into_iter().filter(|(is_up, _)| *is_up).map(|(_, name)| name).collect()
     }
 
-    /// All but the named one. For tests.
+    /// All defences except the named one. For tests.
     ///
     /// # Panics
     ///
-    /// On a name that is no defence, so that a test cannot pass by a slip of the pen.
+    /// If `name` is not a defence, so that a typo cannot make a test pass.
     #[doc(hidden)]
     #[must_use]
     pub fn without(self, name: &str) -> Self {

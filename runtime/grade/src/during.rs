@@ -1,5 +1,6 @@
-//! What a run changed on disk, by change times: a program can put a file's content and its other times
-//! back, not this one. One walk after the run, and no file is read.
+//! Detects files that a run changed on disk, by their change times. A program can restore a file's
+//! content and its other times, but not this one. One walk after the run is enough, and no file is
+//! read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,16 +20,16 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(crate) struct During {
-    /// Below the work directory, relative and escaped.
+    /// Below the work directory; relative and escaped.
     pub inside: BTreeMap<String, EntryKind>,
-    /// On the rest of the import path, absolute.
+    /// On the rest of the import path; absolute.
     pub outside: BTreeSet<String>,
-    /// A folder that cannot be looked at any more, and why.
+    /// A folder that can no longer be read, and why.
     closed: Vec<String>,
 }
 
 impl During {
-    /// Looks at the work directory and at every other folder that modules are imported from.
+    /// Lists the work directory and every other folder that modules are imported from.
     pub(crate) async fn list(
         handle: &SandboxHandle,
         workdir: &str,
@@ -77,9 +78,9 @@ impl During {
         Ok(found)
     }
 
-    /// What of it falsifies the run: a file that tests rely on written, made or taken away, and
-    /// modules where the interpreter looks for the environment's. New files that nothing loads by
-    /// their place (output, caches, snapshots) are none of it.
+    /// Returns the changes that invalidate the run: written, created or deleted files that tests
+    /// rely on, and modules where the interpreter looks for the environment's. New files that
+    /// nothing loads by their location (output, caches, snapshots) are allowed.
     pub(crate) async fn judge(
         &self,
         handle: &SandboxHandle,
@@ -108,7 +109,7 @@ impl During {
                 folders.insert(path);
             }
         }
-        // The work directory itself is in no list of its own entries.
+        // The work directory does not list itself.
         if paths.holds_watched("") {
             folders.insert("");
         }
@@ -155,7 +156,7 @@ impl During {
     }
 }
 
-/// Folders that lie in none of the others.
+/// The folders that are not inside another one.
 fn outermost(folders: &[String]) -> Vec<&str> {
     let is_below = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
@@ -195,7 +196,7 @@ fn is_self_loading(policy: &Policy, path: &str) -> bool {
     policy.self_loading_suffixes.iter().any(|end| path.ends_with(end.as_str()))
 }
 
-/// Whether an interpreter or pytest takes a file up for where it lies.
+/// Whether an interpreter or pytest loads a file because of its location.
 fn loads(policy: &Policy, paths: &Paths<'_>, path: &str) -> bool {
     is_importable(policy, path)
         || is_bytecode(policy, path)
@@ -204,7 +205,7 @@ fn loads(policy: &Policy, paths: &Paths<'_>, path: &str) -> bool {
 
 fn is_scratch(policy: &Policy, path: &str) -> bool {
     let is_named = |part: &str| {
-        // `.coverage.host.123` is one, too.
+        // Also matches `.coverage.host.123`.
         policy.unwatched.iter().any(|name| {
             part.strip_prefix(name.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -1,7 +1,8 @@
-//! How much evidence a verdict lists.
+//! Limits how much evidence a verdict lists.
 //!
-//! The graded code decides how much there is to tell: a thousand files that a test wrote are a thousand
-//! pieces. A verdict has to stay readable, and small enough for a journal. What is left out is counted.
+//! The graded code determines how much evidence there is: a test that writes a thousand files
+//! produces a thousand pieces. A verdict has to stay readable and fit in a journal. Omitted
+//! evidence is counted.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +10,14 @@ use proctor_types::{Evidence, Fault, Verdict};
 
 use crate::policy::Policy;
 
-/// Keeps the first pieces of evidence of each kind and says how many there were besides. No kind is
-/// lost, and with it nothing that the integrity rests on.
+/// Keeps the first pieces of evidence of each kind and counts the rest. Every kind is kept, so the
+/// integrity does not change.
 ///
-/// To be called once, when all evidence is there: what gold's run shows is compared with the whole of it.
+/// Call it once, when all evidence has been collected: gold's run is compared with the full list.
 ///
 /// # Errors
 ///
-/// Where the grader's own policy cannot be read, a fault of the build.
+/// The grader's own policy cannot be read, which is a build fault.
 pub fn limit_evidence(verdict: &mut Verdict) -> Result<(), Fault> {
     let limits = &Policy::get()?.limits;
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What the recorder saw of the interpreter, judged.
+//! Evaluates the recorder's observations of the interpreter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,21 @@ use crate::{
     records::Records,
 };
 
-/// Whose code is nobody's attack.
+/// Code that is trusted not to attack.
 pub(crate) struct Trust<'a> {
     pub plan: &'a TestPlan,
     pub probe: &'a Probe,
     /// The folder of a submission from scratch.
     pub submission: Option<&'a str>,
     pub during: &'a During,
-    /// Whether a path below the work directory is what it was before the patch.
+    /// Whether a path below the work directory is unchanged by the patch.
     pub pristine: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
 impl Trust<'_> {
-    /// A file of the environment: below a folder that the interpreter imports from, and older than
-    /// the run. Not whatever lies outside the work directory: the graded code can write there.
+    /// Whether a file belongs to the environment: it is below an import folder and older than the
+    /// run. Being outside the work directory is not enough, because the graded code can write
+    /// there.
     fn is_environment(&self, file: &str) -> bool {
         let probe = self.probe;
         let is_below = |folder: &String| {
@@ -39,7 +40,7 @@ impl Trust<'_> {
         known && !self.is_submitted(file) && !self.during.outside.contains(file)
     }
 
-    /// A file of the environment, or of the work directory as it was.
+    /// Whether a file belongs to the environment or to the unchanged work directory.
     fn holds(&self, file: &str) -> bool {
         let file = folded(file);
         let is_old = |path: &str| (self.pristine)(path) && !self.during.inside.contains_key(path);
@@ -56,7 +57,7 @@ impl Trust<'_> {
         self.submission.is_some_and(|folder| file.starts_with(folder))
     }
 
-    /// A plugin of the frozen list that is the work directory's own.
+    /// Whether a plugin of the frozen list comes from the work directory.
     fn is_graded_plugin(&self, name: &str) -> bool {
         let of = |module: &String| {
             let top = module.split('.').next().unwrap_or(module);
@@ -66,9 +67,9 @@ impl Trust<'_> {
     }
 }
 
-/// Plugins, hooks and test functions of unknown origin; functions of pytest, of unittest and of the
-/// language that were replaced by the graded code or by code of nowhere; modules of the environment
-/// that came from elsewhere; tests that the graded code read.
+/// Returns evidence of plugins, hooks and test functions of unknown origin, and of tests that the
+/// graded code read. Also reports functions of pytest, unittest and Python that were replaced by
+/// the graded code or by code without a file, and environment modules that came from elsewhere.
 pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence> {
     let Some(end) = records.end() else { return Vec::new() };
     let sight = &end.sight;
@@ -115,7 +116,7 @@ pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence>
     found.into_iter().map(|(kind, what)| note(kind, what)).collect()
 }
 
-/// Tests that passed although an assertion of theirs had failed, or although they had raised.
+/// Tests that passed although one of their assertions failed or they raised an exception.
 pub(crate) fn swallowed(records: &Records, tests: &BTreeMap<String, TestStatus>) -> Vec<Evidence> {
     let Some(end) = records.end() else { return Vec::new() };
     let passed = |id: &&String| tests.get(*id) == Some(&TestStatus::Passed);
@@ -129,8 +130,8 @@ pub(crate) fn swallowed(records: &Records, tests: &BTreeMap<String, TestStatus>)
     kinds.into_iter().flat_map(of_kind).collect()
 }
 
-/// Whether the tests were what they should be, when they were compiled and when they were collected,
-/// and lay where they should. `expected` is the content of each file.
+/// Checks the tests' content when they were compiled and collected, and their location. `expected`
+/// is the content of each file.
 pub(crate) fn content(records: &Records, expected: &BTreeMap<String, Content>) -> Vec<Evidence> {
     let collected = records.begin().map(|begin| &begin.collected[..]).unwrap_or_default();
     let collected: BTreeSet<&str> = collected.iter().map(|id| file_of(id)).collect();
@@ -140,7 +141,7 @@ pub(crate) fn content(records: &Records, expected: &BTreeMap<String, Content>) -
         let is_other = |seen: &Option<String>| seen.as_ref() != Some(&content.sha256);
         let watched = records.begin().and_then(|begin| begin.watched.get(path));
         let texts = compiled.and_then(|all| all.get(path));
-        // Where pytest compiles tests itself it compiles all of them.
+        // If pytest compiles tests itself, it compiles all of them.
         let is_elsewhere = collected.contains(path.as_str())
             && compiled.is_some_and(|all| !all.is_empty() && !all.contains_key(path));
         if watched.is_some_and(is_other) {

@@ -1,8 +1,7 @@
-//! Evidence that a task's own tests and library give for every solution.
+//! Evidence that a task's own tests and library produce for every solution.
 //!
-//! Tests that write their data anew, a library that changes the interpreter for a living: gold's own run
-//! shows it. Only gold's run can tell that from an attack, and it is asked for only where there is
-//! something to tell.
+//! Examples are tests that rewrite their data and libraries that patch the interpreter. Only gold's
+//! own run can tell these from an attack. It runs only if there is something to explain.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Graded, evidence::OFFICIAL_ONLY, policy::Policy};
 
-/// Kinds of evidence with what they say.
+/// Kinds of evidence with their text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected(BTreeSet<(String, String)>);
 
@@ -29,30 +28,30 @@ impl Expected {
     }
 }
 
-/// What of a grading's evidence would be no evidence if gold gave it too.
+/// The part of a grading's evidence that is ignored if gold produces it, too.
 ///
 /// # Errors
 ///
-/// A fault of the grade where the policy cannot be read.
+/// A grading fault if the policy cannot be read.
 pub fn expected_of_gold(graded: &Graded) -> Result<Expected, Fault> {
     let kinds = &Policy::get()?.expected_of_gold;
     let evidence = graded.verdict.evidence.iter().filter(|evidence| kinds.contains(&evidence.kind));
     Ok(Expected(evidence.map(|found| (found.kind.clone(), found.what.clone())).collect()))
 }
 
-/// The evidence that gold's strict grading gives. Where it does not resolve either, strict cannot judge the
-/// task in full, and says nothing about a patch that the benchmark's own procedure resolves.
+/// The evidence of gold's strict grading. If gold is not resolved either, strict cannot fully judge
+/// the task. It then says nothing about a patch that the benchmark's own procedure resolves.
 ///
 /// # Errors
 ///
-/// A fault of the grade where the policy cannot be read.
+/// A grading fault if the policy cannot be read.
 pub fn given_by_gold(graded: &Graded) -> Result<Expected, Fault> {
     let mut expected = expected_of_gold(graded)?;
     expected.0.extend(unconfirmed(&graded.verdict).map(|what| (OFFICIAL_ONLY.to_owned(), what)));
     Ok(expected)
 }
 
-/// Why the strict policy does not resolve, and by which tests.
+/// Why the strict policy does not resolve the task, and because of which tests.
 pub(crate) fn unconfirmed(verdict: &Verdict) -> Option<String> {
     let strict = verdict.policies.get("strict").filter(|strict| !strict.resolved)?;
     let failed = verdict.fail_to_pass.failed.iter().chain(&verdict.pass_to_pass.failed);

@@ -1,4 +1,4 @@
-//! Test files as expectations.
+//! Expectations that name whole test files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use crate::{
     pristine::Pristine,
 };
 
-/// Adds to the tests the status of each file that the task names.
+/// Adds the status of each file that the task names to the tests.
 ///
-/// One test of a file passed and none failed or went missing. A fail-to-pass file's test may be
-/// skipped only where it did not pass before it was rewritten, and every function that did and is
-/// still there must have been run.
+/// A file passes if one of its tests passed and none failed or is missing. A test of a fail-to-pass
+/// file may be skipped only if it did not pass before the file was rewritten. Every function that
+/// passed before and still exists must have run.
 pub(crate) fn whole_files(
     task: &Task,
     frozen: Option<&Frozen>,
@@ -48,12 +48,12 @@ pub(crate) fn whole_files(
     tests.extend(files);
 }
 
-/// An id without its parameters.
+/// The id without its parameters.
 fn function(id: &str) -> &str {
     id.split('[').next().unwrap_or(id)
 }
 
-/// The names of all functions of a file as it is graded, wherever they stand.
+/// The names of all functions in the graded version of a file, at any depth.
 fn definitions(file: &str, pristine: &Pristine) -> BTreeSet<String> {
     let Some(Current::File { bytes, .. }) = pristine.files.get(&escaped(file)) else {
         return BTreeSet::new();
@@ -96,11 +96,11 @@ mod tests {
     fn a_file_passes_if_all_that_passed_before_was_run() {
         let before = ["test_a[1]", "T::test_b", "test_gone"];
         assert_eq!(judge(&before, &[("test_a[2]", Passed), ("T::test_b", Passed)]), Passed);
-        // Taken out of the collection by the code under test.
+        // The code under test removed it from the collection.
         assert_eq!(judge(&before, &[("test_a[1]", Passed)]), Missing);
         assert_eq!(judge(&before, &[]), Missing);
         assert_eq!(judge(&before, &[("test_a[1]", Passed), ("T::test_b", Skipped)]), Skipped);
-        // Skipped before, too.
+        // It was skipped before, too.
         let more = [("test_a[1]", Passed), ("T::test_b", Passed), ("test_new", Skipped)];
         assert_eq!(judge(&before, &more), Passed);
         assert_eq!(judge(&[], &more), Skipped, "nothing is known of before");

@@ -1,4 +1,4 @@
-//! Looks through an environment for what a task hides, once, in a sandbox that nobody else will use.
+//! Scans an environment for a task's hidden content, once, in a dedicated sandbox.
 
 use proctor_sandbox_api::{Backend, Prepared, SandboxHandle, SandboxRequest, wire::RawPath};
 use proctor_setup::{LayerFindings, ToolFiles, check_named};
@@ -15,11 +15,13 @@ struct Tools {
     declared: Vec<String>,
 }
 
-/// Which copies of the task's hidden content the environment holds, and which of them the test tools need.
+/// Returns the copies of the task's hidden content in the environment, and which of them the test
+/// tools need.
 ///
 /// # Errors
 ///
-/// A fault of the sandbox where it cannot be opened or searched, of the setup where the mask does not fit.
+/// A sandbox fault if the sandbox cannot be opened or searched; a set-up fault if the mask does not
+/// apply.
 pub async fn find_leaks(
     backend: &dyn Backend,
     environment: &Prepared,
@@ -41,20 +43,20 @@ pub async fn find_leaks(
         }
         let mut findings = LayerFindings::take(handle, task).await?;
         if findings.has_leaks() {
-            // Before anything is masked: the work directory may be one of the tool's modules.
+            // Before masking: the tool may import modules from the work directory.
             findings.tools = tools(handle, task).await?;
         }
         findings.look_at_workdir(handle, task).await?;
         Ok(findings)
     };
     let found = work.await;
-    // What was found is known, whatever becomes of the sandbox; the next run removes what is left.
+    // Keep the findings even if closing fails; the next run removes leftovers.
     let _ = sandbox.close().await;
     found
 }
 
-/// Nothing where the tests are not pytest's, or the interpreter does not run: then nothing is kept for
-/// it, and the grading says what is missing.
+/// Empty if the tests are not pytest's, or the interpreter does not start. Nothing is kept for the
+/// tool then, and the grading reports what is missing.
 async fn tools(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fault> {
     let passing = |fault: Fault| match fault.layer {
         Layer::Sandbox => Err(fault),

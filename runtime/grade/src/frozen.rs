@@ -1,7 +1,7 @@
-//! The tests that a row means by naming whole files, frozen on the unmasked source.
+//! Freezes the tests of a row that names whole files, by running them on the unmasked source.
 //!
-//! What a file holds must not be read off the graded run: code under test decides there what is
-//! parametrised, skipped and collected at all.
+//! The graded run must not define a file's tests: there, the code under test decides what is
+//! parametrized, skipped and collected.
 
 use std::time::Duration;
 
@@ -13,30 +13,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::{TestPlan, TestRun, paths::file_of, run_tests};
 
-/// What passed on the unmasked source, of the files that a task names.
+/// The tests that passed on the unmasked source, from the files that a task names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frozen {
     pub fail_to_pass: Vec<String>,
     pub pass_to_pass: Vec<String>,
 }
 
-/// Whether the strict policy asks for [`freeze`] first: the task names files, not tests.
+/// Whether the strict policy needs [`freeze`] first: the task names files, not tests.
 pub fn needs_freezing(task: &Task) -> bool {
     let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     OfficialPolicy::expects_files(task) && ids.any(|id| !id.contains("::"))
 }
 
-/// Runs the task's test files in a fresh sandbox that holds the environment and its unmasked source,
-/// and keeps what passed. The sandbox is used up.
+/// Runs the task's test files in a fresh sandbox with the environment and its unmasked source, and
+/// keeps the tests that passed. The sandbox cannot be reused.
 ///
-/// Tests that the source itself does not pass are left out: no patch can be asked for them. Where a
-/// task starts from scratch these are its tests before the test patch.
+/// Tests that the source itself fails are left out, because no patch is required to fix them. For a
+/// task that starts from scratch, these are its tests before the test patch.
 ///
 /// # Errors
 ///
-/// A fault of the grade where a fail-to-pass file passes nothing or the run has no end: no patch
-/// could resolve such a task here, which is no patch's failure. A fault of the sandbox where the
-/// sandbox fails.
+/// A grading fault if no test of a fail-to-pass file passes or the run does not end properly: no
+/// patch could resolve the task, which is not the patch's failure. A sandbox fault if the sandbox
+/// fails.
 pub async fn freeze(
     handle: &SandboxHandle,
     task: &Task,
@@ -59,7 +59,7 @@ pub async fn freeze(
         fail_to_pass: passed(&run, &task.fail_to_pass),
         pass_to_pass: passed(&run, &task.pass_to_pass),
     };
-    // A test that the test patch brings is not there yet.
+    // A test that the test patch adds does not exist yet.
     if task.from_scratch.is_some() {
         return Ok(frozen);
     }
@@ -77,18 +77,19 @@ pub async fn freeze(
         .hint("the environment lacks something: run `proctor tasks validate`"))
 }
 
-/// Runs every test below the work directory in a fresh sandbox that holds the environment and its unmasked source, and
-/// returns what passed. The sandbox is used up. A run without a proper end passes nothing.
+/// Runs every test below the work directory in a fresh sandbox with the environment and its
+/// unmasked source, and returns the tests that passed. The sandbox cannot be reused. A run that
+/// does not end properly returns nothing.
 ///
 /// # Errors
 ///
-/// A fault of the sandbox where the sandbox fails.
+/// A sandbox fault if the sandbox fails.
 pub async fn suite(
     handle: &SandboxHandle,
     task: &Task,
     hidden: &Hidden,
 ) -> Result<Vec<String>, Fault> {
-    // A file that cannot be collected (an extra that is not installed) must not end the run.
+    // A file that cannot be collected, such as one that needs an extra, must not end the run.
     let on = "--continue-on-collection-errors".to_owned();
     let plan = TestPlan {
         command: task.test_command.iter().cloned().chain([on]).collect(),
@@ -104,7 +105,7 @@ pub async fn suite(
     Ok(if run.complete { passed.map(|(id, _)| id).collect() } else { Vec::new() })
 }
 
-/// What passed of each named file, and each named id that passed.
+/// The passed tests of each named file, and each named id that passed.
 fn passed(run: &TestRun, named: &[String]) -> Vec<String> {
     let is_named = |id: &String| {
         named.iter().any(|name| id == name || (!name.contains("::") && file_of(id) == name))
@@ -114,7 +115,7 @@ fn passed(run: &TestRun, named: &[String]) -> Vec<String> {
 }
 
 impl Frozen {
-    /// The task with ids instead of files.
+    /// The task with test ids in place of files.
     pub(crate) fn expand(&self, task: &Task) -> Task {
         Task {
             fail_to_pass: self.fail_to_pass.clone(),

@@ -1,4 +1,4 @@
-//! Grades a log that somebody else's run left behind.
+//! Grades a log from a run outside Proctor.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,12 +20,12 @@ use crate::{
     verdict::draw_up,
 };
 
-/// What was left behind of a grading.
+/// The logs of a grading.
 #[derive(Debug, Clone)]
 pub enum GivenLog {
-    /// One log of one run of all tests: a harness's, a test runner's, or a JUnit XML report.
+    /// One log of one run of all tests: from a harness or a test runner, or a JUnit XML report.
     Whole(Vec<u8>),
-    /// A run for each file, as FeatureBench makes them.
+    /// One run per file, as FeatureBench makes them.
     Files { fail_to_pass: FileRun, pass_to_pass: Vec<FileRun> },
 }
 
@@ -45,14 +45,14 @@ static P2P_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"P2P test (\S+) exi
 static F2P_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"F2P test exit code: (-?\d+)"));
 
 impl GivenLog {
-    /// Reads a log file, or the folder in which a harness keeps one attempt's logs.
+    /// Reads a log file, or the folder with a harness's logs of one attempt.
     ///
-    /// The exit status of a file's run is taken from the harness's own log beside it, else from the
-    /// counts that the run ends with, else it is unknown.
+    /// The exit status of a file's run comes from the harness's own log beside it, else from the
+    /// counts at the end of the run. Otherwise it is unknown.
     ///
     /// # Errors
     ///
-    /// A path that cannot be read, and a task that names an unknown policy.
+    /// The path cannot be read, or the task names an unknown policy.
     pub fn read(path: &Path, task: &Task) -> Result<Self, LogError> {
         let policy = OfficialPolicy::of(task).map_err(LogError::Policy)?;
         let folder = path.is_dir();
@@ -81,11 +81,12 @@ impl GivenLog {
     }
 }
 
-/// Grades by the official policy of the task's benchmark, where it has one, and by the strict one.
+/// Grades with the official policy of the task's benchmark, if it has one, and with the strict
+/// policy.
 ///
 /// # Errors
 ///
-/// A task that no official policy can grade.
+/// No official policy can grade the task.
 pub fn grade_log(task: &Task, log: &GivenLog) -> Result<Verdict, LogError> {
     let mut strict = strict(task, log).map_err(LogError::Fault)?;
     limit_evidence(&mut strict).map_err(LogError::Fault)?;
@@ -95,27 +96,27 @@ pub fn grade_log(task: &Task, log: &GivenLog) -> Result<Verdict, LogError> {
     Ok(with_official(strict, official(policy, task, log)?))
 }
 
-/// How a log was read and what was found: any file can be given, and one without a result is not resolved as a bad
-/// patch is not.
+/// How a log was read and what it contains. Any file can be passed, and a log without results is
+/// unresolved just like a bad patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFound {
-    /// Who read it, as a phrase.
+    /// The parser that read it, as a phrase.
     pub reader: String,
     pub lines: usize,
-    /// Of any tests.
+    /// Number of results, of any tests.
     pub results: usize,
-    /// Of tests that the task names.
+    /// Number of results of tests that the task names.
     pub of_task: usize,
-    /// Why the official grader did not believe the log, where it did not.
+    /// Why the official grader rejected the log, if it did.
     pub refused: Option<String>,
 }
 
 impl GivenLog {
-    /// What a grading of this log finds in it.
+    /// What a grading finds in this log.
     ///
     /// # Errors
     ///
-    /// As [`grade_log`].
+    /// See [`grade_log`].
     pub fn found(&self, task: &Task) -> Result<LogFound, LogError> {
         let lines = |log: &[u8]| reader::plain(log).lines().count();
         let lines = match self {
@@ -179,8 +180,8 @@ fn strict(task: &Task, log: &GivenLog) -> Result<Verdict, Fault> {
     draw_up(task, &tests, ended, evidence, &BTreeSet::new())
 }
 
-/// A file passes if a test of it passed and none failed. A skip is no pass: a fail-to-pass file may
-/// have none.
+/// A file passes if at least one of its tests passed and none failed. A skip is not a pass, and a
+/// fail-to-pass file may have none.
 fn whole_file(run: &FileRun, may_skip: bool) -> TestStatus {
     let Some(totals) = counts(&run.log) else { return TestStatus::Missing };
     if totals.bad() > 0 || run.exit.is_some_and(|exit| exit != 0) {
@@ -198,7 +199,7 @@ fn counts(log: &[u8]) -> Option<reader::Totals> {
     reader::totals(&reader::plain(log))
 }
 
-/// The exit status that pytest gives with these counts: 5 where no test ran.
+/// The exit status that pytest returns for these counts: 5 if no test ran.
 fn inferred(log: &[u8]) -> Option<i32> {
     let totals = counts(log)?;
     Some(if totals.bad() > 0 {
@@ -215,7 +216,7 @@ fn read(path: &Path) -> Result<Vec<u8>, LogError> {
 }
 
 impl LogError {
-    /// A fault of the grade, for those who do not talk to a user.
+    /// Converts to a grading fault, for callers that do not report to a user.
     pub fn fault(self) -> Fault {
         match self {
             Self::Unreadable { path, error } => {

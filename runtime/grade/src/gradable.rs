@@ -1,4 +1,4 @@
-//! What keeps a task from any verdict, as far as the task alone tells.
+//! Detects tasks that can never be graded, from the task alone.
 
 use proctor_official::OfficialPolicy;
 use proctor_types::{Cause, Fault, Layer, Task};
@@ -9,11 +9,12 @@ use crate::{
     procedure::{has_official_run, policy_fault, test_patch},
 };
 
-/// Whether a task can be graded: its patches can be read, its benchmark has a policy, the policy a reader for its logs, and where no
-/// procedure of a benchmark runs its tests and no `test_results` says where they are, pytest runs them. To be asked before anything is paid for its trials.
+/// Checks that a task can be graded. Its patches must be valid, its benchmark must have a policy,
+/// and the policy must have a log parser. Pytest must run its tests unless a benchmark's procedure
+/// does or `test_results` says where they are. Call it before paying for trials.
 ///
 /// # Errors
-/// A fault of the grade that names the field.
+/// A grading fault that names the field.
 pub fn check_gradable(task: &Task) -> Result<(), Fault> {
     // Its own verifier grades it.
     if task.harbor.is_some() {
@@ -28,7 +29,7 @@ pub fn check_gradable(task: &Task) -> Result<(), Fault> {
     }
 }
 
-/// The mask and the test patch are laid in every grading: one that is no patch fails each of them.
+/// Every grading applies the mask and the test patch, so an invalid one would fail all gradings.
 fn patches(task: &Task) -> Result<(), Fault> {
     let given = [("mask", task.mask.as_deref()), ("test_patch", test_patch(task))];
     for (field, patch) in given.into_iter().filter_map(|(field, patch)| Some((field, patch?))) {

@@ -1,4 +1,4 @@
-//! The grading of one patch, from the pristine sandbox to the verdict.
+//! Grades one patch, from the pristine sandbox to the verdict.
 
 mod impossible;
 mod report;
@@ -44,45 +44,47 @@ use crate::{
     verdict::draw_up,
 };
 
-/// What a grading may be told.
+/// Options of a grading.
 #[derive(Debug, Clone, Default)]
 pub struct GradeOptions {
-    /// A limit on the test run; the smaller of this and the task's own counts.
+    /// Time limit of the test run; the lower of this and the task's own applies.
     pub time_limit: Option<Duration>,
     pub defences: Defences,
-    /// Ids that are run and shown, and decide nothing under the strict policy.
+    /// Tests that run and are shown but do not count under the strict policy.
     pub quarantine: BTreeSet<String>,
-    /// The tests of the files that the task names. Without it, what a graded run itself finds in
-    /// them is all that can be asked for.
+    /// The frozen tests of the files that the task names. Without it, a graded run defines which
+    /// tests its files contain.
     pub frozen: Option<Frozen>,
-    /// What the preparation of the sandbox hid, and hides in the work directory.
+    /// What the sandbox's preparation hid, and hides in the work directory.
     pub hidden: Hidden,
-    /// What gold's own run shows, by kind and text: no evidence against another patch.
+    /// Evidence that gold's own run produces, by kind and text. It does not count against other
+    /// patches.
     pub expected: Expected,
-    /// Names all that the sandbox holds so far, and how it was made ready: what is known of its interpreter holds.
-    /// Without it each grading looks anew.
+    /// Identifies everything in the sandbox so far and its preparation, so that a cached probe of
+    /// its interpreter is valid. Without it, each grading probes again.
     pub prepared: Option<String>,
     pub interpreters: Interpreters,
 }
 
-/// What a grading gives.
+/// The result of a grading.
 #[derive(Debug, Clone)]
 pub struct Graded {
     pub verdict: Verdict,
-    /// What the test run printed.
+    /// Output of the test run.
     pub log: Vec<u8>,
-    /// The results pipe's bytes.
+    /// Bytes of the results pipe.
     pub raw: Vec<u8>,
 }
 
-/// Grades `patch` in a fresh sandbox that holds the task's environment and its unmasked source.
+/// Grades `patch` in a fresh sandbox with the task's environment and its unmasked source.
 ///
-/// A patch that does not apply, is hostile, hangs or crashes gives a verdict. The sandbox is used up.
+/// A patch that does not apply, is hostile, hangs or crashes gets a verdict. The sandbox cannot be
+/// reused.
 ///
 /// # Errors
 ///
-/// A setup fault where the mask or the test patch does not fit, of the grade where the test
-/// command or its interpreter cannot be used, of the sandbox where the sandbox fails.
+/// A set-up fault if the mask or the test patch does not apply, a grading fault if the test command
+/// or its interpreter cannot be used, or a sandbox fault.
 pub async fn grade(
     handle: &SandboxHandle,
     task: &Task,
@@ -92,12 +94,12 @@ pub async fn grade(
     grade_with(handle, None, task, patch, options).await
 }
 
-/// As [`grade`]. Tests that are started a second time run in a sandbox of `fresh`: graded code may have left something
-/// for them in the first one. Without `fresh` they run in the first.
+/// Like [`grade`], but starts tests a second time in a sandbox of `fresh`, because graded code may
+/// have left files in the first one. Without `fresh` they run in the first sandbox.
 ///
 /// # Errors
 ///
-/// As [`grade`], and a fault where a sandbox cannot be opened.
+/// See [`grade`]; also a fault if a sandbox cannot be opened.
 pub async fn grade_with(
     handle: &SandboxHandle,
     fresh: Option<&dyn FreshSandboxes>,
@@ -126,15 +128,15 @@ pub async fn grade_with(
     }
 }
 
-/// The evidence for parts of a patch that were not applied as they are written.
+/// Evidence for parts of a patch that were not applied as written.
 fn incomplete(left_out: Vec<String>) -> Vec<Evidence> {
     left_out.into_iter().map(|what| note(evidence::PATCH_INCOMPLETE, what)).collect()
 }
 
-/// All that is learnt before the model's patch is laid.
+/// What is known before the model's patch is applied.
 struct Grading<'a> {
     handle: &'a SandboxHandle,
-    /// Where a second start runs.
+    /// Provides sandboxes for second starts.
     fresh: Option<&'a dyn FreshSandboxes>,
     task: &'a Task,
     options: &'a GradeOptions,
@@ -143,7 +145,7 @@ struct Grading<'a> {
     probe: Probe,
     masked: BTreeSet<String>,
     test_patch: BTreeSet<String>,
-    /// The model's patch is in the sandbox, or on its way there.
+    /// The model's patch is in the sandbox, or is being applied.
     laid: AtomicBool,
 }
 
@@ -230,7 +232,7 @@ impl<'a> Grading<'a> {
         let mut evidence = incomplete(left_out);
         evidence.extend(screened);
         if defences.remove_shadowing {
-            // Files that load by themselves are removed below, and named as such.
+            // Files that load by themselves are removed and reported below.
             let imported = changed
                 .iter()
                 .filter(|path| paths.guard(path) != Some(Guard::SelfLoading))
@@ -246,14 +248,14 @@ impl<'a> Grading<'a> {
     }
 
     fn paths(&self, masked: BTreeSet<String>, tree: &Pristine) -> Paths<'static> {
-        // A row without a mask says by its gold patch what is source code.
+        // For a row without a mask, its gold patch shows which files are source code.
         let gold = self.task.gold.as_deref().filter(|_| self.task.mask.is_none());
         let changed = gold.and_then(|gold| paths_of(gold.as_bytes()).ok()).unwrap_or_default();
         let source = masked.into_iter().chain(changed).collect();
         Paths::new(self.policy, self.task, &self.probe, source, &self.test_patch, &tree.names)
     }
 
-    /// Top-level names that are not the repository's own.
+    /// Top-level names that do not belong to the repository.
     fn provided(&self) -> BTreeSet<String> {
         self.probe.provided.iter().chain(&self.probe.standard_library).cloned().collect()
     }
@@ -263,7 +265,7 @@ impl<'a> Grading<'a> {
         Roots::find(workdir, pristine, &self.probe, self.policy, paths, &self.launch)
     }
 
-    /// The pristine tree, with the test patch laid over what is kept of it.
+    /// The pristine tree, with the test patch applied to the retained files.
     async fn pristine(
         &self,
         mut pristine: Pristine,
@@ -275,7 +277,7 @@ impl<'a> Grading<'a> {
             let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
             ids.any(|id| escaped(file_of(id)) == path)
         };
-        // A copy that lies among the tests stays hidden, unless it is a test itself.
+        // A copy among the tests stays hidden, unless it is a test itself.
         let is_hidden =
             |path: &str| self.options.hidden.is_leak(&at(&task.workdir, path)) && !named(path);
         let keep = |path: &str| match paths.guard(path) {
@@ -286,7 +288,7 @@ impl<'a> Grading<'a> {
                     || touched.contains(path)
                     || self.masked.contains(path)
                     || (path.ends_with("conftest.py") && !paths.is_interpreter(path))
-                    // What it says of the import path is read.
+                    // Needed for what it says about the import path.
                     || (paths.guard(path) == Some(Guard::Config) && !path.contains('/'))
             }
         };
@@ -298,9 +300,9 @@ impl<'a> Grading<'a> {
         Ok(pristine)
     }
 
-    /// Takes away what the agent did not have: the mask, hidden paths, history, and compiled copies
-    /// of the code, which would hand the solution to a patch that reads them at test time. Returns
-    /// the paths that restoring must look at.
+    /// Removes what the agent did not have: the masked code, hidden paths, history, and compiled
+    /// copies of the code, from which a patch could read the solution at test time. Returns the
+    /// paths that restoring must check.
     async fn set_up(
         &self,
         handle: &SandboxHandle,
@@ -425,7 +427,7 @@ impl<'a> Grading<'a> {
         }
         let expected = &self.options.expected;
         evidence.retain(|evidence| !expected.contains(evidence));
-        // Without the end's agreement (in the attack tests only) any run counts as complete.
+        // Without the end check (attack tests only), every run counts as complete.
         let complete = run.complete || !defences.require_end;
         let quarantine = &self.options.quarantine;
         let verdict = draw_up(task, &run.tests, complete, evidence, quarantine)?;
@@ -442,7 +444,7 @@ impl<'a> Grading<'a> {
             command: task.test_command.clone(),
             workdir: task.workdir.clone(),
             files: files.into_iter().map(str::to_owned).collect(),
-            // Where whole files are expected, all of their tests run.
+            // If whole files are expected, all of their tests run.
             ids: (!needs_freezing(task)).then_some(ids),
             env: task.command_env(),
             time_limit: self.options.time_limit.map_or(own, |limit| limit.min(own)),
@@ -450,12 +452,13 @@ impl<'a> Grading<'a> {
         }
     }
 
-    /// Modules of the patch that stood in for the environment's, by what the tests were seen to search.
+    /// Modules of the patch that replaced the environment's, judged by the import path that the
+    /// tests used.
     fn late_shadows(&self, laid: &Laid<'_>, records: &Records) -> Vec<Evidence> {
         let Some(end) = records.end() else { return Vec::new() };
         let searched = laid.roots.with(&self.task.workdir, &self.probe, &end.sight.path);
         let found = searched.shadows(laid.pristine, laid.changed);
-        // What was removed before the run is named already.
+        // Modules that were removed before the run are already reported.
         let removed = laid.roots.shadows(laid.pristine, laid.changed);
         found
             .difference(&removed)
@@ -464,18 +467,18 @@ impl<'a> Grading<'a> {
             .collect()
     }
 
-    /// The verdict where the sandbox failed after the patch was laid, if the patch is to blame.
+    /// The verdict if the sandbox failed because of the applied patch.
     async fn exhausted(&self, fault: Fault) -> Result<Graded, Fault> {
         unfinished(self.handle, self.task, self.options, fault).await
     }
 
-    /// The verdict on a patch that cannot be laid.
+    /// The verdict on a patch that cannot be applied.
     fn rejected(&self, error: &dyn std::fmt::Display) -> Result<Graded, Fault> {
         rejected(self.task, self.options, error)
     }
 }
 
-/// The verdict where the sandbox failed after the patch was laid, if the patch is to blame.
+/// The verdict if the sandbox failed because of the applied patch.
 async fn unfinished(
     handle: &SandboxHandle,
     task: &Task,
@@ -488,7 +491,7 @@ async fn unfinished(
     Ok(Graded { verdict, log, raw: Vec::new() })
 }
 
-/// The verdict on a patch that cannot be laid.
+/// The verdict on a patch that cannot be applied.
 fn rejected(
     task: &Task,
     options: &GradeOptions,

@@ -1,7 +1,7 @@
-//! Harbor's verifier: runs `tests/test.sh` and reads the rewards that it leaves.
+//! Harbor's verifier: runs `tests/test.sh` and reads the rewards that it writes.
 //!
-//! The verifier writes to a folder that no process of the agent ever saw, and the rewards are read after its last process
-//! is dead. Its exit status counts nothing, as in Harbor.
+//! The verifier writes to a folder that no process of the agent ever saw. The rewards are read
+//! after its last process is dead. Its exit status is ignored, as in Harbor.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,42 +19,42 @@ use serde_json::Value;
 
 use crate::{Graded, session::append};
 
-/// Where a sandbox has the tests.
+/// Path of the tests in a sandbox.
 const TESTS: &str = "/tests";
 
-/// The folder of rewards, below the logs.
+/// The rewards folder, below the logs.
 const VERIFIER: &str = "verifier";
 
 /// The verifier's output, in that folder.
 const OUTPUT: &str = "test-stdout.txt";
 
-/// Bytes of the output that a grading keeps: so many of its end.
+/// Maximum bytes of output that a grading keeps, from its end.
 const OUTPUT_LIMIT: u64 = 8 << 20;
 
-/// Harbor runs a verifier by bash. A few images have none.
+/// Harbor runs a verifier with bash, which a few images lack.
 const BY_BASH: &str =
     r#"command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec /bin/sh -c "$1""#;
 
 /// One run of a verifier.
 #[derive(Debug, Clone, Copy)]
 pub struct Verification<'a> {
-    /// On its image.
+    /// The task, with the values from its image.
     pub task: &'a Task,
     /// The files of `tests/`.
     pub tests: &'a [InputFile],
-    /// Variables beside those of the task: of the verifier, and by which it finds a proxy.
+    /// Variables besides the task's: the verifier's own, and those that point to a proxy.
     pub env: &'a [(String, String)],
     /// The sandbox is the agent's own, with its processes and files.
     pub shared: bool,
-    /// The image holds the tests.
+    /// The image contains the tests.
     pub bundled: bool,
 }
 
-/// Runs the verifier of a task in a sandbox that holds the agent's result.
+/// Runs a task's verifier in a sandbox with the agent's result.
 ///
 /// # Errors
-/// A fault of the grade where the verifier leaves no reward, does not end, or could not fetch its tools; of the sandbox
-/// where it fails.
+/// A grading fault if the verifier leaves no reward, does not end, or could not download its tools;
+/// a sandbox fault if the sandbox fails.
 pub async fn verify(
     handle: &SandboxHandle,
     verification: &Verification<'_>,
@@ -71,7 +71,7 @@ pub async fn verify(
         }
         make_logs(handle, &[VERIFIER, "agent", "artifacts"]).await?;
         if bundled {
-            // As Harbor does. Where it fails the verifier does not start, which its output says.
+            // As in Harbor. If this fails, the verifier does not start and its output says so.
             let script = format!("{TESTS}/{TEST}");
             return handle.run(Command::new(["chmod", "+x", &script])).await.map(drop);
         }
@@ -147,12 +147,12 @@ fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
     }
     command.user = as_verifier.user_name().is_some().then(|| as_verifier.user.clone()).flatten();
     command.time_limit = Some(Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0)));
-    // The rewards are read when nothing can change them any more.
+    // Kill all processes first, so that nothing can change the rewards while they are read.
     command.reap_all = true;
     Ok(command)
 }
 
-/// The end of the verifier's output; nothing where there is none.
+/// The end of the verifier's output; empty if there is none.
 async fn output(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<u8>, Fault> {
     let wrong = |error: proctor_sandbox_api::SandboxError| error.fault("reading the output");
     let found = handle.stat(path).await.map_err(wrong)?;
@@ -175,7 +175,7 @@ async fn rewards(handle: &SandboxHandle, logs: &RawPath) -> Result<BTreeMap<Stri
     read_rewards(json.as_deref(), txt.as_deref()).map_err(|error| error.to_string())
 }
 
-/// A small plain file; `None` where nothing is there.
+/// A small regular file; `None` if it does not exist.
 async fn read(handle: &SandboxHandle, path: &RawPath) -> Result<Option<Vec<u8>>, String> {
     let Some(found) = handle.stat(path).await.map_err(|error| error.to_string())? else {
         return Ok(None);
@@ -189,7 +189,7 @@ async fn read(handle: &SandboxHandle, path: &RawPath) -> Result<Option<Vec<u8>>,
     handle.read(path, REWARD_LIMIT).await.map(Some).map_err(|error| error.to_string())
 }
 
-/// The tests of a CTRF report. A report that is none names no test.
+/// The tests of a CTRF report. An invalid report has none.
 fn ctrf(bytes: &[u8]) -> BTreeMap<String, TestStatus> {
     let report: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let mut tests: BTreeMap<String, TestStatus> = BTreeMap::new();
@@ -209,7 +209,7 @@ fn ctrf(bytes: &[u8]) -> BTreeMap<String, TestStatus> {
             Some("skipped" | "pending") => TestStatus::Skipped,
             _ => TestStatus::Error,
         };
-        // Of two tests of one name the worse counts.
+        // If two tests share a name, the worse status counts.
         let before = tests.get(&id).copied();
         if before.is_none_or(|before| before == TestStatus::Passed) {
             tests.insert(id, status);

@@ -1,4 +1,4 @@
-//! What stayed hidden from the code under test, as its interpreter and a verdict's reader meet it.
+//! Hidden copies from the point of view of the interpreter and of a verdict's reader.
 
 use proctor_setup::Hidden;
 use proctor_types::Evidence;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::evidence::{self, note};
 
-/// Modules for the test tool, as `lend.py` reads them.
+/// Modules for the test tool, in the form that `lend.py` reads.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct LentModules(Vec<LentModule>);
@@ -18,7 +18,7 @@ struct LentModule {
 }
 
 impl LentModules {
-    /// Of what is lent, the text of Python modules: nothing else can be imported from memory.
+    /// Takes only the source of Python modules: nothing else can be imported from memory.
     pub(crate) fn of(hidden: &Hidden) -> Self {
         let module = |lent: &proctor_setup::Lent| {
             let place = lent.place.to_string();
@@ -38,7 +38,8 @@ impl LentModules {
     }
 }
 
-/// What the tests' tools were given of what is hidden: an exception that a reader must be able to see.
+/// Evidence of the hidden content that test tools received: an exception that a reader must be able
+/// to see.
 pub(crate) fn exceptions(hidden: &Hidden) -> Vec<Evidence> {
     let lent = hidden.lent.iter().map(|lent| {
         let what = format!("{}: the test tool does not start without it", lent.place);

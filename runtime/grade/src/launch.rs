@@ -1,4 +1,4 @@
-//! Reads a test command and finds the interpreter in it.
+//! Parses a test command and finds its interpreter.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer};
 
-/// How pytest is started: `interpreter... [-m pytest] arguments...`.
+/// How pytest starts: `interpreter... [-m pytest] arguments...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Launch {
     /// The interpreter and its own flags.
@@ -18,17 +18,17 @@ pub(crate) struct Launch {
     pub arguments: Vec<String>,
 }
 
-/// The longest `#!` line that is read, in bytes.
+/// Maximum length of a `#!` line, in bytes.
 const SHEBANG_LIMIT: usize = 4096;
 
-/// A launcher script longer than this is not one, in bytes.
+/// Maximum size of a launcher script, in bytes.
 const SCRIPT_LIMIT: u64 = 1 << 20;
 
 impl Launch {
     /// Accepts `python [flags] -m pytest ...` and `pytest ...`.
     ///
-    /// A command that starts pytest in another way (a shell line, a wrapper) is refused: the
-    /// recorder could not be started before the graded code.
+    /// Rejects commands that start pytest in another way (a shell line, a wrapper), because the
+    /// recorder could not start before the graded code.
     pub(crate) async fn read(
         handle: &SandboxHandle,
         command: &[String],
@@ -64,7 +64,7 @@ impl Launch {
     }
 }
 
-/// Whether a test command is one that [`Launch::read`] accepts, as far as its words tell.
+/// Whether [`Launch::read`] accepts a test command, judging by its words only.
 pub(crate) fn starts_pytest(command: &[String]) -> bool {
     Launch::is_script(command) || Launch::module(command).is_some()
 }

@@ -1,4 +1,4 @@
-//! Grading: runs a task's tests over a patch in a fresh sandbox and says what was found.
+//! Grading: runs a task's tests on a patch in a fresh sandbox and reports the findings.
 
 mod canary;
 mod costs;
@@ -35,7 +35,7 @@ mod statuses;
 mod test_trees;
 mod verdict;
 
-/// Names this grader: its code and its policies.
+/// Identifies this grader: its code and its policies.
 pub const GRADER: &str = env!("GRADER");
 
 pub use costs::Costs;

@@ -1,4 +1,4 @@
-//! Which paths of a work directory are whose.
+//! Classifies the paths of a work directory by owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,36 +8,36 @@ use proctor_types::{Task, matches_wildcard};
 
 use crate::{policy::Policy, probe::Probe, test_trees};
 
-/// Why a path is not the model's to change.
+/// Why the model may not change a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// A test, or what tests share.
+    /// A test, or a file that tests share.
     Test,
     /// Configuration of pytest.
     Config,
-    /// Loaded by the interpreter without being asked.
+    /// The interpreter loads it automatically.
     SelfLoading,
-    /// Compiled code. Never restored, only removed.
+    /// Compiled code. It is removed, never restored.
     Bytecode,
 }
 
-/// The rules, made for one task. Paths are relative to the work directory.
+/// The rules for one task. Paths are relative to the work directory.
 #[derive(Debug)]
 pub(crate) struct Paths<'a> {
     policy: &'a Policy,
-    /// Files that hold the ids, hidden paths and paths of the test patch: restored in any case.
+    /// Files that contain the ids, hidden paths and paths of the test patch. Always restored.
     own: BTreeSet<String>,
     /// Folders of tests.
     trees: BTreeSet<String>,
-    /// Other folders that hold a test of the task, among source code or at the top: of them only
-    /// what has a test's name is guarded.
+    /// Other folders that contain a test of the task, among source code or at the top. In these,
+    /// only files with test names are guarded.
     beside: BTreeSet<String>,
-    /// Prefixes of the interpreter that lie below the work directory.
+    /// Interpreter prefixes below the work directory.
     prefixes: Vec<String>,
-    /// Paths that the mask takes away or changes, or without a mask the gold patch: source code even
-    /// below a test folder.
+    /// Paths that the mask removes or changes, or the gold patch if there is no mask. They are
+    /// source code even below a test folder.
     masked: BTreeSet<String>,
-    /// Tests are told by their names alone: the task's ids are those of a report.
+    /// Tests are recognized by file name only, because the task's ids come from a report.
     by_name: bool,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Paths<'a> {
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
         let files = ids.filter(|_| task.ids_name_files()).map(|id| escaped(file_of(id)));
         let own: BTreeSet<String> = files
-            // A test may be in the file that it tests, and the model may change that file.
+            // A test may be in the file that it tests, which the model may change.
             .filter(|path| task.mask.is_some() || !masked.contains(path))
             .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
@@ -75,7 +75,7 @@ impl<'a> Paths<'a> {
             .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
             .chain(config_of(&task.test_command))
-            // A doctest is in the file that it tests, and the model may change that file.
+            // A doctest is in the file that it tests, which the model may change.
             .filter(|path| {
                 task.mask.is_some() || test_patch.contains(path) || !masked.contains(path)
             })
@@ -86,7 +86,7 @@ impl<'a> Paths<'a> {
         Self { policy, own, trees, beside, prefixes, masked, by_name: false }
     }
 
-    /// Whose a path is; `None` where it is the model's.
+    /// Why a path is guarded; `None` if the model may change it.
     pub(crate) fn guard(&self, path: &str) -> Option<Guard> {
         let name = path.rsplit('/').next().unwrap_or(path);
         if self.by_name {
@@ -134,14 +134,14 @@ impl<'a> Paths<'a> {
         (is_below || fits(&names.test_files)).then_some(Guard::Test)
     }
 
-    /// Whether the run may not write a file that was there: one that is guarded, or that lies beside a
-    /// test of the task.
+    /// Whether the run must not write an existing file: a guarded file, or one beside a test of the
+    /// task.
     pub(crate) fn is_watched(&self, path: &str) -> bool {
         !matches!(self.guard(path), None | Some(Guard::Bytecode))
             || self.beside.contains(parent(path))
     }
 
-    /// Whether a path lies where the tests lie.
+    /// Whether a path is in a test folder.
     pub(crate) fn is_among_tests(&self, path: &str) -> bool {
         self.trees.iter().any(|tree| is_at_or_below(tree, path))
             || self.beside.contains(parent(path))
@@ -150,28 +150,28 @@ impl<'a> Paths<'a> {
                 && self.beside.contains(parent(parent(path))))
     }
 
-    /// Whether a folder directly holds watched files, or a folder of tests.
+    /// Whether a folder directly contains watched files or a test folder.
     pub(crate) fn holds_watched(&self, folder: &str) -> bool {
         self.beside.contains(folder)
             || self.trees.iter().any(|tree| is_at_or_below(tree, folder) || parent(tree) == folder)
     }
 
-    /// Whether a path holds an id, is hidden, or is the test patch's.
+    /// Whether a path contains a test id, is hidden, or belongs to the test patch.
     pub(crate) fn is_own(&self, path: &str) -> bool {
         self.own.iter().any(|own| is_at_or_below(own, path))
     }
 
-    /// Whether a folder of tests lies below a folder.
+    /// Whether a test folder is below this folder.
     pub(crate) fn is_above(&self, folder: &str) -> bool {
         self.trees.iter().chain(&self.beside).any(|tree| is_at_or_below(folder, tree))
     }
 
-    /// Whether the mask takes a path away, or changes it.
+    /// Whether the mask removes or changes a path.
     pub(crate) fn is_masked(&self, path: &str) -> bool {
         self.masked.contains(path)
     }
 
-    /// Whether a path belongs to an interpreter that lives in the work directory.
+    /// Whether a path belongs to an interpreter in the work directory.
     pub(crate) fn is_interpreter(&self, path: &str) -> bool {
         self.prefixes.iter().any(|prefix| is_at_or_below(prefix, path))
     }
@@ -190,7 +190,7 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// The file that a test command names as pytest's configuration, whatever it is called.
+/// The file that a test command names as pytest's configuration, whatever its name.
 fn config_of(test_command: &[String]) -> Option<String> {
     let named = test_command.iter().enumerate().find_map(|(at, argument)| match &**argument {
         "-c" | "--config-file" => test_command.get(at + 1).map(String::as_str),
@@ -199,7 +199,7 @@ fn config_of(test_command: &[String]) -> Option<String> {
     named.filter(|path| !path.starts_with('/')).map(escaped)
 }
 
-/// A path of a task as all paths are named here: escaped, without a leading `./`.
+/// A task's path in the form used here: escaped, without a leading `./`.
 pub(crate) fn escaped(path: &str) -> String {
     RawPath::of_task(path).escaped()
 }
@@ -209,7 +209,7 @@ pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// An absolute path without `.` and `..`, links not looked at.
+/// An absolute path without `.` and `..`; links are not resolved.
 pub(crate) fn folded(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -226,7 +226,7 @@ pub(crate) fn is_at_or_below(root: &str, path: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// An absolute path relative to the work directory, where it lies below it.
+/// An absolute path relative to the work directory, if it is below it.
 pub(crate) fn below(workdir: &str, path: &str) -> Option<String> {
     let rest = path.strip_prefix(workdir.trim_end_matches('/'))?;
     if rest.is_empty() {
@@ -252,12 +252,12 @@ mod tests {
             let masked = BTreeSet::from(["tests/util.rs".to_owned()]);
             Paths::by_name(Policy::get().unwrap(), task, masked, &BTreeSet::new()).guard(path)
         };
-        // `calc` is a crate and a folder of source code.
+        // `calc` is both a crate and a source folder.
         let cargo = task("libtest", "calc::tests::adds");
         for (path, expected) in [
             ("calc/src/lib.rs", None),
             ("tests/whole.rs", Some(Guard::Test)),
-            // The solution is there.
+            // Contains the solution.
             ("tests/util.rs", None),
             ("checks/a.sh", Some(Guard::Test)),
             ("pkg/sum_test.go", Some(Guard::Test)),
@@ -297,7 +297,7 @@ mod tests {
             ("pkg/tests/shared.py", Some(Guard::Test)),
             ("pkg/tests/source.py", None),
             ("test_top.py", Some(Guard::Test)),
-            // Another test beside one of the task: tests import each other.
+            // Another test beside one of the task's: tests import each other.
             ("test_other.py", Some(Guard::Test)),
             ("setup.py", None),
             ("checks/helper.py", Some(Guard::Test)),

@@ -1,4 +1,4 @@
-//! What is to be run, and what came of it.
+//! What to run, and the result.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,21 +15,21 @@ use crate::paths::file_of;
 pub struct TestPlan {
     /// `python [flags] -m pytest [arguments]` or `pytest [arguments]`, without test files.
     pub command: Vec<String>,
-    /// The root of test ids and of pytest, and the working directory.
+    /// Root of the test ids and of pytest, and the working directory.
     pub workdir: String,
     /// Test files, relative to `workdir`.
     pub files: Vec<String>,
-    /// The tests to run; without it, all of `files`.
+    /// The tests to run; `None` for all of `files`.
     pub ids: Option<Vec<String>>,
-    /// Laid over a minimal environment (PATH, HOME, LANG).
+    /// Added to a minimal environment (PATH, HOME, LANG).
     pub env: BTreeMap<String, String>,
-    /// For the whole run. At the limit everything is killed.
+    /// For the whole run. When it is reached, everything is killed.
     pub time_limit: Duration,
     pub user: Option<String>,
 }
 
 impl TestPlan {
-    /// The part of it that is in these files.
+    /// The part of the plan in these files.
     pub(crate) fn only(&self, files: &BTreeSet<String>) -> Self {
         let ids = self
             .ids
@@ -39,32 +39,33 @@ impl TestPlan {
     }
 }
 
-/// What a test run reported.
+/// The reported results of a test run.
 #[derive(Debug, Clone)]
 pub struct TestRun {
-    /// Every test that was collected or reported, and every id that was asked for.
+    /// Every collected or reported test, and every requested id.
     pub tests: BTreeMap<String, TestStatus>,
     /// Files that could not be collected, with the reason.
     pub collect_errors: BTreeMap<String, String>,
-    /// As the kernel told it.
+    /// As reported by the kernel.
     pub exit: Exited,
-    /// The results have a beginning and an end that agrees with the exit status and the count.
+    /// The results have a start record, and an end record that matches the exit status and the
+    /// count.
     pub complete: bool,
     /// Standard output, then standard error. For people only: no result is read from it.
     pub log: Vec<u8>,
-    /// The results pipe's bytes.
+    /// Bytes of the results pipe.
     pub raw: Vec<u8>,
     pub evidence: Vec<Evidence>,
 }
 
 impl TestRun {
-    /// The status of a test; [`TestStatus::Missing`] where nothing was reported.
+    /// The status of a test; [`TestStatus::Missing`] if nothing was reported.
     pub fn status(&self, id: &str) -> TestStatus {
         self.tests.get(id).copied().unwrap_or(TestStatus::Missing)
     }
 
-    /// Takes the later word on tests that failed, and all else that a second run of them showed.
-    /// Returns the tests that pass by it.
+    /// Takes the results of a second run for failed tests, and everything else that it shows.
+    /// Returns the tests that now pass.
     pub(crate) fn take_again(&mut self, again: Self) -> Vec<String> {
         let bad = [TestStatus::Failed, TestStatus::Error];
         let mut passed = Vec::new();

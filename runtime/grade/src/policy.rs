@@ -51,7 +51,8 @@ pub(crate) struct Pytest {
     pub plugin_arguments: BTreeMap<String, Vec<String>>,
 }
 
-/// What tests are called where their ids name no files. Patterns of file names, but for the folders.
+/// How tests are recognized if their ids name no files. All fields except the folders are file name
+/// patterns.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportNames {
@@ -60,7 +61,7 @@ pub(crate) struct ReportNames {
     pub config_files: Vec<String>,
 }
 
-/// Canaries a run, at most, by what they are copies of.
+/// Maximum number of canaries per run, by the kind of test that they copy.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CanaryLimits {
@@ -68,10 +69,11 @@ pub(crate) struct CanaryLimits {
     pub enough: usize,
     pub fail_to_pass: usize,
     pub pass_to_pass: usize,
-    /// Runs more of a canary that passed: a test that tosses a coin passes it by chance.
+    /// Number of times a passed canary runs again: a test with random behavior may pass it by
+    /// chance.
     pub again: usize,
     pub seconds: f64,
-    /// Names that the maker of canaries knows, by what they are.
+    /// Names that the canary generator recognizes, by category.
     pub words: BTreeMap<String, Vec<String>>,
 }
 
@@ -87,17 +89,17 @@ pub(crate) struct Limits {
     pub evidence_characters: usize,
 }
 
-/// What tests and their configuration are called, by name alone.
+/// The names of tests and their configuration, by file name only.
 ///
 /// # Errors
 ///
-/// Where the grader's own policy cannot be read, a fault of the build.
+/// The grader's own policy cannot be read, which is a build fault.
 pub fn test_names() -> Result<&'static TestNames, Fault> {
     Policy::get().map(|policy| &policy.names)
 }
 
 impl Environment {
-    /// The variables that the interpreter is started with, for the look at it as for the tests.
+    /// The interpreter's environment variables, for probing and for running tests.
     pub(crate) fn of(&self, task: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut env = self.default.clone();
         env.extend(task.clone());
@@ -124,14 +126,14 @@ impl Policy {
         POLICY.get().map_err(|error| Fault::new(Layer::Grade, error))
     }
 
-    /// Whether an id can be a test's. Parsers of benchmarks take other words of a log for ids.
+    /// Whether an id can be a test's. Some benchmarks' parsers take other words of a log for ids.
     pub(crate) fn is_test(&self, id: &str) -> bool {
         static NOT_TESTS: OnceLock<Option<RegexSet>> = OnceLock::new();
         let set = NOT_TESTS.get_or_init(|| RegexSet::new(&self.not_tests).ok());
         !set.as_ref().is_some_and(|set| set.is_match(id))
     }
 
-    /// Deny wins: a kind that the policy does not name is suspect and blocks.
+    /// Default deny: a kind that the policy does not list is suspect and blocks.
     pub(crate) fn meaning(&self, evidence: &Evidence) -> Meaning {
         self.evidence
             .get(&evidence.kind)

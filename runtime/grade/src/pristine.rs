@@ -1,4 +1,4 @@
-//! The guarded files as they were before anything of the model's was in the sandbox.
+//! The guarded files before any of the model's files are in the sandbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,19 +16,19 @@ use crate::{
     shadow::Roots,
 };
 
-/// Files asked for at once.
+/// Concurrent file reads.
 const AT_ONCE: usize = 16;
 
-/// Folders of tests that are looked at inside the interpreter.
+/// Maximum number of test folders that are inspected inside the interpreter.
 const MOST_FOLDERS: usize = 1000;
 
-/// The names of a pristine work directory, and the content of the files that may be restored.
+/// All names in a pristine work directory, and the content of the files that may be restored.
 #[derive(Debug, Default)]
 pub(crate) struct Pristine {
-    /// Every path, relative and escaped.
+    /// Every path; relative and escaped.
     pub names: BTreeMap<String, EntryKind>,
     pub files: BTreeMap<String, Current>,
-    /// Folders of version control, not walked into.
+    /// Version control folders, which are not walked.
     pub histories: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl Pristine {
         Ok(Self { names, files: BTreeMap::new(), histories })
     }
 
-    /// Keeps the content of every path that `keep` names.
+    /// Stores the content of every path that `keep` selects.
     pub(crate) async fn keep(
         &mut self,
         handle: &SandboxHandle,
@@ -88,8 +88,8 @@ impl Pristine {
         Ok(())
     }
 
-    /// Lays a test patch over what is kept, on the host: the sandbox never sees it before the model's
-    /// own patch has been laid.
+    /// Applies a test patch to the stored files on the host: the sandbox does not see it until the
+    /// model's patch is applied.
     pub(crate) fn overlay(&mut self, test_patch: &[u8]) -> Result<(), Fault> {
         let current = |path: &RawPath| self.files.get(&path.escaped()).cloned();
         let changes = Patch::read(test_patch).resolve(&current).map_err(|error| {
@@ -120,7 +120,7 @@ impl Pristine {
     }
 }
 
-/// A tree as it is graded: what it was, and what the patch changed.
+/// The graded tree: the original, and what the patch changed.
 #[derive(Clone, Copy)]
 pub(crate) struct Laid<'a> {
     pub pristine: &'a Pristine,
@@ -131,7 +131,7 @@ pub(crate) struct Laid<'a> {
 }
 
 impl Laid<'_> {
-    /// Whether a file is what it was before the patch.
+    /// Whether the patch left a file unchanged.
     pub(crate) fn is_pristine(&self, path: &str) -> bool {
         match self.paths.guard(path) {
             Some(Guard::Bytecode) => false,
@@ -144,7 +144,7 @@ impl Laid<'_> {
         }
     }
 
-    /// The folders of tests and those above them: who moves one moves its files.
+    /// The test folders and their parents: moving one moves its files.
     pub(crate) fn test_folders(&self) -> Vec<String> {
         let names = self.pristine.names.iter();
         let folders = names.filter(|(path, kind)| {
@@ -154,7 +154,7 @@ impl Laid<'_> {
         folders.map(|(path, _)| path.clone()).take(MOST_FOLDERS).collect()
     }
 
-    /// Whether a file was there when the run began, and is not the patch's.
+    /// Whether a file existed when the run started and does not come from the patch.
     pub(crate) fn was_there(&self, path: &str) -> bool {
         if self.pristine.files.contains_key(path) {
             return true;
@@ -164,7 +164,7 @@ impl Laid<'_> {
     }
 }
 
-/// `workdir/path`, of an escaped path.
+/// `workdir/path` for an escaped path.
 pub(crate) fn at(workdir: &str, path: &str) -> RawPath {
     let root = workdir.trim_end_matches('/');
     let mut full = RawPath::from(root);
@@ -175,7 +175,7 @@ pub(crate) fn at(workdir: &str, path: &str) -> RawPath {
     full
 }
 
-/// What a path holds now: a file or a link, or nothing that a patch could have made.
+/// The present content of a path: a file, a link, or something that no patch could have made.
 pub(crate) async fn read(
     handle: &SandboxHandle,
     workdir: &str,
@@ -198,7 +198,7 @@ pub(crate) async fn read(
     }
 }
 
-/// What a file is expected to hold.
+/// The expected content of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
     pub sha256: String,
@@ -210,8 +210,8 @@ impl Content {
     }
 }
 
-/// What many paths hold, in their order. Some are asked for at once: one after another, a round
-/// trip each, a tree of a thousand small files would cost more than its tests.
+/// The content of many paths, in order. Reads are concurrent: with one round trip each, a tree of a
+/// thousand small files would cost more than its tests.
 pub(crate) async fn read_all(
     handle: &SandboxHandle,
     workdir: &str,
@@ -227,7 +227,7 @@ pub(crate) async fn read_all(
         .await
 }
 
-/// The paths of a patch, and of a patch's renames both.
+/// The paths in a patch, including both paths of a rename.
 pub(crate) fn paths_of(patch: &[u8]) -> Result<BTreeSet<String>, PatchError> {
     Ok(Patch::read(patch).touched()?.iter().map(RawPath::escaped).collect())
 }

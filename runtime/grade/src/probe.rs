@@ -1,4 +1,4 @@
-//! Looks at the interpreter while nothing in the sandbox is the model's yet.
+//! Probes the interpreter before any of the model's files are in the sandbox.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 
 const PROBE: &str = include_str!("../python/probe.py");
 
-/// A script that is lent modules before its first line, and its input.
+/// A script that receives lent modules before its first line, and its input.
 fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Fault> {
     if lent.is_empty() {
         return Ok((script.to_owned(), Vec::new()));
@@ -37,11 +37,11 @@ pub(crate) struct Probe {
     pub apart: bool,
     /// `sys.prefix` and `sys.exec_prefix`.
     pub prefixes: Vec<String>,
-    /// The work directory, links followed.
+    /// The work directory with links resolved.
     pub root: String,
-    /// What is searched, in order: `PYTHONPATH`, the standard library, packages, `.pth` files.
+    /// The import path, in order: `PYTHONPATH`, the standard library, packages, `.pth` files.
     pub path: Vec<String>,
-    /// The folders of it that a patch can write to, and the others; links followed.
+    /// Its folders that a patch can write to, and the others; links resolved.
     pub graded: Vec<String>,
     pub outside: Vec<String>,
     /// `PYTHONPATH` without the folders that a patch can write to.
@@ -55,7 +55,7 @@ pub(crate) struct Probe {
     pub standard_library: Vec<String>,
 }
 
-/// The start of an interpreter that is looked at: as the tests will be started.
+/// The start of an interpreter to probe: the same as for the tests.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub launch: &'a Launch,
@@ -66,7 +66,7 @@ pub(crate) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Names all that decides what is seen in `prepared`.
+    /// A key of everything that decides the result in a `prepared` sandbox.
     fn key(&self, prepared: &str) -> Result<String, Fault> {
         let told =
             (prepared, &self.launch.interpreter, self.workdir, self.env, self.user, self.lent);
@@ -76,20 +76,20 @@ impl Look<'_> {
     }
 }
 
-/// What gradings saw of interpreters: clones share it. A task's takes some 30 KB.
+/// A cache of probe results, shared by clones. One task's result takes about 30 KB.
 #[derive(Debug, Clone, Default)]
 pub struct Interpreters(Arc<Memo<String, Probe>>);
 
 impl Interpreters {
-    /// What an earlier grading saw in a sandbox that was `prepared` alike, before its patch was laid; else what is seen
-    /// now. A look takes as long as pytest takes to load.
+    /// The cached result of an earlier grading whose sandbox was `prepared` alike before its patch
+    /// was applied; otherwise probes now. Probing takes as long as loading pytest.
     pub(crate) async fn probe(
         &self,
         handle: &SandboxHandle,
         prepared: &str,
         look: &Look<'_>,
     ) -> Result<Probe, Fault> {
-        // No fault is kept: it may be the sandbox's.
+        // Don't cache faults: the sandbox may have caused them.
         self.0.get(look.key(prepared)?, |_| true, async || Probe::take(handle, look).await).await
     }
 }
@@ -99,7 +99,7 @@ impl Probe {
         let Look { launch, workdir, env, user, lent } = *look;
         let (text, stdin) = with_lent(PROBE, lent)?;
         let env = Policy::get()?.environment.of(env);
-        // As the tests will be started, not isolated: it must see what they will search.
+        // Not isolated: it must see the import path that the tests will search.
         let out = script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;
         let probe: Self = serde_json::from_slice(&out)
             .map_err(|error| fault(launch, format!("its description cannot be read: {error}")))?;
@@ -153,7 +153,7 @@ async fn script(
     if !done.success() {
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing on standard error");
-        // As a shell says that there is no such program, or none that can be run.
+        // A shell's exit codes for a missing or non-executable program.
         let cause = match done.exited.code {
             Some(126 | 127) => Cause::Missing,
             _ => Cause::Other,
@@ -168,7 +168,7 @@ fn fault(launch: &Launch, what: String) -> Fault {
     Fault::new(Layer::Grade, format!("the interpreter {}: {what}", launch.interpreter.join(" ")))
 }
 
-/// A path below a sandbox that nobody else knows.
+/// A random path in a sandbox.
 pub(crate) fn secret_folder() -> Result<RawPath, Fault> {
     Ok(RawPath::from(format!("/tmp/{}", proctor_types::hex(&random::<12>()?))))
 }

@@ -6,7 +6,7 @@ use hmac::{Hmac, Mac};
 use serde::Deserialize;
 use sha2::Sha256;
 
-/// A key of the results pipe: known to the grader and the recorder only.
+/// A key of the results pipe, known only to the grader and the recorder.
 pub(crate) type Key = [u8; 32];
 
 /// One record of the recorder (`python/recorder.py`).
@@ -14,7 +14,7 @@ pub(crate) type Key = [u8; 32];
 #[serde(tag = "t", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "a run has one large record, its end")]
 pub(crate) enum Record {
-    /// The recorder hands over to pytest.
+    /// The recorder starts pytest.
     Start,
     /// A file that could not be collected.
     Collect {
@@ -23,19 +23,19 @@ pub(crate) enum Record {
     },
     Begin(Begin),
     Test(TestRecord),
-    /// A canary that is a copy of a test.
+    /// A canary that was installed as a copy of a test.
     CanaryLaid {
         number: usize,
-        /// The id of the test itself.
+        /// The id of the original test.
         what: String,
     },
-    /// A canary could not be made of the collected test, or would have cost too much time.
+    /// A canary could not be made from the collected test, or would have taken too long.
     CanaryLeftOut {
         number: usize,
         what: String,
     },
     Canary(CanaryRecord),
-    /// What a submission took from the library that it was to write again.
+    /// What a submission imported from the library that it was to rewrite.
     Origin {
         what: String,
     },
@@ -45,7 +45,7 @@ pub(crate) enum Record {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Begin {
     pub collected: Vec<String>,
-    /// SHA-256 of each watched file as it was when collection ended.
+    /// SHA-256 of each watched file when collection ended.
     pub watched: BTreeMap<String, Option<String>>,
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct TestRecord {
     pub when: String,
     pub outcome: String,
     pub xfail: bool,
-    /// Whether the phase raised, as the recorder itself saw it; absent where no phase was seen.
+    /// Whether the phase raised, as seen by the recorder itself; absent if it saw no phase.
     pub raised: Option<bool>,
-    /// How often the test was called until now, for a plug-in that runs it again without a word.
+    /// How often the test has been called so far, to detect plug-ins that rerun it silently.
     #[serde(default)]
     pub runs: usize,
 }
@@ -80,11 +80,11 @@ pub(crate) struct CanaryRecord {
     pub outcome: String,
     pub xfail: bool,
     pub raised: Option<bool>,
-    /// The line of the test at which it raised.
+    /// The line of the test that raised.
     pub line: Option<usize>,
-    /// Whether what it raised is what a failed expectation raises.
+    /// Whether the exception is one that a failed expectation raises.
     pub expectation: bool,
-    /// Whether its run took a branch with a mistake; absent where every run reaches the mistake.
+    /// Whether the run took a branch with a mistake; absent if every run reaches the mistake.
     #[serde(default)]
     pub reached: Option<bool>,
 }
@@ -92,59 +92,59 @@ pub(crate) struct CanaryRecord {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct End {
     pub code: i32,
-    /// Test records sent.
+    /// Number of test records sent.
     pub count: usize,
-    /// What `sight.py` saw at any time of the run.
+    /// What `sight.py` observed during the run.
     #[serde(flatten)]
     pub sight: Sight,
 }
 
-/// Each a name, and the file of the code that it stands for.
+/// Each entry is a name and the file of its code.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Sight {
-    /// Plugins, and the functions behind their hooks.
+    /// Plugins, and the functions of their hooks.
     pub plugins: Vec<(String, String)>,
-    /// What is not what it was: functions and classes of pytest and unittest, builtins, import hooks.
+    /// Changed functions and classes of pytest and unittest, builtins and import hooks.
     pub patched: Vec<(String, String)>,
-    /// Test functions that were not written in their test file.
+    /// Test functions that are not defined in their test file.
     pub foreign: Vec<(String, String)>,
-    /// Test functions that were exchanged after the collection.
+    /// Test functions that were replaced after the collection.
     pub swapped: Vec<(String, String)>,
-    /// Folders of tests, and the working directory, where another one stood.
+    /// Test folders and the working directory that were replaced by others.
     pub moved: Vec<String>,
-    /// Modules that the environment provides, taken from elsewhere.
+    /// Modules of the environment that were imported from elsewhere.
     pub replaced: Vec<(String, String)>,
-    /// Files of tests that code under test opened, and its file.
+    /// Test files that code under test opened, and the file of that code.
     pub readers: Vec<(String, String)>,
-    /// Tests that went on after one of their assertions had failed.
+    /// Tests that continued after one of their assertions failed.
     pub swallowed: Vec<String>,
-    /// Tests whose function raised, had nothing to catch it, and went on. Seen from Python 3.12 on.
+    /// Tests that continued although their function raised an uncaught exception. Detected from
+    /// Python 3.12 on.
     pub caught: Vec<String>,
     /// Hooks of the recorder that raised.
     pub failed: Vec<String>,
     /// Tests that a forked process ran.
     pub forked: Vec<String>,
-    /// Every entry that the import path had.
+    /// Every entry that the import path ever had.
     pub path: Vec<String>,
-    /// SHA-256 of the watched files as they were when they were compiled; nothing where a file
-    /// changed meanwhile.
+    /// SHA-256 of the watched files when they were compiled; `None` if a file changed meanwhile.
     pub compiled: BTreeMap<String, Vec<Option<String>>>,
 }
 
-/// What the pipe held.
+/// The content of the pipe.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Records {
     pub list: Vec<Record>,
-    /// Lines that are not the recorder's.
+    /// Number of lines that the recorder did not write.
     pub garbage: usize,
-    /// The beginning of the first such line.
+    /// The start of the first such line.
     pub garbage_sample: String,
 }
 
 impl Records {
-    /// Reads `MAC JSON` lines. The chain continues from the last good line, so that one foreign
-    /// line costs itself only; a record that was dropped breaks all that follow it.
+    /// Reads `MAC JSON` lines. The chain continues from the last valid line, so a foreign line
+    /// affects only itself. A dropped record invalidates all records after it.
     pub(crate) fn read(raw: &[u8], key: &Key, authenticate: bool) -> Self {
         let mut records = Self::default();
         let mut last = Vec::new();
@@ -208,7 +208,7 @@ fn record(line: &[u8], last: &[u8], key: &Key, authenticate: bool) -> Option<(Ve
 pub(crate) mod testing {
     use super::*;
 
-    /// Lines as the recorder writes them.
+    /// Lines in the recorder's format.
     pub(crate) fn chain(key: &Key, bodies: &[&str]) -> Vec<String> {
         let mut last = String::new();
         let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! Puts the guarded files back over a patch.
+//! Restores the guarded files over a patch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use crate::{
     pristine::{Pristine, at, read, read_all},
 };
 
-/// Makes every guarded path what it was: written where it differs, removed where it was not there.
+/// Restores every guarded path: rewrites it if it differs and removes it if it did not exist.
 ///
-/// `changed` are the paths that the model's patch changed; only they can be evidence. `absent` are
-/// paths that grading itself took away before the patch (hidden paths, the mask's).
+/// `changed` are the paths that the model's patch changed; only these can be evidence. `absent` are
+/// paths that grading itself removed before the patch (hidden and masked paths).
 pub(crate) async fn restore(
     handle: &SandboxHandle,
     workdir: &str,
@@ -48,7 +48,7 @@ pub(crate) async fn restore(
             found.push(note(kind(*guard), format!("{path}: {did}")));
         }
     }
-    // What the test patch brings, whether or not anybody touched it.
+    // The test patch's files are written whether or not the patch touched them.
     let done = |path: &String| guarded.contains_key(path) || changed.contains(path);
     let rest = pristine.files.keys().filter(|path| !done(path)).cloned().collect();
     for (path, now) in read_all(handle, workdir, rest).await? {
@@ -78,8 +78,9 @@ fn kind(guard: Guard) -> &'static str {
     }
 }
 
-/// A file or a link that a patch put where a folder of kept files was is removed, so that nothing is written
-/// through it. Where a folder of other files was it stays: to move a package and leave a link is honest work.
+/// Removes a file or link that a patch put in place of a folder with kept files, so that nothing is
+/// written through it. In place of a folder with other files it stays: moving a package and leaving
+/// a link is honest work.
 async fn clear_ancestors(
     handle: &SandboxHandle,
     workdir: &str,
@@ -106,8 +107,8 @@ pub(crate) async fn put(
 ) -> Result<(), Fault> {
     let root = RawPath::from(workdir);
     let full = at(workdir, path);
-    // Removed first: a link in its place is never written through, and a new file has a new age,
-    // so that no compiled copy of an edited one fits it.
+    // Remove first: this never writes through a link in its place, and a new file gets a new age,
+    // so that no compiled copy of an edited file matches it.
     remove(handle, workdir, path).await?;
     match was {
         Some(Current::File { bytes, mode }) => handle

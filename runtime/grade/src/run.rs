@@ -1,4 +1,4 @@
-//! Runs tests in a sandbox as it stands, without grading anything.
+//! Runs tests in a sandbox without grading anything.
 
 use std::collections::BTreeSet;
 
@@ -19,14 +19,14 @@ use crate::{
 
 /// Runs the tests of `plan` in one start of the interpreter and reports the status of each.
 ///
-/// The sandbox is used as it stands: nothing is restored, no canary is laid. `hidden` is what its preparation
-/// hid. A test that fails, a file
-/// that cannot be collected, a time limit that is reached are results.
+/// The sandbox is used as is: nothing is restored and no canary is installed. `hidden` is what its
+/// preparation hid. Failed tests, files that cannot be collected and reached time limits are
+/// results.
 ///
 /// # Errors
 ///
-/// A fault of the sandbox where the sandbox fails, and of the grade where the command does not start
-/// pytest or its interpreter has none.
+/// A sandbox fault, or a grading fault if the command does not start pytest or its interpreter
+/// lacks pytest.
 pub async fn run_tests(
     handle: &SandboxHandle,
     plan: &TestPlan,
@@ -52,7 +52,7 @@ pub async fn run_tests(
     };
     let (mut run, records, _) = session.run(handle).await?;
     let during = During::default();
-    // Nothing here is anybody's patch.
+    // There is no patch here.
     let trust =
         Trust { plan, probe: &probe, submission: None, during: &during, pristine: &|_| true };
     run.evidence.extend(examine::interpreter(&records, &trust));

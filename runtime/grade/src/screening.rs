@@ -1,4 +1,4 @@
-//! Screens a patch before it is laid, while the sandbox still holds what the patch was made for.
+//! Screens a patch before it is applied, while the sandbox still has the patch's base.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,19 @@ use crate::{
     pristine::{at, paths_of, read_all},
 };
 
-/// What a patch is held against.
+/// What a patch is compared with.
 pub(crate) struct Base<'a> {
-    /// Every path of the work directory before the patch, relative and escaped.
+    /// Every path of the work directory before the patch; relative and escaped.
     pub names: &'a BTreeMap<String, EntryKind>,
-    /// Names that the environment or the language provides. A patch cannot make them its own. Where they are not
-    /// known, it makes no name its own.
+    /// Names that the environment or the language provides, which a patch cannot claim. If unknown,
+    /// the patch can claim no name.
     pub provided: Option<&'a BTreeSet<String>>,
     /// Whether a path is screened.
     pub screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
-/// The rules that a patch breaks. The sandbox holds the task's source, without the patch and its solution.
+/// The rules that a patch breaks. The sandbox holds the task's source without the patch and without
+/// the solution.
 pub(crate) async fn screen_patch(
     handle: &SandboxHandle,
     task: &Task,
@@ -42,7 +43,7 @@ pub(crate) async fn screen_patch(
     judge(patch, gold.as_deref(), &before, &touched, base)
 }
 
-/// As [`screen_patch`], of what was written from scratch: the sandbox holds nothing of it.
+/// Like [`screen_patch`], for a submission from scratch, none of which is in the sandbox.
 pub(crate) fn screen_submission(
     task: &Task,
     patch: &[u8],
@@ -77,14 +78,14 @@ fn judge(
     Ok(found.map(|finding| note(&finding.evidence, finding.to_string())).collect())
 }
 
-/// The paths at the import roots of a work directory, of which only their names are known.
+/// The paths at the import roots of a work directory of which only the names are known.
 pub(crate) async fn names_at_roots(
     handle: &SandboxHandle,
     workdir: &str,
 ) -> Result<BTreeMap<String, EntryKind>, Fault> {
     let mut names = BTreeMap::new();
     for folder in &Policy::get()?.names.import_roots {
-        // A root that is not there has no names.
+        // A missing root has no names.
         let Ok(entries) = handle.list(&at(workdir, folder)).await else { continue };
         for entry in entries {
             let name = entry.name.escaped();

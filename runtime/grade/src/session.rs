@@ -29,35 +29,35 @@ const OPENINGS: &str = include_str!("../python/openings.py");
 const ORIGIN: &str = include_str!("../python/origin.py");
 const CANARIES: &str = include_str!("../python/canaries.py");
 
-/// All that one start needs.
+/// Everything that one start needs.
 #[derive(Clone)]
 pub(crate) struct TestSession<'a> {
     pub plan: &'a TestPlan,
     pub launch: &'a Launch,
     pub probe: &'a Probe,
     pub canaries: &'a Canaries,
-    /// Files whose hashes the recorder takes, relative to the work directory.
+    /// Files that the recorder hashes, relative to the work directory.
     pub watch: Vec<String>,
-    /// Top-level modules that are the environment's, and no patch's.
+    /// Top-level modules that belong to the environment and not to a patch.
     pub provided: BTreeSet<String>,
-    /// Folders of tests, relative to the work directory: they stay where they are.
+    /// Test folders, relative to the work directory. They must not be moved.
     pub folders: Vec<String>,
-    /// What modules among the tests may be called.
+    /// Allowed names of modules among the tests.
     pub helpers: BTreeSet<String>,
     pub defences: Defences,
-    /// What the test tool cannot start without and the sandbox does not have.
+    /// Modules that the test tool needs to start and that the sandbox lacks.
     pub lent: LentModules,
-    /// Where what is tested was written from scratch.
+    /// Set if the tested code was written from scratch.
     pub submitted: Option<Submitted>,
 }
 
-/// What `origin.py` keeps apart.
+/// What `origin.py` keeps separate.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Submitted {
     /// The submission's tree.
     pub folder: String,
     pub import_root: Option<String>,
-    /// Whether it is kept from the original at all.
+    /// Whether access to the original is blocked at all.
     pub guard: bool,
     pub workdir: String,
     /// Top-level modules of the original.
@@ -67,7 +67,8 @@ pub(crate) struct Submitted {
     pub test_files: Vec<String>,
 }
 
-/// The order to `start.py`: JSON on standard input. The canaries follow it, and are read when they are laid.
+/// The order for `start.py`: JSON on standard input. The canaries follow it and are read when they
+/// are installed.
 #[derive(Serialize)]
 struct Order<'a> {
     key: String,
@@ -78,13 +79,13 @@ struct Order<'a> {
     ids: Option<&'a [String]>,
     canaries_bytes: usize,
     canaries_sha256: String,
-    /// Of canaries' runs, after which no further one is begun.
+    /// Time of canary runs after which no further canary starts.
     canary_seconds: f64,
     watch: &'a [String],
     lent: &'a LentModules,
-    /// Whether pytest's own account of a test is checked.
+    /// Whether pytest's own report of a test is checked.
     looks: bool,
-    /// What is looked for besides.
+    /// Additional checks.
     sees: Vec<&'static str>,
     apart: bool,
     path: &'a [String],
@@ -97,9 +98,9 @@ struct Order<'a> {
 }
 
 impl TestSession<'_> {
-    /// Runs to the end, or to the time limit.
+    /// Runs until the end or the time limit.
     ///
-    /// The moment that comes with it is the run's beginning, by the sandbox's own clock.
+    /// The returned time is the start of the run by the sandbox's own clock.
     pub(crate) async fn run(
         &self,
         handle: &SandboxHandle,
@@ -122,7 +123,7 @@ impl TestSession<'_> {
                 .await
                 .map_err(|error| error.fault("writing the recorder"))?;
         }
-        // The last to be written, so that everything that grading laid is older.
+        // Written last, so that everything that grading wrote is older.
         let written = handle.stat(&format!("{folder}/origin.py").into()).await;
         let written = written.map_err(|error| error.fault("looking at the recorder"))?;
         let since = written.map(|entry| entry.changed).unwrap_or_default();
@@ -140,9 +141,9 @@ impl TestSession<'_> {
         command.results = true;
         command.reap_all = true;
         let done = handle.run(command).await.map_err(|error| error.fault("running the tests"))?;
-        // The results are here. What the run made of the sandbox (a folder that cannot be removed, a
-        // disk without an inode for the file system's own use) must not take them back.
-        // What these files took is the room of the next start, where the tests have filled the disk.
+        // The results have arrived. Whatever the run did to the sandbox (a folder that cannot be
+        // removed, a disk without free inodes) must not discard them. Removing these files makes
+        // room for the next start if the tests filled the disk.
         let _ = handle.remove(&folder).await;
 
         let records = Records::read(&done.results, &key, self.defences.authenticate);
@@ -155,10 +156,10 @@ impl TestSession<'_> {
         Ok((self.result(&records, done.exited, log, done.results), records, since))
     }
 
-    /// The fault where the recorder failed before it handed over to pytest: no patch has a part in that.
+    /// The fault if the recorder failed before it started pytest, which a patch cannot cause.
     ///
-    /// A patch can have one where pytest itself lies in the work directory, and where its files are on
-    /// the way to the failure.
+    /// A patch can cause it if pytest itself is in the work directory and the patch's files are in
+    /// the traceback.
     fn recorder_fault(
         &self,
         records: &Records,
@@ -225,7 +226,7 @@ impl TestSession<'_> {
         Ok(format!("{}\n{order}{canaries}", order.len()).into_bytes())
     }
 
-    /// The task's own value, which the tests find in their environment whatever the start is given.
+    /// The task's own value, which the tests see in their environment whatever the start uses.
     fn pythonpath(&self) -> Option<&str> {
         let given = self.plan.env.get("PYTHONPATH").map(String::as_str);
         given.filter(|_| self.starts_apart())
@@ -266,7 +267,7 @@ impl TestSession<'_> {
             })
             .collect();
         for id in self.plan.ids.iter().flatten() {
-            // A test whose file or class could not be collected has an error, not a silence.
+            // A test whose file or class could not be collected has an error rather than no result.
             let broken = collect_errors.keys().any(|node| {
                 id.strip_prefix(node.as_str()).is_some_and(|rest| rest.starts_with("::"))
             });
@@ -303,7 +304,7 @@ impl TestSession<'_> {
     }
 }
 
-/// The end record must be there and agree with the kernel.
+/// The end record must exist and match the kernel's exit status.
 fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
     let said = match (exit.code, exit.signal) {
         (Some(code), _) => format!("exit status {code}"),
@@ -311,7 +312,7 @@ fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
         (None, None) => "no exit status".to_owned(),
     };
     let Some(end) = records.end() else {
-        // A success that skips the end is claimed; a crash is only a crash.
+        // A success that skips the end is forged; a crash is only a crash.
         let kind = match exit.code {
             Some(0) => evidence::EXIT_WITHOUT_END,
             _ => evidence::ENDED_EARLY,
@@ -333,7 +334,7 @@ fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
     })
 }
 
-/// Appends what was kept of a stream. Returns the number of bytes in its middle that were not.
+/// Appends the kept parts of a stream. Returns the number of bytes that were cut from its middle.
 pub(crate) fn append(log: &mut Vec<u8>, stream: &Captured) -> u64 {
     log.extend_from_slice(&stream.head);
     if stream.is_whole() {
@@ -344,7 +345,7 @@ pub(crate) fn append(log: &mut Vec<u8>, stream: &Captured) -> u64 {
     if cut > 0 {
         log.extend_from_slice(format!("\n[{cut} bytes left out]\n").as_bytes());
     }
-    // Head and tail overlap where little was cut.
+    // Head and tail overlap if little was cut.
     let overlap = shown.saturating_sub(stream.total) as usize;
     log.extend_from_slice(stream.tail.get(overlap..).unwrap_or_default());
     cut

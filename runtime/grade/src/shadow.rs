@@ -1,5 +1,5 @@
-//! Modules of a patch that replace the environment's: pytest's, the standard library's, and
-//! every other that can be imported from outside the work directory.
+//! Modules of a patch that replace the environment's: pytest's, the standard library's, and all
+//! others that can be imported from outside the work directory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use crate::{
     restore::remove,
 };
 
-/// Removes what shadows a guarded module at an import root and was not there before.
+/// Removes new files at an import root that shadow a guarded module.
 pub(crate) async fn remove_shadows(
     handle: &SandboxHandle,
     workdir: &str,
@@ -36,12 +36,12 @@ pub(crate) async fn remove_shadows(
     Ok(found)
 }
 
-/// Where modules are imported from below the work directory, and the names that are not a patch's.
+/// The import folders below the work directory, and the names that a patch must not take.
 #[derive(Debug, Default)]
 pub(crate) struct Roots {
-    /// On the import path of the interpreter: roots whatever they hold.
+    /// On the interpreter's import path: always import roots.
     searched: BTreeSet<String>,
-    /// Put there by pytest, by configuration, or by convention. A folder that is a package is not one.
+    /// Import roots by pytest, configuration or convention, unless the folder is a package.
     likely: BTreeSet<String>,
     /// The same, by the end of their path: what a conftest that changes `sys.path` names.
     named: BTreeSet<String>,
@@ -87,7 +87,7 @@ impl Roots {
         roots
     }
 
-    /// With what the tests were seen to search. Entries are absolute.
+    /// Adds the import path that the tests used. Entries are absolute.
     pub(crate) fn with(&self, workdir: &str, probe: &Probe, path: &[String]) -> Self {
         let inside = path.iter().filter_map(|entry| {
             let entry = folded(entry);
@@ -97,7 +97,7 @@ impl Roots {
         Self { searched, guarded: self.guarded.clone(), ..Self::default() }
     }
 
-    /// The names that no module of the work directory may have: those that it had itself are out.
+    /// The names that no module of the work directory may have, except those that it already had.
     pub(crate) fn foreign(&self, pristine: &Pristine) -> BTreeSet<String> {
         let roots = self.searched.iter().chain(&self.likely);
         let roots: BTreeSet<&String> = roots.collect();
@@ -105,8 +105,8 @@ impl Roots {
         self.guarded.iter().filter(|name| !is_own(name)).cloned().collect()
     }
 
-    /// What modules that lie among the tests may be imported as: every end of their path, without
-    /// the names that modules of the work directory have at an import root.
+    /// The names under which modules among the tests may be imported: every suffix of their path,
+    /// without the names of modules at an import root of the work directory.
     pub(crate) fn helpers(&self, pristine: &Pristine, paths: &Paths<'_>) -> BTreeSet<String> {
         let roots: BTreeSet<&String> = self.searched.iter().chain(&self.likely).collect();
         let files = pristine.names.keys().chain(pristine.files.keys());
@@ -136,7 +136,7 @@ impl Roots {
         names
     }
 
-    /// Which of the changed paths replace a guarded module.
+    /// The changed paths that replace a guarded module.
     pub(crate) fn shadows(
         &self,
         pristine: &Pristine,
@@ -194,8 +194,8 @@ fn is_package(pristine: &Pristine, folder: &str) -> bool {
     !folder.is_empty() && pristine.names.contains_key(&format!("{folder}/__init__.py"))
 }
 
-/// Whether a module of that name could be imported from a folder before any patch. A folder that
-/// holds nothing to import (`packaging/` with recipes of a distribution) is no module.
+/// Whether a folder had an importable module of that name before the patch. A folder without
+/// anything to import (such as `packaging/` with distribution recipes) is not a module.
 fn has_module(pristine: &Pristine, root: &str, module: &str) -> bool {
     let stem = join(root, module);
     let from = (Bound::Included(stem.clone()), Bound::Unbounded);
@@ -211,7 +211,7 @@ fn has_module(pristine: &Pristine, root: &str, module: &str) -> bool {
         .any(|(path, _)| matches!(path.as_bytes().get(stem.len()), Some(b'/' | b'.')))
 }
 
-/// Files that can be imported, and what has no ending: a link may lead to a module.
+/// Importable files, and names without a suffix: a link may point to a module.
 fn is_importable(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     has_ending(path) || !name.contains('.')
@@ -221,21 +221,21 @@ fn has_ending(path: &str) -> bool {
     [".py", ".so", ".pyd"].iter().any(|ending| path.ends_with(ending))
 }
 
-/// Where pytest puts the import path for a test or a conftest: the first folder up from it that is no
-/// package.
+/// The folder that pytest adds to the import path for a test or a conftest: the first parent that
+/// is not a package.
 fn base_of(path: &str, pristine: &Pristine) -> String {
     let folders: BTreeSet<String> = ancestors(path).collect();
     let nearest = folders.into_iter().rev().find(|folder| !is_package(pristine, folder));
     nearest.unwrap_or_default()
 }
 
-/// The folders that a path lies in, the work directory among them.
+/// All parent folders of a path, including the work directory.
 fn ancestors(path: &str) -> impl Iterator<Item = String> {
     let ends = path.match_indices('/').map(|(at, _)| path[..at].to_owned());
     std::iter::once(String::new()).chain(ends)
 }
 
-/// The contents of a source's one-line strings, roughly.
+/// The contents of a source's one-line strings, approximately.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split(['"', '\'']).skip(1))
 }
@@ -244,7 +244,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || "\"',=[]:;".contains(c))
 }
 
-/// A path's names, without what leads up or nowhere.
+/// The components of a path without `.` and `..`.
 fn end_of(path: &str) -> Option<String> {
     let is_name = |part: &&str| !part.is_empty() && *part != "." && *part != "..";
     let parts: Vec<&str> = path.split('/').filter(is_name).collect();

@@ -1,4 +1,4 @@
-//! From the phases of a test to its one status.
+//! Derives a test's status from its phases.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::{
     records::{Record, Records, TestRecord},
 };
 
-/// The status of every test that was collected or reported. A test of which nothing, or not
-/// everything, was reported is [`TestStatus::Missing`].
+/// The status of every collected or reported test. A test without complete reports is
+/// [`TestStatus::Missing`].
 pub(crate) fn statuses(
     records: &Records,
     evidence: &mut Vec<Evidence>,
@@ -32,16 +32,17 @@ pub(crate) fn statuses(
         .collect()
 }
 
-/// Outcomes by which plug-ins report a try that failed and is repeated (pytest-rerunfailures, pytest-retry).
+/// Outcomes with which plug-ins report a failed try that is repeated (pytest-rerunfailures,
+/// pytest-retry).
 const REPEATED: [&str; 2] = ["rerun", "retried"];
 
-/// The status that a test's phases amount to.
+/// The status that results from a test's phases.
 pub(crate) fn of_phases(
     id: &str,
     phases: &[&TestRecord],
     evidence: &mut Vec<Evidence>,
 ) -> TestStatus {
-    // A phase that raised and is reported as passed was not reported by pytest as it was.
+    // If a phase raised but is reported as passed, pytest did not report it as it was.
     let falsified = |phase: &&&TestRecord| phase.outcome == "passed" && phase.raised == Some(true);
     for phase in phases.iter().filter(falsified) {
         evidence.push(note(
@@ -75,12 +76,12 @@ pub(crate) fn of_phases(
     of_one_try(phases)
 }
 
-/// The status of a test that a plug-in ran several times, by its last try. Nothing where there was one
-/// try. No failure is final among `phases`.
+/// The status of a test that a plug-in ran several times, by its last try. `None` if there was one
+/// try. `phases` contains no final failure.
 fn of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
     let repeated = phases.iter().any(|phase| REPEATED.contains(&phase.outcome.as_str()));
     let setups = phases.iter().filter(|phase| phase.when == "setup").count();
-    // The plug-in `flaky` reports no call of a failed try, and the set-up and tear-down of each.
+    // The plug-in `flaky` reports no call of a failed try, but the set-up and tear-down of each.
     let runs = phases.iter().map(|phase| phase.runs).max().unwrap_or(0);
     if !(repeated || setups > 1 && setups <= runs) {
         return None;
@@ -194,13 +195,13 @@ mod tests {
         };
         let setup = || phase("setup", "passed", Some(false));
         let teardown = || phase("teardown", "passed", Some(false));
-        // pytest-rerunfailures: a call, and a set-up, that is repeated.
+        // pytest-rerunfailures: repeats the call and the set-up.
         let call = again(vec![setup(), failed("call", "rerun"), teardown()]);
         let fixture = again(vec![failed("setup", "rerun"), teardown()]);
-        // pytest-retry reports a call that nobody saw.
+        // pytest-retry reports a call that nothing observed.
         let unseen = phase("call", "passed", None);
         let retried = vec![setup(), failed("call", "retried"), unseen, teardown()];
-        // The plug-in flaky is silent; the recorder saw two calls.
+        // The plug-in `flaky` is silent; the recorder saw two calls.
         let mut silent = again(vec![setup(), teardown()]);
         silent.iter_mut().for_each(|phase| phase.runs = 2);
         for phases in [call, fixture, retried, silent] {

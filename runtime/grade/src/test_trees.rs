@@ -1,8 +1,8 @@
-//! Which folders are a task's tests, by name and by what they hold.
+//! Finds a task's test folders by name and content.
 //!
-//! A folder that is wrongly taken for one costs an honest patch its work there, and one that is missed
-//! leaves a test's helpers to any patch. So a name that says "test" is enough, unless the solution lies
-//! there; any other folder must look like tests.
+//! A false positive discards honest work in that folder. A false negative lets any patch change a
+//! test's helpers. So a name that contains "test" is enough, unless the solution is there; any
+//! other folder must look like tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::{
 
 type Names = BTreeMap<String, EntryKind>;
 
-/// The folders that are tests with all below them, and those that hold a test among other files.
+/// The folders that contain only tests, and those that contain a test among other files.
 pub(crate) fn find(
     policy: &Policy,
     task: &Task,
@@ -43,13 +43,13 @@ pub(crate) fn find(
     (trees, beside)
 }
 
-/// A test by the name of its file, as pytest finds them.
+/// Whether a file name is a test's, by pytest's rules.
 pub(crate) fn is_test_file(name: &str) -> bool {
     let Some(stem) = name.strip_suffix(".py") else { return false };
     stem.starts_with("test_") || stem.ends_with("_test") || stem.ends_with("_tests")
 }
 
-/// What the solution changes, tests left out.
+/// What the solution changes, without tests.
 fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> BTreeSet<String> {
     let gold = gold_of(task).ok().flatten();
     let gold = gold.and_then(|gold| paths_of(&gold).ok()).unwrap_or_default();
@@ -61,8 +61,9 @@ fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> B
     gold.union(masked).filter(|path| !is_test(path)).cloned().collect()
 }
 
-/// The folder from the top to the first component that is named for tests. One that holds the solution, too, comes
-/// after one further down that does not, and is none at all where its name is a shipped package's as well.
+/// The folder up to the first component that is named for tests. If it also contains the solution,
+/// a folder further down without the solution is preferred. It is none at all if its name is also a
+/// shipped package's.
 fn by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<String> {
     let folders: Vec<&str> = parent(path).split('/').collect();
     let up_to = |at: usize| folders[..=at].join("/");
@@ -81,8 +82,9 @@ fn by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<S
         .map(up_to)
 }
 
-/// A folder of another name (`checks`, `qa`): none of the solution lies in it, no file of it is what a
-/// test beside it is named after, and in a package of the solution tests are not the fewer.
+/// Whether a folder with another name (`checks`, `qa`) looks like tests. It contains none of the
+/// solution and no file that a test beside it is named after. In a package of the solution, at
+/// least half of its files are tests.
 fn looks_like_tests(
     folder: &str,
     own: &BTreeSet<String>,
@@ -158,7 +160,8 @@ mod tests {
         assert_eq!(trees, ["pkg/testing/tests"]);
         let (trees, beside) = found(&["pkg/testing/test_compare.py"], &shipped, &[]);
         assert!(trees.is_empty() && beside == ["pkg/testing"]);
-        // Nobody ships `tests` for others to use, so a helper that gold changes there opens nothing.
+        // Nobody ships `tests` for others to use, so a helper that gold changes there opens
+        // nothing.
         let (trees, _) = found(&["tests/test_a.py"], &["tests/helper.py", "pkg/a.py"], &[]);
         assert_eq!(trees, ["tests"]);
     }
@@ -167,7 +170,7 @@ mod tests {
     fn any_other_folder_must_look_like_tests() {
         let checks = ["checks/helper.py", "checks/more.py", "checks/data.json"];
         assert_eq!(found(&["checks/test_a.py"], &["pkg/core.py"], &checks).0, ["checks"]);
-        // Tests beside what they test.
+        // Tests beside the code that they test.
         let other =
             ["pkg/__init__.py", "pkg/other/__init__.py", "pkg/other/core.py", "pkg/other/b.py"];
         for test in

@@ -1,4 +1,4 @@
-//! From statuses and evidence to a verdict.
+//! Turns statuses and evidence into a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,9 @@ use crate::{
     policy::Policy,
 };
 
-/// Draws up the verdict. `quarantine` holds ids that are shown and decide nothing. `strict` asks that every fail-to-pass and pass-to-pass test passed, in a
-/// run with a proper end, and that no evidence speaks against the run itself.
+/// Creates the verdict. `quarantine` holds ids that are shown but do not count. `strict` requires
+/// that every fail-to-pass and pass-to-pass test passed in a run that ended properly, and that no
+/// evidence speaks against the run.
 pub(crate) fn draw_up(
     task: &Task,
     reported: &BTreeMap<String, TestStatus>,

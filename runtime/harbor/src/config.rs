@@ -13,10 +13,10 @@ use crate::{
 
 type Table = Map<String, Value>;
 
-/// What `task.toml` says, as far as Proctor needs it.
+/// The part of `task.toml` that Proctor needs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
-    /// `[task] name`, as `org/name`. Absent: the folder's name counts.
+    /// `[task] name`, as `org/name`. Absent: the folder's name is used.
     pub name: Option<String>,
     /// `[agent]`.
     pub agent: Phase,
@@ -24,7 +24,7 @@ pub struct Config {
     pub verifier: Verifier,
     /// `[environment]`.
     pub environment: Environment,
-    /// The verifier runs in an environment of its own.
+    /// The verifier runs in its own environment.
     pub separate: bool,
     /// `[verifier.environment]`.
     pub verifier_environment: Option<Environment>,
@@ -50,7 +50,7 @@ pub struct Phase {
 /// `[verifier]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verifier {
-    /// Its time limit; 600 where the file names none.
+    /// Its time limit; defaults to 600.
     pub seconds: f64,
     /// Its variables.
     pub env: BTreeMap<String, String>,
@@ -71,34 +71,34 @@ impl Default for Verifier {
 pub struct Environment {
     /// `docker_image`.
     pub image: Option<String>,
-    /// CPUs. Absent: no limit of the task's own.
+    /// CPUs. Absent: the task sets no limit.
     pub cpus: Option<f64>,
-    /// MiB of memory. Absent: no limit of the task's own.
+    /// MiB of memory. Absent: the task sets no limit.
     pub memory_mb: Option<u64>,
     /// Variables of every command.
     pub env: BTreeMap<String, String>,
-    /// Where commands start. Absent: the image's `WORKDIR`.
+    /// Working directory of commands. Absent: the image's `WORKDIR`.
     pub workdir: Option<String>,
-    /// The network of every phase that names none.
+    /// The network of every phase that does not set one.
     pub network: HarborNetwork,
 }
 
-/// A configuration with what is worth a warning.
+/// A configuration with its warnings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Read {
     /// What the file says.
     pub config: Config,
-    /// Unknown keys, and keys that change nothing.
+    /// Unknown keys, and keys without effect.
     pub warnings: Vec<Mistake>,
 }
 
-/// As Harbor's default.
+/// Harbor's default.
 const VERIFIER_SECONDS: f64 = 600.0;
 
 /// Reads the text of a `task.toml`.
 ///
 /// # Errors
-/// All that is wrong with it, and every feature that Proctor does not support, by key.
+/// Lists all mistakes and every feature that Proctor does not support, by key.
 pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
     let rules = Rules::get().map_err(|why| vec![Mistake::whole(why)])?;
     let table = table(text).map_err(|mistake| vec![mistake])?;
@@ -228,7 +228,7 @@ fn asks_for_something(value: &Value) -> bool {
     }
 }
 
-/// What a value is, for messages.
+/// The type of a value, for messages.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "not a finite number".to_owned(),
@@ -256,7 +256,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number, or text that is one, as Harbor reads it.
+    /// A number, or a number as text, as Harbor accepts it.
     fn number(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
         let value = table.get(key)?;
         let number = match value {
@@ -359,7 +359,7 @@ impl Reader<'_> {
         network
     }
 
-    /// What a separate verifier is given. A shared one sees everything.
+    /// What a separate verifier receives. A shared one sees everything.
     fn artifacts(&mut self, table: &Table, separate: bool) -> Vec<String> {
         let Some(value) = table.get("artifacts") else { return Vec::new() };
         let Value::Array(list) = value else {
@@ -465,7 +465,7 @@ fn size_mb(text: &str) -> Option<f64> {
     mb.or_else(|| number('M')).or_else(|| number('K').map(|size| size / 1024.0)).map(f64::trunc)
 }
 
-/// A host name, or `*.` and a host name, in small letters.
+/// A host name, or `*.` and a host name, in lower case.
 fn host_name(host: &str) -> Result<String, &'static str> {
     let host = host.trim().to_lowercase();
     let host = host.trim_end_matches('.');

@@ -1,11 +1,12 @@
-//! Variables that stand for variables of this machine.
+//! Variables that refer to variables of this machine.
 
 use std::collections::BTreeMap;
 
-/// Replaces `${NAME}` and `${NAME:-default}` where they are the whole value, as Harbor does when a trial starts.
+/// Replaces `${NAME}` and `${NAME:-default}` if they are the whole value, as Harbor does when a
+/// trial starts.
 ///
 /// # Errors
-/// A variable that is not set and has no default.
+/// A variable is not set and has no default.
 pub fn fill_env(
     env: &BTreeMap<String, String>,
     host: &dyn Fn(&str) -> Option<String>,
@@ -28,7 +29,7 @@ fn template(value: &str) -> Option<(&str, Option<&str>)> {
         None => (inner, None),
         Some((name, rest)) => (name, Some(rest.strip_prefix('-')?)),
     };
-    // `${A} and ${B}` is text.
+    // `${A} and ${B}` is plain text.
     (!name.is_empty() && !name.contains('}')).then_some((name, default))
 }
 

@@ -1,4 +1,4 @@
-//! The files of a task folder: which belong to it, which are left out, and its digest.
+//! The files of a task folder: which belong to it, which are excluded, and its digest.
 
 use std::{
     cell::RefCell,
@@ -27,7 +27,7 @@ pub const SOLVE: &str = "solve.sh";
 const HARBORIGNORE: &str = ".harborignore";
 const GITIGNORE: &str = ".gitignore";
 
-/// Files beside the folders that belong to a task.
+/// Top-level files that belong to a task.
 const SINGLE: [&str; 4] = [TASK, "instruction.md", "README.md", "trajectory.json"];
 
 /// Folders that belong to a task.
@@ -40,18 +40,18 @@ pub struct InputFile {
     pub path: String,
     /// Permission bits.
     pub mode: u32,
-    /// What it is.
+    /// The type of an entry.
     pub kind: InputKind,
 }
 
-/// What an entry is.
+/// A directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputKind {
     /// A folder.
     Folder,
-    /// A file, with its content.
+    /// A link, with its target as written.
     File(Vec<u8>),
-    /// A link, with its target as it is written.
+    /// A task folder on this machine.
     Link(String),
 }
 
@@ -64,7 +64,7 @@ pub struct Folder {
 
 impl Folder {
     /// # Errors
-    /// The folder is not there, or cannot be read.
+    /// The folder does not exist or cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let root = path.canonicalize()?;
         if !root.is_dir() {
@@ -83,15 +83,17 @@ impl Folder {
         self.root.join(name).exists()
     }
 
-    /// Whether it has a folder of this name with anything in it.
+    /// Whether it has a non-empty folder of this name.
     pub fn has_entries(&self, name: &str) -> bool {
         fs::read_dir(self.root.join(name)).is_ok_and(|mut entries| entries.next().is_some())
     }
 
-    /// The entries of `tests/` or `solution/`, folders before what they hold, without what `.harborignore` excludes.
+    /// The entries of `tests/` or `solution/`, folders before their content, without what
+    /// `.harborignore` excludes.
     ///
     /// # Errors
-    /// A link that leads out of the task, links in a circle, a name that is not UTF-8, an unreadable file.
+    /// A link leads out of the task, links form a loop, a name is not UTF-8, or a file is
+    /// unreadable.
     pub fn inputs(&self, name: &str) -> Result<Vec<InputFile>, String> {
         let folder = self.root.join(name);
         self.check_inside(name)?;
@@ -115,10 +117,10 @@ impl Folder {
         Ok(inputs)
     }
 
-    /// Whether a file of the task is excluded by `.harborignore`.
+    /// Whether `.harborignore` excludes a file of the task.
     ///
     /// # Errors
-    /// Rules that cannot be read.
+    /// The rules cannot be read.
     pub fn is_excluded(&self, name: &str) -> Result<bool, String> {
         self.excluded(&self.root.join(name))
     }
@@ -161,7 +163,7 @@ impl Folder {
     /// `sha256:` and the digest of the content, as Harbor's publisher computes it.
     ///
     /// # Errors
-    /// A file that cannot be read, or a name that is not UTF-8.
+    /// A file cannot be read, or a name is not UTF-8.
     pub fn digest(&self) -> Result<String, String> {
         let mut whole = Sha256::new();
         for (path, full) in self.files()? {
@@ -213,7 +215,8 @@ impl Folder {
         Ok(files)
     }
 
-    /// Paths below a folder, without what is excluded. Links to folders are listed and not followed.
+    /// Paths below a folder, without what is excluded. Links to folders are listed but not
+    /// followed.
     fn select(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
         if !folder.is_dir() || self.excluded(folder)? {
             return Ok(Vec::new());
@@ -302,7 +305,7 @@ impl Folder {
         Ok(false)
     }
 
-    /// What the rules of one folder say of a path.
+    /// The result of one folder's rules for a path.
     fn rule(&self, folder: &Path, asked: &str) -> Result<Option<bool>, String> {
         let relative = folder.strip_prefix(&self.root).unwrap_or(folder);
         if !in_scope(relative, true) {
@@ -346,12 +349,12 @@ fn in_scope(relative: &Path, is_folder: bool) -> bool {
     named && (parts.len() > at + 1 || is_folder)
 }
 
-/// The path without links, as far as it is there.
+/// The path with links resolved, as far as it exists.
 fn real_path(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
     }
-    // A link to nothing is judged by where it would lead.
+    // A dangling link is judged by its target.
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return path.to_owned();
     };
@@ -383,7 +386,7 @@ fn text(path: &Path) -> Result<String, String> {
     text.ok_or_else(|| format!("the name {} is not UTF-8", path.display()))
 }
 
-/// The digest of a data set: of the digests of its tasks, and of its own files where it has some.
+/// The digest of a data set: of its tasks' digests, and of its own files if there are any.
 pub fn dataset_digest<'a>(
     tasks: impl IntoIterator<Item = &'a str>,
     files: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -1,14 +1,14 @@
-//! Ignore rules as `pathspec` reads them, which is what Harbor uses. Its two kinds of rules differ from each other and
-//! from git's, and the digest of a task depends on the difference.
+//! Ignore rules as `pathspec` reads them, which Harbor uses. Its two kinds of rules differ from
+//! each other and from Git's, and a task's digest depends on the difference.
 
 use regex::Regex;
 
-/// How rules are read.
+/// How rules are interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// `PathSpec` with patterns called `gitignore`: for `.gitignore`. The last pattern that matches counts.
+    /// `PathSpec` with `gitignore` patterns: for `.gitignore`. The last matching pattern counts.
     Basic,
-    /// `GitIgnoreSpec`: for `.harborignore`. A pattern for a folder yields to one for a file.
+    /// `GitIgnoreSpec`: for `.harborignore`. A folder pattern yields to a file pattern.
     Git,
 }
 
@@ -25,12 +25,12 @@ pub(crate) struct Ignore {
     patterns: Vec<Pattern>,
 }
 
-/// The group that a pattern for a folder matches with.
+/// The regex group of a folder pattern.
 const FOLDER: &str = "folder";
 
 impl Ignore {
     /// # Errors
-    /// A pattern that is none, such as one that ends with a backslash.
+    /// A pattern is invalid, such as one that ends with a backslash.
     pub(crate) fn read<'a>(
         kind: Kind,
         lines: impl IntoIterator<Item = &'a str>,
@@ -42,7 +42,7 @@ impl Ignore {
         Ok(Self { kind, patterns })
     }
 
-    /// Whether a path is excluded: `None` where no rule matches. A folder's path ends with a slash.
+    /// Whether a path is excluded: `None` if no rule matches. A folder's path ends with a slash.
     pub(crate) fn excludes(&self, path: &str) -> Option<bool> {
         match self.kind {
             Kind::Basic => {
@@ -106,7 +106,8 @@ fn pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
             regex
         }
     };
-    // `.` and classes match line feeds in no path that counts; `pathspec` compiles without flags as well.
+    // `.` and classes do not match line feeds in relevant paths; `pathspec` compiles without flags,
+    // too.
     let regex = Regex::new(&regex).map_err(|_| invalid())?;
     Ok(Some(Pattern { excludes, regex }))
 }
@@ -161,7 +162,8 @@ fn joined(
     Ok(Some(regex))
 }
 
-/// One segment as a regular expression. `Ok(None)`: a class without an end, for which git discards the pattern.
+/// One segment as a regular expression. `Ok(None)`: an unterminated class, for which Git discards
+/// the pattern.
 fn translated(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
     let chars: Vec<char> = segment.chars().collect();
     let mut regex = String::new();
@@ -204,7 +206,7 @@ fn translated(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
     Ok(Some(regex))
 }
 
-/// A class, whose members Python's `re` takes as they are and this engine does not.
+/// A class whose members Python's `re` accepts unescaped and this engine does not.
 fn class(members: &[char]) -> String {
     let mut class = String::from("[");
     for (index, one) in members.iter().enumerate() {
@@ -215,7 +217,7 @@ fn class(members: &[char]) -> String {
             other => class.push_str(&regex::escape(&other.to_string())),
         }
     }
-    // A hyphen at either end stands for itself there and here.
+    // A hyphen at either end is literal in both.
     class.push(']');
     class
 }

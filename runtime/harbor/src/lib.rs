@@ -1,7 +1,7 @@
 //! Harbor task folders, by the rules of `harbor-0.26`: what `task.toml` says, which files belong to a task, its digest,
 //! data sets, the rewards that a verifier leaves, and lint rules.
 //!
-//! The crate reads folders of this machine. It knows no sandbox and runs nothing.
+//! The crate reads folders on this machine. It does not depend on sandboxes and runs nothing.
 
 mod config;
 mod env;

@@ -1,13 +1,13 @@
-//! Places in TOML files.
+//! Positions in TOML files.
 
-/// Something wrong in a file, or something that is worth a warning.
+/// An error in a file, or a warning about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The dotted key, where one is concerned.
+    /// The dotted key, if one is concerned.
     pub key: Option<String>,
-    /// The line, counted from 1, where it is known.
+    /// The line, counted from 1, if known.
     pub line: Option<usize>,
-    /// What is wrong, with a hint where it is known.
+    /// What is wrong, with a hint if there is one.
     pub what: String,
 }
 
@@ -21,8 +21,8 @@ impl Mistake {
     }
 }
 
-/// The line of a dotted key, or of the table that it names. It looks at the usual ways to write a key, and finds nothing
-/// in the others.
+/// The line of a dotted key, or of the table that it names. It recognizes the usual ways to write a
+/// key and finds nothing for others.
 pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     let plain = |name: &str| {
         name.split('.')
@@ -48,7 +48,7 @@ pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
         if full == key {
             return Some(index + 1);
         }
-        // An inline table holds the keys below its own.
+        // An inline table contains the keys below its own.
         if key.strip_prefix(full.as_str()).is_some_and(|rest| rest.starts_with('.')) {
             nearest = nearest.or(Some(index + 1));
         }
@@ -56,7 +56,7 @@ pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     nearest
 }
 
-/// The text of a TOML file as a table.
+/// Parses a TOML file as a table.
 pub(crate) fn table(text: &str) -> Result<serde_json::Map<String, serde_json::Value>, Mistake> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match toml::from_str::<serde_json::Value>(text) {

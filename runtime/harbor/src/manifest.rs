@@ -12,7 +12,7 @@ pub const DATASET: &str = "dataset.toml";
 pub struct Manifest {
     /// `org/name`.
     pub name: String,
-    /// In the order of the file, without repetitions.
+    /// In file order, without duplicates.
     pub tasks: Vec<ManifestTask>,
     /// Files of the data set itself.
     pub files: Vec<ManifestFile>,
@@ -29,19 +29,19 @@ pub struct ManifestTask {
     pub line: Option<usize>,
 }
 
-/// One file beside `dataset.toml`.
+/// A file next to `dataset.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestFile {
     /// A plain name.
     pub path: String,
-    /// Absent: Harbor computes it when the data set is published.
+    /// Absent: Harbor computes it on publishing.
     pub digest: Option<String>,
 }
 
 /// Reads the text of a `dataset.toml`.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// Lists all mistakes.
 pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Mistake>> {
     let table = table(text).map_err(|mistake| vec![mistake])?;
     let mut wrong = Vec::new();
@@ -115,7 +115,7 @@ fn line_with(text: &str, value: &str) -> Option<usize> {
     found.flatten().map(|index| index + 1)
 }
 
-/// `org/name`, as Harbor's packages are called.
+/// `org/name`, the form of Harbor's package names.
 pub(crate) fn is_name(name: &str) -> bool {
     let part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -1,13 +1,13 @@
-//! The rewards that a verifier leaves.
+//! Reads a verifier's rewards.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde_json::Value;
 
-/// A reward file is read up to so many bytes.
+/// Maximum size of a reward file in bytes.
 pub const REWARD_LIMIT: u64 = 1 << 20;
 
-/// Why there are no rewards. It is no zero: the verifier did not say what the result is worth.
+/// Why there are no rewards. This is not a zero: the verifier did not rate the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewardError {
     /// Names the file.
@@ -22,7 +22,7 @@ impl fmt::Display for RewardError {
 
 impl std::error::Error for RewardError {}
 
-/// Reads `reward.json`, or `reward.txt` where there is none, as Harbor does.
+/// Reads `reward.json`, or else `reward.txt`, as Harbor does.
 ///
 /// ```
 /// use proctor_harbor::read_rewards;
@@ -33,7 +33,8 @@ impl std::error::Error for RewardError {}
 /// ```
 ///
 /// # Errors
-/// Neither file is there, or the one that counts is empty, no finite number, or no flat object of such numbers.
+/// Neither file exists, or the content is neither a finite number nor a flat object of such
+/// numbers.
 pub fn read_rewards(
     json: Option<&[u8]>,
     txt: Option<&[u8]>,
@@ -98,7 +99,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }
 
-/// A short piece of what was found.
+/// A short excerpt of the content.
 fn quoted(text: &str) -> String {
     let head: String = text.chars().take(40).collect();
     format!("{head:?}")

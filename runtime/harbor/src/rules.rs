@@ -8,7 +8,7 @@ use serde::Deserialize;
 static RULES: ShippedTable<Rules> =
     ShippedTable::new("harbor.toml", include_str!("../../../configs/harbor.toml"));
 
-/// What Proctor knows of Harbor's format.
+/// Proctor's rules for Harbor's format.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
@@ -39,24 +39,24 @@ struct Downloads {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outside {
-    /// MiB of one file.
+    /// MiB per file.
     pub file_mb: u64,
-    /// MiB of all files.
+    /// MiB in total.
     pub mb: u64,
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
 }
 
 impl Rules {
-    /// The shipped rules.
+    /// The built-in rules.
     ///
     /// # Errors
-    /// The shipped file is damaged.
+    /// The built-in file is invalid.
     pub fn get() -> Result<&'static Self, String> {
         RULES.get()
     }
 
-    /// Files that Proctor does not support, by path in the folder, with what they ask for.
+    /// Files that Proctor does not support, by path in the folder, and the feature they require.
     pub fn unsupported_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.unsupported_files.iter().map(|(name, what)| (name.as_str(), what.as_str()))
     }

@@ -1,30 +1,30 @@
-//! Trials of one task beside each other, and where they part.
+//! Trials of one task side by side, and where they diverge.
 
 use minijinja::Error;
 use serde::Serialize;
 
 use crate::{Links, Step, StepRow, templates::fill};
 
-/// A trial among others.
+/// One of the trials.
 #[derive(Debug, Clone, Serialize)]
 pub struct Side {
-    /// Its arm and attempt, and its run where there are several.
+    /// Its arm and attempt, and its run if there are several.
     pub name: String,
-    /// Its address, behind the root.
+    /// Its address, relative to the root.
     pub href: String,
-    /// `resolved`, and the like; and its class.
+    /// `resolved` and the like, and its class.
     pub word: &'static str,
     pub class: &'static str,
     pub detail: String,
     pub steps: Vec<StepRow>,
-    /// Its step at which the trials part, whole.
+    /// Its complete step at which the trials diverge.
     pub at: Option<Step>,
 }
 
-/// All trials of a task that could be shown, with whether they are.
+/// All trials of a task that can be shown, and whether they are.
 #[derive(Debug, Clone, Serialize)]
 pub struct Choice {
-    /// What the address has.
+    /// The value in the address.
     pub value: String,
     pub name: String,
     pub shown: bool,
@@ -42,18 +42,18 @@ struct Filling<'a> {
     live: bool,
 }
 
-/// Where trials part.
+/// Where trials diverge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Parted {
-    /// Steps at the beginning in which all did the same.
+    /// Number of steps at the beginning in which all did the same.
     pub alike: usize,
-    /// The first of these after which they had not seen the same, counted from 1.
+    /// The first of these steps after which they had seen different things, counted from 1.
     pub saw: Option<usize>,
-    /// None of them goes on: they are the same throughout.
+    /// None of them continues: they are the same throughout.
     pub never: bool,
 }
 
-/// Steps are the same where they made the same calls, or wrote the same message where they made none.
+/// Steps are the same if they made the same calls, or wrote the same message without calls.
 pub fn parted(all: &[&[StepRow]]) -> Parted {
     let Some((first, others)) = all.split_first() else {
         return Parted { alike: 0, saw: None, never: true };

@@ -1,6 +1,7 @@
-//! Pages: the report as one file, and what a viewer serves. They ask nobody for anything.
+//! HTML pages: the report as one file, and the viewer's pages. They load nothing from elsewhere.
 //!
-//! Whatever a run holds is text here, never markup: `templates.rs` has the one place where a value enters a page.
+//! Whatever a run contains is text here, never markup: `templates.rs` has the only place where a
+//! value enters a page.
 
 mod beside;
 mod links;

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// The viewer's own script and style sheet, by the names that its pages ask for. They are all that a page loads.
+/// The viewer's own script and style sheet, by the names that its pages use. Pages load nothing
+/// else.
 pub static FILES: [(&str, &str, &[&str]); 2] = [
     ("viewer.js", "text/javascript; charset=utf-8", &[SCRIPT]),
     ("viewer.css", "text/css; charset=utf-8", &[STYLE, VIEWER]),
@@ -17,17 +18,17 @@ pub fn whole(pieces: &[&str]) -> String {
     pieces.concat()
 }
 
-/// Where a page's links lead: to a server's pages, or to files.
+/// Whether a page's links lead to a server's pages or to files.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Links<'a> {
-    /// What comes before every address; ends in `/`, or is empty.
+    /// Prefix of every address; ends in `/`, or is empty.
     pub root: &'a str,
-    /// The first page, behind that.
+    /// The first page, relative to the root.
     pub home: &'a str,
-    /// The trial's own address, without its ending.
+    /// The trial's own address, without the ending.
     pub here: &'a str,
-    /// What an address of a page ends in.
+    /// The ending of a page's address.
     pub ending: &'a str,
-    /// A server answers: it searches, filters and knows bytes that no page holds.
+    /// Whether a server handles requests: it searches, filters and has bytes that no page contains.
     pub served: bool,
 }

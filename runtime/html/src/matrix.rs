@@ -1,4 +1,4 @@
-//! The matrix of runs, task x arm x attempt, as far as a filter lets it through.
+//! The matrix of runs, task x arm x attempt, restricted by a filter.
 
 use minijinja::Error;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::{Links, templates::fill};
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cell {
-    /// Below the viewer's address.
+    /// Relative to the viewer's address.
     pub href: String,
     pub attempt: u32,
     pub word: &'static str,
@@ -24,40 +24,40 @@ pub struct Cell {
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     pub task: String,
-    /// Where its trials are beside each other; empty where it has one.
+    /// The address of the page that shows its trials side by side; empty if it has only one.
     pub beside: String,
     pub cells: Vec<Vec<Cell>>,
 }
 
-/// A run: a row a task, a column an arm.
+/// A run: a row per task, a column per arm.
 #[derive(Debug, Clone, Serialize)]
 pub struct Matrix {
     pub run: String,
-    /// How far it is, in a sentence.
+    /// Its progress, in a sentence.
     pub state: String,
-    /// Trials that have begun and not ended: where they are, what they are at.
+    /// Running trials: their address and what they are doing.
     pub going_on: Vec<(String, String)>,
-    /// Name, and what it reached.
+    /// Name and result.
     pub arms: Vec<(String, String)>,
     pub rows: Vec<Row>,
     pub findings: Vec<String>,
 }
 
-/// What a reader asked for. Empty texts ask for nothing.
+/// The reader's filter. Empty texts do not filter.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Filter {
-    /// Words that a task, arm, ending or reason has.
+    /// Words that occur in a task, arm, ending or reason.
     pub text: String,
     pub arm: String,
     pub outcome: String,
     pub reason: String,
-    /// `task`, `least` or `most`; else the order of the plan.
+    /// `task`, `least` or `most`; otherwise the order of the plan.
     pub sort: String,
     /// Counted from 1.
     pub page: usize,
 }
 
-/// What a reader may ask for, with how many trials it has.
+/// The choices of the filter, with the number of trials of each.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Choices {
     pub arms: Vec<(String, u64)>,
@@ -65,19 +65,20 @@ pub struct Choices {
     pub reasons: Vec<(String, u64)>,
 }
 
-/// What the first page shows.
+/// The content of the first page.
 #[derive(Debug, Clone, Serialize)]
 pub struct Overview {
     pub runs: Vec<Matrix>,
     pub filter: Filter,
     pub choices: Choices,
-    /// Trials that the filter lets through, and all.
+    /// Number of trials that the filter selects, and of all.
     pub shown: usize,
     pub of: usize,
     pub pages: usize,
-    /// The address of another page of the same filter, behind the root, without its number.
+    /// The address of another page of the same filter, relative to the root, without the page
+    /// number.
     pub again: String,
-    /// Trials are yet to end.
+    /// Some trials have not ended.
     pub live: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Where things stand in a plot. How they look is the templates' and the style sheet's.
+//! Positions in a plot. The appearance is defined by the templates and the style sheet.
 
 use proctor_types::visible;
 use serde::Serialize;
 
-/// Units of the view box. Names of arms stand left of `LEFT`, values right of `RIGHT`.
+/// Units of the view box. Names of arms are left of `LEFT`, values right of `RIGHT`.
 const LEFT: f64 = 250.0;
 const RIGHT: f64 = 640.0;
 const WIDTH: f64 = 780.0;
@@ -20,7 +20,7 @@ pub(crate) struct Bar<'a> {
     pub(crate) label: String,
 }
 
-/// Horizontal bars from 0 to 1, one a row.
+/// Horizontal bars from 0 to 1, one per row.
 #[derive(Serialize)]
 pub(crate) struct Bars {
     id: &'static str,
@@ -30,7 +30,7 @@ pub(crate) struct Bars {
     left: f64,
     top: f64,
     bottom: f64,
-    /// Position and words.
+    /// Position and label.
     ticks: Vec<(f64, String)>,
     rows: Vec<BarRow>,
 }
@@ -99,11 +99,11 @@ pub(crate) struct Dot<'a> {
     pub(crate) x: f64,
     pub(crate) y: f64,
     pub(crate) ends: Option<[f64; 2]>,
-    /// In the table and the legend, counted from 1.
+    /// As in the table and the legend, counted from 1.
     pub(crate) number: usize,
 }
 
-/// Points with a share upwards.
+/// Points with a share on the vertical axis.
 #[derive(Serialize)]
 pub(crate) struct Scatter {
     id: &'static str,
@@ -124,7 +124,8 @@ pub(crate) struct Scatter {
 struct PlacedDot {
     name: String,
     number: usize,
-    /// 0 to 3: what is drawn at the point. Beyond four the number alone tells points apart.
+    /// 0 to 3: the shape drawn at the point. With more than four points, only the number
+    /// distinguishes them.
     shape: usize,
     x: f64,
     y: f64,
@@ -179,7 +180,7 @@ fn shares() -> impl Iterator<Item = f64> {
     [0.0, 0.25, 0.5, 0.75, 1.0].into_iter()
 }
 
-/// 1, 2 or 5 times a power of ten, no smaller than asked.
+/// 1, 2 or 5 times a power of ten, at least `least`.
 fn round_step(least: f64) -> f64 {
     if least <= 0.0 || !least.is_finite() {
         return 1.0;
@@ -194,7 +195,7 @@ pub(crate) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// A name that fits; the whole one is in the table below.
+/// A name that fits; the table below has the full one.
 fn shortened(name: &str) -> String {
     let name = visible(name);
     match name.char_indices().nth(NAME - 1) {

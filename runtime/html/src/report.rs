@@ -21,16 +21,16 @@ use crate::{
     templates::fill,
 };
 
-/// Tests that a trial's row names; the rest is counted.
+/// Number of tests that a trial's row names; the others are counted.
 const NAMED_TESTS: usize = 20;
 
-/// What a report is of.
+/// The input of a report page.
 #[derive(Debug, Clone)]
 pub struct ReportPage<'a> {
     pub report: &'a Report,
     /// Absent with one arm.
     pub comparison: Option<&'a Comparison>,
-    /// What the report was built from.
+    /// The trials that the report was built from.
     pub trials: &'a [TrialResult],
     pub runs: &'a [RunPage],
 }
@@ -38,7 +38,7 @@ pub struct ReportPage<'a> {
 /// A run, as the page names it.
 #[derive(Debug, Clone)]
 pub struct RunPage {
-    /// Its folder.
+    /// Its directory.
     pub name: String,
     pub record: RunRecord,
 }
@@ -52,19 +52,19 @@ struct Page<'a> {
     resolved: Bars,
     passed: Bars,
     limits: Option<Bars>,
-    /// What limits and waits did, and a cell for each arm.
+    /// The effect of limits and waits, with a cell for each arm.
     noise: Vec<(&'static str, Vec<String>)>,
     cost: Option<Scatter>,
     /// Names of kinds of ending, limit and reason that any arm has.
     endings: BTreeSet<&'a str>,
     limit_kinds: BTreeSet<&'a str>,
     reasons: Vec<String>,
-    /// Classes of exceptions, and how many failed tests of each arm have them.
+    /// Exception classes, and how many failed tests of each arm have them.
     exceptions: Vec<(&'a str, Vec<Option<ExceptionCount>>)>,
     groups: Vec<GroupTable<'a>>,
     ks: Vec<u32>,
     findings: Vec<Finding>,
-    /// Those that any arm has, and a cell for each arm.
+    /// The classes that any arm has, and a cell for each arm.
     classes: Vec<(EvidenceClass, Vec<u64>)>,
     evidence: Vec<EvidenceRow<'a>>,
     trials: Vec<TrialRow<'a>>,
@@ -73,7 +73,7 @@ struct Page<'a> {
 
 #[derive(Serialize)]
 struct ArmRow<'a> {
-    /// Counted from 1: the same in every table and plot.
+    /// Counted from 1; the same in every table and plot.
     number: usize,
     #[serde(flatten)]
     report: &'a ArmReport,
@@ -90,11 +90,11 @@ struct ArmRow<'a> {
 struct PairRow<'a> {
     #[serde(flatten)]
     pair: &'a Pair,
-    /// The first of its two arms.
+    /// Whether it is the first of its two arms.
     first: bool,
-    /// In points, and not in units.
+    /// In points rather than units.
     is_share: bool,
-    /// One of them is a control.
+    /// One of the arms is a control.
     control: bool,
 }
 
@@ -145,10 +145,10 @@ struct RunRow<'a> {
     tasks: Vec<(&'a str, &'a str)>,
 }
 
-/// The page, whole.
+/// The whole page.
 ///
 /// # Errors
-/// A template that names what is not there. No content of a run can cause one.
+/// A template refers to something that does not exist. No content of a run can cause this.
 pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
     let report = page.report;
     let arm_of = |id: &ArmId| -> Option<&Arm> {
@@ -264,7 +264,7 @@ fn limit_bar(arm: &ArmReport) -> Bar<'_> {
     Bar { name: &arm.name, value, ends: None, label }
 }
 
-/// Of the arms that ask a model and whose cost is known.
+/// For the arms that call a model and whose cost is known.
 fn cost(arms: &[ArmRow<'_>]) -> Option<Scatter> {
     let dots: Vec<Dot<'_>> = arms
         .iter()
@@ -300,7 +300,7 @@ fn pairs(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
     rows
 }
 
-/// Doubted verdicts of each arm, by what speaks against them.
+/// Doubtful verdicts of each arm, by class of evidence.
 fn classes(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
     let of = |arm: &ArmReport, class| arm.evidence_classes.get(&class).copied().unwrap_or(0);
     let rows = EvidenceClass::ALL.into_iter();
@@ -308,8 +308,8 @@ fn classes(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
     rows.filter(|(_, counts)| counts.iter().any(|count| *count > 0)).collect()
 }
 
-/// What makes results worth a second look. That no canary was judged is no finding of a trial: a line of the
-/// findings counts it.
+/// What makes results worth a second look. A missing canary is not a finding of a trial: a line of
+/// the findings counts these.
 fn evidence<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
     let Some(verdict) = &trial.verdict else { return Vec::new() };
     if verdict.integrity < Integrity::Suspect {

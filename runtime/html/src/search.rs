@@ -1,4 +1,4 @@
-//! What was found in a run.
+//! The results of a search in a run.
 
 use minijinja::Error;
 use serde::Serialize;
@@ -8,10 +8,10 @@ use crate::{Links, templates::fill};
 /// A place where a text was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hit {
-    /// The trial, for people, and its address behind the root.
+    /// The trial's name for people, and its address relative to the root.
     pub trial: String,
     pub href: String,
-    /// 0: before the first answer.
+    /// 0: before the first response.
     pub step: u64,
     /// `message`, `output` and the like.
     pub place: String,
@@ -20,24 +20,24 @@ pub struct Hit {
     pub after: String,
     /// Further places in the same text.
     pub more: usize,
-    /// The found text, as a browser that knows how is led to it.
+    /// The found text as a text fragment, which browsers that support it scroll to.
     pub fragment: String,
 }
 
-/// An answer to a search.
+/// The result of a search.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Search {
     pub text: String,
     pub pattern: bool,
-    /// A trial's address, where only that was asked for.
+    /// A trial's address, if only that trial was searched.
     pub trial: String,
     pub hits: Vec<Hit>,
     /// There are more.
     pub cut: bool,
-    /// Journals that were read, and those that there are.
+    /// Number of journals that were read, and of all.
     pub read: usize,
     pub of: usize,
-    /// Why nothing could be looked for.
+    /// Why the search was not possible.
     pub refused: String,
 }
 

@@ -1,4 +1,4 @@
-//! The templates, and the one place where values enter them.
+//! The templates, and the only place where values enter them.
 
 use std::sync::LazyLock;
 
@@ -37,10 +37,10 @@ static FILES: [(&str, &str); 15] = files![
 
 static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(environment);
 
-/// Fills a template in.
+/// Fills in a template.
 ///
 /// # Errors
-/// A template that names what is not there. None of the values can cause one.
+/// A template refers to something that does not exist. No value can cause this.
 pub(crate) fn fill(name: &str, filling: impl Serialize) -> Result<String, Error> {
     let templates =
         TEMPLATES.as_ref().map_err(|error| Error::new(error.kind(), error.to_string()))?;
@@ -52,10 +52,10 @@ fn environment() -> Result<Environment<'static>, Error> {
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
     templates.set_syntax(blocks);
     templates.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    // All of them are markup, whatever they are called.
+    // All of them are markup, whatever their names.
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
     templates.set_formatter(|out, state, value| match value.as_str() {
-        // What a template made itself was escaped when it was made.
+        // What a template itself made was escaped then.
         Some(text) if !value.is_safe() => {
             escape_formatter(out, state, &Value::from(visible(text).into_owned()))
         }

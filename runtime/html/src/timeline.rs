@@ -1,4 +1,4 @@
-//! The time and budget line of a trial: where its time went, and how near it came to each limit.
+//! The time and budget chart of a trial: where its time went, and how close it came to each limit.
 
 use serde::Serialize;
 
@@ -7,15 +7,15 @@ use crate::{StepRow, plot::tenth};
 const WIDTH: f64 = 780.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 580.0;
-/// Of the strip of steps.
+/// Height of the strip of steps.
 const STRIP: f64 = 24.0;
 const THICK: f64 = 18.0;
-/// Of the lines of the budget: all of it, and nothing of it.
+/// Positions of the budget lines: fully used, and unused.
 const FULL: f64 = 74.0;
 const EMPTY: f64 = 194.0;
-/// Between the names of two lines.
+/// Distance between the names of two lines.
 const APART: f64 = 15.0;
-/// Steps that are drawn each by itself. Of more, neighbours are drawn as one.
+/// Maximum number of steps drawn separately. With more, neighbours are drawn as one.
 const DRAWN: usize = 400;
 
 /// A limit of a trial's budget.
@@ -25,7 +25,7 @@ pub struct Cap {
     pub most: f64,
 }
 
-/// What a limit counts. Those that steps tell nothing of are not drawn.
+/// What a limit counts. Kinds that steps say nothing about are not drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapKind {
     Steps,
@@ -88,7 +88,7 @@ pub(crate) struct Timeline {
     thick: f64,
     full: f64,
     empty: f64,
-    /// Position and words.
+    /// Position and label.
     ticks: Vec<(f64, String)>,
     parts: Vec<Part>,
     lines: Vec<Line>,
@@ -103,7 +103,7 @@ struct Part {
     width: f64,
 }
 
-/// What of a limit was used, over time.
+/// How much of a limit was used over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Line {
     name: &'static str,
@@ -117,7 +117,7 @@ struct Line {
     label_y: f64,
 }
 
-/// `None` where there is no step.
+/// `None` if there are no steps.
 pub(crate) fn timeline(rows: &[StepRow], caps: &[Cap]) -> Option<Timeline> {
     let (first, last) = (rows.first()?, rows.last()?);
     let (begin, end) = (first.at.min(last.at), last.at + last.seconds);
@@ -170,7 +170,7 @@ fn line(rows: &[StepRow], cap: Cap, dash: usize, x: &impl Fn(f64) -> f64) -> Lin
     }
 }
 
-/// Names stand beside the ends of their lines, and not over each other.
+/// Moves names beside the ends of their lines so that they do not overlap.
 fn spread(lines: &mut [Line]) {
     lines.sort_by(|a, b| a.end_y.total_cmp(&b.end_y));
     let mut free = 0.0_f64;

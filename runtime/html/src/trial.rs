@@ -9,22 +9,23 @@ use crate::{
     timeline::{Cap, Timeline, timeline},
 };
 
-/// Steps beside the one that is looked at, before and behind it.
+/// Number of steps shown before and after the current one.
 const BESIDE: usize = 60;
-/// Rows of the first and of the last steps of a trial, where it has more than both.
+/// Number of rows for the first and for the last steps of a trial, if it has more than both
+/// together.
 const ROWS: usize = 1_000;
 
 /// One step of a trial, on a line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StepRow {
-    /// Counted from 1; 0 is what comes before the first answer.
+    /// Counted from 1; 0 is what comes before the first response.
     pub number: u64,
-    /// Since the try began, in seconds.
+    /// Seconds since the attempt began.
     pub at: f64,
     /// From the request to the end of its tools.
     pub seconds: f64,
     pub tool_seconds: f64,
-    /// Of sends to the endpoint, waits aside.
+    /// In requests to the endpoint, without waits.
     pub model_seconds: f64,
     /// Back-off and queues.
     pub waited_seconds: f64,
@@ -32,27 +33,29 @@ pub struct StepRow {
     pub input: u64,
     pub output: u64,
     pub cost_usd: Option<f64>,
-    /// What was done: the tools with the first words of their calls, or the first words of the message.
+    /// What was done: the tools with the first words of their calls, or the first words of the
+    /// message.
     pub did: Vec<String>,
-    /// Some tool ended with a failure, or its call could not be read.
+    /// Some tool failed, or its call could not be parsed.
     pub failed: bool,
-    /// It ran tests, as far as its shell lines tell.
+    /// It ran tests, as far as its shell lines show.
     pub tests: bool,
-    /// Paths that are new, changed or gone.
+    /// Number of new, changed and removed paths.
     pub changed: u64,
     /// Requests to the egress proxy, and those that it refused.
     pub requests: u64,
     pub denied: u64,
-    /// Sends to the endpoint that failed.
+    /// Requests to the endpoint that failed.
     pub resends: u64,
-    /// What it did, and what it saw of it: two steps of one number did, or saw, the same.
+    /// What it did, and what it saw of the result: two steps with the same number did, or saw, the
+    /// same.
     #[serde(skip)]
     pub act: u64,
     #[serde(skip)]
     pub seen: u64,
 }
 
-/// One step, whole.
+/// One complete step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Step {
     pub row: StepRow,
@@ -60,29 +63,30 @@ pub struct Step {
     pub reasoning: String,
     pub calls: Vec<Call>,
     pub urls: Vec<Url>,
-    /// Lines of sends that failed and of what ended the trial.
+    /// Lines about failed requests and about what ended the trial.
     pub notes: Vec<String>,
     /// What the step changed in the work directory.
     pub diff: String,
-    /// What the work directory is after it, against what it was before the first step. Empty where that is `diff`.
+    /// Differences of the work directory after it from before the first step. Empty if that is the
+    /// same as `diff`.
     pub so_far: String,
     pub sends: Vec<Sent>,
-    /// What people said of it.
+    /// What people said about it.
     pub labels: Vec<Said>,
-    /// The work directory after it; absent in files, and where no snapshot was taken.
+    /// The work directory after it; absent in files, and if no snapshot was taken.
     pub workspace: Option<Folder>,
 }
 
-/// What a person said of a trial or of a step.
+/// What a person said about a trial or a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Said {
-    /// Absent: it is of the whole trial.
+    /// Absent if it concerns the whole trial.
     pub step: Option<u64>,
     pub label: String,
     pub comment: String,
 }
 
-/// A send to the endpoint.
+/// A request to the endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Sent {
     pub attempt: u32,
@@ -94,14 +98,14 @@ pub struct Sent {
     pub body: Option<String>,
 }
 
-/// A tool call with what it gave.
+/// A tool call with its result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Call {
     pub name: String,
     pub arguments: String,
-    /// Absent: it never returned.
+    /// Absent if it never returned.
     pub shown: Option<String>,
-    /// The hash of all of it, where `shown` is not.
+    /// The hash of the whole output, if `shown` is only part of it.
     pub full: Option<String>,
     pub exit_status: Option<i32>,
     pub seconds: Option<f64>,
@@ -117,7 +121,7 @@ pub struct Url {
     pub why: String,
 }
 
-/// A test that was expected to pass, with the lines of the log that tell of it.
+/// A test that was expected to pass, with the lines of the log about it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TestLine {
     /// `F2P` or `P2P`.
@@ -126,7 +130,8 @@ pub struct TestLine {
     pub status: String,
     pub passed: bool,
     pub log: String,
-    /// The search for what its trial says of it, behind the root; empty of one that passed.
+    /// The address of the search for what its trial says about it, relative to the root; empty if
+    /// it passed.
     pub speaks: String,
 }
 
@@ -143,7 +148,7 @@ pub struct Trial {
     pub reason: String,
     pub why: Vec<String>,
     pub integrity: String,
-    /// What interruptions did to it, in words; empty where there were none.
+    /// The effect of interruptions, in words; empty if there were none.
     pub interruptions: String,
     /// Kind, what was seen, steps.
     pub evidence: Vec<(String, String, Vec<u64>)>,
@@ -155,14 +160,15 @@ pub struct Trial {
     pub wall_seconds: f64,
     /// The budget's limits, in words.
     pub limits: Vec<String>,
-    /// Those that can be drawn.
+    /// The limits that can be drawn.
     #[serde(skip)]
     pub caps: Vec<Cap>,
-    /// Where the trials of its task are beside each other, behind the root; empty where it is the only one.
+    /// The address of the page that shows the trials of its task side by side, relative to the
+    /// root; empty if it is the only one.
     pub beside: String,
     pub tests: Vec<TestLine>,
     pub damage: Vec<String>,
-    /// What people said of it and of its steps.
+    /// What people said about it and its steps.
     pub labels: Vec<Said>,
     /// Its files.
     pub files: Vec<String>,
@@ -176,7 +182,7 @@ struct TrialFilling<'a> {
     gold: &'a str,
     timeline: Option<Timeline>,
     first: &'a [StepRow],
-    /// Those in the middle that have no row here: the first of them, and how many.
+    /// The steps in the middle that have no row here: the first of them, and how many.
     left_out: Option<(u64, usize)>,
     last: &'a [StepRow],
     ways: Vec<Way>,
@@ -204,10 +210,10 @@ struct Way {
     rel: Option<&'static str>,
 }
 
-/// Whether a step is one that a key leads to.
+/// Whether a key leads to a step.
 type Is = fn(&StepRow) -> bool;
 
-/// From a step to others; from before the first where `from` is 0.
+/// Links from a step to others; from before the first one if `from` is 0.
 fn ways(rows: &[StepRow], from: u64) -> Vec<Way> {
     let kinds: [([char; 2], [&'static str; 2], Is); 4] = [
         (['j', 'k'], ["next step", "previous step"], |_| true),
@@ -230,10 +236,12 @@ fn ways(rows: &[StepRow], from: u64) -> Vec<Way> {
     ways
 }
 
-/// The timeline. `patch` is the final diff, `gold` what it is seen beside, `live` whether more is to come.
+/// The timeline. `patch` is the final diff, `gold` is shown beside it, `live` says whether more is
+/// to come.
 ///
 /// # Errors
-/// A template that names what is not there. No content of a run can cause one; so it is for all pages.
+/// A template refers to something that does not exist. No content of a run can cause this; the same
+/// applies to all pages.
 pub fn trial(
     trial: &Trial,
     links: &Links<'_>,

@@ -2,41 +2,41 @@
 
 use serde::Serialize;
 
-/// A folder of it.
+/// One of its directories.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Folder {
-    /// The folders from the top to this one, each with its address behind the step's.
+    /// The directories from the top to this one, each with its address relative to the step's.
     pub above: Vec<(String, String)>,
-    /// Folders first.
+    /// Directories first.
     pub entries: Vec<Entry>,
-    /// Entries that are not listed: there are too many.
+    /// Number of entries that are not listed because there are too many.
     pub left_out: usize,
-    /// Paths of the whole tree.
+    /// Number of paths in the whole tree.
     pub paths: usize,
-    /// The file that was asked for.
+    /// The requested file.
     pub opened: Option<Opened>,
 }
 
-/// A file or a folder.
+/// A file or a directory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Entry {
     pub name: String,
-    /// Behind the step's address; empty of what cannot be opened.
+    /// Relative to the step's address; empty if it cannot be opened.
     pub href: String,
     pub is_folder: bool,
-    /// Of a folder: paths below it, and how many of them the step changed.
+    /// For a directory: number of paths below it, and how many of them the step changed.
     pub paths: u64,
     pub changed: u64,
-    /// Of a file: bytes.
+    /// For a file: bytes.
     pub size: u64,
     /// `new`, `changed` or `gone` by this step, or empty.
     pub mark: &'static str,
-    /// Where a symbolic link leads; empty of others.
+    /// The target of a symbolic link; empty for others.
     pub link: String,
     pub is_open: bool,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Opened {
     pub path: String,

@@ -1,6 +1,6 @@
 //! ATIF, the trajectory format of Harbor, in version 1.8.
 //!
-//! Its objects forbid unknown keys; what it has no key for is in `extra`, or counted as left out.
+//! Its objects forbid unknown keys; data without a key goes into `extra` or is counted as left out.
 
 use proctor_types::Usage;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::{
 
 const VERSION: &str = "ATIF-v1.8";
 
-/// The fields of an answer in which endpoints give its reasoning.
+/// The fields of a response in which endpoints return its reasoning.
 const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 #[derive(Debug, Serialize)]
@@ -99,15 +99,17 @@ struct FinalMetrics {
     total_steps: usize,
 }
 
-/// The trial as a document. What is not in it, `fidelity` counts.
+/// The trial as a document. `fidelity` counts what the document lacks.
 ///
 /// # Errors
-/// The document cannot be written as JSON, or the shipped table of what is left out cannot be read.
+/// The document cannot be written as JSON, or the built-in table of what is left out cannot be
+/// read.
 pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     let Conversation { mut turns, tools } = Conversation::of(trial.events);
     let is_told = |turn: &Turn| matches!(turn, Turn::Told(told) if !told.is_system);
     if !turns.iter().any(is_told) {
-        // Gold, noop, and agents whose first words nobody recorded: there is always what the task asks.
+        // For gold, noop, and agents whose first message was not recorded, the task's statement is
+        // always known.
         let at = trial.events.first().map_or(0.0, |first| first.t_wall);
         let text = trial.task.statement.clone();
         turns.insert(0, Turn::Told(Told { is_system: false, text, at }));
@@ -151,7 +153,7 @@ pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
     serde_json::to_value(document).map_err(|error| error.to_string())
 }
 
-/// A command-line agent has a version of its own; the loops of the runtime have the runtime's.
+/// A command-line agent has its own version; the runtime's loops have the runtime's.
 fn version(trial: &Trial<'_>) -> String {
     let own = trial.arm.prompts["version"].as_str().or_else(|| trial.imported("version"));
     own.unwrap_or(trial.proctor).to_owned()
@@ -206,7 +208,7 @@ fn metrics(usage: Usage, cost_usd: Option<f64>) -> Metrics {
     }
 }
 
-/// What ATIF has no key for, under one that says whose it is.
+/// What ATIF has no key for, under a key that names Proctor.
 fn extra(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
     let verdict = trial.verdict.map(|verdict| {
         json!({

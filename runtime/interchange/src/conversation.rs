@@ -1,11 +1,11 @@
-//! The journal of a trial as a conversation: who said what, and what came of each call.
+//! The journal of a trial as a conversation: who said what, and the result of each call.
 
 use proctor_types::{Answer, Envelope, Event, Message, ToolSpec, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::Fidelity;
 
-/// One thing that was said.
+/// One turn of the conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Turn {
     Told(Told),
@@ -20,12 +20,12 @@ pub(crate) struct Told {
     pub(crate) at: f64,
 }
 
-/// An answer of the model, and its calls.
+/// A response of the model, and its calls.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answered {
     pub(crate) answer: Answer,
     pub(crate) calls: Vec<Call>,
-    /// The one after the limit: no step, and its calls were not run.
+    /// The response after the limit: not a step, and its calls were not run.
     pub(crate) is_grace: bool,
     pub(crate) at: f64,
 }
@@ -34,13 +34,13 @@ pub(crate) struct Answered {
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// A text where they are no JSON.
+    /// A string if they are not JSON.
     pub(crate) arguments: Value,
     pub(crate) output: Option<Output>,
 }
 
 impl Turn {
-    /// Seconds since the epoch; 0 where the source of an import has no times.
+    /// Seconds since the epoch; 0 if the source of an import has no times.
     pub(crate) fn at(&self) -> f64 {
         match self {
             Self::Told(told) => told.at,
@@ -50,7 +50,7 @@ impl Turn {
 }
 
 impl Answered {
-    /// The calls that the wire had, as chat writes them. A command that stands in the text is none of them.
+    /// The calls as sent, in chat format. A command within the text is not one of them.
     pub(crate) fn wire_calls(&self) -> Vec<Value> {
         let calls = self.answer.tool_calls.iter().map(|call| {
             let function = json!({ "name": call.name, "arguments": call.arguments });
@@ -59,7 +59,7 @@ impl Answered {
         calls.collect()
     }
 
-    /// What came of those calls.
+    /// The outputs of those calls.
     pub(crate) fn wire_outputs(&self) -> impl Iterator<Item = (&Call, &Output)> {
         let named = |call: &&Call| self.answer.tool_calls.iter().any(|one| one.id == call.id);
         self.calls.iter().filter(named).filter_map(|call| Some((call, call.output.as_ref()?)))
@@ -67,7 +67,7 @@ impl Answered {
 }
 
 impl Call {
-    /// The arguments as the object that some forms ask for.
+    /// The arguments as the object that some formats require.
     pub(crate) fn object(&self, fidelity: &mut Fidelity) -> Map<String, Value> {
         if let Value::Object(arguments) = &self.arguments {
             return arguments.clone();
@@ -77,7 +77,7 @@ impl Call {
     }
 }
 
-/// The tools as chat writes them.
+/// The tools in chat format.
 pub(crate) fn as_functions(tools: Vec<ToolSpec>) -> Vec<Value> {
     tools.into_iter().map(|tool| json!({ "type": "function", "function": tool })).collect()
 }
@@ -89,7 +89,7 @@ pub(crate) struct Output {
     pub(crate) seconds: f64,
 }
 
-/// All of it, in order.
+/// All turns, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Conversation {
     pub(crate) turns: Vec<Turn>,
@@ -113,7 +113,7 @@ impl Conversation {
         })
     }
 
-    /// Counts what a record has and the source of an import had not.
+    /// Counts what a record has but the source of an import lacked.
     pub(crate) fn count_gaps(&self, fidelity: &mut Fidelity) {
         let count = |is_missing: &dyn Fn(&Answered) -> bool| {
             self.answers().filter(|answered| is_missing(answered)).count() as u64
@@ -129,7 +129,7 @@ impl Conversation {
 
     pub(crate) fn of(events: &[Envelope]) -> Self {
         let mut all = Self::default();
-        // Messages of the conversation that are known: a request that was made again repeats some.
+        // Messages of the conversation that are known; a repeated request repeats some.
         let mut known = 0;
         for Envelope { event, t_wall, .. } in events {
             match event {
@@ -177,7 +177,7 @@ impl Conversation {
         self.turns.push(Turn::Answered(Box::new(answered)));
     }
 
-    /// A call that the answer does not name stands in its text, as a command of `bash` does.
+    /// A call that the response does not list is part of its text, as commands of `bash` are.
     fn called(&mut self, id: &str, name: &str, arguments: &Value) {
         let last = self.turns.iter_mut().rev().find_map(|turn| match turn {
             Turn::Answered(answered) => Some(answered),
@@ -195,7 +195,8 @@ impl Conversation {
         }
     }
 
-    /// The call may be of an earlier answer: a client tells its results with its next request.
+    /// The call may belong to an earlier response: a client sends its results with its next
+    /// request.
     fn returned(&mut self, id: &str, output: Output) {
         let calls = self.turns.iter_mut().rev().filter_map(|turn| match turn {
             Turn::Answered(answered) => Some(&mut answered.calls),
@@ -208,7 +209,7 @@ impl Conversation {
     }
 }
 
-/// Answers and results of tools are events of their own.
+/// Responses and tool results are events of their own.
 fn told(message: &Message, at: f64) -> Option<Told> {
     let (is_system, text) = match message {
         Message::System { content } => (true, content),

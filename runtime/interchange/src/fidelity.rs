@@ -1,4 +1,4 @@
-//! What a form cannot hold: counted, and told.
+//! Counts and reports what a format cannot hold.
 
 use proctor_types::{Envelope, ShippedTable};
 use serde::{Deserialize, Serialize};
@@ -15,35 +15,35 @@ struct Table {
     left_out: Vec<Row>,
 }
 
-/// A kind of event that a form has no place for.
+/// A kind of event that a format has no place for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
     formats: Vec<String>,
     event: String,
-    /// The event is left out only where it has this field.
+    /// The event is only left out if it has this field.
     #[serde(default)]
     with: Option<String>,
     what: String,
 }
 
-/// `fidelity.json`: what an export or an import holds, and what stayed behind.
+/// `fidelity.json`: what an export or an import contains, and what was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fidelity {
-    /// The form.
+    /// The format.
     pub format: &'static str,
     /// Trials that were written.
     pub trials: u64,
     /// What of these is in no file.
     pub left_out: Vec<LeftOut>,
-    /// What a record has and the files of an import had not.
+    /// What a record has but the files of an import lacked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_in_source: Vec<LeftOut>,
     /// Trials that were not written, each with the reason.
     pub not_written: Vec<String>,
 }
 
-/// One kind of thing that stayed behind.
+/// One kind of thing that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// What it is.
@@ -63,10 +63,10 @@ impl Fidelity {
         }
     }
 
-    /// Counts what stays behind of a trial that is written.
+    /// Counts what is left out of a trial that is written.
     ///
     /// # Errors
-    /// The shipped table cannot be read.
+    /// The built-in table cannot be read.
     pub fn written(&mut self, events: &[Envelope]) -> Result<(), String> {
         self.trials += 1;
         for event in events {
@@ -78,12 +78,12 @@ impl Fidelity {
         Ok(())
     }
 
-    /// Counts what a form changed or left behind.
+    /// Counts what a format changed or left out.
     pub fn leave_out(&mut self, what: &str, count: u64) {
         add(&mut self.left_out, what, count);
     }
 
-    /// Counts what an imported file had not.
+    /// Counts what an imported file lacked.
     pub fn lacks(&mut self, what: &str, count: u64) {
         add(&mut self.not_in_source, what, count);
     }

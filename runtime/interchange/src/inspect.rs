@@ -1,4 +1,5 @@
-//! Logs of Inspect AI: a sample a trial, and around the samples of an arm what makes them a log (`.eval`, version 2).
+//! Logs of Inspect AI (`.eval`, version 2): each trial is a sample, and the samples of an arm form
+//! a log.
 
 use proctor_types::{Arm, BudgetKind, Ending, TestStatus, sha256_hex};
 use serde_json::{Map, Value, json};
@@ -11,20 +12,21 @@ use crate::{
 
 const VERSION: u32 = 2;
 
-/// What Inspect calls the model of an arm that asks none.
+/// Inspect's model name for an arm that calls no model.
 const NO_MODEL: &str = "none/none";
 
-/// Bytes of an id in a file's name. The format has two bytes for the length of the whole.
+/// Maximum number of bytes of an id in a file's name. The format has two bytes for the length of
+/// the whole name.
 const LONGEST_ID: usize = 60_000;
 
-/// The scores of a sample, by the name of the one who scores.
+/// The scores of a sample, by the name of the scorer.
 const RESOLVED: &str = "resolved";
 const PASSED_RATE: &str = "passed_rate";
 
 /// The trial as a sample: the task is its id, the attempt its epoch.
 ///
 /// # Errors
-/// The shipped table of what is left out cannot be read.
+/// The built-in table of what is left out cannot be read.
 pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     fidelity.written(trial.events)?;
     let turns = Conversation::of(trial.events).turns;
@@ -101,7 +103,7 @@ impl<'a> Log<'a> {
         Self { arm, proctor, created, summaries: Vec::new() }
     }
 
-    /// Takes note of a sample; the name of its file in the archive.
+    /// Adds a sample and returns the name of its file in the archive.
     pub fn add(&mut self, sample: &Value) -> String {
         let kept = [
             "id",
@@ -194,8 +196,8 @@ impl<'a> Log<'a> {
     }
 }
 
-/// An id in the name of a sample's file. Inspect asks for a sample by its id, so that it stays as it is, but where an
-/// archive could not hold it, or whoever unpacks it would write elsewhere.
+/// An id in the name of a sample's file. Inspect looks samples up by id, so it stays unchanged
+/// unless an archive could not hold it or unpacking it would write elsewhere.
 fn name_in_archive(id: &str) -> String {
     let leaves = id.split(['/', '\\']).any(|part| matches!(part, "" | "." | ".."));
     match leaves || id.len() > LONGEST_ID {
@@ -242,7 +244,7 @@ fn outputs(answered: &Answered) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Inspect's words for it; what it has no word for is `unknown`.
+/// Inspect's term for it; `unknown` if there is none.
 fn stop_reason(answered: &Answered) -> &'static str {
     match answered.answer.finish_reason.as_deref() {
         Some("stop" | "end_turn" | "stop_sequence") => "stop",
@@ -271,7 +273,7 @@ fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_bool().map(|yes| f64::from(u8::from(yes))))
 }
 
-/// Which limit ended it, in Inspect's kinds.
+/// The limit that ended it, as one of Inspect's kinds.
 fn limit(trial: &Trial<'_>) -> Option<Value> {
     let Ending::Budget { budget: kind, .. } = &trial.outcome?.ending else { return None };
     let budget = &trial.arm.budget;

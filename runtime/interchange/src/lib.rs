@@ -1,7 +1,7 @@
-//! Trials in the forms that other tools read and write, and what each form cannot hold.
+//! Reads and writes trials in the formats of other tools, and reports what each format cannot hold.
 //!
-//! No files: the caller reads the journal and the patch, and opens what is written. `docs/export.md`, `docs/import.md` and
-//! `docs/tables.md` are its pages.
+//! The crate opens no files: the caller reads the journal and the patch, and writes the output. See
+//! `docs/export.md`, `docs/import.md` and `docs/tables.md`.
 
 mod atif;
 mod conversation;

@@ -1,4 +1,4 @@
-//! The trajectory of mini-swe-agent, format 1.1: a conversation in the form of chat, and how it ended.
+//! The trajectory of mini-swe-agent, format 1.1: a conversation in chat format, and how it ended.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,13 @@ use crate::{
     conversation::{Answered, Conversation, Turn},
 };
 
-/// As its own trajectories say it.
+/// As in its own trajectories.
 const FORMAT: &str = "mini-swe-agent-1.1";
 
-/// The trial as a document. What is not in it, `fidelity` counts.
+/// The trial as a document. `fidelity` counts what the document lacks.
 ///
 /// # Errors
-/// The shipped table of what is left out cannot be read.
+/// The built-in table of what is left out cannot be read.
 pub fn mini(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     fidelity.written(trial.events)?;
     let mut messages = Vec::new();

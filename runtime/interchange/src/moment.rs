@@ -1,12 +1,12 @@
-//! Moments as others write them.
+//! Converts points in time to and from other tools' notation.
 
 use time::{
     OffsetDateTime, PrimitiveDateTime, format_description::well_known::Iso8601,
     format_description::well_known::Rfc3339,
 };
 
-/// Seconds since the epoch as ISO 8601, in microseconds, which are all that a clock is good for. 0 is the time of what was
-/// imported without one.
+/// Seconds since the epoch as ISO 8601 in microseconds, the precision that clocks have. 0 means
+/// that the import had no time.
 pub(crate) fn timestamp(seconds: f64) -> Option<String> {
     let microseconds = (seconds * 1e6).round();
     if !microseconds.is_finite() || microseconds == 0.0 {
@@ -16,7 +16,7 @@ pub(crate) fn timestamp(seconds: f64) -> Option<String> {
     at.format(&Rfc3339).ok()
 }
 
-/// The other way. A time without a zone is taken for one of UTC.
+/// The reverse. A time without a zone is assumed to be UTC.
 pub(crate) fn seconds(text: &str) -> Option<f64> {
     let at = OffsetDateTime::parse(text, &Iso8601::PARSING)
         .or_else(|_| {

@@ -1,20 +1,22 @@
-//! Spans of OpenTelemetry, by its conventions for generative AI: one for the agent, one a request, one a call.
+//! OpenTelemetry spans by its conventions for generative AI: one for the agent, one per request,
+//! one per call.
 
 use proctor_types::{Answer, Envelope, Event};
 use serde_json::{Value, json};
 
 use crate::{Fidelity, Trial};
 
-/// Kinds of span, as the protocol numbers them.
+/// Kinds of span, as numbered by the protocol.
 const INTERNAL: u32 = 1;
 const CLIENT: u32 = 3;
 /// The status of a span whose work failed.
 const FAILED: u32 = 2;
 
-/// The trial as a request of the protocol (OTLP) in JSON: what a collector takes as a line of a file, or by HTTP.
+/// The trial as a protocol request (OTLP) in JSON, which a collector accepts as a line of a file or
+/// by HTTP.
 ///
 /// # Errors
-/// The shipped table of what is left out cannot be read.
+/// The built-in table of what is left out cannot be read.
 pub fn spans(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     fidelity.written(trial.events)?;
     let mut trace = Trace::of(trial);
@@ -55,7 +57,7 @@ struct Trace<'a> {
 }
 
 impl<'a> Trace<'a> {
-    /// Ids come from the trial's name: an export that is repeated says the same.
+    /// Ids are derived from the trial's name, so a repeated export is identical.
     fn of(trial: &'a Trial<'a>) -> Self {
         let name = format!("{}/{}", trial.arm.id, trial.name());
         let id = hex(&name, 16);
@@ -172,7 +174,7 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Those that have a value. Numbers of 64 bits are texts in the protocol's JSON.
+/// The attributes that have a value. The protocol's JSON writes 64-bit numbers as strings.
 fn attributes<const N: usize>(given: [(&str, Option<Value>); N]) -> Vec<Value> {
     let written = given.into_iter().filter_map(|(key, value)| {
         let value = match value? {

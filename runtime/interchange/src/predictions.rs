@@ -1,13 +1,14 @@
-//! Predictions: what a trial handed in, and nothing else of it.
+//! Predictions: only what a trial submitted.
 
 use serde_json::json;
 
 use crate::Trial;
 
-/// A line of predictions, without its end. The keys are those of SWE-bench, which FEA-Bench and others read, too.
+/// A line of predictions without its newline. The keys are those of SWE-bench, which FEA-Bench and
+/// others read too.
 ///
 /// # Errors
-/// The patch is no text: no such line can hold it.
+/// The patch is not text, so no such line can hold it.
 pub fn prediction(trial: &Trial<'_>) -> Result<String, String> {
     let patch = std::str::from_utf8(trial.patch)
         .map_err(|_| "its patch is no text, and a prediction is".to_owned())?;

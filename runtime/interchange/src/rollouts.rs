@@ -1,4 +1,4 @@
-//! Rollouts: what a trainer reads. A line a trial: the conversation as chat, and what it was worth.
+//! Rollouts for a trainer. One line per trial: the conversation in chat format, and its reward.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,15 @@ use crate::{
     conversation::{Answered, Conversation, Turn, as_functions},
 };
 
-/// The fields of an answer in which endpoints give what they drew and how likely it was.
+/// The fields of a response in which endpoints return sampled tokens and their probabilities.
 const DRAWN: [&str; 3] = ["token_ids", "prompt_token_ids", "logprobs"];
 
-/// The trial as a line. Token ids and log-probabilities are in it where the endpoint gave them, and absent where it did not:
-/// ids that a tokenizer guesses afterwards are not those that were drawn.
+/// The trial as a line. It contains token ids and log-probabilities if the endpoint returned them;
+/// otherwise they are absent, because ids computed by a tokenizer afterwards may differ from the
+/// sampled ones.
 ///
 /// # Errors
-/// The shipped table of what is left out cannot be read.
+/// The built-in table of what is left out cannot be read.
 pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     fidelity.written(trial.events)?;
     let Conversation { turns, tools } = Conversation::of(trial.events);
@@ -65,7 +66,7 @@ fn answer_and_outputs(answered: &Answered) -> Vec<Value> {
             assistant[field] = drawn.clone();
         }
     }
-    // A command that stands in the text is none of the wire's calls: its output came as the user's next message.
+    // A command within the text is not a call: its output was sent as the user's next message.
     let outputs = answered.wire_outputs().map(|(call, output)| {
         json!({ "role": "tool", "tool_call_id": call.id, "content": output.shown })
     });

@@ -1,6 +1,8 @@
-//! A folder as the experiments repository of SWE-bench takes it: what a trial adds to it, and the two pages about it.
+//! A submission directory for SWE-bench's experiments repository: the files of each trial, and the
+//! two pages about it.
 //!
-//! Its checker reads `patch.diff` and `test_output.txt` and computes the verdict again. It deletes files that it does not know.
+//! The repository's checker reads `patch.diff` and `test_output.txt` and computes the verdict
+//! again. It deletes unknown files.
 
 use proctor_types::{Arm, PATCH_REJECTED, Verdict};
 use serde_json::{Value, json};
@@ -9,10 +11,11 @@ use time::OffsetDateTime;
 use crate::Trial;
 
 const README: &str = include_str!("../../../configs/submission.md");
-/// What grading writes behind the log of the official procedure, where it was asked to.
+/// The heading that grading writes after the log of the official procedure, if it ran the whole
+/// suite.
 const WIDE: &[u8] = b"\n===== the whole suite =====\n";
 
-/// What the folder of one arm and attempt came to.
+/// The results of the directory of one arm and attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Submission<'a> {
     pub arm: &'a Arm,
@@ -25,7 +28,7 @@ pub struct Submission<'a> {
     pub proctor: &'a str,
 }
 
-/// `YYYYMMDD` of a moment in seconds since the epoch, as the folders are named.
+/// `YYYYMMDD` for a time in seconds since the epoch, as used in the directories' names.
 pub fn day(seconds: u64) -> String {
     let at =
         i64::try_from(seconds).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
@@ -33,7 +36,7 @@ pub fn day(seconds: u64) -> String {
     format!("{:04}{:02}{:02}", date.year(), u8::from(date.month()), date.day())
 }
 
-/// `report.json` of a trial, as the benchmark's harness writes it. `None`: it has no verdict.
+/// `report.json` of a trial, as the benchmark's harness writes it. `None` if it has no verdict.
 pub fn harness_report(trial: &Trial<'_>) -> Option<Value> {
     let verdict = trial.verdict?;
     let rejected = verdict.evidence.iter().any(|one| one.kind == PATCH_REJECTED);
@@ -53,19 +56,20 @@ pub fn harness_report(trial: &Trial<'_>) -> Option<Value> {
     Some(json!({ trial.task.id.as_str(): report }))
 }
 
-/// By the benchmark's own rules where they were applied: a submission is counted by them.
+/// By the benchmark's own rules if they were applied, because a submission is counted by them.
 pub fn is_resolved(verdict: &Verdict) -> bool {
     verdict.policies.get("official").map_or(verdict.resolved, |official| official.resolved)
 }
 
-/// Of a grading's log, what the benchmark's own procedure printed, with its markers. `None`: it was not run.
+/// The part of a grading's log that the benchmark's own procedure printed, with its markers. `None`
+/// if it was not run.
 pub fn test_output<'a>(log: &'a [u8], verdict: &Verdict) -> Option<&'a [u8]> {
     let official = verdict.policies.get("official")?;
     let (name, version) = (official.name.as_deref()?, official.version.as_deref()?);
     let heading = format!("\n===== official: {name} {version} =====\n");
     let from = find(log, heading.as_bytes())? + heading.len();
     let log = &log[from..];
-    // What the tests print may hold the next heading, too: the last one is the grader's.
+    // The tests may print the next heading too; the last one is the grader's.
     let to = match verdict.policies.contains_key("wide") {
         true => log.windows(WIDE.len()).rposition(|at| at == WIDE).unwrap_or(log.len()),
         false => log.len(),
@@ -78,10 +82,10 @@ fn find(log: &[u8], text: &[u8]) -> Option<usize> {
 }
 
 impl Submission<'_> {
-    /// `metadata.yaml`. What nobody but the submitter knows is empty.
+    /// `metadata.yaml`. Fields that only the submitter knows are empty.
     pub fn metadata(&self) -> String {
         let model = self.arm.model.as_ref().map_or("", |model| model.name.as_str());
-        // JSON's texts are YAML's, too.
+        // JSON strings are valid YAML.
         let text = |text: &str| Value::from(text).to_string();
         let model = text(model);
         format!(
@@ -94,7 +98,7 @@ impl Submission<'_> {
         )
     }
 
-    /// `README.md`, with the questions that the submitter answers.
+    /// `README.md`, with the questions that the submitter has to answer.
     pub fn readme(&self) -> String {
         let arm = self.arm;
         let model = arm.model.as_ref().map_or("none", |model| model.name.as_str());

@@ -1,4 +1,4 @@
-//! The trajectory of SWE-agent (`.traj`): an entry a step, the conversation beside it, and how it ended.
+//! The trajectory of SWE-agent (`.traj`): an entry per step, the conversation, and how it ended.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::{
     conversation::{Answered, Conversation, Turn},
 };
 
-/// The trial as a document. What is not in it, `fidelity` counts.
+/// The trial as a document. `fidelity` counts what the document lacks.
 ///
 /// # Errors
-/// The shipped table of what is left out cannot be read.
+/// The built-in table of what is left out cannot be read.
 pub fn swe_agent(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     fidelity.written(trial.events)?;
     let (mut trajectory, mut history) = (Vec::new(), Vec::new());
@@ -69,7 +69,7 @@ fn entry(answered: &Answered) -> Value {
     })
 }
 
-/// Its format has one action a step: several calls are lines of it.
+/// The format has one action per step: several calls become lines of it.
 fn actions(answered: &Answered) -> String {
     let calls = answered.calls.iter().map(|call| match call.arguments["command"].as_str() {
         Some(command) if call.arguments.as_object().is_some_and(|all| all.len() == 1) => {

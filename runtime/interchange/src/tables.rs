@@ -12,7 +12,7 @@ use parquet::{
 use proctor_report::{Cell, ColumnInfo, ColumnKind, TableInfo, csv_line};
 use serde_json::{Map, Value};
 
-/// Rows of a Parquet row group. They are in memory until the group is written.
+/// Rows of a Parquet row group. They stay in memory until the group is written.
 const GROUP_ROWS: usize = 20_000;
 /// The key of the columns' description in a Parquet file's metadata.
 const COLUMNS_KEY: &str = "proctor.columns";
@@ -188,7 +188,7 @@ fn write_group<W: Write + Send>(
     Ok(())
 }
 
-/// The values that are there, and for each row whether it has one.
+/// The values that are present, and for each row whether it has one.
 fn present<'a, T>(
     cells: impl Iterator<Item = &'a Cell>,
     of: impl Fn(&Cell) -> Option<T>,

@@ -1,4 +1,4 @@
-//! What a form is made of.
+//! The trial that exports are made from.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,29 +7,30 @@ use serde_json::{Value, json};
 
 use crate::Fidelity;
 
-/// A form of others.
+/// A format of another tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Harbor's trajectories, version 1.8: a document a trial.
+    /// Harbor's trajectories, version 1.8: one document per trial.
     Atif,
-    /// Logs of Inspect AI: an archive an arm, with a sample a trial.
+    /// Logs of Inspect AI: one archive per arm, with a sample for each trial.
     Inspect,
     /// The trajectories of mini-swe-agent, format 1.1.
     Mini,
-    /// Spans of OpenTelemetry: a line a trial.
+    /// OpenTelemetry spans: one line per trial.
     Otel,
-    /// Conversations with what they were worth, for training: a line a trial.
+    /// Conversations with their rewards, for training: one line per trial.
     Rollouts,
     /// The trajectories of SWE-agent.
     SweAgent,
-    /// Predictions, a line a trial: SWE-bench, FEA-Bench and all that read the same three keys.
+    /// Predictions, one line per trial: SWE-bench, FEA-Bench and everything else that reads the
+    /// same three keys.
     SweBench,
-    /// The folder that SWE-bench's repository of experiments takes.
+    /// The directory that SWE-bench's experiments repository accepts.
     Submission,
 }
 
 impl Format {
-    /// As it is written in commands and tables.
+    /// The name in commands and tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Atif => "atif",
@@ -45,7 +46,7 @@ impl Format {
 }
 
 impl Format {
-    /// The forms.
+    /// All formats.
     pub const ALL: [Self; 8] = [
         Self::Atif,
         Self::Inspect,
@@ -57,7 +58,7 @@ impl Format {
         Self::Submission,
     ];
 
-    /// What its files end in.
+    /// The file name extension.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Atif => "json",
@@ -75,7 +76,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// A trial, read.
+/// A trial that has been read.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial<'a> {
     pub task: &'a Task,
@@ -83,7 +84,7 @@ pub struct Trial<'a> {
     pub attempt: u32,
     /// The events that stand (`proctor_types::standing`).
     pub events: &'a [Envelope],
-    /// The one that the journal names.
+    /// The patch that the journal refers to.
     pub patch: &'a [u8],
     pub outcome: Option<&'a Outcome>,
     pub verdict: Option<&'a Verdict>,
@@ -97,12 +98,13 @@ impl Trial<'_> {
         format!("{}/{}/{}", self.task.id, self.arm.name, self.attempt)
     }
 
-    /// The patch, for forms that hold text. What is no text is replaced, and `fidelity` says so.
+    /// The patch, for formats that hold text. Invalid text is replaced, and `fidelity` reports it.
     pub(crate) fn patch_text(&self, fidelity: &mut Fidelity) -> Cow<'_, str> {
         text_of(self.patch, fidelity)
     }
 
-    /// Whose trial it is, for forms that have no key for it: an import finds its arm again by it.
+    /// The trial's identity, for formats without a key for it; an import uses it to find the arm
+    /// again.
     pub(crate) fn own(&self) -> Value {
         let (task, arm) = (&self.task.id, &self.arm.name);
         let mut own = json!({ "task": task, "arm": arm, "attempt": self.attempt });
@@ -112,7 +114,7 @@ impl Trial<'_> {
         own
     }
 
-    /// What the endpoint calls the model; absent where none is asked.
+    /// The endpoint's name for the model; `None` if no model is called.
     pub(crate) fn model(&self) -> Option<&str> {
         let model = self.arm.model.as_ref().map(|model| model.name.as_str());
         model.or_else(|| self.imported("model"))
@@ -123,12 +125,12 @@ impl Trial<'_> {
         self.imported("agent").unwrap_or(&self.arm.scaffold)
     }
 
-    /// What an import knew of its arm.
+    /// What an import knew about its arm.
     pub(crate) fn imported(&self, key: &str) -> Option<&str> {
         self.arm.settings.get("imported")?.get(key)?.as_str()
     }
 
-    /// What interruptions did to it. Absent: it ran without one.
+    /// The effect of interruptions. `None` if there were none.
     pub(crate) fn interruptions(&self) -> Option<&Interruptions> {
         self.outcome.map(|outcome| &outcome.interruptions).filter(|all| !all.is_none())
     }

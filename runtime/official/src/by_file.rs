@@ -15,22 +15,22 @@ use crate::{
 /// One run of the test command over one test file.
 #[derive(Debug, Clone)]
 pub struct FileRun {
-    /// The file's path, or its name where only that is known.
+    /// The file's path, or its name if only that is known.
     pub file: String,
     pub log: Vec<u8>,
-    /// Absent where nobody recorded it: it then counts as a failure.
+    /// Absent if it was not recorded; it then counts as a failure.
     pub exit: Option<i32>,
 }
 
 impl OfficialPolicy {
     /// Grades the runs of the fail-to-pass file and of the pass-to-pass files.
     ///
-    /// Resolved means that each exited with zero, whatever it printed; the rate counts what the
+    /// Resolved means that each exited with zero, whatever it printed. The rate counts what the
     /// fail-to-pass run printed, whatever its status. The two can disagree.
     ///
     /// # Errors
     ///
-    /// Where the row names an unknown parser.
+    /// The row names an unknown parser.
     pub fn grade_files(
         &self,
         task: &Task,
@@ -81,7 +81,8 @@ impl OfficialPolicy {
     }
 }
 
-/// The harness names a pass-to-pass log after its file's base name: of two alike the last is read.
+/// The harness names a pass-to-pass log after its file's base name, so of two files with the same
+/// name the last one is read.
 fn kept(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
     let base = |run: &FileRun| run.file.rsplit('/').next().unwrap_or_default().replace(".py", "");
     runs.iter().enumerate().filter_map(move |(index, run)| {
@@ -90,7 +91,7 @@ fn kept(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
     })
 }
 
-/// The expectations are the names that were printed.
+/// The expected tests are those that were printed.
 fn split(map: &StatusMap, standings: &Standings) -> TestGroup {
     let mut group = TestGroup::default();
     for (name, word) in map.iter() {
@@ -103,7 +104,7 @@ fn split(map: &StatusMap, standings: &Standings) -> TestGroup {
     group
 }
 
-/// To four places, a tie to the even one, as Python rounds.
+/// Rounded to four places, ties to even, as in Python.
 fn rate(group: &TestGroup) -> f64 {
     let of = group.passed.len() + group.failed.len();
     if of == 0 {

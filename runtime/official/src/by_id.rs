@@ -1,4 +1,4 @@
-//! Benchmarks that expect tests, by their ids.
+//! Benchmarks that expect tests by their ids.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::{
 };
 
 impl OfficialPolicy {
-    /// Grades one log of one run of a task's tests as the benchmark's harness would.
+    /// Grades the log of one run of a task's tests as the benchmark's harness would.
     ///
     /// # Errors
     ///
-    /// A task that the policy cannot grade: no parser or no test command, or one whose expectations
+    /// The policy cannot grade the task: there is no parser or no test command, or its expectations
     /// are files.
     pub fn grade_log(&self, task: &Task, log: &[u8]) -> Result<Official, PolicyError> {
         if self.subject == Subject::File {
@@ -36,7 +36,7 @@ impl OfficialPolicy {
         Ok(self.judge(task, reader.read(log)))
     }
 
-    /// The verdict where no test ran: the patch is empty, or was not applied.
+    /// The verdict if no test ran: the patch is empty, or was not applied.
     pub fn not_run(&self, task: &Task, why: &str) -> Official {
         match self.subject {
             Subject::Id => self.judge(task, Reading::NotGraded(why.to_owned())),
@@ -101,7 +101,7 @@ impl OfficialPolicy {
         let mut group = TestGroup::default();
         for id in ids {
             let standing = match lenient {
-                // These ids are never taken for truncated.
+                // These ids are never treated as truncated.
                 Some(standings) => standings.of(map.get(id)),
                 None => standings.of(self.key(id, map).and_then(|key| map.get(key))),
             };

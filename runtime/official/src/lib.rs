@@ -1,7 +1,8 @@
-//! The rules of each benchmark's own grader, as data and as parsers: from a log to its verdict.
+//! The rules of each benchmark's own grader, as data and as parsers: they turn a log into a
+//! verdict.
 //!
-//! Nothing here runs anything. `proctor-grade` carries a benchmark's procedure out in a sandbox and
-//! asks this crate what its log says; `proctor grade --log` asks about a log that somebody else left.
+//! Nothing here runs anything. `proctor-grade` runs a benchmark's procedure in a sandbox and asks
+//! this crate what its log says; `proctor grade --log` does so for an existing log.
 
 mod by_file;
 mod by_id;

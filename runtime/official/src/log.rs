@@ -1,4 +1,4 @@
-//! From the bytes of a log to the map of statuses, or to the reason why there is none.
+//! Turns the bytes of a log into the map of statuses, or the reason why there is none.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use crate::{
     policy::{Newlines, Undecodable},
 };
 
-/// What the official harness reads out of a log.
+/// What the official harness reads from a log.
 #[derive(Debug)]
 pub(crate) enum Reading {
     Statuses(StatusMap),
-    /// The log is not believed, or says that nothing ran: all tests count as not passed.
+    /// The log is not trusted, or says that nothing ran: all tests count as not passed.
     NotGraded(String),
     /// The harness itself fails on this log, and counts an error.
     Crashed(String),
@@ -29,7 +29,7 @@ pub(crate) struct LogReader<'a> {
     pub policy: &'a OfficialPolicy,
     pub parser: ParserName,
     pub row: RowFacts<'a>,
-    /// Given where the policy reads after it.
+    /// Set if the policy reads the log after it.
     pub test_command: Option<String>,
 }
 
@@ -127,7 +127,7 @@ impl LogReader<'_> {
         })
     }
 
-    /// The first exit status that the log tells, as the harness believes the first.
+    /// The first exit status in the log, since the harness uses the first.
     fn exit(&self, log: &str) -> Option<i64> {
         let marker = self.policy.log.exit_marker.as_ref()?;
         let told = text::pattern(&format!(r"{}:{}*(-?\d+)", regex::escape(marker), text::SPACE));
@@ -136,8 +136,8 @@ impl LogReader<'_> {
     }
 }
 
-/// SWE-smith cuts by the positions of the traced lines. One that is absent is at -1: the cut is
-/// empty, or the harness raises.
+/// SWE-smith cuts by the positions of the traced lines. A missing one is at -1, so the cut is empty
+/// or the harness raises.
 fn traced<'l>(log: &'l str, start: &str, end: &str) -> Result<&'l str, Reading> {
     let (start, end) = (format!("+ : '{start}'"), format!("+ : '{end}'"));
     match (log.find(&start), log.find(&end)) {

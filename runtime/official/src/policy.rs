@@ -1,4 +1,4 @@
-//! What makes one benchmark's grading differ from another's: `configs/benchmarks/policies/*.toml`.
+//! What distinguishes one benchmark's grading from another's: `configs/benchmarks/policies/*.toml`.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,22 @@ use crate::{
 pub struct OfficialPolicy {
     /// As in `task.benchmark.name`.
     pub benchmark: String,
-    /// Of the harness: a release, or the commit of one that has none.
+    /// Version of the harness: a release, or the commit if there are no releases.
     pub version: String,
     /// Other names of the same version.
     #[serde(default)]
     pub also_named: Vec<String>,
-    /// Taken where a task names no version. One policy of each benchmark is current.
+    /// Used if a task names no version. One policy of each benchmark is current.
     #[serde(default)]
     pub current: bool,
     pub subject: Subject,
-    /// An expected id that was cut inside its brackets stands for the ids that begin like it, where
+    /// An expected id that was cut inside its brackets represents the ids that begin like it, if
     /// they agree on whether they passed.
     #[serde(default)]
     pub truncated_ids: bool,
     pub exit: ExitRule,
-    /// Whether a fail-to-pass test must have passed; else a patch is resolved if nothing failed.
+    /// Whether a fail-to-pass test must have passed; otherwise a patch is resolved if nothing
+    /// failed.
     pub needs_success: bool,
     pub log: LogRules,
     pub parser: ParserRules,
@@ -43,113 +44,114 @@ pub struct OfficialPolicy {
     pub run: RunRules,
 }
 
-/// How the benchmark's harness lays a patch and its tests into a sandbox.
+/// How the benchmark's harness puts a patch and its tests into a sandbox.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRules {
-    /// Tried in order, with the patch's path behind each.
+    /// Tried in order, with the patch's path appended.
     pub apply: Vec<String>,
-    /// Run in the work directory before each further try.
+    /// Run in the work directory before each further attempt.
     #[serde(default)]
     pub between: Option<String>,
-    /// Where none applied, one that succeeds shows that the patch is there all the same.
+    /// If none applied: success of this command shows that the patch is applied nevertheless.
     #[serde(default)]
     pub check_applied: Option<String>,
-    /// Whether a patch without a last line end gets one.
+    /// Whether a patch without a final newline gets one.
     pub final_newline: bool,
-    /// Whether the tests' patch is laid before the model's.
+    /// Whether the tests' patch is applied before the model's.
     pub tests_first: bool,
     /// Whether files that the tests' patch adds are removed before it is applied.
     pub remove_new_tests: bool,
-    /// Whether what the agent did not see is there when its patch is laid.
+    /// Whether files hidden from the agent are present when its patch is applied.
     #[serde(default)]
     pub keep_hidden: bool,
-    /// Whether the files of the expected tests are put back after the patch.
+    /// Whether the files of the expected tests are restored after the patch.
     #[serde(default)]
     pub restore_expected: bool,
-    /// The limit of one run, where it is not the row's.
+    /// The time limit of one run, if the row does not set it.
     #[serde(default)]
     pub seconds: Option<f64>,
-    /// Whether the harness replaces bytes of the output that are not UTF-8 before it writes the log that it
+    /// Whether the harness replaces non-UTF-8 bytes of the output before it writes the log that it
     /// reads.
     #[serde(default)]
     pub replaces_bytes: bool,
     /// A shell line before the tests.
     pub prelude: String,
-    /// The key of `task.benchmark.details` that may hold the harness's whole script: it puts the tests
-    /// back, lays their patch and runs them, where the sandbox has a shell and a history for it.
+    /// The key of `task.benchmark.details` that may hold the harness's whole script: it restores
+    /// the tests, applies their patch and runs them. Used if the sandbox has the shell and the
+    /// history that it needs.
     #[serde(default)]
     pub script: Option<Script>,
-    /// How what was written from scratch is installed, where the benchmark has such tasks.
+    /// How a from-scratch submission is installed, if the benchmark has such tasks.
     #[serde(default)]
     pub from_scratch: Option<FromScratchRules>,
 }
 
-/// A script of the harness in the row.
+/// A harness script in the row.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
     pub detail: RowText,
-    /// The variable in which the harness keeps the exit status of the tests.
+    /// The variable in which the harness stores the exit status of the tests.
     pub status: String,
 }
 
-/// The environment of the command that installs a submission; the command is the task's.
+/// The environment of the command that installs a submission; the command comes from the task.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FromScratchRules {
     /// Where the untouched source is kept meanwhile.
     pub pristine: String,
-    /// Variables: the harness has a network here, and our sandboxes have none.
+    /// Variables needed because the harness has a network here, but our sandboxes do not.
     pub variables: BTreeMap<String, String>,
     pub seconds: u64,
 }
 
-/// What an expectation is about.
+/// What an expectation refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     /// A test, by its id.
     Id,
-    /// A test file: its tests are the ones that were printed.
+    /// A test file; its tests are the ones that were printed.
     File,
 }
 
-/// What an exit status of the test command says.
+/// The meaning of the test command's exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitRule {
     Ignored,
-    /// One that is not zero needs a failure in the log, or the log is not believed.
+    /// With a status other than zero, the log must contain a failure, or it is not trusted.
     NoSilentFailure,
-    /// Zero, for each file, is what resolved means.
+    /// Resolved means zero for each file.
     ZeroForEachFile,
 }
 
-/// How a log is read before it is parsed.
+/// How a log is prepared before it is parsed.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogRules {
     pub newlines: Newlines,
     pub undecodable: Undecodable,
-    /// A log that has one of these anywhere is not graded.
+    /// A log that contains one of these anywhere is not graded.
     pub reject: Vec<String>,
     /// Both must be in the log.
     #[serde(default)]
     pub markers: Option<Markers>,
-    /// Must be in the log once it is lower-cased.
+    /// Must be in the lower-cased log.
     #[serde(default)]
     pub require_lowercase: Option<String>,
     pub part: Part,
     #[serde(default)]
     pub after_last: Option<String>,
-    /// Whether the whole log is parsed where its part gave nothing.
+    /// Whether the whole log is parsed if its part yields nothing.
     #[serde(default)]
     pub whole_if_empty: bool,
-    /// Where nothing was parsed, a pattern that shows that tests ran all the same.
+    /// A pattern that shows that tests ran even though nothing was parsed.
     #[serde(default)]
     pub suite_ran: Option<String>,
-    /// What the exit status is printed after.
+    /// The text before the exit status.
     #[serde(default)]
     pub exit_marker: Option<String>,
 }
@@ -157,12 +159,12 @@ pub struct LogRules {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Newlines {
-    /// `\r\n` and `\r` are `\n`: the harness reads a file in text mode.
+    /// `\r\n` and `\r` become `\n`: the harness reads the file in text mode.
     Universal,
     Kept,
 }
 
-/// What bytes that are not UTF-8 do.
+/// What happens to bytes that are not UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undecodable {
@@ -197,7 +199,7 @@ pub enum Part {
 #[serde(deny_unknown_fields)]
 pub struct ParserRules {
     pub edition: Edition,
-    /// Details of the row that may name a parser. The first present counts.
+    /// Details of the row that may name a parser. The first present one is used.
     #[serde(default)]
     pub details: Vec<RowText>,
     /// The benchmark's own names of parsers.
@@ -205,20 +207,20 @@ pub struct ParserRules {
     pub names: BTreeMap<String, ParserName>,
     #[serde(default)]
     pub repositories: BTreeMap<String, ParserName>,
-    /// Repositories whose logs no parser of ours reads, and why.
+    /// Repositories whose logs none of our parsers reads, and why.
     #[serde(default)]
     pub refused: BTreeMap<String, String>,
-    /// A detail that holds a parser as code, which is never run.
+    /// A detail that contains a parser as code, which is never run.
     #[serde(default)]
     pub code: Option<RowText>,
-    /// Whether the names of repositories are compared in lower case.
+    /// Whether repository names are compared in lower case.
     #[serde(default)]
     pub ignore_case: bool,
     #[serde(default)]
     pub default: Option<ParserName>,
 }
 
-/// How the command was called after whose last mention a log is read.
+/// The command after whose last mention a log is read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestCommandRules {

@@ -1,4 +1,4 @@
-//! From a task to the policy, the parser and the test command that grade it.
+//! Finds the policy, the parser and the test command that grade a task.
 
 use std::{fmt, sync::LazyLock};
 
@@ -11,7 +11,7 @@ use crate::{
     policy::Part,
 };
 
-/// The shipped policies. A further one is a file and a line here.
+/// The built-in policies. A new one is a file and a line here.
 const TEXTS: &[(&str, &str)] = &[
     ("fea-bench", include_str!("../../../configs/benchmarks/policies/fea-bench.toml")),
     ("featurebench", include_str!("../../../configs/benchmarks/policies/featurebench.toml")),
@@ -36,12 +36,12 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
         .collect()
 });
 
-/// Characters of a parser's name that an error shows.
+/// Number of characters of a parser's name in an error.
 const MOST_SHOWN: usize = 80;
-/// Parsers that a hint lists.
+/// Number of parsers listed in a hint.
 const MOST_LISTED: usize = 12;
 
-/// Why no official policy can grade a task, and the hint.
+/// Why no official policy can grade a task, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError {
     pub what: String,
@@ -56,18 +56,18 @@ impl fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
-/// What parsers ask about the row of a task.
+/// The facts about a task's row that parsers need.
 pub(crate) fn row_facts(task: &Task) -> RowFacts<'_> {
     let version = task.details().and_then(|details| details.version.text());
     RowFacts { id: task.id.as_str(), version }
 }
 
 impl OfficialPolicy {
-    /// The policy of the task's benchmark; absent for a task of our own.
+    /// The policy of the task's benchmark; `None` for a task of our own.
     ///
     /// # Errors
     ///
-    /// A benchmark or a version that no policy describes.
+    /// No policy describes the benchmark or the version.
     pub fn of(task: &Task) -> Result<Option<&'static Self>, PolicyError> {
         let Some(benchmark) = &task.benchmark else { return Ok(None) };
         Self::named(benchmark).map(Some)
@@ -114,16 +114,17 @@ impl OfficialPolicy {
     ///
     /// # Errors
     ///
-    /// Where one of them cannot be read, which is a fault of the build.
+    /// One of them cannot be read, which is a fault of the build.
     pub fn all() -> Result<&'static [Self], PolicyError> {
         POLICIES.as_ref().map(Vec::as_slice).map_err(Clone::clone)
     }
 
-    /// The parser of a task's log: the row's own, else its repository's, else the default.
+    /// The parser of a task's log: the row's own, otherwise its repository's, otherwise the
+    /// default.
     ///
     /// # Errors
     ///
-    /// Where the row names one that is unknown, or nothing names one.
+    /// The row names an unknown parser, or nothing names one.
     pub fn parser_of(&self, task: &Task) -> Result<ParserName, PolicyError> {
         let rules = &self.parser;
         self.no_refused_parser(task)?;
@@ -154,7 +155,7 @@ impl OfficialPolicy {
         })
     }
 
-    /// What the row names as its parser, with the key that names it.
+    /// The parser that the row names, with the key that names it.
     fn named_parser(&self, task: &Task) -> Option<(RowText, Value)> {
         let details = task.details()?;
         self.parser.details.iter().find_map(|key| Some((*key, key.of(details)?)))
@@ -183,7 +184,8 @@ impl OfficialPolicy {
         self.parser.names.keys().map(String::as_str)
     }
 
-    /// Whether the parser that a row names is known, and knows the row. A row that names none passes.
+    /// Whether the parser that a row names exists and supports the row. A row that names none
+    /// passes.
     ///
     /// # Errors
     ///
@@ -201,11 +203,13 @@ impl OfficialPolicy {
         })
     }
 
-    /// Whether the policy can read a task's logs: what [`Self::grade_log`] needs besides a log is there.
+    /// Whether the policy can read a task's logs, that is, whether everything that
+    /// [`Self::grade_log`] needs besides a log exists.
     ///
     /// # Errors
     ///
-    /// No parser, a parser that does not know the row, or no test command where the log is read after it.
+    /// There is no parser, the parser does not support the row, or there is no test command
+    /// although the log is read after it.
     pub fn check(&self, task: &Task) -> Result<(), PolicyError> {
         self.check_row(self.parser_of(task)?, task)?;
         match (self.subject, self.log.part) {
@@ -216,7 +220,7 @@ impl OfficialPolicy {
 
     /// # Errors
     ///
-    /// Where the harness reads the task's logs in a way that is not ours to follow.
+    /// The harness reads the task's logs in a way that we do not reproduce.
     fn no_refused_parser(&self, task: &Task) -> Result<(), PolicyError> {
         let rules = &self.parser;
         let hint = "remove the task from the dataset, or its `benchmark` to grade by the strict \
@@ -242,14 +246,14 @@ impl OfficialPolicy {
     ///
     /// # Errors
     ///
-    /// Where neither the row nor the policy has one.
+    /// Neither the row nor the policy has one.
     pub fn test_command_of(&self, task: &Task) -> Result<String, PolicyError> {
         let rules = &self.test_command;
         let details = task.details();
         let of_row = details.filter(|_| rules.of_row).and_then(|details| {
             match details.test_cmd.get()? {
                 Commands::One(command) => Some(command).filter(|command| !command.is_empty()),
-                // Of a list the harness takes the last.
+                // From a list, the harness uses the last command.
                 Commands::Several(commands) => commands.last(),
             }
         });
@@ -291,7 +295,8 @@ mod tests {
         .unwrap()
     }
 
-    /// One file for a benchmark and version, under its name; no file is forgotten.
+    /// There is one file for each benchmark and version, named accordingly, and no file is
+    /// forgotten.
     #[test]
     fn files_are_named_for_what_they_hold_and_all_are_shipped() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/benchmarks/policies");

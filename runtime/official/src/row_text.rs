@@ -1,4 +1,4 @@
-//! The details of a row that a policy may name in its file.
+//! The details of a row that a policy may refer to.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,13 @@ use proctor_types::{Details, Kept};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A text in `benchmark.details`, as policies name it. The set is closed: a policy with a key that is
-/// mistyped does not load, where a name looked up at grading would be found in no row.
+/// A text in `benchmark.details`, as policies name it. The set is closed: a policy with a mistyped
+/// key does not load, whereas a name that was only looked up in grading would be found in no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum RowText {
     #[serde(rename = "eval_script")]
     EvalScript,
-    /// Of the row's settings, which may be JSON text.
+    /// From the row's settings, which may be JSON text.
     #[serde(rename = "install_config.log_parser")]
     InstallConfigParser,
     #[serde(rename = "log_parser")]
@@ -24,7 +24,7 @@ pub enum RowText {
 }
 
 impl RowText {
-    /// The key as it stands in the row.
+    /// The key in the row.
     pub fn key(self) -> &'static str {
         match self {
             Self::EvalScript => "eval_script",
@@ -35,8 +35,8 @@ impl RowText {
         }
     }
 
-    /// What the row says there: a text, or a value of another type. Nothing for `null` and for an
-    /// empty text.
+    /// The value in the row: a text, or a value of another type. `None` for `null` and for an empty
+    /// text.
     pub fn of(self, details: &Details) -> Option<Value> {
         let kept = match self {
             Self::EvalScript => Cow::Borrowed(&details.eval_script),

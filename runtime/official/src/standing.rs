@@ -1,8 +1,8 @@
-//! What a status means for a test that is expected to pass.
+//! The meaning of a status for a test that is expected to pass.
 
 use serde::Deserialize;
 
-/// How an expected test stands.
+/// How an expected test counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
@@ -24,7 +24,7 @@ pub struct Standings {
     pub xpassed: Standing,
     /// Not printed.
     pub missing: Standing,
-    /// A word that the harness took for a status and does not know.
+    /// A word that the harness took for a status but does not know.
     pub other: Standing,
 }
 

@@ -1,4 +1,4 @@
-//! What an official policy found, and how it stands beside the strict one in a verdict.
+//! The result of an official policy, and how it is combined with the strict one in a verdict.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,22 @@ pub struct Official {
     pub benchmark: String,
     pub version: String,
     pub resolved: bool,
-    /// Whether the harness would have graded at all, as against counting an error or a patch that
-    /// was not applied.
+    /// Whether the harness would have graded at all, rather than count an error or a patch that was
+    /// not applied.
     pub graded: bool,
     pub why: String,
     pub passed_rate: f64,
     pub fail_to_pass: TestGroup,
     pub pass_to_pass: TestGroup,
-    /// The expected tests; for file benchmarks those that were printed.
+    /// The expected tests; for file benchmarks, those that were printed.
     pub tests: BTreeMap<String, TestStatus>,
-    /// All that the parser found, in its words; for file benchmarks of the fail-to-pass run.
+    /// Everything that the parser found, in its words; for file benchmarks, from the fail-to-pass
+    /// run.
     pub statuses: StatusMap,
 }
 
 impl OfficialPolicy {
-    /// The verdict where the harness has no statuses to judge by.
+    /// The verdict if the harness has no statuses to judge by.
     pub(crate) fn not_resolved(&self, task: &Task, why: &str) -> Official {
         let listed = |ids: &[String]| match self.subject {
             Subject::Id => TestGroup { passed: Vec::new(), failed: ids.to_vec() },
@@ -53,7 +54,7 @@ impl OfficialPolicy {
     }
 }
 
-/// Puts the official grading beside the strict one: the top level repeats `official`.
+/// Adds the official grading to the strict one: the top level repeats `official`.
 pub fn with_official(strict: Verdict, official: Official) -> Verdict {
     let mut policies = strict.policies;
     policies.insert(
@@ -77,7 +78,7 @@ pub fn with_official(strict: Verdict, official: Official) -> Verdict {
     }
 }
 
-/// The word of a log as a status of ours. A word that no harness knows is as good as none.
+/// A word of a log as one of our statuses. A word that no harness knows counts as missing.
 pub(crate) fn status_of(word: Option<&str>) -> TestStatus {
     match word {
         Some("PASSED") => TestStatus::Passed,

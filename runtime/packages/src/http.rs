@@ -1,4 +1,4 @@
-//! One way to fetch a file: patient, bounded, and telling no address that may hold a password.
+//! Fetches files with retries and limits, without revealing addresses that may contain a password.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,28 +8,28 @@ use std::{
 use proctor_types::{Cause, Fault, Layer, with_causes};
 use reqwest::{Certificate, Client, Url, header::ACCEPT};
 
-/// How often a transfer is begun before it is given up, and the pause before each further time.
+/// Pauses in seconds before each attempt at a transfer; after the last one it is given up.
 const PAUSES: [u64; 3] = [0, 1, 4];
 
-/// A client with the certificates that a registry asks for.
+/// A client with the certificates that a registry needs.
 #[derive(Debug, Clone)]
 pub struct Http(Client);
 
-/// An answer, as far as anybody here needs it.
+/// The parts of a response that are needed here.
 pub(crate) struct Page {
     pub(crate) text: String,
     pub(crate) json: bool,
-    /// Where it came from in the end: links in it start there.
+    /// The final address after redirects; links in the page are relative to it.
     pub(crate) base: Url,
 }
 
 impl Http {
-    /// `cert` is a bundle of certificates to be trusted beside the machine's.
+    /// `cert` is a bundle of certificates to trust in addition to the machine's.
     ///
     /// # Errors
     /// The file of certificates cannot be read.
     pub fn new(cert: Option<&Path>) -> Result<Self, Fault> {
-        // Two users of the same provider may meet here; the second finds it installed.
+        // Another user of the same provider may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))
@@ -47,10 +47,11 @@ impl Http {
         Ok(Self(client))
     }
 
-    /// The file at an address, of at most `limit` bytes. A transfer that broke is begun again.
+    /// Fetches the file at an address, of at most `limit` bytes. A transfer that broke off is
+    /// restarted.
     ///
     /// # Errors
-    /// A fault that says host and path, never user, password or query.
+    /// A fault that contains host and path, but never user, password or query.
     pub async fn bytes(&self, url: &Url, limit: usize) -> Result<Vec<u8>, Fault> {
         let mut last = None;
         for pause in PAUSES {
@@ -94,7 +95,7 @@ impl Http {
 
 struct Broken {
     fault: Fault,
-    /// Whether the same may succeed a moment later.
+    /// Whether the same request may succeed a moment later.
     again: bool,
 }
 
@@ -110,12 +111,12 @@ fn broken(url: &Url, error: reqwest::Error) -> Broken {
     Broken { fault, again }
 }
 
-/// The address without user, password and query, which an address of a registry may carry.
+/// The address without user, password and query, which a registry's address may contain.
 pub(crate) fn place(url: &Url) -> String {
     format!("{}{}", url.host_str().unwrap_or_default(), url.path())
 }
 
-/// The error and its causes in one line, without the address.
+/// The error and its causes on one line, without the address.
 fn plainly(error: reqwest::Error) -> String {
     with_causes(&error.without_url())
 }
@@ -124,12 +125,12 @@ pub(crate) fn fault(what: impl Into<String>) -> Fault {
     Fault::new(Layer::Environment, what)
 }
 
-/// A variable of the environment, where it says something.
+/// A non-empty environment variable.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The user's own folder.
+/// The user's home directory.
 pub(crate) fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }

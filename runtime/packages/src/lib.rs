@@ -1,5 +1,5 @@
-//! Packages of public registries, fetched as this machine's own settings say: the index of pip, the registry of
-//! npm. What is fetched is checked by its caller, against a checksum that the caller brings.
+//! Fetches packages from public registries with this machine's own settings: pip's index, npm's
+//! registry. The caller verifies what was fetched against a checksum of its own.
 
 mod http;
 mod npm;

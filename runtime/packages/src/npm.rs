@@ -1,5 +1,5 @@
-//! A package of npm's registry. npm itself is not needed: a published package is one archive at an address that
-//! follows from its name and version.
+//! Fetches a package from npm's registry. This works without npm itself: a published package is one
+//! archive at an address that follows from its name and version.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +15,10 @@ use crate::http::{Http, fault, home, variable};
 
 const DEFAULT_REGISTRY: &str = "https://registry.npmjs.org";
 
-/// A package larger than this is not fetched, in bytes.
+/// Packages larger than this are not fetched, in bytes.
 const SIZE_LIMIT: usize = 1 << 30;
 
-/// The registry that npm would ask on this machine.
+/// The registry that npm would use on this machine.
 #[derive(Debug, Clone)]
 pub struct Npm {
     settings: Settings,
@@ -34,8 +34,8 @@ struct Settings {
 }
 
 impl Npm {
-    /// Reads the variables `npm_config_registry` and `npm_config_cafile` and the user's `.npmrc`, as npm does.
-    /// Tokens are not read: a registry that wants one is not asked as somebody.
+    /// Reads the variables `npm_config_registry` and `npm_config_cafile` and the user's `.npmrc`,
+    /// as npm does. Tokens are not read, so registries are always queried anonymously.
     ///
     /// # Errors
     /// The file of certificates cannot be read.
@@ -50,10 +50,11 @@ impl Npm {
         Ok(Self { settings, http })
     }
 
-    /// What the registry says of a version of a package, or of a tag such as `latest`.
+    /// The registry's description of a package version, or of a tag such as `latest`.
     ///
     /// # Errors
-    /// A fault with its hint where the registry cannot be reached, has no such version, or names no checksum.
+    /// A fault with a hint if the registry cannot be reached, has no such version, or gives no
+    /// checksum.
     pub async fn release(&self, name: &str, version: &str) -> Result<NpmRelease, Fault> {
         let at = |fault: Fault| {
             fault
@@ -80,7 +81,7 @@ impl Npm {
     /// The archive of a package at a version, as it was published.
     ///
     /// # Errors
-    /// A fault with its hint where the registry cannot be reached or has no such package.
+    /// A fault with a hint if the registry cannot be reached or has no such package.
     pub async fn archive(&self, name: &str, version: &str) -> Result<Vec<u8>, Fault> {
         let at = |fault: Fault| {
             fault.context(format_args!("{name}@{version} from npm")).hint(
@@ -92,7 +93,7 @@ impl Npm {
         let usual = parse(&format!("{registry}/{name}/-/{short}-{version}.tgz")).map_err(at)?;
         match self.http.bytes(&usual, SIZE_LIMIT).await {
             Err(missing) if missing.cause == Cause::Missing => {
-                // A registry may keep archives elsewhere, and then says where.
+                // A registry may keep archives elsewhere; its page then gives the address.
                 let page = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
                 let page = self.http.page(page.map_err(at)?, "application/json").await;
                 let page = page.map_err(|_| at(missing))?;
@@ -111,13 +112,13 @@ impl Npm {
 /// One published version of a package, as a registry describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NpmRelease {
-    /// The exact version, also where a tag such as `latest` was asked for.
+    /// The exact version, even if a tag such as `latest` was requested.
     pub version: String,
     /// The checksum of its archive: `sha512-` and base64.
     pub integrity: String,
-    /// Packages that it needs, with their ranges.
+    /// Required packages, with their ranges.
     pub dependencies: BTreeMap<String, String>,
-    /// Packages that it uses where they can be installed, with their ranges.
+    /// Packages that it uses if they can be installed, with their ranges.
     pub optional_dependencies: BTreeMap<String, String>,
 }
 
@@ -174,7 +175,7 @@ impl Settings {
     }
 }
 
-/// `${NAME}` stands for a variable; one that is not set stays as it is written, as with npm.
+/// Expands `${NAME}` to a variable; like in npm, an unset one stays as written.
 fn expanded(value: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
     let (mut out, mut rest) = (String::new(), value);
     while let Some((before, after)) = rest.split_once("${") {

@@ -1,5 +1,5 @@
-//! The settings of pip that say where packages come from, so that the sdist comes from where the
-//! set-up lines' packages come from.
+//! The pip settings that determine where packages come from, so that the sdist comes from the same
+//! place as the packages of the set-up lines.
 
 use std::{
     env, fs,
@@ -8,18 +8,18 @@ use std::{
 
 const DEFAULT_INDEX: &str = "https://pypi.org/simple";
 
-/// What pip would use. `find-links` is left out: an sdist is named by its checksum, and an index
-/// that cannot be reached should be said, not papered over.
+/// What pip would use. `find-links` is left out: an sdist is identified by its checksum, and an
+/// unreachable index should be reported, not worked around.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PipSettings {
-    /// Asked in this order.
+    /// Queried in this order.
     pub(crate) indexes: Vec<String>,
     pub(crate) cert: Option<PathBuf>,
 }
 
 impl PipSettings {
-    /// Reads the environment and pip's configuration files as pip does: variables win over files,
-    /// a later file over an earlier one.
+    /// Reads the environment and pip's configuration files as pip does: variables override files,
+    /// and later files override earlier ones.
     pub(crate) fn of_this_host() -> Self {
         let files: Vec<String> =
             config_files().iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
@@ -56,7 +56,7 @@ fn config_files() -> Vec<PathBuf> {
     out
 }
 
-/// One key of the `[global]`, `[install]` or `[download]` section; the more special section wins.
+/// One key of the `[global]`, `[install]` or `[download]` section; the more specific section wins.
 fn setting(text: &str, wanted: &str) -> Option<String> {
     let mut section = String::new();
     let mut found: Option<(u8, String)> = None;
@@ -74,7 +74,7 @@ fn setting(text: &str, wanted: &str) -> Option<String> {
             _ => continue,
         };
         if line.starts_with([' ', '\t']) {
-            // A value goes on in indented lines.
+            // A value continues on indented lines.
             if open == Some(rank)
                 && let Some((_, value)) = &mut found
             {

@@ -9,10 +9,10 @@ use crate::{
     pip_settings::PipSettings,
 };
 
-/// A file larger than this is not fetched, in bytes.
+/// Files larger than this are not fetched, in bytes.
 const SIZE_LIMIT: usize = 1 << 30;
 
-/// JSON is preferred (PEP 691); mirrors and proxies that only know HTML answer in it (PEP 503).
+/// JSON is preferred (PEP 691); mirrors and proxies that only know HTML respond with it (PEP 503).
 const FORMS: &str = "application/vnd.pypi.simple.v1+json, \
      application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
 
@@ -23,11 +23,12 @@ pub struct Offer {
     pub name: String,
     pub url: Url,
     pub sha256: Option<String>,
-    /// When it was uploaded (PEP 700): `2024-05-01T12:00:00.000000Z`. Absent where the index does not say it.
+    /// When it was uploaded (PEP 700): `2024-05-01T12:00:00.000000Z`. Absent if the index does not
+    /// say.
     pub uploaded: Option<String>,
 }
 
-/// The indexes that pip would ask on this machine.
+/// The indexes that pip would query on this machine.
 #[derive(Debug, Clone)]
 pub struct Pypi {
     settings: PipSettings,
@@ -43,11 +44,11 @@ impl Pypi {
         Ok(Self { settings, http })
     }
 
-    /// The sdist of `name` at `version`; its checksum is the caller's to verify, here it only chooses among the
-    /// files.
+    /// The sdist of `name` at `version`. The checksum only selects the file; the caller must verify
+    /// it.
     ///
     /// # Errors
-    /// A fault with its hint where no index has it.
+    /// A fault with a hint if no index has it.
     pub async fn sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
         let fits = |offers: &[Offer]| {
             choose(offers, name, version, sha256)
@@ -64,11 +65,11 @@ impl Pypi {
         self.bytes(&offer).await
     }
 
-    /// The file of a project that `choose` takes, of the first index that has one. An error of `choose` is said
-    /// where no index has.
+    /// The file of a project that `choose` selects, from the first index that has one. An error of
+    /// `choose` is only reported if no index has one.
     ///
     /// # Errors
-    /// A fault with its hint where no index has it.
+    /// A fault with a hint if no index has it.
     pub async fn offer(
         &self,
         name: &str,
@@ -78,8 +79,8 @@ impl Pypi {
         found.map_err(|why| fault(format!("{name} from PyPI: {why}")).hint(HINT))
     }
 
-    /// Every file of a project that an index has, and why one cannot be asked. An index that does not know the project
-    /// has none.
+    /// Every file of a project in the indexes, and the fault of an index that cannot be reached. An
+    /// index that does not know the project has none.
     pub async fn files(&self, name: &str) -> (Vec<Offer>, Option<Fault>) {
         let (mut files, mut broken) = (Vec::new(), None);
         for index in &self.settings.indexes {
@@ -139,7 +140,8 @@ fn choose<'a>(offers: &'a [Offer], name: &str, version: &str, sha256: &str) -> O
     })
 }
 
-/// Why no file of an index is the one: both checksums where the release is there with another one.
+/// Explains why no file of an index matches: gives both checksums if the release exists with
+/// another one.
 fn unfit(offers: &[Offer], name: &str, version: &str, sha256: &str) -> String {
     let others: Vec<&str> = offers
         .iter()
@@ -161,7 +163,7 @@ impl Offer {
         self.version(name) == Some(version)
     }
 
-    /// The version that it is the sdist of, where it is one of this project.
+    /// The version, if it is an sdist of this project.
     pub fn version(&self, name: &str) -> Option<&str> {
         let (project, release) = self.name.strip_suffix(".tar.gz")?.rsplit_once('-')?;
         (package_name(project) == package_name(name)).then_some(release)
@@ -202,7 +204,7 @@ fn from_json(text: &str, base: &Url) -> Result<Vec<Offer>, Fault> {
     Ok(page.files.into_iter().filter_map(offer).collect())
 }
 
-/// The anchors of a PEP 503 page. The form is so narrow that a scan for `href` is enough.
+/// The anchors of a PEP 503 page. The format is so narrow that a scan for `href` is enough.
 fn from_html(text: &str, base: &Url) -> Vec<Offer> {
     let mut out = Vec::new();
     for anchor in text.split("<a ").skip(1) {

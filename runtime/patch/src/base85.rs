@@ -1,4 +1,4 @@
-//! Git's base85: five characters for four bytes, a length character in front of each line.
+//! Git's base85: five characters for four bytes, with a length character at the start of each line.
 
 const ALPHABET: &[u8; 85] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
@@ -26,7 +26,7 @@ pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the bytes of one line (without its newline); `None` where it is not base85.
+/// Appends the bytes of one line (without its newline); `None` if it is not base85.
 pub(crate) fn decode_line(line: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (&first, groups) = line.split_first()?;
     let length = match first {

@@ -7,12 +7,12 @@ use sha1::{Digest as _, Sha1};
 
 use crate::patch::Data;
 
-/// A patch may not unpack to more than this for one file, in bytes: a few kilobytes of zlib can
-/// name a disk full of zeros.
+/// Limit on the unpacked bytes of one file of a patch: a few kilobytes of zlib can expand to a disk
+/// full of zeros.
 pub(crate) const UNPACKED_LIMIT: usize = 256 << 20;
 
-/// Bytes that the files of one patch may hold together, unpacked or copied: a few kilobytes of patch can
-/// say terabytes.
+/// Limit on the bytes of all files of one patch together, unpacked or copied: a few kilobytes of
+/// patch can describe terabytes.
 pub(crate) const WHOLE_LIMIT: usize = 512 << 20;
 
 pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
@@ -38,7 +38,7 @@ pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// What the data makes of `source`.
+/// Applies the data to `source`.
 pub(crate) fn apply(data: &Data, source: &[u8]) -> Result<Vec<u8>, String> {
     match data {
         Data::Literal(bytes) => Ok(bytes.clone()),
@@ -108,7 +108,7 @@ fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// The id that git gives a blob. `git apply` wants both in full for a binary body.
+/// The id that git gives a blob. `git apply` requires both ids in full for a binary body.
 pub(crate) fn blob_id(bytes: &[u8]) -> String {
     let mut hasher = Sha1::new();
     hasher.update(format!("blob {}\0", bytes.len()));
@@ -116,7 +116,7 @@ pub(crate) fn blob_id(bytes: &[u8]) -> String {
     proctor_types::hex(&hasher.finalize())
 }
 
-/// As git judges: a NUL among the first 8000 bytes.
+/// Git's rule: a NUL among the first 8000 bytes.
 pub fn is_binary(bytes: &[u8]) -> bool {
     bytes.iter().take(8000).any(|byte| *byte == 0)
 }

@@ -1,9 +1,9 @@
-//! What a patch comes to, and how it fails.
+//! The result of resolving a patch, and how it fails.
 
 use proctor_types::one_line;
 use proctor_wire::RawPath;
 
-/// One file's change, resolved against a base: what to do, not how it was written.
+/// One file's change, resolved against a base: what to do, independent of how it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     Write { path: RawPath, bytes: Vec<u8>, mode: Option<u32> },
@@ -11,7 +11,7 @@ pub enum Change {
     Remove { path: RawPath },
 }
 
-/// The file that a path holds now.
+/// The current file at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Current {
     File { bytes: Vec<u8>, mode: u32 },
@@ -22,11 +22,11 @@ pub enum Current {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolved {
     pub changes: Vec<Change>,
-    /// Parts that were left out or read in another form, a sentence each.
+    /// Parts that were left out or interpreted differently, one sentence each.
     pub left_out: Vec<String>,
 }
 
-/// A patch that cannot be read or does not apply. Names the file, the hunk and the hint.
+/// A patch that cannot be parsed or does not apply. Gives the file, the hunk and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     #[error("the patch cannot be read: {}", one_line(why))]

@@ -1,4 +1,4 @@
-//! The patch of one file, from what it held before and after.
+//! Makes the patch of one file from its content before and after.
 
 use diffy::DiffOptions;
 use proctor_wire::RawPath;
@@ -8,22 +8,23 @@ use crate::{
     patch::{Body, Data, FilePatch, Hunk, Line, Side},
 };
 
-/// One side's git mode and content; a folder is nothing.
+/// One side's git mode and content; `None` also stands for a directory.
 pub type SideContent = Option<(u32, Vec<u8>)>;
 
-/// Above this product of line counts the shortest edit script may take minutes; a plain
-/// replacement of everything between the first and the last difference is as right.
+/// Above this product of line counts, finding the shortest edit script may take minutes. Replacing
+/// everything between the first and the last difference is just as correct.
 const COARSE_FROM: usize = 100_000_000;
 
 impl FilePatch {
-    /// What makes `new` of `old`: changed, created or removed.
+    /// The patch that turns `old` into `new`: a change, a creation or a removal.
     pub fn between(path: &RawPath, old: SideContent, new: SideContent) -> Self {
         let id = |bytes: &(u32, Vec<u8>)| binary::blob_id(&bytes.1);
         let index = [&old, &new].map(|side| side.as_ref().map_or_else(|| "0".repeat(40), id));
         let (old_mode, old_bytes) = old.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
         let (new_mode, new_bytes) = new.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
         let body = if old_bytes == new_bytes {
-            // Git itself writes an index line for an empty file that comes or goes; none is needed.
+            // Git writes an index line for an empty file that is created or removed, but it is not
+            // needed.
             Body::Empty
         } else if binary::is_binary(&old_bytes) || binary::is_binary(&new_bytes) {
             Body::Binary {

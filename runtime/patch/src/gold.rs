@@ -4,7 +4,7 @@ use proctor_types::Task;
 
 use crate::{Patch, PatchError};
 
-/// The gold of a task: its own, or the mask reversed. Nothing where the task has neither.
+/// The gold patch of a task: its own, or the mask reversed. `None` if the task has neither.
 ///
 /// # Errors
 /// The mask cannot be reversed.

@@ -1,16 +1,18 @@
-//! What no patch may do, wherever it comes from: a closed list, and every refusal names the path.
+//! What no patch may do, whatever its origin. The list is closed, and every rejection names the
+//! path.
 
 use proctor_wire::RawPath;
 
 use crate::PatchError;
 
-/// Refuses a path that leads out of the work directory or into git's own data.
+/// Rejects a path that leads out of the work directory or into git's own data.
 ///
-/// `.git` is refused in any case, since a file system that ignores case makes them one; a name
-/// such as `git~1` is not, since no Linux file system gives it that meaning.
+/// `.git` is rejected in upper and lower case, since a case-insensitive file system does not
+/// distinguish them. A name such as `git~1` is allowed, since no Linux file system gives it that
+/// meaning.
 ///
 /// # Errors
-/// It does one of these; the error says which.
+/// The path does one of these; the error says which.
 pub fn check_path(path: &RawPath) -> Result<(), PatchError> {
     let refuse = |why: &str| Err(PatchError::Refused { path: path.clone(), why: why.into() });
     let bytes = path.as_bytes();
@@ -36,7 +38,7 @@ pub fn check_path(path: &RawPath) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// The folders above a path, outermost first.
+/// The directories above a path, outermost first.
 pub fn folders(path: &RawPath) -> impl Iterator<Item = RawPath> {
     let bytes = path.as_bytes();
     let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');

@@ -1,4 +1,4 @@
-//! Names in the header lines of a file.
+//! Parses names in a file's header lines.
 
 use proctor_wire::RawPath;
 
@@ -7,7 +7,7 @@ use crate::quote::unquote;
 /// Drops the first component (`a/`, `b/`), as `-p1` does.
 fn strip(name: &[u8]) -> Option<RawPath> {
     let slash = name.iter().position(|byte| *byte == b'/')?;
-    // `/etc/passwd` stays absolute and is refused later, rather than becoming `etc/passwd`.
+    // `/etc/passwd` stays absolute and is rejected later, rather than becoming `etc/passwd`.
     if slash == 0 {
         return Some(RawPath::new(name));
     }
@@ -15,8 +15,8 @@ fn strip(name: &[u8]) -> Option<RawPath> {
     (!rest.is_empty()).then(|| RawPath::new(rest))
 }
 
-/// The name of a `--- ` or `+++ ` line; a tab ends it (a time stamp may follow). `/dev/null` is a side that
-/// is not there.
+/// The name of a `--- ` or `+++ ` line; a tab ends it (a time stamp may follow). `/dev/null` is an
+/// absent side.
 pub(crate) fn side(text: &[u8]) -> Option<Option<RawPath>> {
     let name = match unquote(text) {
         Some((name, _)) => name,
@@ -33,8 +33,8 @@ pub(crate) fn whole(text: &[u8]) -> RawPath {
     RawPath::new(unquote(text).map_or_else(|| text.to_vec(), |(name, _)| name))
 }
 
-/// Both names of a `diff --git` line. Where they are not quoted, a blank may be part of a name, so
-/// only a split that gives the same name twice is believed; renames say their names elsewhere.
+/// Both names of a `diff --git` line. Unquoted names may contain spaces, so only a split that
+/// yields the same name twice is accepted; renames give their names elsewhere.
 pub(crate) fn pair(text: &[u8]) -> Option<(RawPath, RawPath)> {
     if let Some((old, rest)) = unquote(text) {
         let rest = rest.strip_prefix(b" ")?;

@@ -1,4 +1,4 @@
-//! Reads the hunks of one file.
+//! Parses the hunks of one file.
 
 use proctor_types::plural;
 
@@ -7,10 +7,10 @@ use crate::{
     patch::{Hunk, Line, Side},
 };
 
-/// Blank context lines that `patch` takes for stripped where the text ends too early.
+/// Number of blank context lines that `patch` assumes were stripped if the text ends too early.
 const STRIPPED: usize = 3;
 
-/// Reads hunks until a line begins something else. `name` is for what is wrong.
+/// Reads hunks until a line begins something else. `name` is used in error messages.
 pub(crate) fn read(lines: &mut Lines<'_>, name: &str) -> Vec<Hunk> {
     let mut hunks = Vec::new();
     let mut count = 0;
@@ -69,8 +69,8 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
         && (1..=STRIPPED).contains(&missing)
         && new_len.saturating_sub(new) == missing
     {
-        // Blank lines at the end of a text are lost when it is trimmed. Where the hunk shows context below
-        // its change it can do without them.
+        // Blank lines at the end of a text are lost when it is trimmed. If the hunk shows context
+        // below its change, it does not need them.
         if hunk.lines.last().is_some_and(|line| line.side != Side::Both) {
             let blank = Line { side: Side::Both, bytes: b"\n".to_vec() };
             hunk.lines.extend(std::iter::repeat_n(blank, missing));
@@ -82,7 +82,7 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
         return Some(hunk);
     }
     if (old, new) != (old_len, new_len) || runs_on(lines) {
-        // The body in full, as the header should have counted it.
+        // The complete body, as the header should have counted it.
         while runs_on(lines)
             && let Some(line) = lines.next().and_then(body_line)
         {
@@ -99,7 +99,7 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
 
 fn body_line(line: &[u8]) -> Option<Line> {
     let (side, text) = match line {
-        // A line that is wholly empty is an empty context line that lost its blank on the way.
+        // A completely empty line is an empty context line that lost its leading space on the way.
         b"" | b"\r" => (Side::Both, line),
         [b' ', text @ ..] => (Side::Both, text),
         [b'-', text @ ..] => (Side::Old, text),
@@ -113,7 +113,7 @@ fn count_in((old, new): (usize, usize), side: Side) -> (usize, usize) {
     (old + usize::from(side != Side::New), new + usize::from(side != Side::Old))
 }
 
-/// `\ No newline at end of file`, in whatever language.
+/// `\ No newline at end of file`, in any language.
 fn no_newline(lines: &mut Lines<'_>, hunk: &mut Hunk) {
     lines.advance();
     if let Some(last) = hunk.lines.last_mut()
@@ -123,7 +123,7 @@ fn no_newline(lines: &mut Lines<'_>, hunk: &mut Hunk) {
     }
 }
 
-/// Whether the hunk's body goes on past its counts. Git would drop such lines in silence.
+/// Whether the hunk's body continues beyond its counts. Git would drop such lines silently.
 fn runs_on(lines: &Lines<'_>) -> bool {
     match lines.peek() {
         // The next file of a patch without git headers, or a mail's signature.

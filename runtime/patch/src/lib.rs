@@ -1,7 +1,7 @@
-//! Patches, read, made and applied on the host as data; no git runs anywhere.
+//! Parses, makes and applies patches as data on the host, without running git.
 //!
-//! [`Patch::read`] is the one reader. It reads as much as it can. To apply, to reverse and to list the touched
-//! paths fail with the first thing that is wrong. The format is git's. In short:
+//! [`Patch::read`] is the only parser. It reads as much as it can. Applying, reversing and listing
+//! the touched paths fail with the first error in the text. The format is git's. In short:
 //!
 //! ```text
 //! patch   = { junk | file }
@@ -12,9 +12,9 @@
 //! data    = ("literal" | "delta") size, base85 of zlib, an empty line
 //! ```
 //!
-//! A patch applies as with `git apply`: fuzz 0, offsets allowed, all files or none. [`Patch::resolve_parts`]
-//! goes on where Git or the harnesses of benchmarks do: it leaves out submodules and binary content that the
-//! patch does not hold.
+//! A patch applies as with `git apply`: fuzz 0, offsets allowed, all files or none.
+//! [`Patch::resolve_parts`] continues where Git or benchmark harnesses would: it leaves out
+//! submodules and binary content that is missing in the patch.
 
 mod apply;
 mod base85;

@@ -1,15 +1,16 @@
 //! A cursor over the lines of a patch.
 
-/// Lines are given without their newline; a patch whose last line lacks one is read as if it had
-/// it, since models drop it often and nothing else could be meant.
+/// Lines come without their newline. A patch whose last line lacks one is read as if it had it:
+/// models often omit it, and nothing else could be meant.
 pub(crate) struct Lines<'a> {
     all: &'a [u8],
     rest: &'a [u8],
-    /// The number of the line that `peek` gives, counted from 1.
+    /// The number of the line that `peek` returns, counted from 1.
     pub number: usize,
-    /// The first thing that could not be read. Reading goes on: not everyone who reads a patch applies it.
+    /// The first error in the text. Reading continues because not every reader of a patch applies
+    /// it.
     pub wrong: Option<String>,
-    /// What was read although the text does not say it in full.
+    /// What was read although the text is incomplete there.
     pub repairs: Vec<String>,
 }
 
@@ -18,7 +19,7 @@ impl<'a> Lines<'a> {
         Self { all: text, rest: text, number: 1, wrong: None, repairs: Vec::new() }
     }
 
-    /// Bytes before the line that `peek` gives.
+    /// Number of bytes before the line that `peek` returns.
     pub(crate) fn offset(&self) -> usize {
         self.all.len() - self.rest.len()
     }
@@ -35,7 +36,7 @@ impl<'a> Lines<'a> {
         Some(&self.rest[..end])
     }
 
-    /// The line after the one that `peek` gives.
+    /// The line after the one that `peek` returns.
     pub(crate) fn second(&self) -> Option<&'a [u8]> {
         let mut next = Self::new(self.rest);
         next.advance();
@@ -57,7 +58,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A header line may end in carriage returns: the patch was written on another system, or passed through two.
+/// A header line may end in carriage returns if the patch was written on another system, or passed
+/// through two.
 pub(crate) fn bare(mut line: &[u8]) -> &[u8] {
     while let Some(rest) = line.strip_suffix(b"\r") {
         line = rest;

@@ -1,4 +1,4 @@
-//! Reads a patch into one value a file. Nothing is looked up and nothing is guessed.
+//! Parses a patch into one value per file, without looking anything up and without guessing.
 
 use proctor_wire::RawPath;
 
@@ -11,9 +11,10 @@ use crate::{
 };
 
 impl Patch {
-    /// Reads every file of the patch. Text before the first file and between files (a mail's head, a
-    /// commit message) is passed over. What cannot be read is passed over too, and remembered: only
-    /// who needs the whole patch is refused it. No file at all, in a text that is not empty, is wrong.
+    /// Reads every file of the patch. Text before the first file and between files (a mail's head,
+    /// a commit message) is skipped. What cannot be parsed is skipped too, but remembered:
+    /// operations that need the whole patch then fail. A non-empty text without any file is an
+    /// error.
     pub fn read(patch: &[u8]) -> Self {
         let mut lines = Lines::new(patch);
         let mut files: Vec<FilePatch> = Vec::new();
@@ -84,7 +85,7 @@ fn plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
         lines.note(format!("line {at}: {name}: no hunk follows its names"));
     }
     Some(FilePatch {
-        // Two names without a git header are a backup's name, not a rename.
+        // Two names without a git header: the old one is a backup's name, not a rename.
         old: old.map(|_| name.clone()),
         new: new.map(|_| name),
         body: Body::Text(hunks),
@@ -93,7 +94,7 @@ fn plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
     })
 }
 
-/// The names of both sides; none is /dev/null.
+/// The names of both sides; `None` is /dev/null.
 fn side_lines(lines: &mut Lines<'_>) -> [Option<RawPath>; 2] {
     [b"--- ", b"+++ "].map(|mark| {
         let at = lines.number;
@@ -140,7 +141,7 @@ fn git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
             index(lines, rest, &mut file);
         } else if line.starts_with(b"--- ") && second_names_a_file(lines) {
             let sides = side_lines(lines);
-            // A side that is /dev/null says the same as `new file mode`, which models forget.
+            // A side that is /dev/null means the same as `new file mode`, which models forget.
             created |= sides[0].is_none();
             removed |= sides[1].is_none();
             if file.how == How::Change {
@@ -200,14 +201,15 @@ fn mode(lines: &mut Lines<'_>, text: &[u8]) -> Option<u32> {
     mode
 }
 
-/// `index 1234..5678 100644`: the mode is that of a file whose mode stays.
+/// `index 1234..5678 100644`: the mode is given if it does not change.
 fn index(lines: &mut Lines<'_>, text: &[u8], file: &mut FilePatch) {
     let text = String::from_utf8_lossy(text).into_owned();
     let (ids, stays) = match text.split_once(' ') {
         Some((ids, stays)) => (ids, mode(lines, stays.as_bytes())),
         None => (text.as_str(), None),
     };
-    // Nothing is applied by these ids. What is no id is passed over, as git does, not written again.
+    // These ids are not used to apply anything. Invalid ones are skipped, as git does, and not
+    // written again.
     let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if let Some((old, new)) = ids.split_once("..")
         && is_id(old)
@@ -225,7 +227,7 @@ fn binary(lines: &mut Lines<'_>, name: &str) -> Result<Body, String> {
     Ok(Body::Binary { forward, backward: data(lines)? })
 }
 
-/// `literal 12` or `delta 12`, lines of base85, an empty line. `None` where none follows.
+/// `literal 12` or `delta 12`, lines of base85, an empty line. `None` if none follows.
 fn data(lines: &mut Lines<'_>) -> Result<Option<Data>, String> {
     let at = lines.number;
     let Some(line) = lines.peek().map(bare) else { return Ok(None) };

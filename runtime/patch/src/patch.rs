@@ -1,4 +1,4 @@
-//! A patch as read: one value a file, one a hunk.
+//! A parsed patch: one value per file and per hunk.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -6,20 +6,20 @@ use proctor_wire::RawPath;
 
 use crate::{PatchError, guard};
 
-/// A patch, as far as it could be read.
+/// A patch, as far as it could be parsed.
 #[derive(Debug, Clone)]
 pub struct Patch {
     /// In the order of the text.
     pub files: Vec<FilePatch>,
-    /// The first thing that is wrong with the text.
+    /// The first error in the text.
     pub(crate) wrong: Option<String>,
-    /// What was read although the text does not say it in full, a sentence each.
+    /// What was read although the text is incomplete there, one sentence each.
     pub(crate) repairs: Vec<String>,
 }
 
 impl Patch {
     /// # Errors
-    /// Something of the text could not be read.
+    /// Part of the text could not be parsed.
     pub(crate) fn sound(&self) -> Result<&[FilePatch], PatchError> {
         match &self.wrong {
             Some(why) => Err(PatchError::Malformed { why: why.clone() }),
@@ -27,17 +27,18 @@ impl Patch {
         }
     }
 
-    /// The paths of its files after it is applied, or before where it deletes them: in order, each once.
+    /// The paths of its files after it is applied, or before for deleted ones: in order, without
+    /// duplicates.
     pub fn names(&self) -> Vec<RawPath> {
         let mut seen = BTreeSet::new();
         let names = self.files.iter().map(FilePatch::name);
         names.filter(|name| !name.as_bytes().is_empty() && seen.insert(name.clone())).collect()
     }
 
-    /// The paths that it reads or writes, sorted, so that the caller can fetch what they hold.
+    /// The paths that it reads or writes, sorted, so that the caller can fetch their content.
     ///
     /// # Errors
-    /// The patch cannot be read, or names a path that no patch may touch.
+    /// The patch cannot be parsed, or names a path that no patch may touch.
     pub fn touched(&self) -> Result<Vec<RawPath>, PatchError> {
         let mut paths = BTreeSet::new();
         for path in self.sound()?.iter().flat_map(|file| [&file.old, &file.new]).flatten() {
@@ -47,7 +48,7 @@ impl Patch {
         Ok(paths.into_iter().collect())
     }
 
-    /// How many lines it adds and takes away.
+    /// Number of lines added and removed.
     pub fn added_and_removed(&self) -> (usize, usize) {
         let lines = || self.files.iter().flat_map(FilePatch::hunks).flat_map(|hunk| &hunk.lines);
         let count = |side| lines().filter(|line| line.side == side).count();
@@ -55,12 +56,12 @@ impl Patch {
     }
 }
 
-/// What a patch says of one file.
+/// A patch's entry for one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilePatch {
-    /// Absent where the file is created.
+    /// Absent if the file is created.
     pub old: Option<RawPath>,
-    /// Absent where it is removed.
+    /// Absent if it is removed.
     pub new: Option<RawPath>,
     pub how: How,
     /// Git modes, such as 0o100644 and 0o120000.
@@ -69,11 +70,12 @@ pub struct FilePatch {
     /// The blob ids of the `index` line, as written.
     pub index: Option<(String, String)>,
     pub body: Body,
-    /// It came without a `diff --git` line, which says less of what is meant.
+    /// It came without a `diff --git` line, so less is known about what is meant.
     pub plain: bool,
-    /// Its header lines end in carriage returns: all of its text may have passed through another system.
+    /// Its header lines end in carriage returns: the whole text may have passed through another
+    /// system.
     pub crlf: bool,
-    /// Its place in the text, up to the next file. Empty where it was made and not read.
+    /// Its range in the text, up to the next file. Empty if the patch was not parsed from text.
     pub text: Range<usize>,
 }
 
@@ -111,7 +113,7 @@ pub struct Hunk {
     /// Counted from 1; 0 only for an empty side.
     pub old_start: usize,
     pub new_start: usize,
-    /// What follows the second `@@`, for people.
+    /// The text after the second `@@`, for people.
     pub section: Vec<u8>,
     pub lines: Vec<Line>,
 }
@@ -131,12 +133,12 @@ pub enum Side {
 }
 
 impl FilePatch {
-    /// The path after the patch, or before where the file goes.
+    /// The path after the patch, or before it if the file is removed.
     pub fn name(&self) -> RawPath {
         self.new.clone().or_else(|| self.old.clone()).unwrap_or_default()
     }
 
-    /// Empty for binary content, and where only the header changes something.
+    /// Empty for binary content, and if only the header changes something.
     pub fn hunks(&self) -> &[Hunk] {
         match &self.body {
             Body::Text(hunks) => hunks,
@@ -146,12 +148,12 @@ impl FilePatch {
 }
 
 impl Hunk {
-    /// The lines that the old side has.
+    /// The lines of the old side.
     pub(crate) fn old_lines(&self) -> impl Iterator<Item = &[u8]> {
         self.lines.iter().filter(|line| line.side != Side::New).map(|line| &line.bytes[..])
     }
 
-    /// Successive lines of one side.
+    /// Runs of consecutive lines of one side.
     pub fn runs(&self) -> impl Iterator<Item = (Side, &[Line])> {
         let runs = self.lines.chunk_by(|one, next| one.side == next.side);
         runs.filter_map(|run| Some((run.first()?.side, run)))
@@ -159,7 +161,7 @@ impl Hunk {
 }
 
 impl Line {
-    /// Without its line end.
+    /// Without its line ending.
     pub fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         text.lines().next().unwrap_or_default().to_owned()

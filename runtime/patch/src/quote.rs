@@ -1,6 +1,6 @@
 //! Names in a patch: git writes those with odd bytes in C style, `"a/\303\251"`.
 
-/// The name as git writes it with `core.quotePath` on.
+/// Quotes the name like git with `core.quotePath` on.
 pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| matches!(byte, 0x20..=0x7e) && !matches!(byte, b'"' | b'\\');
     if name.iter().all(plain) {
@@ -26,8 +26,8 @@ pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Reads a quoted name from the head of `text`: the name and what follows the closing quote.
-/// `None` where the text does not begin with a whole quoted name.
+/// Reads a quoted name from the beginning of `text`: the name and what follows the closing quote.
+/// `None` if the text does not begin with a complete quoted name.
 pub(crate) fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut out = Vec::new();

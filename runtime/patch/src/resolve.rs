@@ -10,15 +10,16 @@ use crate::{
 };
 
 impl Patch {
-    /// Resolves the patch against the current files: all of it, or an error and nothing.
+    /// Resolves the patch against the current files: all of it, or none and an error.
     ///
-    /// `current` says what a path holds now, `None` for nothing or a folder. One change comes back a
-    /// path, removals first (so that a folder may take a file's place), then by path. A file that is
-    /// only changed keeps its mode but for what the patch says of its executable bits.
+    /// `current` returns what a path holds now, `None` for nothing or a directory. The result has
+    /// one change per path, removals first (so that a directory may take a file's place), then
+    /// sorted by path. A file that is only changed keeps its mode, except for executable bits that
+    /// the patch sets or clears.
     ///
     /// # Errors
-    /// As `git apply` would: the patch cannot be read, a path is forbidden or leads through a symbolic
-    /// link, a file is there that must not be or the other way round, a hunk does not match.
+    /// Like `git apply`: the patch cannot be parsed, a path is forbidden or leads through a
+    /// symbolic link, a file exists that must not or is missing, a hunk does not match.
     pub fn resolve(
         &self,
         current: &dyn Fn(&RawPath) -> Option<Current>,
@@ -26,12 +27,12 @@ impl Patch {
         Ok(self.resolved(current, false)?.changes)
     }
 
-    /// As [`Self::resolve`], and goes on without the parts that no tool could apply: submodules, and binary
-    /// content that the patch does not hold. A patch with carriage returns applies to a file without them,
-    /// as with GNU patch. Each such part is named.
+    /// Like [`Self::resolve`], but continues without the parts that no tool could apply:
+    /// submodules, and binary content that is missing in the patch. A patch with carriage returns
+    /// applies to a file without them, as with GNU patch. Each such part is reported.
     ///
     /// # Errors
-    /// As [`Self::resolve`], for all other parts.
+    /// As for [`Self::resolve`], for all other parts.
     pub fn resolve_parts(
         &self,
         current: &dyn Fn(&RawPath) -> Option<Current>,
@@ -45,7 +46,7 @@ impl Patch {
         lenient: bool,
     ) -> Result<Resolved, PatchError> {
         self.touched()?;
-        // Paths that some file of the patch empties may be written by another one, in either order.
+        // Paths that one file of the patch vacates may be written by another one, in either order.
         let leaves: BTreeSet<_> = self
             .files
             .iter()
@@ -65,7 +66,7 @@ impl Patch {
 
 struct Scene<'a> {
     current: &'a dyn Fn(&RawPath) -> Option<Current>,
-    /// What the paths hold that the patch has touched so far.
+    /// The content of the paths that the patch has touched so far.
     after: BTreeMap<RawPath, Option<Current>>,
     leaves: BTreeSet<RawPath>,
     /// Bytes of all contents so far.
@@ -99,14 +100,14 @@ impl Scene<'_> {
         }
         let source = match &file.old {
             None => None,
-            // Renames and copies of one patch all read the files as they were before it.
+            // Renames and copies in one patch all read the files as they were before it.
             Some(old) if file.how != How::Change => Some((self.current)(old)),
             Some(old) => Some(self.now(old)),
         };
         let source = match source {
             None => None,
             Some(Some(found)) => Some(found),
-            // Without a git header an empty old side may mean a file that is not there yet.
+            // Without a git header, an empty old side may mean a file that does not exist yet.
             Some(None) if file.plain && makes(file) => None,
             Some(None) => return Err(refuse("there is no such file to change")),
         };
@@ -198,7 +199,7 @@ impl Scene<'_> {
     }
 }
 
-/// Whether a plain patch's hunks have nothing on their old side.
+/// Whether all hunks of a plain patch have an empty old side.
 fn makes(file: &FilePatch) -> bool {
     match &file.body {
         Body::Text(hunks) => {
@@ -209,7 +210,8 @@ fn makes(file: &FilePatch) -> bool {
     }
 }
 
-/// Why no tool could apply this part. A deletion needs no content, and tools refuse it without.
+/// Why no tool could apply this part. A deletion does not need the content, yet tools reject it
+/// without.
 fn inapplicable(file: &FilePatch) -> Option<&'static str> {
     if [file.old_mode, file.new_mode].into_iter().flatten().any(is_gitlink) {
         return Some("a submodule, left out");
@@ -218,7 +220,7 @@ fn inapplicable(file: &FilePatch) -> Option<&'static str> {
     is_withheld.then_some("its binary content is not in the patch, left out")
 }
 
-/// The content after the hunks without their carriage returns.
+/// The content after applying the hunks without their carriage returns.
 fn without_returns(file: &FilePatch, before: &[u8]) -> Option<Vec<u8>> {
     let mut hunks = file.hunks().to_vec();
     for line in hunks.iter_mut().flat_map(|hunk| &mut hunk.lines) {
@@ -237,7 +239,7 @@ fn content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, P
         Body::Text(hunks) => apply::apply(hunks, before)
             .map_err(|(hunk, why)| PatchError::Conflict { path: name.clone(), hunk, why }),
         Body::Binary { forward, .. } => {
-            // A binary body has no context: without this it would fit any file.
+            // A binary body has no context: without this check it would fit any file.
             if let Some((old, _)) = file.index.as_ref().filter(|(old, _)| old.len() == 40)
                 && file.old.is_some()
                 && *old != binary::blob_id(before)
@@ -252,7 +254,7 @@ fn content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, P
     }
 }
 
-/// A patch knows only whether a file is executable; the other bits stay as they are.
+/// A patch only knows whether a file is executable; the other bits stay as they are.
 fn permissions(before: Option<u32>, said: Option<u32>) -> u32 {
     match (before, said) {
         (None, said) => said.unwrap_or(MODE_FILE) & 0o777,

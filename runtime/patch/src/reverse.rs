@@ -1,4 +1,4 @@
-//! A patch the other way round.
+//! Reverses a patch.
 
 use crate::{
     PatchError,
@@ -6,14 +6,14 @@ use crate::{
 };
 
 impl Patch {
-    /// The same patch the other way round: applied after it, it gives the tree before it.
+    /// The reversed patch: applied after the original, it restores the tree from before.
     ///
     /// # Errors
-    /// The patch cannot be read, or does not hold what it takes away: a copy (its removal would need
-    /// the whole content), binary content without its reverse.
+    /// The patch cannot be parsed, or does not contain what it removes: a copy (removing it would
+    /// need the whole content), binary content without its reverse.
     pub fn reversed(self) -> Result<Self, PatchError> {
         self.touched()?;
-        // The last file first: where two speak of one path, order matters.
+        // The last file first, because order matters if two entries concern one path.
         let files = self.files.into_iter().rev().map(turn).collect::<Result<_, _>>()?;
         Ok(Self { files, wrong: None, repairs: Vec::new() })
     }
@@ -49,7 +49,7 @@ fn turn(file: FilePatch) -> Result<FilePatch, PatchError> {
 
 fn turn_hunk(hunk: Hunk) -> Hunk {
     let mut lines = Vec::with_capacity(hunk.lines.len());
-    // Removed lines stand before added ones, so each run of changes is sorted anew.
+    // Removed lines come before added ones, so each run of changes is reordered.
     let mut added: Vec<Line> = Vec::new();
     for Line { side, bytes } in hunk.lines {
         match side {

@@ -7,13 +7,13 @@ use crate::{
 };
 
 impl Patch {
-    /// The text as git would write it, without what stands between files. A file that came without a
+    /// The text as git would write it, without the text between files. A file that came without a
     /// `diff --git` line is written without one.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut header_only = false;
         for file in &self.files {
-            // Else it would be the body of the header before it.
+            // Otherwise it would be read as the body of the header before it.
             if header_only && file.plain {
                 out.push(b'\n');
             }
@@ -25,7 +25,8 @@ impl Patch {
 }
 
 impl FilePatch {
-    /// Whether nothing follows the header: the names of both sides without a hunk say nothing either.
+    /// Whether nothing follows the header: the names of both sides without a hunk mean nothing
+    /// either.
     fn is_header_only(&self) -> bool {
         match &self.body {
             Body::Empty => true,
@@ -40,13 +41,13 @@ impl FilePatch {
         let new = self.new.as_ref().or(self.old.as_ref()).map(|path| path.as_bytes());
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
-        // With that line it would say more than was read: that the file is there, or is not.
+        // This line would say more than was read: that the file exists, or does not.
         if !self.plain {
             line(out, &[b"diff --git ", &a, b" ", &b]);
         }
         let octal = |mode: u32| format!("{mode:06o}").into_bytes();
         let index = self.index.as_ref().filter(|_| !self.is_header_only());
-        // The `index` line says the mode of a file whose mode stays.
+        // The `index` line gives the mode of a file whose mode does not change.
         let stays = self.old_mode.filter(|_| self.old_mode == self.new_mode && index.is_some());
         match (&self.old, &self.new) {
             _ if self.plain => {}
@@ -63,7 +64,7 @@ impl FilePatch {
                 if let Some(before) = changes(self.old_mode) {
                     line(out, &[b"old mode ", &octal(before)]);
                 }
-                // A model may write this line alone; it means what both mean.
+                // A model may write only this line; it means the same as both.
                 if let Some(after) = changes(self.new_mode) {
                     line(out, &[b"new mode ", &octal(after)]);
                 }
@@ -109,7 +110,8 @@ fn line(out: &mut Vec<u8>, parts: &[&[u8]]) {
     out.push(b'\n');
 }
 
-/// Git ends a name that holds a blank with a tab, so that nobody takes the rest for a time stamp.
+/// Git ends a name that contains a space with a tab, so that the rest is not taken for a time
+/// stamp.
 fn side(out: &mut Vec<u8>, mark: &[u8], name: Option<&[u8]>) {
     let name = name.unwrap_or(b"/dev/null");
     let tab: &[u8] = if name.contains(&b' ') && !name.starts_with(b"\"") { b"\t" } else { b"" };

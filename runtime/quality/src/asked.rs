@@ -1,10 +1,10 @@
-//! The interface that a task from scratch asks for, as its statement shows it.
+//! The interface that a from-scratch task asks for, as shown in its statement.
 
 use crate::settings::Duplicates;
 
 const FENCE: &str = "```";
 
-/// The lines of each block of code below a heading that says that it is asked for.
+/// The lines of each code block below a heading that introduces what is asked for.
 pub(crate) fn asked(statement: &str, settings: &Duplicates) -> Vec<Vec<String>> {
     let (mut blocks, mut block): (Vec<Vec<String>>, Option<Vec<String>>) = (Vec::new(), None);
     let mut is_asked = false;
@@ -16,7 +16,7 @@ pub(crate) fn asked(statement: &str, settings: &Duplicates) -> Vec<Vec<String>> 
                 None => block = Some(Vec::new()),
             }
         } else if let Some(lines) = &mut block {
-            // What stood before is the library's.
+            // What came before belongs to the library.
             if line == settings.asked_below {
                 lines.clear();
             } else {

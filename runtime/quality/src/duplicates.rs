@@ -7,7 +7,7 @@ use proctor_wire::{WINDOW_LINES, print};
 
 use crate::{asked::asked, gold::added, settings::Duplicates};
 
-/// Of each task the earlier ones that it repeats, by their places.
+/// For each task, the positions of the earlier tasks that it repeats.
 pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet<usize>> {
     let mut found = vec![BTreeSet::new(); tasks.len()];
     let mut statements: HashMap<&str, usize> = HashMap::new();
@@ -31,7 +31,7 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
         for (other, shared) in shared {
             let smaller = own.len().min(runs[other].len());
             let is_enough = shared as f64 >= smaller as f64 * settings.share;
-            // FeatureBench asks twice for one feature: inside its package, and from scratch.
+            // FeatureBench asks for the same feature twice: inside its package, and from scratch.
             let one_level = tasks[at].level == tasks[other].level;
             if one_level && smaller >= settings.least_runs && is_enough {
                 found[at].insert(other);
@@ -41,8 +41,8 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
     found
 }
 
-/// What a task asks for, in runs of lines: its gold, or the interface of one that starts from scratch. There the gold copies
-/// whole modules, the same ones for much that is asked for.
+/// What a task asks for, in runs of lines: its gold patch, or the interface if it starts from
+/// scratch. There the gold patch copies whole modules, the same ones for many different requests.
 fn runs_of(task: &Task, settings: &Duplicates) -> BTreeSet<u64> {
     let pieces = match task.from_scratch {
         Some(_) => asked(&task.statement, settings),
@@ -82,7 +82,7 @@ mod tests {
         };
         let expected = [vec![], vec![], vec![0, 1], vec![0]];
         assert_eq!(found(&tasks), expected.map(BTreeSet::from_iter));
-        // A feature that is asked for from scratch, too, is another task.
+        // A feature that is also asked for from scratch is another task.
         let [coin, dice, mut both, card] = tasks;
         both.level = Some(2);
         let expected = [vec![], vec![], vec![], vec![0]];

@@ -3,7 +3,7 @@
 use proctor_patch::{Patch, Side, gold_of};
 use proctor_types::Task;
 
-/// Each successive run of lines that the gold adds; nothing of a gold that cannot be read.
+/// Each consecutive run of lines that the gold patch adds; empty if the patch cannot be read.
 pub(crate) fn added(task: &Task) -> Vec<Vec<String>> {
     let Some(gold) = gold_of(task).ok().flatten() else { return Vec::new() };
     let patch = Patch::read(&gold);

@@ -1,4 +1,4 @@
-//! All that is known of each task, and its marks.
+//! Combines what is known about each task, with its marks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,23 +15,23 @@ use crate::{
     signs::{Texts, search},
 };
 
-/// A task, and what of its tests can be read on this host.
+/// A task, and what can be read of its tests on this host.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     pub task: &'a Task,
-    /// Reads a file of the task's source; nothing where there is none.
+    /// Reads a file of the task's source; `None` if there is none.
     pub file: &'a dyn ReadFile,
 }
 
-/// Gives the content of a file below the work directory.
+/// Reads a file below the work directory.
 pub trait ReadFile: std::fmt::Debug {
     fn read(&self, path: &str) -> Option<Vec<u8>>;
 }
 
-/// Judges the tasks of a dataset, in its order.
+/// Judges the tasks of a dataset, in order.
 ///
 /// # Errors
-/// The shipped thresholds cannot be read.
+/// The built-in thresholds cannot be read.
 pub fn judge(
     subjects: &[Subject<'_>],
     certificate: Option<&Certificate>,
@@ -86,7 +86,7 @@ fn gold_fails(certified: Certified<'_>, attacked: Option<&AttackedTask>) -> Opti
     if let Some((repeat, task)) = certified {
         return Some(task.gold_resolved < repeat);
     }
-    // What gold does not resolve is not attacked.
+    // A task that the gold patch does not resolve is not attacked.
     let mut of_pack = attacked?.attacks.iter().filter(|(name, _)| !is_own(name)).peekable();
     of_pack.peek()?;
     Some(of_pack.all(|(_, one)| one.not_applicable.is_some()))
@@ -119,7 +119,7 @@ fn succeeded(task: &AttackedTask) -> BTreeMap<String, Vec<String>> {
 fn marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark> {
     let decides = |id: &&String| task.fail_to_pass.contains(id) || task.pass_to_pass.contains(id);
     let unsteady = quality.flaky.iter().chain(&quality.resource_sensitive);
-    // The policy that a run counts by.
+    // The policy that counts in a run.
     let counts = if task.benchmark.is_some() { "official" } else { "strict" };
     let attacked = quality.attacks.as_ref().is_some_and(|found| found.contains_key(counts));
     let all = [
@@ -133,7 +133,8 @@ fn marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark
     all.into_iter().filter(|(_, is_so)| *is_so).map(|(mark, _)| mark).collect()
 }
 
-/// The files of the tests that are asked for, from the source; of those that it does not have, what the test patch adds.
+/// The files of the tests that are asked for, from the source; for files missing there, what the
+/// test patch adds.
 fn texts(subject: &Subject<'_>, most: usize) -> Texts {
     let task = subject.task;
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
@@ -164,7 +165,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A task whose gold is one new file.
+    /// A task whose gold patch is one new file.
     pub(crate) fn task(id: &str, statement: &str, code: &str) -> Task {
         let added: String = code.lines().map(|line| format!("+{line}\n")).collect();
         let count = code.lines().count();

@@ -1,4 +1,4 @@
-//! How much of the solution the statement tells.
+//! How much of the solution the statement reveals.
 
 use std::collections::HashSet;
 
@@ -6,13 +6,13 @@ use proctor_types::Task;
 
 use crate::{gold::added, settings::Leak};
 
-/// The share, from 0 to 1, of the runs of words in the gold's code that stand in the statement, too. Nothing where
-/// the gold has too little code to say.
+/// The share, from 0 to 1, of word runs in the gold patch's code that also occur in the statement.
+/// `None` if the gold patch has too little code to judge.
 pub(crate) fn score(task: &Task, settings: &Leak) -> Option<f64> {
     let mut runs: HashSet<Vec<String>> = HashSet::new();
     for lines in added(task) {
         let mut code = code_of(&lines, settings);
-        // An interface ends what can be told in one piece.
+        // Runs do not continue across an interface.
         while !code.is_empty() {
             let end = code.iter().position(Option::is_none).unwrap_or(code.len());
             let piece: Vec<&str> = code.drain(..end).flatten().collect();
@@ -41,11 +41,11 @@ fn code_of<'a>(lines: &'a [String], settings: &Leak) -> Vec<Option<&'a str>> {
             all.push(None);
             continue;
         }
-        // `r"""` begins one, too.
+        // A docstring may also begin with `r"""`.
         let quoted = bare.trim_start_matches(['r', 'R', 'u', 'U']);
         let mark = settings.docstrings.iter().find(|mark| quoted.starts_with(mark.as_str()));
         if let Some(mark) = mark {
-            // It may end in its own line.
+            // It may end on the line it begins on.
             if bare.matches(mark.as_str()).count() < 2 {
                 inside = Some(mark);
             }

@@ -1,5 +1,5 @@
-//! What speaks against a task of a dataset: from its row, its tests' text, and a certificate of what its gradings did. Nothing
-//! runs here.
+//! Finds problems of a dataset's tasks: from the row, the text of the tests, and a certificate of
+//! what its gradings did. Nothing runs here.
 
 mod asked;
 mod duplicates;

@@ -1,12 +1,12 @@
-//! Tests that decide a task and that the agent can read.
+//! Finds deciding tests that the agent can read.
 
 use proctor_patch::{Change, Current, Patch, RawPath};
 use proctor_types::{Task, file_of};
 
-/// Returns the fail-to-pass ids whose test function the agent's files hold as grading runs it. `read` returns a file
-/// of the work directory as the agent finds it.
+/// Returns the fail-to-pass ids whose test function the agent's files contain exactly as grading
+/// runs it. `read` returns a file of the work directory as the agent finds it.
 ///
-/// A file that `test_patch` changes counts as readable only where the function stays the same.
+/// A file that `test_patch` changes counts as readable only if the function stays the same.
 pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let is_readable = |id: &&String| {
         let file = file_of(id);
@@ -24,8 +24,8 @@ pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec
     task.fail_to_pass.iter().filter(is_readable).cloned().collect()
 }
 
-/// The file after `test_patch`; nothing where the patch leaves it alone. A file that the patch no longer fits is another
-/// one when it is graded.
+/// The file after `test_patch`; `None` if the patch does not touch it. A file that the patch no
+/// longer fits is a different one in grading.
 fn graded(task: &Task, file: &str, seen: &str) -> Option<String> {
     let path = RawPath::from(file);
     let mut patch = Patch::read(task.test_patch.as_deref()?.as_bytes());
@@ -45,21 +45,22 @@ fn graded(task: &Task, file: &str, seen: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&written.unwrap_or_default()).into_owned())
 }
 
-/// `TestSlug` and `test_empty` of `tests/test_slug.py::TestSlug::test_empty[a::b]`; nothing of an id that is a file.
+/// `TestSlug` and `test_empty` for `tests/test_slug.py::TestSlug::test_empty[a::b]`; empty for an
+/// id that is a file.
 fn names_of(id: &str) -> Vec<&str> {
     let plain = id.split_once('[').map_or(id, |(plain, _)| plain);
     plain.split("::").skip(1).collect()
 }
 
-/// The lines of a function in its classes, without white space at their ends and empty lines. Without a name: the whole
-/// file, where it defines a test.
+/// The lines of a function in its classes, without trailing white space and empty lines. Without a
+/// name: the whole file, if it defines a test.
 fn definition(text: &str, names: &[&str]) -> Option<Vec<String>> {
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if names.is_empty() && !lines.iter().any(|line| defined(line).is_some_and(is_test)) {
         return None;
     }
     for (depth, name) in names.iter().enumerate() {
-        // The head of the class is no definition in it.
+        // The class line itself is not a definition inside the class.
         let inside = lines.get(usize::from(depth > 0)..)?;
         let is_placed = |line: &str| depth > 0 || indent_of(line) == 0;
         let start =
@@ -75,7 +76,7 @@ fn definition(text: &str, names: &[&str]) -> Option<Vec<String>> {
     Some(lines.into_iter().map(|line| line.trim_end().to_owned()).collect())
 }
 
-/// The name that a line defines, of a class or a function.
+/// The name of the class or function that a line defines.
 fn defined(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("async ").unwrap_or(line).trim_start();

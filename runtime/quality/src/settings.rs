@@ -1,10 +1,10 @@
-//! Thresholds and signs, as data: `configs/task-quality.toml`.
+//! Thresholds and sign patterns, read from `configs/task-quality.toml`.
 
 use proctor_types::ShippedTable;
 use regex::Regex;
 use serde::Deserialize;
 
-/// What the keys mean stands beside them in the file.
+/// The file explains the keys.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -49,7 +49,7 @@ pub(crate) struct Limits {
     pub file_bytes: usize,
 }
 
-/// Patterns of one kind of sign, ready to be looked for.
+/// Compiled patterns of one kind of sign.
 pub(crate) struct SignRules {
     pub signs: Vec<Regex>,
     pub unless: Vec<Regex>,

@@ -1,4 +1,4 @@
-//! Lines of tests that look as if they needed the network, or the day.
+//! Lines of tests that look as if they depended on the network or on the date.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +25,10 @@ pub(crate) fn search(task: &Task, texts: &Texts, rules: &SignRules, limits: Limi
             if let Some(name) = defined(bare) {
                 function = Some(name);
             } else if line.len() == bare.len() && !bare.is_empty() {
-                // Back at the left margin: no function goes on.
+                // Back at the left margin, so the function has ended.
                 function = None;
             }
-            // A comment asks for nothing.
+            // Comments do not count.
             if bare.starts_with('#') || !rules.signs.iter().any(|sign| sign.is_match(line)) {
                 continue;
             }
@@ -48,15 +48,15 @@ fn defined(line: &str) -> Option<&str> {
     rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
-/// The test that is asked for and has this function, or the file where no test has it: a helper, a fixture. Nothing for
-/// a test that nobody asks for.
+/// The requested test that has this function, or the file if no test has it (a helper or fixture).
+/// `None` for a test that is not requested.
 fn place(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
     let Some(name) = function.filter(|name| name.starts_with("test")) else {
         return Some(path.to_owned());
     };
     let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     let is_it = |id: &&String| {
-        // A benchmark that expects files asks for all that is in them.
+        // A benchmark that expects files asks for everything in them.
         *id == path || (file_of(id) == path && last(id) == name)
     };
     ids.find(is_it).map(|id| if id == path { format!("{path}::{name}") } else { id.clone() })

@@ -1,4 +1,4 @@
-//! Content by its hash: snapshots' files, long outputs, bodies, manifests.
+//! Content by hash: snapshots' files, long outputs, bodies, manifests.
 
 use std::{
     fs,
@@ -16,16 +16,17 @@ use crate::{
     pack::{Hash, Pack},
 };
 
-/// Content that is longer is a file of its own among the shared blobs.
+/// Longer content is stored as a separate file among the shared blobs.
 const PACKED: usize = 1 << 20;
 
-/// A folder of blobs, `ab/cdef...` below its root; the name is the BLAKE3 of the content. The blobs of
-/// one trial (`RunDir::blobs_of`) are the same folder and a pack, one file for all that is small and
-/// the trial's own: thousands of small files would take a disk block each.
+/// A directory of blobs, `ab/cdef...` below its root; the name is the BLAKE3 of the content. The
+/// blobs of one trial (`RunDir::blobs_of`) are the same directory and a pack, a single file for
+/// small content that belongs to the trial: thousands of small files would use a disk block each.
 ///
-/// Any number of processes may write to the folder at once: a blob appears whole by a rename. Blobs are
-/// not synced one by one (a snapshot has thousands); a blob that a power cut tore no longer matches
-/// its name, is refused by [`Blobs::get`] and written anew by the next [`Blobs::put`].
+/// Any number of processes may write to the directory at once, because a rename makes a blob appear
+/// atomically. Blobs are not synced individually (a snapshot has thousands). If a power failure
+/// corrupts a blob, it no longer matches its name: [`Blobs::get`] rejects it and the next
+/// [`Blobs::put`] rewrites it.
 #[derive(Debug, Clone)]
 pub struct Blobs {
     root: PathBuf,
@@ -33,12 +34,12 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// The folder is made when the first blob is put.
+    /// The first `put` creates the directory.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), pack: None }
     }
 
-    /// These blobs and a pack. One process writes to a pack: the one that holds the run.
+    /// Adds a pack. Only one process writes to a pack: the one that holds the run.
     #[must_use]
     pub fn with_pack(&self, pack: impl Into<PathBuf>) -> Self {
         Self { root: self.root.clone(), pack: Some(Arc::new(Pack::at(pack))) }
@@ -48,12 +49,12 @@ impl Blobs {
         &self.root
     }
 
-    /// Where the content of a hash lies that is shared, or would lie.
+    /// The path of a shared blob, whether or not it exists.
     pub(crate) fn shared_path(&self, hash: &str) -> Result<PathBuf, RecordError> {
         self.path(hash)
     }
 
-    /// Whether content of so many bytes is too long for a pack.
+    /// Whether content of this size is too long for a pack.
     pub(crate) fn is_long(bytes: u64) -> bool {
         bytes > PACKED as u64
     }
@@ -63,7 +64,7 @@ impl Blobs {
         blake3::hash(bytes).to_hex().to_string()
     }
 
-    /// Keeps the bytes and returns their hash: 64 lower-case hex digits.
+    /// Stores the bytes and returns their hash: 64 lower-case hex digits.
     pub fn put(&self, bytes: &[u8]) -> Result<String, RecordError> {
         match &self.pack {
             Some(pack) if bytes.len() <= PACKED => {
@@ -75,8 +76,8 @@ impl Blobs {
         }
     }
 
-    /// Keeps the bytes where other trials find them too: for what many trials have, such as the files
-    /// that a task begins with.
+    /// Stores the bytes for all trials: for content that many trials have, such as a task's initial
+    /// files.
     pub fn put_shared(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let hash = Self::hash(bytes);
         let path = self.path(&hash)?;
@@ -95,15 +96,15 @@ impl Blobs {
         Ok(hash)
     }
 
-    /// Keeps the exact body of a request or a response and returns its hash. A conversation repeats
-    /// itself with every request; of a body that begins as an earlier one of the trial did, only what
-    /// it adds is kept.
+    /// Stores the exact body of a request or a response and returns its hash. Conversations repeat
+    /// themselves with every request. If a body starts like an earlier one of the trial, only the
+    /// addition is stored.
     pub fn put_body(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let Some(pack) = &self.pack else { return self.put_shared(bytes) };
         Ok(blake3::Hash::from(pack.put_body(bytes)?).to_hex().to_string())
     }
 
-    /// Keeps a manifest by what changed since the one of hash `before`.
+    /// Stores a manifest as its changes since the one with hash `before`.
     pub(crate) fn put_tree(
         &self,
         tree: &Tree,
@@ -114,25 +115,27 @@ impl Blobs {
         let Some(pack) = &self.pack else { return self.put_shared(&bytes) };
         let hash = blake3::hash(&bytes);
         let name = hash.to_hex().to_string();
-        // A tree that is back at what the trial began with must not become based on its own successor.
+        // A tree that returns to the trial's initial state must not become based on its own
+        // successor.
         if !self.path(&name)?.is_file() {
             pack.put_tree(hash.as_bytes(), &self.parse(before)?, reply)?;
         }
         Ok(name)
     }
 
-    /// A blob that is put piece by piece: a shared one as [`Blobs::put_shared`] would, else as
-    /// [`Blobs::put`].
+    /// A blob that is written piece by piece: a shared one as with [`Blobs::put_shared`], else as
+    /// with [`Blobs::put`].
     pub fn begin(&self, shared: bool) -> NewBlob {
         let (hasher, blobs) = (blake3::Hasher::new(), self.clone());
         NewBlob { blobs, shared, hasher, held: Vec::new(), file: None }
     }
 
-    /// The bytes, checked against their name.
+    /// The bytes, verified against their name.
     pub fn get(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         if let Some(pack) = &self.pack {
             let name = self.parse(hash)?;
-            // A damaged entry is no reason to overlook a whole file of the same content.
+            // If the pack's entry is damaged, an intact shared file with the same content is still
+            // used.
             let packed = pack.get(&name, &|hash| self.shared(hash));
             match packed {
                 Ok(Some(bytes)) if Self::hash(&bytes) == hash => return Ok(bytes),
@@ -144,7 +147,8 @@ impl Blobs {
                     });
                 }
                 Err(error) if !self.path(hash)?.is_file() => return Err(error),
-                // What the pack lost is not told as a lost file of the folder, which it may never have been.
+                // Report content that the pack lost as the pack's: it may never have been in the
+                // directory.
                 Ok(None) if !self.path(hash)?.is_file() => {
                     let how = if pack.path().exists() {
                         "it does not hold"
@@ -180,7 +184,7 @@ impl Blobs {
         Ok(bytes)
     }
 
-    /// The manifest of a hash, where the pack holds it as changes.
+    /// The manifest with this hash, if the pack stores it as changes.
     pub(crate) fn packed_tree(&self, hash: &str) -> Result<Option<Arc<Tree>>, RecordError> {
         let Some(pack) = &self.pack else { return Ok(None) };
         let tree = pack.tree(&self.parse(hash)?, &|hash| self.shared(hash))?;
@@ -202,24 +206,24 @@ impl Blobs {
         packed().unwrap_or(false) || self.is_shared(hash)
     }
 
-    /// Whether a file of the folder holds it, for all trials.
+    /// Whether a file of the directory holds it, for all trials.
     pub(crate) fn is_shared(&self, hash: &str) -> bool {
         self.path(hash).is_ok_and(|path| path.is_file())
     }
 
-    /// Waits until the disk has what was put into the pack.
+    /// Waits until the pack's content is on disk.
     pub fn sync(&self) -> Result<(), RecordError> {
         self.pack.as_ref().map_or(Ok(()), |pack| pack.sync())
     }
 
-    /// Bytes of the trial's own blobs; `None` where there are none.
+    /// Bytes of the trial's own blobs; `None` if there are none.
     pub fn packed(&self) -> Option<u64> {
         let found = fs::metadata(self.pack.as_ref()?.path()).ok()?;
         found.is_file().then_some(found.len())
     }
 
-    /// Hashes come out of files that anyone may have written: one that is not 64 hex digits is
-    /// refused before it becomes a path.
+    /// Hashes come from files that anyone may have written: reject anything but 64 hex digits
+    /// before it becomes a path.
     fn parse(&self, hash: &str) -> Result<Hash, RecordError> {
         let digits = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let named = blake3::Hash::from_hex(hash).ok().filter(|_| hash.bytes().all(digits));
@@ -237,10 +241,10 @@ impl Blobs {
     }
 }
 
-/// Bytes of a new blob that are held in memory: all that a pack may take.
+/// Bytes of a new blob that are held in memory: the most that a pack accepts.
 const HELD: usize = PACKED;
 
-/// A blob on its way to the disk. Dropped before its end, it was never there.
+/// A blob that is being written. If it is dropped before its end, it leaves nothing.
 #[derive(Debug)]
 pub struct NewBlob {
     blobs: Blobs,
@@ -272,7 +276,7 @@ impl NewBlob {
         write().map_err(RecordError::io(&root, "cannot be written"))
     }
 
-    /// The hash that it is kept by, as [`Blobs::put`] gives it.
+    /// Returns the hash under which it is stored, as [`Blobs::put`] does.
     pub fn end(self) -> Result<String, RecordError> {
         let Some(file) = self.file else {
             return match self.shared {

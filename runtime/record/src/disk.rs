@@ -1,4 +1,4 @@
-//! Writes that are whole or absent, whenever the process is killed.
+//! Atomic writes, even if the process is killed.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -16,14 +16,14 @@ use tempfile::NamedTempFile;
 
 use crate::{RecordError, error::FROM_A_COPY};
 
-/// Begins the names of files that are being written.
+/// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp-";
 
-/// The lock of a writer that has just ended may be held for this long: a process that it was about to start shares
-/// its descriptors until that process runs its own program.
+/// The lock of a writer that has just ended may be held this much longer: a child process shares
+/// its descriptors until it executes its own program.
 const PASSING: Duration = Duration::from_millis(300);
 
-/// Locks a file, or fails with `WouldBlock` where someone holds it for longer than a moment.
+/// Locks a file, or fails with `WouldBlock` if another process holds it for longer than a moment.
 pub(crate) fn lock(file: &File) -> Result<(), TryLockError> {
     let deadline = Instant::now() + PASSING;
     loop {
@@ -36,8 +36,8 @@ pub(crate) fn lock(file: &File) -> Result<(), TryLockError> {
     }
 }
 
-/// Writes a file whole: a temporary file beside it, `fsync`, rename, `fsync` of the folder. What lies in its
-/// place and is no file is put aside.
+/// Writes a file atomically: temporary file, `fsync`, rename, `fsync` of the directory. Anything in
+/// its place that is not a file is set aside.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     make_way(path)?;
     let write = || -> io::Result<()> {
@@ -64,12 +64,12 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The file's bytes, or `None` where there is no such file.
+/// The file's bytes, or `None` if there is no such file.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
     read_present(path).map_err(RecordError::io(path, "cannot be read"))
 }
 
-/// The same for who tells damage, not an error.
+/// The same, for callers that report damage rather than an error.
 pub(crate) fn read_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -78,8 +78,8 @@ pub(crate) fn read_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Renames a damaged file to `NAME.damaged`, or to the first such name with a number that is free: what
-/// was found is kept, so that one can see what happened to it.
+/// Renames a damaged file to `NAME.damaged`, or to the first free name with a number, so that it
+/// can be inspected.
 pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
     if !is_there(path) {
         return Ok(());
@@ -96,12 +96,13 @@ pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
     fs::rename(path, free).map_err(RecordError::io(path, "cannot be put aside"))
 }
 
-/// Puts aside what lies in a file's place and is none: a folder, a pipe, a device, a link to nothing.
+/// Sets aside anything in a file's place that is not a file: a directory, a pipe, a device, a
+/// dangling link.
 pub(crate) fn make_way(path: &Path) -> Result<(), RecordError> {
     if is_no_file(path) { put_aside(path) } else { Ok(()) }
 }
 
-/// Removes what a writer of this folder that was killed left half written. Only for who alone writes to it.
+/// Removes partial files of a killed writer. Only for the directory's only writer.
 pub(crate) fn remove_half_written(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
@@ -110,7 +111,7 @@ pub(crate) fn remove_half_written(folder: &Path) {
     }
 }
 
-/// Pretty JSON with a newline at the end: people read these files too.
+/// Pretty JSON with a final newline, because people read these files, too.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RecordError> {
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| RecordError::Misuse {
         path: path.to_owned(),

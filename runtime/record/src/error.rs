@@ -1,4 +1,4 @@
-//! What can go wrong with the record, for the operator.
+//! Errors of the record.
 
 use std::{
     io,
@@ -9,10 +9,10 @@ use proctor_types::{Cause, Fault, Layer, RUN_SCHEMA, of_io};
 
 use crate::lease::readable;
 
-/// The hint for what the record holds nowhere else.
+/// The hint if the record has no other copy.
 pub(crate) const FROM_A_COPY: &str = "restore it from a copy of the run directory";
 
-/// Every variant names the path; where there is a hint, the message says it.
+/// Every variant names the path; the message includes the hint, if any.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("{}: {what}: {}", path.display(), of_io(source))]
@@ -33,7 +33,7 @@ pub enum RecordError {
     )]
     PlanLost { path: PathBuf },
     #[error("{}: {why}; {hint}", path.display())]
-    /// Neither `run.json` nor its copy can be used.
+    /// Neither `run.json` nor its copy is usable.
     PlanDamaged { path: PathBuf, why: String, hint: &'static str },
     #[error("{}: {}", path.display(), made_by(*schema, proctor))]
     OtherVersion { path: PathBuf, schema: u64, proctor: String },
@@ -43,7 +43,7 @@ pub enum RecordError {
     Misuse { path: PathBuf, why: String },
 }
 
-/// Who made a run that this version does not read, and who reads it.
+/// The version that made an unsupported run, and what can read it.
 fn made_by(schema: u64, proctor: &str) -> String {
     let forms = format!("run format {schema}; this version reads format {RUN_SCHEMA}");
     if schema < 2 {
@@ -62,7 +62,7 @@ impl RecordError {
         move |source| Self::Io { path, what, source }
     }
 
-    /// What is wrong, without the hint: for who says another.
+    /// The error without its hint, for callers that have another hint.
     pub(crate) fn what(&self) -> String {
         match self {
             Self::Corrupt { path, why, .. } => format!("{}: {why}", path.display()),
@@ -70,7 +70,7 @@ impl RecordError {
         }
     }
 
-    /// The same as a fault of the record layer, for an outcome.
+    /// Converts to a fault of the record layer, for an outcome.
     pub fn fault(&self) -> Fault {
         match self {
             Self::Corrupt { hint, .. } => {

@@ -1,4 +1,5 @@
-//! A journal event by event: whoever shows one step of a long trial holds one line of it.
+//! Reads a journal event by event, so that showing one step of a long trial needs only one line in
+//! memory.
 
 use std::{
     fs::File,
@@ -15,22 +16,23 @@ use crate::{
     reading::{ended, without_sum},
 };
 
-/// The lines of a journal, in order. A torn last line ends them; it may be in the middle of being written.
+/// The lines of a journal, in order. They end at an incomplete last line, which may still be in
+/// writing.
 #[derive(Debug)]
 pub struct Events {
     path: PathBuf,
     reader: BufReader<File>,
     line: usize,
-    /// Where the next line begins.
+    /// Offset of the next line.
     at: u64,
 }
 
-/// One whole line.
+/// One complete line.
 #[derive(Debug)]
 pub struct EventLine {
-    /// Answers delivered so far.
+    /// Responses delivered so far.
     pub step: u64,
-    /// Seconds since the try began.
+    /// Seconds since the try started.
     pub t_mono: f64,
     /// Seconds since the Unix epoch.
     pub t_wall: f64,
@@ -38,13 +40,13 @@ pub struct EventLine {
     pub kind: String,
     /// Counted from 1.
     pub line: usize,
-    /// Where it begins in the journal, in bytes.
+    /// Its offset in the journal, in bytes.
     pub at: u64,
     path: PathBuf,
     bytes: Vec<u8>,
 }
 
-/// What is read of every line.
+/// The fields that are read from every line.
 #[derive(Deserialize)]
 struct Head {
     #[serde(default)]
@@ -56,12 +58,13 @@ struct Head {
     kind: String,
 }
 
-/// Bytes of a line within which its kind stands, as the runtime writes it.
+/// Bytes of a line that contain its kind, as Proctor writes it.
 const HEAD: usize = 256;
 
 impl Head {
-    /// The kind is the first field behind the numbers. So nothing behind it has to be looked at, and a line of an output
-    /// of a megabyte costs as much as a short one. A line that is in another order is read whole.
+    /// The kind is the first field after the numbers. The rest need not be parsed, so a line with a
+    /// megabyte of output costs as much as a short one. A line in another order is parsed
+    /// completely.
     fn of(line: &[u8]) -> Result<Self, serde_json::Error> {
         const KIND: &[u8] = b",\"kind\":\"";
         let near = &line[..line.len().min(HEAD)];
@@ -89,7 +92,7 @@ impl Events {
         Self::since(path, 0, 0)
     }
 
-    /// Opens a journal at a line that begins `at` this byte, with so many lines before it.
+    /// Opens a journal at a line that starts at byte `at`, with `line` lines before it.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -104,19 +107,19 @@ impl Events {
         Ok(Self { path, reader, line, at })
     }
 
-    /// Where the next line begins: behind the last one that was whole.
+    /// Offset of the next line, after the last complete one.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Whole lines that are before it, those before the first that was read included.
+    /// Number of complete lines before it, including those that were skipped.
     pub fn lines(&self) -> usize {
         self.line
     }
 }
 
 impl Iterator for Events {
-    /// A line that is damaged is told by place; those after it are read all the same.
+    /// A damaged line is reported with its place; the lines after it are still read.
     type Item = Result<EventLine, BadLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -155,15 +158,15 @@ impl Iterator for Events {
 }
 
 impl EventLine {
-    /// The whole event.
+    /// The complete event.
     ///
     /// # Errors
-    /// It is not one of this version's form.
+    /// Its form does not match this version.
     pub fn event(&self) -> Result<Envelope, BadLine> {
         self.part()
     }
 
-    /// Those of its fields that `T` has. The others are passed over without being kept.
+    /// The fields that `T` has. The others are skipped.
     ///
     /// # Errors
     /// See [`EventLine::event`].
@@ -195,7 +198,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         let mut journal = Journal::create(&path, 1).unwrap();
-        // What a note holds is never taken for the line's own.
+        // The content of a note is never taken for the line's own fields.
         for note in
             [json!({"a": ",\"kind\":\"x\""}), json!({"b": {"a": 1, "kind": "y"}}), json!({})]
         {

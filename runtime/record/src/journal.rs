@@ -1,4 +1,4 @@
-//! The journal: one writer, one JSON line an event, nothing ever rewritten.
+//! The journal: one writer, one JSON line per event, append-only.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -17,26 +17,26 @@ use crate::{
 
 /// The writer of one `trajectory.jsonl`.
 ///
-/// A line is handed to the kernel whole before `append` returns, so it outlives this process
-/// however that ends; [`Journal::append_durable`] makes it outlive the machine too. The file is
-/// locked for as long as the writer lives.
+/// A complete line is handed to the kernel before `append` returns, so it survives the end of this
+/// process; with [`Journal::append_durable`] it also survives a crash of the machine. The file is
+/// locked as long as the writer lives.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
     try_number: u32,
     next_seq: u64,
-    /// Bytes of whole lines.
+    /// Bytes of complete lines.
     length: u64,
-    /// Seconds on the try's clock when this writer began.
+    /// The try's clock when this writer started, in seconds.
     offset: f64,
     began: Instant,
-    /// A failed write left something that could not be cut off.
+    /// A failed write left data that could not be truncated.
     broken: bool,
 }
 
 impl Journal {
-    /// Begins the journal of a try, counted from 1. The file must not be there yet.
+    /// Creates the journal of a try, counted from 1. The file must not exist.
     pub fn create(path: impl Into<PathBuf>, try_number: u32) -> Result<Self, RecordError> {
         let path = path.into();
         let file = OpenOptions::new()
@@ -48,12 +48,13 @@ impl Journal {
         Ok(Self::over(file, path, try_number, 1, 0, 0.0))
     }
 
-    /// Continues a journal: cuts off a torn last line, ends one that lacks only its newline, and goes on counting. The try's clock goes
-    /// on from the last event; the time in between, when nobody worked, is in `t_wall` only.
+    /// Continues a journal. Truncates an incomplete last line, completes one that lacks only its
+    /// newline, and continues the numbering. The try's clock continues from the last event; the
+    /// time in between is only in `t_wall`.
     ///
     /// # Errors
-    /// A line other than the last that does not match its sum: appending to a damaged journal
-    /// would hide the damage.
+    /// A line other than the last does not match its checksum: appending to a damaged journal would
+    /// hide the damage.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let path = path.into();
         let mut file = disk::open_with(OpenOptions::new().read(true).append(true), &path)
@@ -83,8 +84,8 @@ impl Journal {
         Ok(Self::over(file, path, try_number, seq + 1, length, offset))
     }
 
-    /// Begins the journal of a try with events that happened elsewhere: they keep their times and steps, and are
-    /// numbered anew.
+    /// Creates the journal of a try with events of another trial: they keep their times and steps
+    /// and are renumbered.
     pub fn begin_with(
         path: impl Into<PathBuf>,
         try_number: u32,
@@ -123,11 +124,11 @@ impl Journal {
         self.try_number
     }
 
-    /// Appends one event and returns its `seq`. `step` is the number of answers delivered so far.
+    /// Appends one event and returns its `seq`. `step` is the number of responses delivered so far.
     ///
     /// # Errors
-    /// The disk refused the line. What was written of it is cut off again, so a later append is
-    /// safe; where even that fails, every later append is refused.
+    /// Writing the line failed. The partial line is truncated, so a later append is safe. If even
+    /// that fails, every later append is rejected.
     pub fn append(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
         if self.broken {
             return Err(RecordError::Misuse {
@@ -160,8 +161,8 @@ impl Journal {
         Ok(seq)
     }
 
-    /// [`Journal::append`], then `fdatasync`: for model answers and outcomes, which cost money or
-    /// decide the trial. A few milliseconds on a disk.
+    /// [`Journal::append`], then `fdatasync`: for model responses and outcomes, which cost money or
+    /// decide the trial. Takes a few milliseconds on a disk.
     pub fn append_durable(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
         let seq = self.append(step, event)?;
         self.file.sync_data().map_err(RecordError::io(&self.path, "cannot be synced"))?;
@@ -171,13 +172,13 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Not left to closing: a process that is being started shares the descriptor, and would keep the lock
-        // until its program runs.
+        // Unlock explicitly rather than by closing: a child process shares the descriptor and would
+        // keep the lock until it executes its program.
         let _ = self.file.unlock();
     }
 }
 
-/// Microseconds are all the clocks are good for, and shorter lines.
+/// The clocks are not better than microseconds, and lines are shorter this way.
 fn round_us(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }

@@ -1,4 +1,4 @@
-//! `labels.jsonl`: what people say of trials, a line each. Nothing of the record depends on it.
+//! `labels.jsonl`: people's labels of trials, one per line. Nothing in the record depends on it.
 
 use std::{
     fs::OpenOptions,
@@ -15,14 +15,16 @@ const NAME: &str = "labels.jsonl";
 /// The labels of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// Those that count, in the order in which they were written.
+    /// The labels in effect, in the order in which they were written.
     pub standing: Vec<Label>,
-    /// Lines that are none, or a file that cannot be read, as sentences with their place. They take no other away.
+    /// Invalid lines, or an unreadable file, as sentences with their place. They do not affect
+    /// other labels.
     pub bad: Vec<String>,
 }
 
 impl RunDir {
-    /// All labels of the run. What cannot be read is no error: no command may fail for what is no part of the record.
+    /// All labels of the run. Unreadable ones are not an error: no command may fail because of data
+    /// outside the record.
     pub fn labels(&self) -> Labels {
         let path = file(self.path());
         let mut labels = Labels::default();
@@ -52,11 +54,11 @@ impl RunDir {
         labels
     }
 
-    /// Adds a label, or takes one away. Several people may do so at once, also while the run goes on: a line is written
-    /// whole, under the file's own lock.
+    /// Adds or removes a label. Several people may do so at once, even during the run: each line is
+    /// written atomically under the file's own lock.
     ///
     /// # Errors
-    /// The disk refuses the line.
+    /// Writing the line fails.
     pub fn add_label(&self, label: &Label) -> Result<(), RecordError> {
         let path = file(self.path());
         let io = |what| RecordError::io(&path, what);
@@ -69,7 +71,7 @@ impl RunDir {
         let open = disk::open_with(options.create(true).read(true).append(true), &path);
         let mut file = open.map_err(io("cannot be written"))?;
         file.lock().map_err(io("cannot be locked"))?;
-        // A line that somebody else's end cut short stays a line of its own.
+        // Don't append to a line that another process left incomplete.
         let before = disk::read_if_there(&path)?.unwrap_or_default();
         if before.last().is_some_and(|last| *last != b'\n') {
             line.insert(0, '\n');

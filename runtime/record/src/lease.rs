@@ -1,4 +1,4 @@
-//! Which of several workers works on a trial, and what becomes of the folder of one that died.
+//! Assigns trials to one of several workers, and handles the directories of dead workers.
 
 use std::{
     collections::HashMap,
@@ -17,20 +17,20 @@ use serde::Deserialize;
 
 use crate::{RecordError, RunDir, TrialDir, disk, trial_dir::TRIES};
 
-/// Folders of trials as workers left them that died, or were taken for dead.
+/// Directories of trials as dead or presumed dead workers left them.
 pub(crate) const SUPERSEDED: &str = "superseded";
 
-/// What came of an attempt to get a trial.
+/// The result of an attempt to lease a trial.
 #[derive(Debug)]
 pub enum Leased {
     Mine(Lease),
     /// Another worker has it.
     Elsewhere,
-    /// Another worker has ended it, and there have been workers ever since.
+    /// Another worker has finished it, and there have been workers ever since.
     Ended,
 }
 
-/// A trial that this worker has. Dropped, anybody may have it.
+/// A trial that this worker holds. Dropping it releases the trial.
 #[derive(Debug)]
 pub struct Lease {
     claim: Claim,
@@ -39,12 +39,12 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Returns once another worker has taken the trial over.
+    /// Returns once another worker has taken over the trial.
     pub async fn lost(&self) {
         self.claim.lost().await;
     }
 
-    /// The trial has ended.
+    /// Marks the trial as finished.
     pub fn end(&mut self) {
         self.claim.end();
     }
@@ -59,13 +59,14 @@ impl Drop for Lease {
     }
 }
 
-/// Folders of trials that are reached through an open descriptor: wherever such a folder is moved to, this worker's
-/// writes go with it. So a worker that was taken for dead can't write into the folder of its successor.
+/// Trial directories that are accessed through an open descriptor: even if such a directory is
+/// moved, this worker's writes go with it. So a worker that was presumed dead cannot write into its
+/// successor's directory.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
     held: Mutex<HashMap<TrialId, File>>,
-    /// Folders of trials that were lost. Their numbers must not be given to other files: a thread that writes what it
-    /// began to write would write there.
+    /// Directories of lost trials. Their descriptor numbers must not be reused: a thread that
+    /// continues an old write would write there.
     abandoned: Mutex<Vec<File>>,
 }
 
@@ -79,7 +80,7 @@ impl Pins {
         self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).extend(folder);
     }
 
-    /// The folder's path through its descriptor.
+    /// The directory's path through its descriptor.
     pub(crate) fn path(&self, id: &TrialId) -> Option<PathBuf> {
         let descriptor = self.lock().get(id)?.as_raw_fd();
         Some(PathBuf::from(format!("{DESCRIPTORS}/{descriptor}")))
@@ -87,7 +88,7 @@ impl Pins {
 
     fn remove(&self, id: &TrialId) {
         let Some(folder) = self.lock().remove(id) else { return };
-        // One that was not started leaves nothing.
+        // A trial that was not started leaves nothing.
         let real = fs::read_link(format!("{DESCRIPTORS}/{}", folder.as_raw_fd()));
         let _ = real.and_then(fs::remove_dir);
     }
@@ -95,7 +96,7 @@ impl Pins {
 
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// A path for people: one through a descriptor is replaced by the folder's present place.
+/// A path for messages: a descriptor path is replaced with the directory's present path.
 pub(crate) fn readable(path: &Path) -> PathBuf {
     let Ok(below) = path.strip_prefix(DESCRIPTORS) else { return path.to_owned() };
     let mut parts = below.components();
@@ -111,7 +112,7 @@ struct Table {
     lease_seconds: f64,
 }
 
-/// This process as a worker. The engine that started it names its job.
+/// This process as a worker. The engine that started it provides the job's name.
 fn member() -> Result<Member, String> {
     static TABLE: ShippedTable<Table> =
         ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
@@ -129,7 +130,7 @@ fn member() -> Result<Member, String> {
 }
 
 impl RunDir {
-    /// This process as a worker of the run: it joins the first time that it is asked for.
+    /// This process as a worker of the run. It joins on the first call.
     ///
     /// # Errors
     /// The run directory can't be written.
@@ -147,16 +148,16 @@ impl RunDir {
         Ok(membership)
     }
 
-    /// Others may have taken over this worker's trials: its heartbeat came too late.
+    /// Other workers may have taken over this worker's trials, because its heartbeat was late.
     pub fn is_lost(&self) -> bool {
         let joined = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         joined.as_ref().is_some_and(|membership| membership.is_lost())
     }
 
-    /// Gets a trial for this worker.
+    /// Leases a trial for this worker.
     ///
     /// # Errors
-    /// The run directory can't be read or written, or others take this worker for dead.
+    /// The run directory can't be read or written, or others presume this worker dead.
     pub fn lease(&self, id: &TrialId) -> Result<Leased, RecordError> {
         let key = key(id);
         let claiming = |error| RecordError::io(self.path(), "the trial can't be claimed")(error);
@@ -189,7 +190,7 @@ impl RunDir {
         }
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         match dead {
-            // On one machine, whoever resumes a run knows what became of the process before.
+            // On one machine, whoever resumes a run knows what happened to the earlier process.
             Some(dead) if self.shares => lost.insert(id.clone(), dead),
             _ => lost.remove(id),
         };
@@ -199,7 +200,7 @@ impl RunDir {
 }
 
 impl RunDir {
-    /// Gives the scheduler's word for a job, such as `NODE_FAIL`, to what is recorded of dead workers.
+    /// Adds the scheduler's job state, such as `NODE_FAIL`, to what is recorded about dead workers.
     #[must_use]
     pub fn asking_about_jobs(
         mut self,
@@ -209,7 +210,7 @@ impl RunDir {
         self
     }
 
-    /// The worker from which this one took the trial over, in words.
+    /// The worker from which this one took over the trial, in words.
     pub fn lost_worker(&self, id: &TrialId) -> Option<String> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
@@ -229,7 +230,7 @@ impl RunDir {
 /// Asks the scheduler about a job.
 type Ask = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Who knows how jobs ended.
+/// Looks up how jobs ended.
 #[derive(Default)]
 pub(crate) struct Jobs(Option<Box<Ask>>);
 
@@ -245,16 +246,16 @@ fn key(id: &TrialId) -> String {
     blake3::hash(name.as_bytes()).to_hex().get(..32).unwrap_or_default().to_owned()
 }
 
-/// The copy that a successor continues, while the folder of the dead worker is put aside whole.
+/// The copy that a successor continues, while the dead worker's directory is set aside unchanged.
 ///
-/// `superseded/<key>.new` is a complete copy that has still to get its place. `superseded/<key>.<n>` are folders that were
-/// put aside.
+/// `superseded/<key>.new` is a complete copy that has not been moved to its place yet.
+/// `superseded/<key>.<n>` are directories that were set aside.
 struct Replacement {
     superseded: PathBuf,
     key: String,
 }
 
-/// A dead worker that is not so dead may move files while they are copied.
+/// A worker that is not actually dead may move files during the copy.
 const COPIES: usize = 5;
 
 impl Replacement {
@@ -262,12 +263,12 @@ impl Replacement {
         self.superseded.join(format!("{}.{suffix}", self.key))
     }
 
-    /// Finishes what a worker began that died between the two renames.
+    /// Finishes the work of a worker that died between the two renames.
     fn finish(&self, folder: &Path) -> io::Result<()> {
         let new = self.named("new");
         match (new.exists(), folder.exists()) {
             (false, _) => Ok(()),
-            // It died before the first one: the copy may be older than the folder by now.
+            // It died before the first rename: the copy may be older than the directory by now.
             (true, true) => fs::remove_dir_all(&new),
             (true, false) => fs::rename(&new, folder),
         }
@@ -295,7 +296,7 @@ impl Replacement {
     }
 }
 
-/// Copies a trial's folder. Earlier tries do not change any more: their files are linked.
+/// Copies a trial's directory. Earlier tries no longer change, so their files are hard-linked.
 fn copy(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
@@ -308,7 +309,7 @@ fn copy(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
             copy(&path, &target, false)?;
         } else if kind.is_file() {
             fs::copy(&path, &target)?;
-            // A response that was paid for must survive power loss in the copy, too.
+            // A paid response must survive power loss in the copy, too.
             File::open(&target)?.sync_data()?;
         }
     }
@@ -365,7 +366,7 @@ mod tests {
         }
     }
 
-    /// Two values of one run stand for two workers. The first is made to look dead.
+    /// Two values of one run represent two workers. The first is made to look dead.
     #[test]
     fn a_worker_that_was_taken_for_dead_writes_into_its_own_folder_only() {
         let folder = tempfile::tempdir().unwrap();
@@ -393,7 +394,7 @@ mod tests {
         assert!(next.lost_worker(&id(1)).unwrap().contains(&worker));
         assert!(new.tries().join("1/trajectory.jsonl").exists());
 
-        // The first goes on: nothing of it reaches the second.
+        // The first continues: nothing it writes reaches the second.
         journal.write_all(b"late\n").unwrap();
         fs::write(old.patch(), "late").unwrap();
         fs::write(old.outcome(), "late").unwrap();
@@ -426,7 +427,7 @@ mod tests {
             assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
             assert!(!trial.join("superseded.txt").exists());
         }
-        // Cut short before the folder was moved: the folder may have grown since.
+        // Interrupted before the directory was moved: it may have grown since.
         fs::create_dir_all(&new).unwrap();
         fs::write(trial.join("trajectory.jsonl"), "paid\nmore\n").unwrap();
         replacement.finish(&trial).unwrap();

@@ -1,7 +1,7 @@
 //! The record: the run directory, journals, blobs, trees and the patches between them.
 //!
-//! Nothing here knows a sandbox or a model. Everything is synchronous: a caller in async code
-//! pays one short write a call, and the order of what reaches the disk stays plain.
+//! It does not depend on sandboxes or models. Everything is synchronous: an async caller pays one
+//! short write per call, and the order of writes stays simple.
 
 mod between;
 mod blobs;

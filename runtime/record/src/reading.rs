@@ -1,4 +1,4 @@
-//! Reading a journal: all that was kept, and by name what was not.
+//! Reads a journal: everything intact, and a list of what is damaged.
 
 use std::{
     borrow::Cow,
@@ -17,28 +17,28 @@ use crate::{
     disk,
 };
 
-/// What a journal holds.
+/// The content of a journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub events: Vec<Envelope>,
-    /// The last line is not whole: the writer was killed in mid-write. It is not in `events`.
+    /// The last line is incomplete: the writer was killed while writing. It is not in `events`.
     pub torn: bool,
-    /// The last line is whole and only its newline is missing.
+    /// The last line is complete and lacks only its newline.
     pub unended: bool,
-    /// Any other line that does not match its sum, is not an event, or does not stand in its place.
+    /// Other lines that do not match their checksum, are not events, or are out of order.
     pub bad_lines: Vec<BadLine>,
-    /// Bytes before the torn line; without the newline that an unended one lacks.
+    /// Bytes before the incomplete line; excludes a missing newline.
     pub whole_bytes: u64,
 }
 
-/// A damaged line, by place. Prints as a sentence with a hint.
+/// A damaged line with its place. Displays as a sentence with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadLine {
     pub path: PathBuf,
     /// Counted from 1.
     pub line: usize,
     pub why: String,
-    /// The line is the one before it once more: it is passed over, and nothing is lost.
+    /// The line repeats the previous one: it is skipped, and nothing is lost.
     pub repeated: bool,
 }
 
@@ -49,25 +49,25 @@ impl fmt::Display for BadLine {
 }
 
 impl Reading {
-    /// The first line that is lost; one that is only said twice is not.
+    /// The first lost line; repeated lines are not lost.
     pub fn lost(&self) -> Option<&BadLine> {
         self.bad_lines.iter().find(|bad| !bad.repeated)
     }
 }
 
-/// Reads a journal. Kinds of a later version come back as `Event::Unknown`; an event of a known kind
-/// whose fields do not read is a bad line.
+/// Reads a journal. Kinds of a later version are returned as `Event::Unknown`; an event of a known
+/// kind with invalid fields is a bad line.
 ///
 /// # Errors
-/// Only that the file cannot be read; damage is part of the [`Reading`].
+/// The file cannot be read. Damage is part of the [`Reading`].
 pub fn read_journal(path: impl AsRef<Path>) -> Result<Reading, RecordError> {
     let path = path.as_ref();
     let bytes = disk::read(path).map_err(RecordError::io(path, "the journal cannot be read"))?;
     Ok(parse(path, &bytes))
 }
 
-/// Puts the sum into a line of JSON and ends it. The sum is the last key, so that the line
-/// without it is plain text surgery, whatever the JSON says.
+/// Adds the checksum to a line of JSON and ends it. The checksum is the last key, so it can be
+/// removed with plain text operations.
 pub(crate) fn with_sum(line: &str) -> String {
     let body = line.strip_suffix('}').unwrap_or(line);
     format!("{body},\"sum\":\"{}\"}}\n", sum(line.as_bytes()))
@@ -77,7 +77,7 @@ fn sum(line: &[u8]) -> String {
     blake3::hash(line).to_hex()[..16].to_owned()
 }
 
-/// The line without its sum, where the sum is right.
+/// The line without its checksum, if that is valid.
 pub(crate) fn without_sum(line: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\"sum\":\"0123456789abcdef\"}".len();
     let no_sum = || "the line has no checksum at its end".to_owned();
@@ -95,25 +95,25 @@ pub(crate) fn without_sum(line: &[u8]) -> Result<Vec<u8>, String> {
     Ok(whole)
 }
 
-/// The lines of a journal that stand where they should.
+/// The lines of a journal that are in order.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     /// See [`Reading::torn`].
     pub(crate) torn: bool,
     unended: bool,
-    /// The latest try that a line is of, counted from 1; 0 where there is none.
+    /// The latest try of any line, counted from 1; 0 if there is none.
     pub(crate) try_number: u32,
     pub(crate) bad_lines: Vec<BadLine>,
     whole_bytes: u64,
 }
 
 impl Scan {
-    /// The first line that is lost.
+    /// The first lost line.
     pub(crate) fn lost(&self) -> Option<&BadLine> {
         self.bad_lines.iter().find(|bad| !bad.repeated)
     }
 
-    /// The bad lines as damage; what is lost of a line is remedied as `lost` says.
+    /// The bad lines as damage; `lost` is the remedy of lost lines.
     pub(crate) fn tell(&self, path: &Path, lost: &Remedy, damage: &mut Vec<Damage>) {
         damage.extend(self.bad_lines.iter().map(|bad| Damage {
             path: path.to_owned(),
@@ -129,7 +129,7 @@ impl Scan {
 pub(crate) enum Taken {
     Named(Named),
     Patch(PatchFacts),
-    /// As it is written: a later version of Proctor must not find a field missing that it added.
+    /// As written: fields that a later version of Proctor added must survive.
     Outcome {
         outcome: Recorded,
         packed: Option<u64>,
@@ -139,7 +139,7 @@ pub(crate) enum Taken {
     Other,
 }
 
-/// What every line says, whatever its kind.
+/// The fields of every line, whatever its kind.
 #[derive(Deserialize)]
 struct LineHead<'a> {
     seq: u64,
@@ -149,7 +149,7 @@ struct LineHead<'a> {
     kind: Cow<'a, str>,
 }
 
-/// Checks every line and hands each over, with its kind, in their order.
+/// Checks every line and passes it on with its kind, in order.
 pub(crate) fn scan(
     path: &Path,
     bytes: &[u8],
@@ -164,7 +164,7 @@ pub(crate) fn scan(
             Ok((Numbers { seq: head.seq, try_number: head.try_number }, take(&head.kind, line)?))
         },
         |one| {
-            // Of a long journal only a few lines tell, and where it ends.
+            // Only a few lines of a long journal matter, and its end.
             if matches!(taken.last(), Some(Taken::Other)) {
                 taken.pop();
             }
@@ -189,14 +189,14 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Reading {
     Reading { events, torn, unended, bad_lines, whole_bytes }
 }
 
-/// Where a line belongs.
+/// The position of a line.
 struct Numbers {
     seq: u64,
     try_number: u32,
 }
 
-/// A line without its newline, and whether it had one. The last one may lack it: where its checksum holds, it
-/// is whole all the same. `None`: it is torn.
+/// A line without its newline, and whether it had one. The last line may lack it: if its checksum
+/// is valid, it is complete. `None`: it is incomplete.
 pub(crate) fn ended(line: &[u8]) -> Option<(&[u8], bool)> {
     match line.strip_suffix(b"\n") {
         Some(line) => Some((line, true)),
@@ -246,7 +246,7 @@ fn walk<T>(
                     let why = format!("found event {seq} where event {expected} should be");
                     scan.bad_lines.push(bad(why, false));
                 }
-                // The number may be any that a disk holds.
+                // A disk may hold any number here.
                 expected = seq.saturating_add(1);
                 last = Some(line);
                 take(event);
@@ -260,8 +260,7 @@ fn walk<T>(
     scan
 }
 
-/// The text of one field of the last line, unchanged: to write it elsewhere without a digit
-/// changed.
+/// The text of one field of the last line, unchanged, so that it can be copied digit by digit.
 pub(crate) fn last_field(bytes: &[u8], field: &str) -> Option<String> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let (line, _) = lines.filter_map(ended).next_back()?;

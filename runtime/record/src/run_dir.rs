@@ -21,15 +21,15 @@ use crate::{
     trial_dir::TRIES,
 };
 
-/// Hex digits of an arm's id in a path: 48 bits, and [`RunDir::check_arms`] sees to the rest.
+/// Hex digits of an arm's id in a path: 48 bits; [`RunDir::check_arms`] handles collisions.
 const ARM_DIGITS: usize = 12;
 
 /// `RUN/`: `run.json` and its copy, `trials/<arm>/<task>/<attempt>/`, `blobs/`, `report.json`,
 /// `checked.jsonl`, and `lock`.
 ///
-/// One process at a time changes the plan of a run: it holds an advisory lock for as long as this value
-/// lives, and the kernel lets go of it however the process ends. Workers that share its trials use
-/// [`RunDir::join`], readers [`RunDir::view`].
+/// Only one process at a time changes the plan of a run. It holds an advisory lock as long as this
+/// value lives, and the kernel releases it however the process ends. Workers that share its trials
+/// use [`RunDir::join`], readers use [`RunDir::view`].
 #[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
@@ -39,7 +39,7 @@ pub struct RunDir {
     pub(crate) pins: Arc<Pins>,
     /// Other machines may work on the run at the same time.
     pub(crate) shares: bool,
-    /// Of trials that were taken over: whose they were.
+    /// Previous workers of trials that were taken over.
     pub(crate) lost: Mutex<HashMap<TrialId, String>>,
     pub(crate) jobs: Jobs,
     /// Closing it unlocks.
@@ -47,10 +47,10 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes a new run directory and locks it.
+    /// Creates and locks a new run directory.
     ///
     /// # Errors
-    /// A run is there already, or another process holds the folder.
+    /// A run already exists there, or another process holds the directory.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
         fs::create_dir_all(root.join("trials"))
@@ -60,7 +60,7 @@ impl RunDir {
             return Err(RecordError::RunExists { path: root });
         }
         if run_file::has_trials(&root) {
-            // Another plan over them would mix two runs.
+            // A new plan over these trials would mix two runs.
             return Err(RecordError::PlanLost { path: root });
         }
         Ok(Self::at(root, Some(lock)))
@@ -80,7 +80,7 @@ impl RunDir {
         }
     }
 
-    /// Opens a run to go on writing to it, and locks it.
+    /// Opens and locks a run to continue it.
     ///
     /// # Errors
     /// There is no run, or another process holds it; the error names its process id.
@@ -90,8 +90,8 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Opens a run as one of its workers, on any machine that sees the folder. Workers share the trials by
-    /// [`RunDir::lease`] and take no lock.
+    /// Opens a run as one of its workers, on any machine that can access the directory. Workers
+    /// share the trials with [`RunDir::lease`] and take no lock.
     ///
     /// # Errors
     /// There is no run.
@@ -101,7 +101,7 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Opens a run for reading only, while another process may write to it.
+    /// Opens a run read-only, while another process may write to it.
     pub fn view(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
         if !run_file::is_in(&root)? {
@@ -123,7 +123,7 @@ impl RunDir {
         Blobs::at(self.root.join("blobs"))
     }
 
-    /// Refuses a set of arms of which two would share a folder.
+    /// Rejects a set of arms if two would share a directory.
     pub fn check_arms<'a>(
         &self,
         arms: impl IntoIterator<Item = &'a ArmId>,
@@ -142,19 +142,19 @@ impl RunDir {
         Ok(())
     }
 
-    /// The trial's folder, made where it is missing.
+    /// The trial's directory, created if it is missing.
     pub fn trial(&self, id: &TrialId) -> Result<TrialDir, RecordError> {
         let trial = self.trial_path(id);
         trial.make()?;
         Ok(trial)
     }
 
-    /// The trial's folder, whether it is there or not.
+    /// The trial's directory, whether or not it exists.
     pub fn trial_path(&self, id: &TrialId) -> TrialDir {
         TrialDir::at(self.pins.path(id).unwrap_or_else(|| self.plain_path(id)))
     }
 
-    /// Where everybody finds the trial's folder.
+    /// The path under which everyone finds the trial's directory.
     pub(crate) fn plain_path(&self, id: &TrialId) -> PathBuf {
         let arm = self.root.join("trials").join(arm_component(&id.arm));
         arm.join(path_component(id.task.as_str())).join(id.attempt.to_string())
@@ -164,35 +164,36 @@ impl RunDir {
         run_file::write(&self.root, run)
     }
 
-    /// The plan as it was written.
+    /// The plan as written.
     ///
     /// # Errors
-    /// Also where another version of Proctor made the run: its arms and events mean something else.
+    /// Includes a run of another Proctor version, whose arms and events have other meanings.
     pub fn read_run(&self) -> Result<RunRecord, RecordError> {
         self.check_run().map(|(run, _)| run)
     }
 
-    /// The plan as it was written, and what is wrong with `run.json` where it was read from its copy.
+    /// The plan as written, and what is wrong with `run.json` if its copy was used.
     pub fn check_run(&self) -> Result<(RunRecord, Option<Damage>), RecordError> {
         run_file::read(&self.root)
     }
 
-    /// [`RunDir::check_run`], and what is wrong with the copy where `run.json` is whole.
+    /// [`RunDir::check_run`], and what is wrong with the copy if `run.json` is intact.
     pub fn verify_run(&self) -> Result<(RunRecord, Option<Damage>), RecordError> {
         run_file::verify(&self.root)
     }
 
-    /// Writes a damaged `run.json` anew from its copy, or a damaged copy anew from `run.json`.
+    /// Rewrites a damaged `run.json` from its copy, or a damaged copy from `run.json`.
     pub fn restore_run(&self) -> Result<(), RecordError> {
         run_file::restore(&self.root)
     }
 
-    /// The blobs of one trial: those of the run and its own.
+    /// The blobs of one trial: the run's and its own.
     pub fn blobs_of(&self, trial: &TrialDir) -> Blobs {
         self.blobs().with_pack(trial.pack())
     }
 
-    /// The patch that a trial's journal names by its hash: of its file, or of the blobs where something else lies there.
+    /// The patch that a trial's journal names by hash: from its file, or from the blobs if the file
+    /// differs.
     ///
     /// # Errors
     /// Neither has it.
@@ -204,13 +205,13 @@ impl RunDir {
         }
     }
 
-    /// What can be believed of a trial. Journals and patches that an earlier check found whole and that
-    /// have the size, the times and the inode of then are not read again.
+    /// The trustworthy part of a trial. Journals and patches that an earlier check found intact are
+    /// not read again if their size, times and inode are unchanged.
     pub fn check(&self, id: &TrialId) -> Checked {
         self.check_with(id, true)
     }
 
-    /// [`RunDir::check`] of many trials that reads everything, whatever was found earlier.
+    /// [`RunDir::check`] for many trials that reads everything, whatever was checked earlier.
     pub fn verifier(&self) -> Verifier<'_> {
         Verifier { run: self, seen: HashSet::new(), reported: self.reported_verdicts() }
     }
@@ -222,9 +223,9 @@ impl RunDir {
         Check { dir: &dir, id, blobs: &blobs, known, name: &name, trusting }.run()
     }
 
-    /// Trials that `report.json` has a verdict of, and whose record somebody removed, so that they are driven again.
-    /// Sorted. One that has lost its journal alone is damaged, and is not driven again. One that has earlier tries was
-    /// repeated on request.
+    /// Trials that have a verdict in `report.json` but whose record was removed, so that they would
+    /// run again. Sorted. A trial that has lost only its journal is damaged and does not run again.
+    /// A trial with earlier tries was repeated on request.
     pub fn removed_trials(&self) -> Vec<TrialId> {
         let reported = self.reported_verdicts().into_iter();
         let is_gone = |id: &TrialId| {
@@ -237,7 +238,7 @@ impl RunDir {
         gone
     }
 
-    /// The trials that `report.json` has a verdict of. What cannot be read of it says nothing.
+    /// The trials that have a verdict in `report.json`. Unreadable parts are ignored.
     fn reported_verdicts(&self) -> HashSet<TrialId> {
         #[derive(Deserialize)]
         struct Trial {
@@ -260,7 +261,7 @@ impl RunDir {
         disk::write_json(&self.root.join(REPORT), report)
     }
 
-    /// What is wrong with `report.json`, where there is one. It repeats the record and decides nothing.
+    /// What is wrong with `report.json`, if it exists. It repeats the record and decides nothing.
     pub fn verify_report(&self) -> Option<Damage> {
         let path = self.root.join(REPORT);
         let why = match disk::read_present(&path) {
@@ -275,18 +276,18 @@ impl RunDir {
     }
 }
 
-/// Reads everything that is recorded of trials.
+/// Reads everything that is recorded about trials.
 #[derive(Debug)]
 pub struct Verifier<'a> {
     run: &'a RunDir,
-    /// Shared blobs that were read and found whole.
+    /// Shared blobs that were read and found intact.
     seen: HashSet<String>,
-    /// Trials that had a verdict when the run was last reported.
+    /// Trials that had a verdict in the last report.
     reported: HashSet<TrialId>,
 }
 
 impl Verifier<'_> {
-    /// [`RunDir::check`], and everything that the trial's events name besides.
+    /// [`RunDir::check`], and everything else that the trial's events name.
     pub fn check(&mut self, id: &TrialId) -> Checked {
         let mut checked = self.run.check_with(id, false);
         let dir = self.run.trial_path(id);
@@ -312,8 +313,8 @@ fn arm_component(arm: &ArmId) -> String {
     path_component(arm.as_str().get(..ARM_DIGITS).unwrap_or(arm.as_str()))
 }
 
-/// Locks `RUN/lock` and writes the process id into it. The file stays: removing it would let two
-/// processes lock two files of one name.
+/// Locks `RUN/lock` and writes the process id into it. The file is never removed: otherwise two
+/// processes could lock two files with the same name.
 fn hold(root: &Path) -> Result<File, RecordError> {
     let path = root.join("lock");
     let mut options = OpenOptions::new();
@@ -324,7 +325,7 @@ fn hold(root: &Path) -> Result<File, RecordError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
-            // A holder that is just now writing its id is no less a holder.
+            // A holder that is just writing its id still holds the lock.
             let _ = file.read_to_string(&mut holder);
             let holder = match holder.trim() {
                 "" => "process unknown".to_owned(),
@@ -395,7 +396,7 @@ mod tests {
         for (schema, proctor, said) in
             [(1, "0.1.0", "made before Proctor 0.1.0"), (7, "0.9.0", "read it with proctor 0.9.0")]
         {
-            // What else it holds need not be readable.
+            // The rest of it need not be readable.
             let old = json!({"schema_version": schema, "proctor": proctor, "arms": "other"});
             fs::write(folder.path().join("run.json"), old.to_string()).unwrap();
             let error = run.read_run().unwrap_err().to_string();

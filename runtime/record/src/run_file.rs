@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{Damage, RecordError, Remedy, check::cannot_be_read, disk};
 
 const NAME: &str = "run.json";
-/// A copy for when `run.json` is damaged: without that file nothing of a run can be read.
+/// A copy in case `run.json` is damaged: without that file nothing of a run can be read.
 const COPY: &str = "run.json.gz";
 
 /// Whether a folder holds a run.
@@ -43,7 +43,8 @@ pub(crate) fn missing(root: PathBuf) -> RecordError {
     }
 }
 
-/// Whether trials were begun below a folder. A run that was killed before its plan was written has none.
+/// Whether trials were started below a directory. A run that was killed before its plan was written
+/// has none.
 pub(crate) fn has_trials(root: &Path) -> bool {
     std::fs::read_dir(root.join("trials")).is_ok_and(|mut found| found.next().is_some())
 }
@@ -58,7 +59,7 @@ pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
     disk::write_whole(&root.join(NAME), &bytes)
 }
 
-/// The plan as it was written, from the copy where `run.json` is not that any more; the damage says so.
+/// The plan as written, from the copy if `run.json` is damaged; the damage says so.
 pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
     let path = root.join(NAME);
     let written = disk::read_present(&path);
@@ -108,7 +109,7 @@ fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The plan as it was written, and what is wrong with `run.json` or else with its copy.
+/// The plan as written, and what is wrong with `run.json` or else with its copy.
 pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
     match read(root)? {
         (run, None) => Ok((run, check_copy(root)?)),
@@ -116,7 +117,7 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordE
     }
 }
 
-/// Whether the copy still holds what `run.json` does: with a lost copy the next damage would be the end.
+/// Whether the copy matches `run.json`: without a copy the next damage would be fatal.
 fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     let (written, copy) = (disk::read_if_there(&root.join(NAME))?, root.join(COPY));
     let kept = match disk::read_present(&copy) {
@@ -132,8 +133,8 @@ fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     Ok(Some(Damage::new(copy, why, Remedy::Evidence)))
 }
 
-/// Replaces a damaged `run.json` by the copy, or a damaged copy by `run.json`. What was damaged is kept
-/// beside it.
+/// Replaces a damaged `run.json` with the copy, or a damaged copy with `run.json`. The damaged file
+/// is kept.
 pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
     let (run, Some(damage)) = verify(root)? else { return Ok(()) };
     disk::put_aside(&damage.path)?;
@@ -154,7 +155,7 @@ fn signed(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
     Ok(format!("{text},\n  \"sum\": \"{sum}\"\n}}\n").into_bytes())
 }
 
-/// What pretty JSON ends with.
+/// The end of pretty JSON.
 const END: &str = "\n}";
 
 fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
@@ -163,8 +164,8 @@ fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
         .map_err(|error| format!("it cannot be read: {}", with_causes(&error)))
 }
 
-/// The form and the maker of a plan of another version. What has a checksum that does not match is
-/// damaged, whatever its version seems to be; the first version had none.
+/// The schema and version of a plan from another version. A plan with a wrong checksum is damaged,
+/// whatever its apparent version; the first version had no checksum.
 fn other_version(bytes: &[u8]) -> Option<(u64, String)> {
     let text = checked(bytes);
     let plan: Value = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;
@@ -174,7 +175,7 @@ fn other_version(bytes: &[u8]) -> Option<(u64, String)> {
     (whole && schema != u64::from(RUN_SCHEMA)).then_some((schema, proctor))
 }
 
-/// The text without its checksum, which it matches.
+/// The text without its checksum, after verification.
 fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\n  \"sum\": \"\"\n}\n".len() + 64;
     if bytes.is_empty() {
@@ -193,7 +194,7 @@ fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// The plan, where arms and tasks are those that their ids and digests are of.
+/// The plan, if the ids and digests match its arms and tasks.
 fn identified(path: &Path, run: RunRecord) -> Result<RunRecord, RecordError> {
     let arms = run.arms.iter().filter(|arm| (*arm).clone().identified().id != arm.id);
     let arms = arms.map(|arm| format!("the arm {} does not match its id", arm.name));

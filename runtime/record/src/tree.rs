@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Blobs, RecordError, error::FROM_A_COPY};
 
-/// The version of a manifest among the blobs.
+/// The version of a manifest in the blobs.
 const MANIFEST_VERSION: u32 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
     pub entries: BTreeMap<RawPath, SnapEntry>,
-    /// Folders that the last snapshot did not walk, or not to the end: what stands below them here is what
-    /// was known before.
+    /// Directories that the last snapshot did not walk completely. Their entries here come from
+    /// earlier snapshots.
     pub unwalked: Vec<RawPath>,
 }
 
-/// One path that two trees hold differently; at least one side is there.
+/// A path that differs between two trees; at least one side exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference<'a> {
     pub path: &'a RawPath,
@@ -35,8 +35,8 @@ struct Manifest {
     unwalked: Vec<RawPath>,
 }
 
-/// Borrowed: it is written after every step that changed something, and a copy of all entries took longer than
-/// the rest of it.
+/// Borrowed: it is written after every step with changes, and copying all entries took longer than
+/// the rest.
 #[derive(Serialize)]
 struct Written<'a> {
     manifest: u32,
@@ -51,7 +51,7 @@ fn entries<S: Serializer>(all: &BTreeMap<RawPath, SnapEntry>, to: S) -> Result<S
 }
 
 impl Tree {
-    /// Lays one snapshot's changes over the tree.
+    /// Applies one snapshot's changes to the tree.
     pub fn advance(&mut self, reply: &SnapshotReply) {
         for path in &reply.removed {
             self.entries.remove(path);
@@ -62,15 +62,15 @@ impl Tree {
         self.unwalked.clone_from(&reply.unwalked);
     }
 
-    /// The manifest as JSON. The same tree always gives the same bytes.
+    /// The manifest as JSON. The same tree always yields the same bytes.
     pub fn to_json(&self) -> Vec<u8> {
         let (entries, unwalked) = (&self.entries, &self.unwalked[..]);
-        // Text, numbers and lists only: serde_json has no way to fail on them.
+        // Only text, numbers and lists, which serde_json can always serialize.
         serde_json::to_vec(&Written { manifest: MANIFEST_VERSION, entries, unwalked })
             .unwrap_or_default()
     }
 
-    /// Reads what [`Tree::to_json`] wrote; the error says why not.
+    /// Parses the output of [`Tree::to_json`]; the error says why it is invalid.
     pub fn from_json(bytes: &[u8]) -> Result<Self, String> {
         let manifest: Manifest =
             serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
@@ -81,18 +81,18 @@ impl Tree {
         Ok(Self { entries: entries.collect(), unwalked: manifest.unwalked })
     }
 
-    /// BLAKE3 (hex) of the manifest: the name that [`Tree::save`] keeps it by.
+    /// BLAKE3 (hex) of the manifest: the name under which [`Tree::save`] stores it.
     pub fn digest(&self) -> String {
         Blobs::hash(&self.to_json())
     }
 
-    /// Keeps the whole manifest among the shared blobs and returns its hash, the tree's digest.
+    /// Stores the complete manifest among the shared blobs and returns its hash, the tree's digest.
     pub fn save(&self, blobs: &Blobs) -> Result<String, RecordError> {
         blobs.put_shared(&self.to_json())
     }
 
-    /// [`Tree::save`] for a tree that [`Tree::advance`] made of the one of hash `before`: a trial's
-    /// blobs keep what changed, and give the whole manifest back by its hash all the same.
+    /// [`Tree::save`] for a tree that [`Tree::advance`] created from the one with hash `before`: a
+    /// trial's blobs store only the changes, but return the complete manifest by its hash.
     pub fn save_after(
         &self,
         blobs: &Blobs,

@@ -1,4 +1,4 @@
-//! One trial's folder.
+//! One trial's directory.
 
 use std::{
     fs, io,
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) const GRADING_LOG: &str = "log.txt";
 pub(crate) const GRADING_RESULTS: &str = "results.jsonl";
 
-/// What one grading leaves.
+/// What one grading stores.
 #[derive(Debug, Clone, Copy)]
 pub struct Grading<'a> {
     pub patch: &'a [u8],
@@ -28,8 +28,8 @@ pub struct Grading<'a> {
     pub results: &'a [u8],
 }
 
-/// What a try leaves behind, in the order in which it is moved. The trajectory goes first: were
-/// the move cut short, [`TrialDir::next_try`] still counts right and the rest follows.
+/// What a try leaves behind, in the order in which it is moved. The trajectory goes first: if the
+/// move is interrupted, [`TrialDir::next_try`] still counts correctly and the rest follows.
 const EVIDENCE: [&str; 7] =
     [TRAJECTORY, PACK, "patch.diff", "outcome.json", "verdict.json", "grade", SCAFFOLD];
 
@@ -39,14 +39,14 @@ const SCAFFOLD: &str = "scaffold";
 /// Earlier tries, by number.
 pub(crate) const TRIES: &str = "tries";
 
-/// A try's journal. Each try begins with it.
+/// A try's journal. Each try starts with it.
 pub(crate) const TRAJECTORY: &str = "trajectory.jsonl";
 
 /// The try's own blobs.
 pub(crate) const PACK: &str = "blobs.pack";
 
-/// `RUN/trials/<arm>/<task>/<attempt>/`. Its top level belongs to the latest try; a try that did
-/// not count is below `tries/<k>/`, where k is its number.
+/// `RUN/trials/<arm>/<task>/<attempt>/`. Its top level belongs to the latest try; a discarded try
+/// is below `tries/<k>/`, where k is its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialDir {
     path: PathBuf,
@@ -82,7 +82,7 @@ impl TrialDir {
         self.path.join("grade")
     }
 
-    /// Nothing says that the trial was ever graded.
+    /// Whether nothing shows that the trial was ever graded.
     pub(crate) fn is_ungraded(&self) -> bool {
         !self.gradings().exists() && !self.verdict().exists()
     }
@@ -105,7 +105,7 @@ impl TrialDir {
             .map_err(RecordError::io(&self.path, "the trial's folder cannot be made"))
     }
 
-    /// The number of the try that would begin now, counted from 1.
+    /// The number of a try that would start now, counted from 1.
     pub fn next_try(&self) -> Result<u32, RecordError> {
         let here = u32::from(disk::is_there(&self.trajectory()));
         let tries = self.tries();
@@ -120,15 +120,15 @@ impl TrialDir {
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
             most = most.max(number.unwrap_or(0));
         }
-        // A folder may have any name.
+        // A directory may have any name.
         Ok(u32::saturating_add(most, here + 1))
     }
 
-    /// Makes room for try `k`, counted from 1: the evidence of the try before it, where there is
-    /// any, moves to `tries/<k-1>/`. May be called again after it was cut short.
+    /// Makes room for try `k`, counted from 1: moves the evidence of the previous try, if any, to
+    /// `tries/<k-1>/`. Can be called again after an interruption.
     ///
     /// # Errors
-    /// There is evidence and `k` is 1, or the place that it would move to is taken.
+    /// There is evidence and `k` is 1, or the destination is taken.
     pub fn begin_try(&self, k: u32) -> Result<(), RecordError> {
         self.make()?;
         let there: Vec<_> =
@@ -153,10 +153,11 @@ impl TrialDir {
         Ok(())
     }
 
-    /// Keeps a file that an external scaffold left, in `scaffold/`. Evidence: nothing is read from it again.
+    /// Stores a file that an external scaffold left, in `scaffold/`. It is evidence and is not read
+    /// again.
     ///
     /// # Errors
-    /// The name leaves the folder, or the file cannot be written.
+    /// The name leads out of the directory, or the file cannot be written.
     pub fn keep_file(&self, name: &str, content: &[u8]) -> Result<(), RecordError> {
         let folder = self.path.join(SCAFFOLD);
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
@@ -175,7 +176,8 @@ impl TrialDir {
         disk::write_json(&self.outcome(), outcome)
     }
 
-    /// Takes away the outcome of a try that is gone on with. Until the next event the journal has it still.
+    /// Removes the outcome of a try that is continued. The journal still has it until the next
+    /// event.
     pub fn remove_outcome(&self) -> Result<(), RecordError> {
         let path = self.outcome();
         disk::make_way(&path)?;
@@ -191,8 +193,8 @@ impl TrialDir {
         disk::read_json(&self.outcome())
     }
 
-    /// Keeps what a grading found: log and raw results, then a line of the journal of gradings, which
-    /// is what counts, then `verdict.json`.
+    /// Stores a grading's result: log and raw results, then a line in the journal of gradings,
+    /// which is authoritative, then `verdict.json`.
     pub fn keep_grading(&self, id: &TrialId, grading: Grading<'_>) -> Result<(), RecordError> {
         let folder = self.grade();
         if !folder.is_dir() {
@@ -217,7 +219,7 @@ impl TrialDir {
         disk::write_json(&self.verdict(), grading.verdict)
     }
 
-    /// Takes back the verdict, which a later grading may give again.
+    /// Withdraws the verdict; a later grading may give it again.
     pub fn withdraw_verdict(&self, why: &str) -> Result<(), RecordError> {
         if self.gradings().exists() {
             self.add_grading(Event::VerdictWithdrawn { why: why.to_owned() })?;
@@ -231,7 +233,7 @@ impl TrialDir {
         }
     }
 
-    /// Gives back the verdict that was withdrawn last, where nothing has graded the trial since.
+    /// Restores the verdict that was withdrawn last, unless the trial has been graded since.
     pub fn give_verdict_back(&self) -> Result<Option<Verdict>, RecordError> {
         let path = self.gradings();
         if !path.is_file() {
@@ -263,7 +265,7 @@ impl TrialDir {
         Ok(Some(*verdict))
     }
 
-    /// A damaged journal of gradings says nothing that can be believed, and is put aside for a new one.
+    /// A damaged journal of gradings cannot be trusted and is set aside for a new one.
     fn add_grading(&self, event: Event) -> Result<(), RecordError> {
         let path = self.gradings();
         disk::make_way(&path)?;
@@ -278,7 +280,7 @@ impl TrialDir {
         journal?.append_durable(0, event).map(|_| ())
     }
 
-    /// The raw results of the last grading, as it wrote them.
+    /// The raw results of the last grading, unchanged.
     pub fn read_results(&self) -> Result<Vec<u8>, RecordError> {
         let path = self.grade().join(GRADING_RESULTS);
         let bytes = disk::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
@@ -292,7 +294,7 @@ impl TrialDir {
         }
     }
 
-    /// The log of the last grading; empty where there is none that can be read. It is for people to look at.
+    /// The log of the last grading, for people; empty if none is readable.
     pub fn read_log(&self) -> Vec<u8> {
         disk::read(&self.grade().join(GRADING_LOG)).unwrap_or_default()
     }

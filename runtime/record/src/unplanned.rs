@@ -1,4 +1,5 @@
-//! Folders below `trials/` that the plan knows nothing of: copies, renamed folders, trials of an older plan.
+//! Directories below `trials/` that the plan does not contain: copies, renamed directories, trials
+//! of an older plan.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -14,25 +15,25 @@ use crate::{
     trial_dir::{TRAJECTORY, TRIES},
 };
 
-/// Folders between `trials/` and a journal: arm, task, attempt.
+/// Directory levels between `trials/` and a journal: arm, task, attempt.
 const DEPTH: usize = 3;
 /// The first line of a journal has a few hundred bytes.
 const FIRST_LINE: u64 = 64 << 10;
 
-/// A folder that belongs to no planned trial.
+/// A directory that belongs to no planned trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unplanned {
     /// Relative to the run directory.
     pub folder: PathBuf,
-    /// How many journals it holds.
+    /// Number of journals in it.
     pub journals: usize,
     /// The trials that these journals name.
     pub trials: BTreeSet<TrialId>,
 }
 
 impl RunDir {
-    /// Returns the folders below `trials/` that belong to none of these trials, sorted. A folder that holds nothing
-    /// but such folders is returned in their place.
+    /// Returns the directories below `trials/` that belong to none of these trials, sorted. A
+    /// directory that contains only such directories is returned in their place.
     pub fn unplanned<'a>(&self, planned: impl IntoIterator<Item = &'a TrialId>) -> Vec<Unplanned> {
         let trials = self.path().join("trials");
         let mut known = BTreeSet::new();
@@ -104,8 +105,8 @@ impl RunDir {
         unplanned
     }
 
-    /// Returns the first line of a trial's journal. It holds the time in microseconds, so that two runs never share
-    /// it: where they do, one trial is a copy of the other.
+    /// Returns the first line of a trial's journal. It contains the time in microseconds, so two
+    /// runs never share it: if they do, one trial is a copy of the other.
     pub fn beginning(&self, id: &TrialId) -> Option<Vec<u8>> {
         let file = disk::open(&self.trial_path(id).trajectory()).ok()?;
         let mut line = Vec::new();

@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Report, TaskFacts, TrialResult, build::round};
 
-/// What collections and benchmarks call the smaller set.
+/// The name that collections and benchmarks give the smaller set.
 const LITE: &str = "lite";
 
-/// Fewer arms have no ranking to speak of.
+/// With fewer arms a ranking says nothing.
 const FEWEST_ARMS: usize = 3;
 
-/// How far two sets of tasks agree on the order of the arms, by the share of tasks that each arm resolves.
+/// How far two sets of tasks agree on the order of the arms, ranked by the share of tasks that each
+/// arm resolves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankAgreement {
     /// `level`, `category` or `split`.
     pub kind: String,
-    /// The two sets. Where `b` is `full`, it holds `a`.
+    /// The two sets. If `b` is `full`, it contains `a`.
     pub a: String,
     pub b: String,
     pub a_tasks: u64,
@@ -27,11 +28,11 @@ pub struct RankAgreement {
     pub arms: u64,
     /// Kendall's tau-b.
     pub tau: f64,
-    /// 95 %, of the bootstrap over tasks.
+    /// 95 %, from the bootstrap over tasks.
     pub interval: Option<[f64; 2]>,
 }
 
-/// A task that all arms have tried, and the mean of each arm.
+/// A task that all arms have attempted, and the mean of each arm.
 type Row<'a> = (&'a TaskFacts, Vec<f64>);
 
 /// Controls are not ranked. Empty while a verdict is missing, and with fewer than three arms.
@@ -81,7 +82,7 @@ pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
 
 fn rows<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<Row<'a>> {
     type Sums<'s> = BTreeMap<&'s ArmId, (f64, f64)>;
-    // A task of two splits was tried in each: `report RUN-LITE RUN-FULL`.
+    // With `report RUN-LITE RUN-FULL`, a task of two splits was attempted in each.
     type Name<'s> = (Option<&'s str>, &'s TaskId);
     let mut tasks: BTreeMap<Name<'_>, (&TaskFacts, Sums<'_>)> = BTreeMap::new();
     for trial in trials {

@@ -19,20 +19,20 @@ use crate::{
     spread::{intervals, pass_at_k, pass_hat_k, reasons, variance},
 };
 
-/// Rates are over all trials of the plan. Means are over the trials that ended otherwise than by
-/// a fault or a limit that trials share, since these say nothing of how an arm works; totals are over
-/// all that ended. Both are of the tries that count; `paid` is of all tries.
+/// Rates are over all planned trials. Means are over the trials that did not end by a fault or a
+/// shared limit, since such an end says nothing about the arm; totals are over all ended trials.
+/// Both only use the attempts that count; `paid` covers all attempts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmReport {
     pub arm: ArmId,
     pub name: String,
-    /// Where its trials begin, if not at the task's own.
+    /// Where its trials start, if not at the task's own start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
     /// Whether the arm is a control.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// The scaffold. Absent in reports that only see the trials, like the three below.
+    /// The scaffold. Absent, like the next three fields, in reports that only see the trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaffold: Option<String>,
     /// What the endpoint calls the model.
@@ -41,32 +41,33 @@ pub struct ArmReport {
     /// The limits of each trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// All factors, with the SHA-256 of the prompts' canonical JSON in their place: they may be long.
+    /// All factors, with the SHA-256 of the prompts' canonical JSON instead of the prompts, which
+    /// may be long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factors: Option<Value>,
-    /// Trials of the plan.
+    /// Planned trials.
     pub trials: u64,
-    /// Those with a verdict.
+    /// Trials with a verdict.
     pub graded: u64,
-    /// All have one.
+    /// Whether all trials have a verdict.
     pub complete: bool,
     pub resolved: u64,
     /// `resolved / trials`.
     pub resolved_rate: f64,
-    /// What `resolved_rate` can still become.
+    /// The range that `resolved_rate` can still reach.
     pub resolved_bounds: Bounds,
-    /// Those of `resolved` whose verdict's integrity is clean: an unverified one is not.
+    /// Resolved trials whose verdict has clean integrity. Unverified verdicts do not count.
     #[serde(default)]
     pub resolved_clean: u64,
     /// `resolved_clean / trials`.
     #[serde(default)]
     pub resolved_rate_clean: f64,
-    /// Without the tasks that a quality file marks, where one was given.
+    /// Without the tasks that a quality file marks, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmarked: Option<Unmarked>,
-    /// The mean over all trials of the share of F2P tests passed; a missing verdict counts 0.
+    /// The mean over all trials of the share of F2P tests passed; a missing verdict counts as 0.
     pub passed_rate: f64,
-    /// What `passed_rate` can still become.
+    /// The range that `passed_rate` can still reach.
     pub passed_bounds: Bounds,
     /// 95 %, clustered by task; a missing verdict widens them (`docs/statistics.md`).
     #[serde(default)]
@@ -79,21 +80,21 @@ pub struct ArmReport {
     pub applied_rate: f64,
     #[serde(default)]
     pub empty_patches: u64,
-    /// The unbiased estimate for each k up to the attempts; absent with one attempt, and while a
-    /// verdict is missing.
+    /// The unbiased estimate for each k up to the number of attempts; absent with one attempt, and
+    /// while a verdict is missing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_at_k: BTreeMap<u32, f64>,
-    /// The chance that all of k attempts resolve a task, estimated in the same way.
+    /// The probability that all of k attempts resolve a task, estimated in the same way.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_hat_k: BTreeMap<u32, f64>,
-    /// Of one trial's outcome; absent where no task has several graded attempts.
+    /// The variance of one trial's outcome; absent if no task has several graded attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance: Option<VarianceReport>,
     /// By `level`, `repo`, `category`, `benchmark`, `shared_repositories`, `split`, `cutoff`,
-    /// `functions_added` and `attempt`, where they tell trials apart.
+    /// `functions_added` and `attempt`, as far as these distinguish trials.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, BTreeMap<String, GroupReport>>,
-    /// Of an arm of one answer.
+    /// For a single-response arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_shot: Option<SingleShotReport>,
     pub infrastructure_faults: u64,
@@ -101,65 +102,65 @@ pub struct ArmReport {
     pub unfinished: u64,
     pub steps: Steps,
     pub tokens: Tokens,
-    /// Some of the tokens are local counts, not the endpoint's.
+    /// Some of the token counts are local, not the endpoint's.
     pub usage_estimated: bool,
-    /// US dollars, all trials together, of the tries that count.
+    /// US dollars over all trials, for the attempts that count.
     pub cost_usd: f64,
-    /// No answer was without a price. Where false, `cost_usd` is that of the others.
+    /// Whether every response has a price. If false, `cost_usd` only covers those that have one.
     #[serde(default)]
     pub cost_known: bool,
-    /// All that was billed, earlier tries and answers after the limit included.
+    /// Everything that was billed, including earlier attempts and responses after the limit.
     #[serde(default)]
     pub paid: Paid,
     #[serde(default)]
     pub earlier_tries: EarlierReport,
     pub wall_seconds: Seconds,
-    /// In waits for the endpoint: no working time.
+    /// Spent waiting for the endpoint; not working time.
     #[serde(default)]
     pub waited_seconds: Seconds,
     #[serde(default)]
     pub tool_seconds: Seconds,
-    /// All trials together, like the one below.
+    /// Over all trials, like the next field.
     #[serde(default)]
     pub side: Side,
     #[serde(default)]
     pub grace: Grace,
-    /// Absent where a trial's record does not count them.
+    /// Absent if a trial's record does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<ToolCalls>,
-    /// Of all trials in the means together; absent where they have no step.
+    /// Over all trials that the means use; absent if they have no steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_step: Option<PerStep>,
-    /// Tool calls whose arguments could not be read, all trials together.
+    /// Tool calls with unparsable arguments, over all trials.
     pub malformed_calls: u64,
-    /// Trials with an answer that was larger than what was held for its request: limits on tokens
-    /// and cost may have been passed by more than the last answer.
+    /// Trials with a response that was larger than the amount reserved for its request. Limits on
+    /// tokens and cost may have been exceeded by more than the last response.
     #[serde(default)]
     pub outgrown: u64,
     /// Verdicts by integrity.
     pub integrity: IntegrityCounts,
-    /// Verdicts that are suspect or worse, by what speaks against them: one may count in several classes.
+    /// Suspect or worse verdicts by class of evidence; one verdict may count in several classes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub evidence_classes: BTreeMap<EvidenceClass, u64>,
-    /// Trials by what people said of them (`proctor label`).
+    /// Trials by label (`proctor label`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, u64>,
     /// Trials by the name of their outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// The share of trials that a limit of their own ended, by its kind.
+    /// The share of trials that one of their own limits ended, by kind.
     #[serde(default)]
     pub limit_bound: BTreeMap<String, f64>,
-    /// What limits and waits did to its trials. Absent where no sandbox was looked at.
+    /// The effect of limits and waits on its trials. Absent if no sandbox was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseReport>,
     /// Trials that did not resolve their task, by reason.
     #[serde(default)]
     pub reasons: BTreeMap<Reason, u64>,
-    /// Failed tests of trials that did not resolve their task, by the class of their exception.
+    /// Failed tests of trials that did not resolve their task, by exception class.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, ExceptionCount>,
-    /// Responses by who gave them: model, provider and server configuration, in the endpoint's words. Absent where no
-    /// response names anybody.
+    /// Responses by who gave them: model, provider and server configuration as the endpoint names
+    /// them. Absent if no response names any.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
 }
@@ -192,13 +193,13 @@ pub struct ToolCalls {
     pub max: u64,
 }
 
-/// What one step comes to: sums, divided by the steps.
+/// Averages for one step: sums divided by the number of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PerStep {
     /// Tokens.
     pub input: f64,
     pub output: f64,
-    /// Absent where a trial's record does not count them.
+    /// Absent if a trial's record does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<f64>,
 }
@@ -211,12 +212,13 @@ pub struct Tokens {
     /// Input that no cache served.
     #[serde(default)]
     pub uncached_input: Count,
-    /// Totals of the five disjoint classes; null where no endpoint tells the class apart.
+    /// Totals of the five disjoint classes; null if no endpoint distinguishes the class.
     #[serde(default)]
     pub classes: TokenClasses,
 }
 
-/// Requests beside the main conversation. Their tokens and cost are in the arm's own counts too.
+/// Requests beside the main conversation. Their tokens and cost are included in the arm's own
+/// counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     pub requests: u64,
@@ -224,7 +226,7 @@ pub struct Side {
     pub output: u64,
 }
 
-/// Answers after the limit. They are in none of the arm's other counts.
+/// Responses after the limit. They are not included in the arm's other counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Grace {
     pub answers: u64,
@@ -399,7 +401,7 @@ impl ArmReport {
 }
 
 impl ArmReport {
-    /// Adds what the plan says of the arm.
+    /// Adds what the plan says about the arm.
     pub fn describe(&mut self, arm: &Arm) {
         let mut factors = arm.factors();
         if let Some(prompts) = factors.get_mut("prompts") {
@@ -413,17 +415,19 @@ impl ArmReport {
         self.factors = Some(factors);
     }
 
-    /// Seconds are known of its trials. Of predictions, and of some imports, they are not; nor of trials that go on.
+    /// Whether the durations of its trials are known. They are not for predictions, some imports,
+    /// and trials that are still running.
     pub fn is_timed(&self) -> bool {
         self.wall_seconds.total > 0.0
     }
 
-    /// Its trials had steps, or are known to have had none.
+    /// Whether its trials had steps, or are known to have had none.
     pub fn has_steps(&self) -> bool {
         self.steps.max > 0 || self.is_timed()
     }
 
-    /// Its tokens are known. No answer is without a token: where none is counted, nobody counted.
+    /// Whether its tokens are known. Every response has tokens, so a count of zero means that they
+    /// were not counted.
     pub fn has_tokens(&self) -> bool {
         self.tokens.input.total + self.tokens.output.total > 0
             || (self.steps.max == 0 && self.is_timed())
@@ -439,7 +443,7 @@ pub(crate) fn responders(trials: &[&TrialResult]) -> Responders {
     all
 }
 
-/// Of each trial; absent where one of them is not counted, and where there is none.
+/// The number for each trial; `None` if one of them is not counted, and if there are no trials.
 fn tool_calls(outcomes: &[&Outcome]) -> Option<Vec<u64>> {
     let all: Option<Vec<u64>> = outcomes.iter().map(|outcome| outcome.tool_calls).collect();
     all.filter(|all| !all.is_empty())

@@ -1,4 +1,4 @@
-//! From trials to a report.
+//! Builds a report from trials.
 
 use proctor_types::{ArmId, EarlierTries, Outcome, PATCH_REJECTED, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
@@ -7,36 +7,37 @@ use crate::{ArmReport, RankAgreement, SingleShot, TaskFacts, TaskReport, agreeme
 
 pub const REPORT_SCHEMA: u32 = 1;
 
-/// One trial of the plan, with what is recorded of it so far.
+/// One planned trial, with what has been recorded of it so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialResult {
     pub arm: ArmId,
     pub arm_name: String,
-    /// Its arm is a control: compared with others, and no part of what is asked.
+    /// Its arm is a control: it is compared with other arms, but is not itself under study.
     pub control: bool,
     pub task: TaskId,
     /// Counted from 1.
     pub attempt: u32,
-    /// Absent: it has not ended.
+    /// Absent if it has not ended.
     pub outcome: Option<Outcome>,
-    /// What the tries that do not count have cost.
+    /// The cost of the attempts that do not count.
     pub earlier: EarlierTries,
-    /// Absent: it is not graded, or could not be.
+    /// Absent if it is not graded, or could not be.
     pub verdict: Option<Verdict>,
-    /// Nobody has asked for a verdict: an import is graded when somebody wants it.
+    /// Nobody has asked for a verdict: an import is only graded on request.
     pub unasked: bool,
-    /// Absent: no patch was collected.
+    /// Absent if no patch was collected.
     pub patch_bytes: Option<u64>,
-    /// Files that are not what was recorded, as sentences that name the place and what can be done.
+    /// Files that differ from what was recorded, as sentences that name the place and what can be
+    /// done.
     pub damage: Vec<String>,
-    /// Of a trial of one answer.
+    /// For a single-response trial.
     pub single: Option<SingleShot>,
     pub facts: TaskFacts,
 }
 
 impl TrialResult {
-    /// There was a patch, and grading could apply it. An empty one counts as not applied, as the
-    /// benchmarks count it.
+    /// There was a patch, and grading could apply it. An empty patch counts as not applied, as in
+    /// the benchmarks.
     pub fn applied(&self) -> bool {
         let rejected = |verdict: &Verdict| {
             verdict.evidence.iter().any(|evidence| evidence.kind == PATCH_REJECTED)
@@ -46,31 +47,32 @@ impl TrialResult {
     }
 }
 
-/// What `report --format json` prints. Fields are only ever added within a schema version.
+/// What `report --format json` prints. Within a schema version, fields are only added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema_version: u32,
     /// In the order of the plan.
     pub arms: Vec<ArmReport>,
-    /// One a trial, in the order of the plan.
+    /// One per trial, in the order of the plan.
     pub tasks: Vec<TaskReport>,
-    /// Whether sets of tasks rank the arms alike; empty where there are no two sets, and while a verdict is missing.
+    /// Whether sets of tasks rank the arms alike; empty if there are no two sets, and while a
+    /// verdict is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_agreement: Vec<RankAgreement>,
-    /// What a reader of the numbers must know besides them: sentences, below the tables.
+    /// What a reader needs to know besides the numbers: sentences, shown below the tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
 
 impl Report {
-    /// Every trial of the plan has a verdict.
+    /// Whether every planned trial has a verdict.
     pub fn complete(&self) -> bool {
         self.arms.iter().all(|arm| arm.complete)
     }
 }
 
-/// Reports on all trials of a plan: those that have not ended belong in it too. Arms are told
-/// apart by id; of one id the first name is shown.
+/// Reports on all trials of a plan, including those that have not ended. Arms are identified by id;
+/// if an id has several names, the first is shown.
 pub fn build(inputs: Vec<TrialResult>) -> Report {
     let mut ids: Vec<&ArmId> = Vec::new();
     for trial in &inputs {
@@ -90,8 +92,8 @@ pub fn build(inputs: Vec<TrialResult>) -> Report {
     Report { schema_version: REPORT_SCHEMA, arms, tasks, rank_agreement, remarks: Vec::new() }
 }
 
-/// Four decimals: more would only be noise in a diff of two reports.
+/// Four decimals; more would only be noise in a diff of two reports.
 pub(crate) fn round(value: f64) -> f64 {
-    // Plus zero: the sum of no floats is -0.0, and no report should say so.
+    // Plus zero: the sum of no floats is -0.0, which no report should show.
     (value * 1e4).round() / 1e4 + 0.0
 }

@@ -1,4 +1,4 @@
-//! For a spreadsheet.
+//! CSV for spreadsheets.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use proctor_types::visible_line;
 
 use crate::{Cell, Report, TRIALS, TrialRow};
 
-/// One row a trial, in the order of the plan: the table `trials`. What is not known is empty.
+/// One row per trial, in the order of the plan: the table `trials`. Unknown values are empty.
 pub fn csv(report: &Report) -> String {
     let names: Vec<&str> = TRIALS.iter().map(|column| column.info.name).collect();
     let mut out = format!("{}\n", names.join(","));
@@ -23,7 +23,8 @@ pub fn csv_line(cells: &[Cell]) -> String {
     format!("{}\n", fields.join(","))
 }
 
-/// One row a group of an arm, as FEA-Bench's tables by kind of repository and by added functions have it.
+/// One row per group of an arm, like FEA-Bench's tables by kind of repository and by added
+/// functions.
 pub fn groups_csv(report: &Report) -> String {
     let mut out = String::from(
         "arm,arm_name,kind,group,tasks,trials,graded,resolved,resolved_rate,passed_rate,applied_rate\n",
@@ -34,7 +35,7 @@ pub fn groups_csv(report: &Report) -> String {
             .iter()
             .flat_map(|(kind, groups)| groups.iter().map(move |(name, group)| (kind, name, group)));
         for (kind, name, group) in all {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 out,
                 "{},{},{kind},{},{},{},{},{},{},{},{}",
@@ -64,7 +65,8 @@ fn value(cell: &Cell) -> String {
     }
 }
 
-/// A field of CSV, on one line. A spreadsheet would run a text that begins like a formula.
+/// A CSV field on one line. Text that begins like a formula is escaped because a spreadsheet would
+/// run it.
 pub(crate) fn field(text: &str) -> String {
     let text = visible_line(text);
     let safe =
@@ -86,7 +88,7 @@ mod tests {
         for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\u{a0}=1"] {
             assert!(field(formula).starts_with('\''), "{formula:?}");
         }
-        // What a spreadsheet would skip before a formula is written out.
+        // Characters that a spreadsheet skips before a formula are escaped.
         for formula in ["\t=1", "\r=1", "\u{200b}=1"] {
             assert!(field(formula).starts_with('\\'), "{formula:?}");
         }

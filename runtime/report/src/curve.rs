@@ -1,4 +1,4 @@
-//! Results against the budget: what a smaller limit would have given.
+//! Results as a function of the budget: what a smaller limit would have yielded.
 
 use std::fmt::Write as _;
 
@@ -16,22 +16,23 @@ use crate::{
 
 pub const CURVE_SCHEMA: u32 = 1;
 
-/// What `curve --format json` prints, unrounded. Fields are only ever added within a schema version.
+/// What `curve --format json` prints, unrounded. Within a schema version, fields are only added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     pub schema_version: u32,
     /// Arms in the order of the plan, each by ascending budget.
     pub points: Vec<Point>,
-    /// Where `--every` asks for it: one a trial, in the order of the plan.
+    /// With `--every`: one per trial, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub first_resolved: Vec<FirstResolved>,
-    /// Where `--check` asks for it: one an arm with a model.
+    /// With `--check`: one per arm with a model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CurveCheck>,
     pub cost: Cost,
 }
 
-/// Tasks that were run for real with the smaller limit, their first attempts, against the curve's.
+/// The first attempts at tasks that were really run with the smaller limit, compared with the
+/// curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurveCheck {
     pub arm: ArmId,
@@ -39,21 +40,21 @@ pub struct CurveCheck {
     pub budget: String,
     #[serde(serialize_with = "plain")]
     pub at: f64,
-    /// With a verdict both ways.
+    /// Tasks with a verdict both ways.
     pub tasks: u64,
     pub curve_resolved: u64,
     pub real_resolved: u64,
     /// Tasks that only one of them resolves.
     pub curve_only: u64,
     pub real_only: u64,
-    /// (curve - real) / tasks; null without a task.
+    /// (curve - real) / tasks; null without tasks.
     pub gap: Option<f64>,
     /// Of the gap, 95 %.
     pub interval: Option<[f64; 2]>,
 }
 
 impl CurveCheck {
-    /// Each task's two verdicts, that of the curve first.
+    /// Takes the two verdicts of each task, that of the curve first.
     pub fn of(
         (arm, name): (&ArmId, &str),
         (budget, at): (&str, f64),
@@ -89,9 +90,9 @@ pub struct Point {
     pub budget: String,
     #[serde(serialize_with = "plain")]
     pub at: f64,
-    /// Of the plan.
+    /// Planned trials.
     pub trials: u64,
-    /// Those with a verdict at this budget. While some have none, the rates count them as failures.
+    /// Trials with a verdict at this budget. The rates count those without as failures.
     pub graded: u64,
     pub resolved: u64,
     pub resolved_rate: f64,
@@ -99,7 +100,7 @@ pub struct Point {
     pub interval: Option<[f64; 2]>,
     pub passed_rate: f64,
     pub passed_interval: Option<[f64; 2]>,
-    /// The model was told a larger budget: with this one it might have worked otherwise.
+    /// The model was told a larger budget; with this one it might have worked differently.
     pub truncated: bool,
     /// Trials that this budget would have ended.
     pub bound: u64,
@@ -110,30 +111,30 @@ pub struct Point {
 pub struct FirstResolved {
     pub task: TaskId,
     pub arm: ArmId,
-    /// The arm's.
+    /// The arm's name.
     #[serde(default)]
     pub name: String,
     pub attempt: u32,
-    /// Null where no tree that was graded resolves the task.
+    /// Null if no graded tree resolves the task.
     pub step: Option<u64>,
-    /// Steps with a tree of their own. None: nothing was searched, as for the solution itself.
+    /// Steps with a tree of their own. 0 if nothing was searched, as for the solution itself.
     #[serde(default)]
     pub trees: u64,
-    /// Every distinct tree up to that step was graded. Where false, trees between graded ones of the same
-    /// verdict were taken to have it, too.
+    /// Every distinct tree up to that step was graded. If false, trees between graded ones with the
+    /// same verdict were assumed to have that verdict too.
     pub exact: bool,
 }
 
-/// What making the curve cost. A model is asked for `--check` alone.
+/// The cost of making the curve. Only `--check` calls a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     pub model_calls: u64,
-    /// Really carried out: known verdicts are free.
+    /// Gradings that were actually run; known verdicts are free.
     pub gradings: u64,
 }
 
 impl Point {
-    /// The point of one arm's trials, each with its verdict at this budget.
+    /// The point for one arm's trials, each with its verdict at this budget.
     pub fn of(
         (budget, at): (&str, f64),
         trials: &[&TrialResult],
@@ -163,7 +164,7 @@ impl Point {
     }
 }
 
-/// 50 and not 50.0: it is what was asked for.
+/// Serializes 50 rather than 50.0, as the budget was given.
 fn plain<S: Serializer>(at: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if at.fract() == 0.0 && *at < 1e15 {
         serializer.serialize_u64(*at as u64)
@@ -191,7 +192,7 @@ pub fn curve_text(curve: &Curve) -> String {
             format!("{}/{}", point.bound, point.trials),
         ]
     });
-    // Whoever asks for the first step alone names no budget.
+    // A call that only asks for the first step has no budgets.
     let mut out = match curve.points.is_empty() {
         true => String::new(),
         false => table(&headers, rows, |column| column > 0),
@@ -269,7 +270,7 @@ pub fn curve_csv(curve: &Curve) -> String {
     out
 }
 
-/// A page with a plot and the table, which asks nobody for anything.
+/// A page with a plot and the table, which loads nothing from elsewhere.
 pub fn curve_html(curve: &Curve) -> String {
     const STYLE: &str = "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:52em;color:#222}\
         table{border-collapse:collapse}td,th{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right}\

@@ -1,4 +1,4 @@
-//! Breakdowns of an arm: by what its tasks are, and by attempt.
+//! Breakdowns of an arm by properties of its tasks, and by attempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,20 +33,21 @@ fn feabench_category(repo: &str) -> Option<String> {
     all.category.iter().find(is_in).map(|category| category.name.clone())
 }
 
-/// What a report groups tasks by. Absent facts put a task into no group of that kind.
+/// The facts by which a report groups tasks. If a fact is absent, the task is in no group of that
+/// kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskFacts {
     pub level: Option<u32>,
     pub repo: Option<String>,
     pub categories: Vec<String>,
-    /// Functions that the gold adds (FEA-Bench).
+    /// Functions that the gold patch adds (FEA-Bench).
     pub functions_added: Option<u64>,
-    /// The benchmark that its row is of.
+    /// The benchmark of its row.
     pub benchmark: Option<String>,
     /// The split of its benchmark: `lite`, `full`.
     pub split: Option<String>,
-    /// Whether its solution was made on or after the day up to which the arm's model knows the world
-    /// (`models.NAME.cutoff`). Absent where one of the two days is unknown.
+    /// Whether its solution was made on or after the model's knowledge cutoff
+    /// (`models.NAME.cutoff`). Absent if one of the two dates is unknown.
     pub after_cutoff: Option<bool>,
     /// SHA-256 of the task as the run has it. Not a group.
     pub revision: Option<String>,
@@ -72,10 +73,10 @@ impl TaskFacts {
         }
     }
 
-    /// With the day up to which a model knows the world.
+    /// Adds the model's knowledge cutoff.
     #[must_use]
     pub fn with_cutoff(self, task: &Task, cutoff: Option<&str>) -> Self {
-        // Days of this form sort as text.
+        // Dates of this form sort as text.
         let after = task.date().zip(cutoff).map(|(day, cutoff)| day >= cutoff);
         Self { after_cutoff: after, ..self }
     }
@@ -91,14 +92,14 @@ impl TaskFacts {
         let side = |after: bool| if after { "after" } else { "before" };
         groups.extend(self.after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
         groups.extend(self.functions_added.map(|count| ("functions_added", few(count))));
-        // FEA-Bench's text puts three and more together, its Figure 5 does not.
+        // FEA-Bench's text combines three and more, its Figure 5 does not.
         let several = self.functions_added.filter(|count| *count >= 3);
         groups.extend(several.map(|_| ("functions_added", THREE_AND_MORE.to_owned())));
         groups
     }
 }
 
-/// FEA-Bench's own classes of size: 1, 2, 3, 4, and more.
+/// FEA-Bench's own size classes: 1, 2, 3, 4, and more.
 fn few(count: u64) -> String {
     match count {
         0..=4 => count.to_string(),
@@ -106,10 +107,10 @@ fn few(count: u64) -> String {
     }
 }
 
-/// One group's numbers; rates are over all its trials of the plan.
+/// One group's numbers; rates are over all its planned trials.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupReport {
-    /// Tasks that its trials are of.
+    /// Number of distinct tasks.
     #[serde(default)]
     pub tasks: u64,
     pub trials: u64,
@@ -148,7 +149,8 @@ pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<Strin
         .collect()
 }
 
-/// The repositories that tasks of several benchmarks are from: FeatureBench's paper compares benchmarks on them.
+/// The repositories that occur in tasks of several benchmarks: FeatureBench's paper compares
+/// benchmarks on them.
 fn shared_repositories<'a>(trials: &[&'a TrialResult]) -> BTreeSet<&'a str> {
     let mut benchmarks: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for facts in trials.iter().map(|trial| &trial.facts) {
@@ -159,17 +161,17 @@ fn shared_repositories<'a>(trials: &[&'a TrialResult]) -> BTreeSet<&'a str> {
     benchmarks.into_iter().filter(|(_, of)| of.len() > 1).map(|(repo, _)| repo).collect()
 }
 
-/// A group beside others that have the same tasks.
+/// A group that overlaps with others.
 const THREE_AND_MORE: &str = "3+";
 
-/// So many tasks, and a table of groups is read even where each group is one task.
+/// From this many tasks on, a table of groups is useful even if each group is one task.
 const MANY_TASKS: usize = 10;
 
 /// Which tables of groups are shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Groups {
-    /// Those that say more than the table of tasks: some group has several tasks, or there are ten
-    /// tasks or more.
+    /// Those that say more than the table of tasks: some group has several tasks, or there are at
+    /// least ten tasks.
     #[default]
     Telling,
     All,
@@ -179,11 +181,11 @@ pub enum Groups {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GroupTable<'a> {
     pub kind: &'a str,
-    /// A group, and what each arm reached in it.
+    /// A group, and each arm's numbers in it.
     pub rows: Vec<(&'a str, Vec<Option<&'a GroupReport>>)>,
 }
 
-/// A table for each kind of group that any arm has and that is to be shown.
+/// A table for each kind of group that any arm has and that `shown` selects.
 pub fn group_tables(report: &Report, shown: Groups) -> Vec<GroupTable<'_>> {
     let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
     let all = shown == Groups::All || tasks.len() >= MANY_TASKS;

@@ -1,4 +1,4 @@
-//! What people said of trials, counted.
+//! Counts the labels that people gave to trials.
 
 use proctor_types::Label;
 

@@ -1,7 +1,7 @@
-//! The report: what the trials of a plan come to, as stable JSON and as a table.
+//! The report: the results of a plan's trials, as stable JSON and as tables.
 //!
 //! The denominator is always the plan: a trial without a verdict is not resolved, and the bounds
-//! say what it could still change.
+//! show how much it could still change.
 
 mod agreement;
 mod arm;

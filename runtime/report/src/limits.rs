@@ -4,7 +4,7 @@ use proctor_types::{BudgetKind, Ending, ExitCause, NoisePolicy, SandboxLimit, pl
 
 use crate::{TaskReport, TrialResult, text::percent};
 
-/// The limit of its own that ended a trial. One that trials share says nothing of it.
+/// The trial's own limit that ended it. A shared limit says nothing about the trial.
 pub(crate) fn limit_of(trial: &TrialResult) -> Option<BudgetKind> {
     match &trial.outcome.as_ref()?.ending {
         Ending::Budget { budget, scope } if scope.is_trial() => Some(*budget),
@@ -12,7 +12,7 @@ pub(crate) fn limit_of(trial: &TrialResult) -> Option<BudgetKind> {
     }
 }
 
-/// What a reader must know where more than a few of an arm's failures ended at a limit.
+/// A warning if more than a few of an arm's failures ended at a limit.
 pub(crate) fn warning<'a>(
     arm: &str,
     trials: impl Iterator<Item = &'a TaskReport>,
@@ -20,7 +20,8 @@ pub(crate) fn warning<'a>(
     let failed: Vec<_> = trials.filter(|trial| trial.resolved == Some(false)).collect();
     let mut bound: Vec<String> = failed.iter().filter_map(|trial| limit_at(trial)).collect();
     let (all, limited) = (failed.len(), bound.len());
-    // A table that cannot be read says so wherever a trial is run; a report then warns of every one.
+    // An unreadable table is reported wherever a trial is run; a report then warns about every
+    // trial.
     let many = NoisePolicy::shipped().map_or(0.0, |policy| policy.failures_at_a_limit);
     if limited as f64 <= many * all as f64 {
         return None;
@@ -31,7 +32,8 @@ pub(crate) fn warning<'a>(
         .map(|same| format!("{} at {}", same.len(), same[0]))
         .collect();
     let share = percent(limited as f64 / all as f64);
-    // A trial may recover from what its sandbox refused it: that it ended there is not said.
+    // A trial may recover from what its sandbox refused, so this does not claim that it ended
+    // there.
     let how = match failed.iter().any(|trial| trial.limit.is_none() && limit_at(trial).is_some()) {
         true => "ended at a limit or touched one",
         false => "ended at a limit",
@@ -43,8 +45,8 @@ pub(crate) fn warning<'a>(
     ))
 }
 
-/// What a reader must know where the scaffold itself ended more than a few of an arm's trials: they are scored, and say
-/// nothing of the model.
+/// A warning if the scaffold itself ended more than a few of an arm's trials: they are scored, but
+/// say nothing about the model.
 pub(crate) fn scaffold_warning<'a>(
     arm: &str,
     trials: impl Iterator<Item = &'a TaskReport>,
@@ -70,19 +72,20 @@ pub(crate) fn scaffold_warning<'a>(
     ))
 }
 
-/// How the scaffold ended a trial by itself. An empty turn is the model's, and a finished scaffold has not failed.
+/// How the scaffold ended a trial on its own. An empty turn is the model's doing, and a scaffold
+/// that finished has not failed.
 fn scaffold_failure(trial: &TaskReport) -> Option<String> {
     let failed = |cause: &ExitCause| !matches!(cause, ExitCause::EmptyTurn | ExitCause::Finished);
     trial.cause.filter(failed).map(|cause| cause.to_string())
 }
 
-/// Whether work may have failed at a limit. A time limit of a command or a CPU quota makes it slower; what the kernel kills
-/// for memory, or a full disk, may well end it.
+/// Whether work may have failed at a limit. A command's time limit or a CPU quota only slows it
+/// down; a kernel kill for memory or a full disk may end it.
 pub(crate) fn may_end(limit: &SandboxLimit) -> bool {
     matches!(limit, SandboxLimit::Memory | SandboxLimit::Processes | SandboxLimit::Disk)
 }
 
-/// The limit that a failure ended at, or may have.
+/// The limit at which a failure ended, or may have ended.
 fn limit_at(trial: &TaskReport) -> Option<String> {
     let of_sandbox = || {
         let touched = trial.touched.iter().find(|limit| may_end(limit));

@@ -1,14 +1,14 @@
-//! Lines that a terminal can show.
+//! Wraps lines for a terminal.
 
-/// Longer lines are broken. Shorter ones stay as they are, since a reader may search for them.
+/// Longer lines are wrapped. Shorter ones stay intact because a reader may search for them.
 const LONG: usize = 400;
-/// Where they are broken.
+/// The width at which they are wrapped.
 const WIDTH: usize = 100;
-/// What begins the rest of a broken line.
+/// Prefix of the continuation of a wrapped line.
 const INDENT: &str = "    ";
 
-/// The same text with lines of more than 400 characters broken at spaces, after 100 characters each:
-/// a fault may quote whatever an endpoint or a shell said. Nothing is left out.
+/// The same text, with lines of more than 400 characters wrapped at spaces after 100 characters: a
+/// fault may quote anything that an endpoint or a shell printed. Nothing is left out.
 pub fn wrapped(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         if line.chars().count() > LONG { broken(line, WIDTH) } else { line.to_owned() }
@@ -36,7 +36,7 @@ fn broken(line: &str, width: usize) -> String {
     out
 }
 
-/// A word, cut where it is longer than a line.
+/// Splits a word that is longer than a line.
 fn pieces(word: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(INDENT.len()).max(1);
     let characters: Vec<char> = word.chars().collect();

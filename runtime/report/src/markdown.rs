@@ -1,4 +1,4 @@
-//! For a pull request.
+//! Markdown for a pull request.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use crate::{
     notes::findings, percent, short,
 };
 
-/// With more arms only what they resolve is compared: `proctor compare` has the rest.
+/// With more arms, only `resolved` is compared; `proctor compare` has the rest.
 const ALL_METRICS: usize = 3;
 
-/// Arms, groups, comparisons and findings. What comes out of a run stands in code spans, in which nothing is a link, a
-/// mention or markup.
+/// Arms, groups, comparisons and findings. Text from a run is put into code spans so that nothing
+/// in it becomes a link, a mention or markup.
 pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups) -> String {
     let mut out = String::from(
         "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | tool calls | paid |\n\
@@ -39,7 +39,7 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
                 out.push('\n');
             }
             last = Some(arms);
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(out, "- {}", pair.sentence_with(code));
         }
     }
@@ -112,7 +112,7 @@ fn row(arm: &ArmReport) -> String {
     )
 }
 
-/// What limits and waits did to each arm.
+/// The effect of limits and waits on each arm.
 fn noise(report: &Report) -> String {
     let rows = noise_rows(report);
     if rows.is_empty() {
@@ -128,7 +128,7 @@ fn noise(report: &Report) -> String {
     out
 }
 
-/// Resolved trials of all, by group and arm.
+/// Resolved and total trials, by group and arm.
 fn groups(report: &Report, table: &GroupTable<'_>) -> String {
     let kind = table.kind.replace('_', " ");
     let heads: String = report.arms.iter().map(|arm| format!(" {} |", code(&arm.name))).collect();
@@ -151,7 +151,8 @@ fn groups(report: &Report, table: &GroupTable<'_>) -> String {
     out
 }
 
-/// A code span with a fence that the text cannot close. A bar would end the cell of a table, in a code span too.
+/// A code span with a fence that the text cannot close. Bars are escaped because they would end a
+/// table cell even in a code span.
 fn code(text: &str) -> String {
     let text = visible_line(text).replace('|', "\u{a6}");
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What limits and waits did to an arm's trials (`docs/noise.md`).
+//! The effect of limits and waits on an arm's trials (`docs/noise.md`).
 
 use std::collections::BTreeMap;
 
@@ -13,38 +13,39 @@ use crate::{
     text::percent,
 };
 
-/// Of the trials whose sandbox was looked at. What no back end told is absent.
+/// Covers the trials whose sandbox was measured. What no backend reported is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseReport {
-    /// How many they are.
+    /// Number of these trials.
     pub trials: u64,
-    /// Of all trials of the plan, the share that a limit of their own ended or that touched a limit of their sandbox.
+    /// The share of all planned trials that one of their own limits ended or that touched a limit
+    /// of their sandbox.
     pub bound: f64,
-    /// Of all trials of the plan, the share that touched it, by limit.
+    /// The share of all planned trials that touched each limit.
     pub touched: BTreeMap<String, f64>,
     /// Processes that the kernel killed for memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_kills: Option<u64>,
-    /// The most memory of any trial, in MiB.
+    /// The highest memory use of any trial, in MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak_mb: Option<f64>,
-    /// In which the CPU quota was used up.
+    /// Time during which the CPU quota was used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_seconds: Option<Seconds>,
-    /// All trials together.
+    /// Over all trials.
     pub waits: NoiseWaits,
 }
 
-/// Seconds, each wait on its own.
+/// Seconds, each kind of wait counted separately.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseWaits {
-    /// For room under limits that trials share.
+    /// For room under shared limits.
     pub shared_limits: f64,
-    /// For a place under the endpoint's limits.
+    /// For a place under the endpoint's rate limits.
     pub rate_limits: f64,
-    /// After attempts that failed.
+    /// After failed attempts.
     pub retries: f64,
-    /// For a turn to have a sandbox made.
+    /// For a turn to create a sandbox.
     pub sandbox: f64,
 }
 
@@ -53,7 +54,7 @@ pub(crate) fn noise_of(trial: &TrialResult) -> Option<&Noise> {
 }
 
 impl NoiseReport {
-    /// Nothing where no trial was looked at.
+    /// `None` if no trial was measured.
     pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
         let seen: Vec<&Noise> = trials.iter().filter_map(|trial| noise_of(trial)).collect();
         if seen.is_empty() {
@@ -96,7 +97,7 @@ impl NoiseReport {
     }
 }
 
-/// `6.7 %: steps 3.3 %, memory 3.3 %`: what stands beside a score.
+/// `6.7 %: steps 3.3 %, memory 3.3 %`, shown beside a score.
 pub(crate) fn bound_of(arm: &ArmReport) -> String {
     let touched = arm.noise.iter().flat_map(|noise| &noise.touched);
     let kinds: Vec<String> = arm
@@ -113,7 +114,7 @@ pub(crate) fn bound_of(arm: &ArmReport) -> String {
     }
 }
 
-/// The rows of the noise table: what each is, and a cell for each arm. None where nothing was looked at.
+/// The rows of the noise table: a name, and a cell for each arm. Empty if nothing was measured.
 pub fn noise_rows(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     if report.arms.iter().all(|arm| arm.noise.is_none()) {
         return Vec::new();
@@ -167,12 +168,12 @@ fn kinds<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> String {
     kinds.collect::<Vec<_>>().join(", ")
 }
 
-/// What the sandboxes of a grading touched.
+/// The limits that the sandboxes of a grading touched.
 pub(crate) fn touched_in(verdict: &Verdict) -> impl Iterator<Item = SandboxLimit> + '_ {
     verdict.noise.values().flat_map(|noise| noise.touched.iter().copied())
 }
 
-/// One sentence of an arm whose gradings touched limits at which tests may have failed.
+/// A sentence for an arm whose gradings touched limits that may have made tests fail.
 pub(crate) fn of_gradings(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
     let touched: Vec<Vec<SandboxLimit>> = trials
         .iter()
@@ -190,7 +191,7 @@ pub(crate) fn of_gradings(arm: &ArmReport, trials: &[&TaskReport]) -> Option<Str
     })
 }
 
-/// One sentence of an arm whose trials touched limits of their sandboxes.
+/// A sentence for an arm whose trials touched limits of their sandboxes.
 pub(crate) fn of_trials(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
     let touched: Vec<&Vec<SandboxLimit>> =
         trials.iter().map(|trial| &trial.touched).filter(|touched| !touched.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! What a table of numbers cannot say: what is missing, broken, doubtful, or counted apart.
+//! What a table of numbers cannot show: what is missing, broken, doubtful, or counted separately.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -8,17 +8,18 @@ use crate::{
     ArmReport, Report, TaskReport, agreement, limits, noise, repeats::once_each, text::percent,
 };
 
-/// Responders that a mixture names, and trials that met the same error.
+/// Number of responders named in a mixture, and of trials named for the same error.
 const NAMED: usize = 5;
 
-/// What the numbers do not say: a sentence each. What belongs to the one before begins with two blanks.
+/// One sentence each for what the numbers do not show. A line that belongs to the one before begins
+/// with two spaces.
 pub fn findings(report: &Report) -> Vec<String> {
     let mut out = String::new();
     notes(report, &mut out);
     out.lines().map(str::to_owned).chain(report.remarks.iter().cloned()).collect()
 }
 
-/// One sentence a line, below the tables.
+/// One sentence per line, below the tables.
 pub(crate) fn notes(report: &Report, out: &mut String) {
     let mut note = |text: &str| {
         let _ = writeln!(out, "{text}");
@@ -156,7 +157,8 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
     let doubtful = report.tasks.iter().filter_map(|trial| match trial.integrity {
         Some(Integrity::Suspect) => Some((trial, "suspect")),
         Some(Integrity::Contaminated) => Some((trial, "contaminated")),
-        // The arm's own line counts these: where the tests offer no canary, all of them are.
+        // The arm's own line counts these: if the tests offer no canary, all of them are
+        // unverified.
         Some(Integrity::Clean | Integrity::Unverified) | None => None,
     });
     for (trial, word) in doubtful {
@@ -212,7 +214,7 @@ fn dollars(sum: f64, known: bool) -> String {
     }
 }
 
-/// Models, providers and server configurations that answered one arm.
+/// Models, providers and server configurations that gave the responses of one arm.
 pub(crate) fn mixture(responders: &Responders) -> String {
     let all = responders.by_count();
     let mut named: Vec<String> = all

@@ -1,12 +1,13 @@
-//! What an arm's trials cost, whether it counts or not.
+//! What an arm's trials cost, including attempts that do not count.
 
 use proctor_types::{Outcome, Spent};
 use serde::{Deserialize, Serialize};
 
 use crate::TrialResult;
 
-/// All that was billed: the tries that count, their answers after the limit, and earlier tries. It
-/// is what a budget that trials share is charged, and what the provider's own ledger says.
+/// Everything that was billed: the attempts that count, their responses after the limit, and
+/// earlier attempts. A shared budget is charged this amount, and the provider's own records show
+/// it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Paid {
     /// Tokens.
@@ -14,16 +15,16 @@ pub struct Paid {
     pub output: u64,
     /// US dollars.
     pub cost_usd: f64,
-    /// No answer was without a price. Where false, `cost_usd` is that of the others.
+    /// Whether every response has a price. If false, `cost_usd` only covers those that have one.
     pub cost_known: bool,
 }
 
-/// Tries that do not count: those that a fault, a kill or a shared limit ended, and one that has
-/// not ended. Their tokens and cost are in [`Paid`] and in nothing else.
+/// Attempts that do not count: those that a fault, a kill or a shared limit ended, and one that has
+/// not ended. Their tokens and cost are only part of [`Paid`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierReport {
     pub tries: u64,
-    /// Answers that they were given.
+    /// Responses that they received.
     pub steps: u64,
     /// Tokens.
     pub input: u64,
@@ -70,13 +71,14 @@ impl EarlierReport {
         self.tries == 0
     }
 
-    /// Something was paid for them.
+    /// Whether anything was paid for them.
     pub(crate) fn is_paid(&self) -> bool {
         self.input > 0 || self.output > 0 || self.cost_usd > 0.0
     }
 }
 
-/// Whole micro-dollars: sums of floats else end in dust. Plus zero: no report should say -0.
+/// Rounds to whole micro-dollars, since sums of floats have tiny errors. Plus zero: no report
+/// should show -0.
 pub(crate) fn micro(dollars: f64) -> f64 {
     (dollars * 1e6).round() / 1e6 + 0.0
 }

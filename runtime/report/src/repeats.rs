@@ -1,9 +1,9 @@
-//! An error that repeats is printed once, with a count.
+//! Prints a repeated error once, with a count.
 
-/// Letters of a word with a digit from which on it is the id of one request or trial.
+/// A word with a digit and at least this many letters is taken for the id of one request or trial.
 const ID: usize = 16;
 
-/// What the same errors have in common: ids of requests and trials in them are left out.
+/// A key for equal errors, without the ids of requests and trials.
 pub fn error_key(error: &str) -> String {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let mut key = String::with_capacity(error.len());
@@ -20,8 +20,8 @@ pub fn error_key(error: &str) -> String {
     key
 }
 
-/// One line for each error, in the order of the first ones: where it happened, how often, and the error itself. Takes
-/// pairs of place and error. A line names at most `named` places.
+/// One line for each error, in order of first occurrence: where it happened, how often, and the
+/// error itself. Takes pairs of place and error. A line names at most `named` places.
 pub fn once_each(errors: impl IntoIterator<Item = (String, String)>, named: usize) -> Vec<String> {
     let mut found: Vec<(String, String, Vec<String>)> = Vec::new();
     for (place, error) in errors {

@@ -1,4 +1,5 @@
-//! Trials of one answer: what was shown, what of the answer applied, what a probe knew (docs/single-shot.md).
+//! Single-response trials: what was shown, what of the response was applied, what a probe knew
+//! (docs/single-shot.md).
 
 use std::collections::BTreeMap;
 
@@ -6,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ArmReport, Report, TrialResult, build::round, table::table, text::percent};
 
-/// What tables show of a prompt that does not fit the window.
+/// How tables mark a prompt that does not fit the window.
 pub(crate) const BEYOND: &str = "x";
 
-/// Of one trial, as its `single-shot.json` has it. What a report does not read of it is passed over.
+/// One trial, read from its `single-shot.json`. Fields that a report does not use are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SingleShot {
@@ -21,7 +22,7 @@ pub struct SingleShot {
     pub answer: Option<SingleAnswer>,
 }
 
-/// The files of the prompt.
+/// The files in the prompt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ShownFiles {
@@ -29,7 +30,7 @@ pub struct ShownFiles {
     pub quality: Option<Quality>,
 }
 
-/// Python files that were shown, against those of the gold.
+/// Python files that were shown, compared with those of the gold patch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     pub precision: f64,
@@ -37,26 +38,26 @@ pub struct Quality {
     pub recall_all: bool,
 }
 
-/// What came of the answer.
+/// What became of the response.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SingleAnswer {
     pub finish_reason: Option<String>,
     pub edits: Vec<EditStatus>,
-    /// Something was applied, and all of it was.
+    /// Some of the response was applied; `whole` if all of it was.
     pub applied: bool,
     pub whole: bool,
     pub probe: Option<ProbeScore>,
 }
 
-/// One edit of a natural answer.
+/// One edit of a natural response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EditStatus {
     pub file: String,
     pub status: String,
 }
 
-/// What a model named that it was not told.
+/// What a model named without having been told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProbeScore {
@@ -65,30 +66,30 @@ pub struct ProbeScore {
     pub signatures: u64,
 }
 
-/// Of one arm.
+/// The numbers of one arm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SingleShotReport {
-    /// Trials in which an answer came.
+    /// Trials that got a response.
     pub answers: u64,
     /// Trials whose prompt did not fit the model's window. Tables mark them `x`.
     #[serde(default)]
     pub beyond_window: u64,
-    /// Answers that were applied to the last edit, and its share of the trials of the plan.
+    /// Responses of which every edit was applied, and their share of the planned trials.
     pub whole: u64,
     pub whole_rate: f64,
-    /// Means over the trials whose gold has Python files; null where no files were shown.
+    /// Means over the trials whose gold patch has Python files; null if no files were shown.
     pub precision: Option<f64>,
     pub recall: Option<f64>,
-    /// The share of them in which every file of the gold was shown.
+    /// The share of these trials in which every file of the gold patch was shown.
     pub recall_all: Option<f64>,
-    /// Natural edits by what became of them.
+    /// Natural edits by result.
     pub edits: BTreeMap<String, u64>,
-    /// Sums over the trials of a probe; null where there is none.
+    /// Sums over the trials of a probe; null if there is none.
     pub probe: Option<ProbeScore>,
 }
 
 impl SingleShotReport {
-    /// `None`: no trial is of one answer.
+    /// `None` if there are no single-response trials.
     pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
         let all: Vec<&SingleShot> =
             trials.iter().filter_map(|trial| trial.single.as_ref()).collect();
@@ -126,7 +127,8 @@ impl SingleShotReport {
     }
 }
 
-/// FEA-Bench's tables: %Apply and %Resolved, and the files that were shown. Empty where no arm is of one answer.
+/// FEA-Bench's tables: %Apply and %Resolved, and the files that were shown. Empty if there are no
+/// single-response arms.
 pub(crate) fn tables(report: &Report) -> String {
     let arms: Vec<(&ArmReport, &SingleShotReport)> =
         report.arms.iter().filter_map(|arm| Some((arm, arm.single_shot.as_ref()?))).collect();
@@ -137,7 +139,7 @@ pub(crate) fn tables(report: &Report) -> String {
     let headers =
         ["one answer", "%Apply", "whole", "%Resolved", "precision", "recall", "recall\nall"];
     let rows = arms.iter().map(|(arm, single)| {
-        // As the paper's Table 2 marks a cell in which no prompt fits.
+        // The paper's Table 2 marks a cell like this if no prompt fits.
         let fits = single.beyond_window < arm.trials;
         let rate = |rate: f64| if fits { percent(rate) } else { BEYOND.to_owned() };
         vec![

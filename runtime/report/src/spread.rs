@@ -1,4 +1,4 @@
-//! What an arm's rates are worth: intervals, attempts, variance.
+//! How reliable an arm's rates are: intervals, attempts, variance.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::{TrialResult, build::round};
 pub struct Intervals {
     pub resolved_rate: Option<[f64; 2]>,
     pub passed_rate: Option<[f64; 2]>,
-    /// By k, where there is a pass@k: for the k of [`telling_ks`].
+    /// By k, if there is a pass@k: for the k of [`telling_ks`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_at_k: BTreeMap<u32, [f64; 2]>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_hat_k: BTreeMap<u32, [f64; 2]>,
 }
 
-/// The variance of `resolved` (0 or 1) over all trials, split.
+/// The variance of `resolved` (0 or 1) over all trials, split into its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct VarianceReport {
     pub between_tasks: f64,
@@ -40,8 +40,8 @@ pub(crate) fn intervals(trials: &[&TrialResult]) -> Intervals {
     }
 }
 
-/// Of the resolved rate, clustered by task. Missing verdicts are failures at its lower end and successes at
-/// its upper end.
+/// Of the resolved rate, clustered by task. Missing verdicts count as failures at the lower end and
+/// as successes at the upper end.
 pub fn resolved_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     let value = |trial: &TrialResult| {
         trial.verdict.as_ref().map(|verdict| f64::from(u8::from(verdict.resolved)))
@@ -53,7 +53,7 @@ pub fn resolved_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     })
 }
 
-/// Of the passed rate, likewise.
+/// Of the passed rate, in the same way.
 pub fn passed_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     let value = |trial: &TrialResult| trial.verdict.as_ref().map(|verdict| verdict.passed_rate);
     both_ends(trials, value, |tasks| {
@@ -89,8 +89,9 @@ fn by_task<'a, T>(
     tasks
 }
 
-/// For every k up to the attempts at each task, in the mean over tasks. Empty with one attempt, and while a
-/// verdict is missing: an estimate over those that happen to be graded would be biased.
+/// For every k up to the number of attempts at each task, averaged over tasks. Empty with one
+/// attempt, and while a verdict is missing: an estimate from the trials that happen to be graded
+/// would be biased.
 pub(crate) fn pass_at_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
     by_k(trials, every_k, statistics::pass_at_k, mean_of)
 }
@@ -103,9 +104,9 @@ fn every_k(most: u32) -> Vec<u32> {
     (1..=most).collect()
 }
 
-/// The k that tables show and that get an interval: up to five attempts each of them, beyond that 1, 2, 5, the powers
-/// of ten and the last. A column for each of 500 attempts is no table, and an interval for each of 25 took most of the
-/// time of a report.
+/// The values of k that tables show and that get an interval: each k up to five attempts; beyond
+/// that 1, 2, 5, the powers of ten and the last. Tables cannot show a column for each of 500
+/// attempts, and computing an interval for each of 25 took most of the time of a report.
 pub fn telling_ks(most: u32) -> Vec<u32> {
     if most <= 5 {
         return every_k(most);

@@ -5,19 +5,21 @@ use comfy_table::{
     presets::UTF8_FULL_CONDENSED,
 };
 
-/// Columns of a terminal, as few as one is sure to have.
+/// The number of columns that any terminal can be expected to have.
 pub(crate) const WIDTH: usize = 80;
 
-/// Text is broken in a column that is wider than its share; no column gets narrower than this.
+/// Text is wrapped in a column that is wider than its share; no column gets narrower than this.
 const NARROWEST: usize = 8;
-/// A border and the blanks around a cell.
+/// A border and the spaces around a cell.
 const AROUND: usize = 3;
-/// A task's name or an arm's, in a table of tasks by arms.
+/// Width of a task's or arm's name in a table of tasks by arms.
 const NAME: usize = 24;
-/// Characters of a cell. Files of others may hold names without end; the table's library counts in 16 bits.
+/// Maximum number of characters in a cell. Files from elsewhere may hold names of any length, and
+/// the table library counts in 16 bits.
 const CELL: usize = 1_000;
 
-/// A table. Columns of numbers (`right`) are never broken; the others share what is left.
+/// Formats a table. Columns of numbers (`right`) are never wrapped; the others share the remaining
+/// width.
 pub(crate) fn table(
     headers: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
@@ -48,8 +50,8 @@ pub(crate) fn table(
     format!("{}\n", table.trim_fmt())
 }
 
-/// A table with a first column of names and one for each arm. Arms that do not fit beside the others
-/// get a table of their own below.
+/// A table with a first column of names and one for each arm. Arms that do not fit get a further
+/// table below.
 pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     let wide = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
@@ -81,7 +83,7 @@ pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     out
 }
 
-/// A text that a table can hold. The whole one is in the JSON.
+/// Cuts a text that a table cannot hold. The whole text is in the JSON.
 fn cut(text: String) -> String {
     match text.char_indices().nth(CELL) {
         Some((at, _)) => format!("{}\u{2026}", &text[..at]),
@@ -89,7 +91,7 @@ fn cut(text: String) -> String {
     }
 }
 
-/// Characters of the longest line.
+/// Length of the longest line in characters.
 fn longest(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }

@@ -27,23 +27,24 @@ pub struct TaskReport {
     pub resolved: Option<bool>,
     pub passed_rate: Option<f64>,
     pub integrity: Option<Integrity>,
-    /// What speaks against a verdict that is suspect or worse, by class.
+    /// The classes of evidence against a suspect or worse verdict.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub evidence_classes: BTreeSet<EvidenceClass>,
-    /// What a quality file says against its task, where one was given.
+    /// The quality file's marks of its task, if one was given.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub marks: BTreeSet<QualityMark>,
-    /// What people said of it (`proctor label`), of the trial and of its steps.
+    /// Labels that people gave the trial and its steps (`proctor label`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<String>,
-    /// There is a verdict to be trusted. Where false, the trial is no zero: it has no score.
+    /// There is a verdict that can be trusted. If false, the trial has no score, which is not the
+    /// same as zero.
     #[serde(default)]
     pub score_valid: bool,
-    /// Why the task is not resolved, of a closed set (`docs/report.md`); null where it is, and where nothing can
-    /// be said yet.
+    /// Why the task is not resolved, from a closed set (`docs/report.md`); null if it is resolved,
+    /// and if nothing can be said yet.
     #[serde(default)]
     pub reason: Option<Reason>,
-    /// Its failed tests by the class of their exception (`docs/report.md`).
+    /// Its failed tests by exception class (`docs/report.md`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, u64>,
     /// The kind of the trial's own limit that ended it, or null.
@@ -58,34 +59,36 @@ pub struct TaskReport {
     /// As in `outcome.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Box<Noise>>,
-    /// What it was graded in.
+    /// The environment it was graded in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
-    /// Why each policy says what it says, where they say different things of `resolved`.
+    /// Each policy's reasons, if the policies disagree on `resolved`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies_differ: BTreeMap<String, String>,
     pub steps: Option<u64>,
-    /// US dollars, of the try that counts, without an answer after the limit. Null where some answer has no price.
+    /// US dollars for the attempt that counts, without responses after the limit. Null if some
+    /// response has no price.
     pub cost_usd: Option<f64>,
-    /// US dollars, of all tries and all answers. Null where nothing was begun, and where some answer has no price.
+    /// US dollars for all attempts and all responses. Null if nothing was started, and if some
+    /// response has no price.
     #[serde(default)]
     pub paid_usd: Option<f64>,
     #[serde(default, skip_serializing_if = "EarlierReport::is_none")]
     pub earlier_tries: EarlierReport,
     pub wall_seconds: Option<f64>,
-    /// In waits for the endpoint: no working time.
+    /// Spent waiting for the endpoint; not working time.
     #[serde(default)]
     pub waited_seconds: Option<f64>,
-    /// Some answer was larger than what was held for its request.
+    /// Some response was larger than the amount reserved for its request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outgrown: bool,
     /// The infrastructure fault that ended it, as a sentence with its hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Files of the trial that are not what was recorded, each with what can be done about it.
+    /// Files of the trial that differ from what was recorded, each with what can be done about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
-    /// Of a trial of one answer: what was shown, and what came of the answer.
+    /// For a single-response trial: what was shown, and what became of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_shot: Option<SingleShot>,
     /// Of `scaffold_exited`: `crashed`, `idle`, `approval`, `empty_turn`, `loop` or `finished`.
@@ -94,10 +97,11 @@ pub struct TaskReport {
     /// Why the model refused or the scaffold left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// As in `outcome.json`: the trial was resumed, or started again.
+    /// As in `outcome.json`: whether the trial was resumed or restarted.
     #[serde(default, skip_serializing_if = "Interruptions::is_none")]
     pub interruptions: Interruptions,
-    /// What the try that counts has spent: tokens by class, side requests, responses after the limit.
+    /// What the attempt that counts has used: tokens by class, side requests, responses after the
+    /// limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Spent>,
     /// Tool calls in the record.
@@ -106,10 +110,10 @@ pub struct TaskReport {
     /// Tool calls whose arguments can't be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malformed_calls: Option<u64>,
-    /// In tools, all calls together.
+    /// Time spent in tools, over all calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_seconds: Option<f64>,
-    /// Absent: no patch was collected.
+    /// Absent if no patch was collected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch_bytes: Option<u64>,
     /// Absent without a verdict.
@@ -123,7 +127,7 @@ pub struct TaskReport {
     pub level: Option<u32>,
 }
 
-/// The expected tests of a verdict, counted.
+/// Counts of a verdict's expected tests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestCounts {
     pub fail_to_pass: u64,

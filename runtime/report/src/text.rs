@@ -13,8 +13,8 @@ use crate::{
     table::{self, table},
 };
 
-/// What the arms reached, what they used, tasks by arms, and then, apart, what is missing, broken or
-/// suspect. The first line says so where a verdict is missing. Tables fit 80 columns. Plain text
+/// The arms' results, what they used, tasks by arms, and then, separately, what is missing, broken
+/// or suspect. If a verdict is missing, the first line says so. Tables fit 80 columns. Plain text
 /// without colours; ends in a newline.
 pub fn text(report: &Report, shown: Groups) -> String {
     if report.arms.is_empty() {
@@ -46,11 +46,11 @@ pub fn text(report: &Report, shown: Groups) -> String {
     out
 }
 
-/// What the heads mean.
+/// Explains the column headers.
 const MEANINGS: &str = "resolved, rate, F2P passed: of all trials, with 95 % intervals. Means exclude\n\
                         infrastructure faults. Totals include retries. -: not known.\n";
 
-/// What each arm reached, and how its trials ended.
+/// Each arm's results, and how its trials ended.
 fn results(report: &Report) -> String {
     let headers = ["arm", "resolved", "rate\n95 %", "F2P passed", "ended"];
     let rows = report.arms.iter().map(|arm| {
@@ -62,7 +62,7 @@ fn results(report: &Report) -> String {
             outcomes(arm),
         ]
     });
-    // The names on both edges read from the left, the numbers between them from the right.
+    // The names at both edges are aligned left, the numbers between them right.
     table(&headers, rows, |column| (1..4).contains(&column))
 }
 
@@ -99,7 +99,7 @@ fn usage(report: &Report) -> String {
     table(&headers, rows, |column| column > 0)
 }
 
-/// What a step of each arm comes to: how agents differ that do the same work.
+/// Averages of a step of each arm: shows how agents differ that do the same work.
 fn per_step(report: &Report) -> String {
     if report.arms.iter().all(|arm| arm.per_step.is_none()) {
         return String::new();
@@ -145,7 +145,7 @@ fn tasks(report: &Report) -> String {
     table::by_arms(&headers, rows.collect())
 }
 
-/// The failed tests of each arm by exception, the most frequent first. Empty where no log names one.
+/// The failed tests of each arm by exception, the most frequent first. Empty if no log names one.
 fn exceptions(report: &Report) -> String {
     let rows = exception_rows(report);
     if rows.is_empty() {
@@ -175,12 +175,12 @@ pub fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>
     let tests = |counts: &[Option<ExceptionCount>]| {
         counts.iter().flatten().map(|count| count.tests).sum::<u64>()
     };
-    // Stable: of as many, the classes keep their alphabetic order.
+    // A stable sort: equally frequent classes keep their alphabetic order.
     rows.sort_by_key(|(_, counts)| std::cmp::Reverse(tests(counts)));
     rows
 }
 
-/// A table for each kind of group that any arm has and that is worth one, and one of pass@k.
+/// A table for each selected kind of group that any arm has, and one of pass@k.
 fn groups(report: &Report, shown: Groups) -> String {
     let mut out = String::new();
     for GroupTable { kind, rows } in group_tables(report, shown) {
@@ -237,7 +237,7 @@ fn cell(trials: &[&TaskReport]) -> String {
     }
 }
 
-/// The rate, or its bounds while they are apart.
+/// The rate, or its bounds while they differ.
 fn rate(arm: &ArmReport) -> String {
     if arm.complete {
         percent(arm.resolved_rate)
@@ -266,7 +266,7 @@ fn outcomes(arm: &ArmReport) -> String {
     parts.join("\n")
 }
 
-/// `100 %`, `41.7 %`. What is not all never reads as all, nor what is something as nothing.
+/// `100 %`, `41.7 %`. A rate below 100 % never reads as 100 %, and one above 0 never reads as 0.
 pub fn percent(rate: f64) -> String {
     let tenths = (rate * 1000.0).round() / 10.0;
     if rate <= 0.0 || rate >= 1.0 {

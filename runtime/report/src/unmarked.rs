@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Report, TrialResult, build::round};
 
-/// An arm's score over the trials of tasks that nothing marks. A task that the file does not judge is not marked.
+/// An arm's score over the trials of unmarked tasks. A task that the file does not judge is not
+/// marked.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Unmarked {
     pub trials: u64,
@@ -18,8 +19,9 @@ pub struct Unmarked {
     pub passed_rate: f64,
 }
 
-/// Adds a quality file's marks to each trial, the score without marked tasks to each arm, and what the file says of
-/// the report's tasks to the remarks. `trials` are those that the report was built from.
+/// Adds a quality file's marks to each trial, the score without marked tasks to each arm, and what
+/// the file says about the report's tasks to the remarks. `trials` are those that the report was
+/// built from.
 pub fn add_quality(report: &mut Report, trials: &[TrialResult], file: &QualityFile) {
     let mut digests: BTreeMap<&TaskId, &str> = BTreeMap::new();
     for (told, trial) in report.tasks.iter_mut().zip(trials) {

@@ -1,17 +1,19 @@
-//! A text as the terms that are counted: what Lucene's `EnglishAnalyzer` does, which Pyserini takes by default.
+//! Splits a text into the terms that are counted, like Lucene's `EnglishAnalyzer`, Pyserini's
+//! default.
 //!
 //! ```text
 //! words by Unicode's rules (UAX #29) -> without 's -> lower case -> stop words left out -> Porter's stems
 //! ```
 //!
-//! The rules of UAX #29 keep `os.path.join` and `foo_bar` one word. Two things differ from Lucene: its tables of
-//! characters are those of an older Unicode, and it gives each ideograph a token of its own where this one gives words.
+//! The rules of UAX #29 keep `os.path.join` and `foo_bar` as one word. There are two differences
+//! from Lucene: its character tables are from an older Unicode version, and it makes each ideograph
+//! a token of its own where this analyzer yields words.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::porter::stem;
 
-/// Lucene cuts longer words.
+/// Lucene splits longer words.
 const LONGEST: usize = 255;
 
 /// `EnglishAnalyzer.ENGLISH_STOP_WORDS_SET`, sorted.
@@ -21,7 +23,7 @@ const STOP_WORDS: [&str; 33] = [
     "they", "this", "to", "was", "will", "with",
 ];
 
-/// The terms of a text, in its order.
+/// The terms of a text, in order.
 ///
 /// ```
 /// use proctor_retrieval::terms;
@@ -47,7 +49,7 @@ pub(crate) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     }
 }
 
-/// The term of a word; none for a stop word.
+/// The term of a word; `None` for a stop word.
 pub(crate) fn term(word: &str) -> Option<String> {
     let word = ["'s", "'S", "\u{2019}s", "\u{2019}S", "\u{ff07}s", "\u{ff07}S"]
         .iter()

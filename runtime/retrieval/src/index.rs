@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::analyzer::{each_word, term};
 
-/// How fast more of a term stops to count: Pyserini's default.
+/// How quickly further occurrences of a term stop adding to the score: Pyserini's default.
 pub const K1: f64 = 0.9;
 /// How much the length of a document counts: Pyserini's default.
 pub const B: f64 = 0.4;
@@ -13,12 +13,12 @@ pub const B: f64 = 0.4;
 #[derive(Debug, Default)]
 pub struct Index {
     names: Vec<String>,
-    /// Terms of each document.
+    /// Number of terms of each document.
     lengths: Vec<u32>,
     terms: FxHashMap<String, u32>,
-    /// Words as they were written, and their terms; none for a stop word.
+    /// Words as written, with their terms; `None` for a stop word.
     words: FxHashMap<String, Option<u32>>,
-    /// By term: documents and how often each has it, in the order of documents.
+    /// By term: the documents that have it and how often, in the order of documents.
     postings: Vec<Vec<(u32, u32)>>,
     total: u64,
 }
@@ -26,7 +26,7 @@ pub struct Index {
 /// A document that a query finds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit<'a> {
-    /// As it was added.
+    /// The name it was added with.
     pub name: &'a str,
     /// Above 0.
     pub score: f64,
@@ -39,7 +39,8 @@ impl Index {
         let mut length = 0;
         let (words, terms, postings) = (&mut self.words, &mut self.terms, &mut self.postings);
         each_word(text, |word| {
-            // Looked up as it is written: nearly every word was met before, and stems are dear.
+            // Looked up as written: nearly every word has occurred before, and stemming is
+            // expensive.
             let id = match words.get(word) {
                 Some(id) => *id,
                 None => {
@@ -66,25 +67,26 @@ impl Index {
         self.total += u64::from(length);
     }
 
-    /// How many documents it has.
+    /// Number of documents.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether it has no document.
+    /// Whether there are no documents.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The best `most` documents, best first; of one score by name. Those without a term of the query are left out.
+    /// The best `most` documents, best first; equal scores are sorted by name. Documents without a
+    /// term of the query are left out.
     ///
     /// ```text
     /// score(d, q) = sum over the terms t of q, each as often as q has it:
     ///               ln(1 + (N - n(t) + 0.5) / (n(t) + 0.5)) * f / (f + k1 * (1 - b + b * |d| / avg))
     /// ```
     ///
-    /// This is Lucene's variant (Robertson and Zaragoza 2009 without the factor k1 + 1, as in Kamphuis et al. 2020), with
-    /// exact lengths: Lucene itself keeps each in one byte.
+    /// This is Lucene's variant (Robertson and Zaragoza 2009 without the factor k1 + 1, as in
+    /// Kamphuis et al. 2020), with exact lengths: Lucene itself keeps each in one byte.
     pub fn search(&self, query: &str, most: usize) -> Vec<Hit<'_>> {
         let mut counts: FxHashMap<u32, u32> = FxHashMap::default();
         each_word(query, |word| {
@@ -141,7 +143,7 @@ mod tests {
         let tf = |times: f64, length: f64| times / (times + 0.9 * (1.0 - 0.4 + 0.4 * length / 3.0));
         assert!((hits[0].score - idf * tf(2.0, 3.0)).abs() < 1e-12);
         assert!((hits[1].score - idf * tf(1.0, 1.0)).abs() < 1e-12);
-        // A term counts as often as the query has it.
+        // A term counts as often as it occurs in the query.
         assert!((index.search("red red", 1)[0].score - 2.0 * hits[0].score).abs() < 1e-12);
         assert_eq!(index.search("", 9), []);
         assert!(Index::default().search("red", 9).is_empty());

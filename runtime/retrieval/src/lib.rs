@@ -1,12 +1,13 @@
-//! Which files of a repository a request speaks of: BM25 as Lucene ranks.
+//! Finds the files of a repository that a request is about: BM25 with Lucene's ranking.
 //!
 //! ```text
 //! path and content -> terms -> Index        (once a tree)
 //! request -> terms -> Index::search -> hits, best first
 //! ```
 //!
-//! The paper of FEA-Bench ranks with Pyserini, which is Lucene with k1 = 0.9 and b = 0.4. Own code, as it is one formula
-//! and one table: the crates for BM25 either bring another formula or a search engine on disk.
+//! The FEA-Bench paper ranks with Pyserini, which is Lucene with k1 = 0.9 and b = 0.4. This is our
+//! own code because it is one formula and one table; the crates for BM25 use another formula or are
+//! a whole search engine on disk.
 
 #![warn(missing_docs)]
 

@@ -1,9 +1,10 @@
-//! Porter's stemmer, with the two departures that its author's own code has and Lucene with it: `bli` becomes `ble`, and
-//! `logi` becomes `log`. (The crates of Snowball have the later English stemmer, which gives other stems.)
+//! Porter's stemmer, with the two departures from the paper that both its author's own code and
+//! Lucene have: `bli` becomes `ble`, and `logi` becomes `log`. (The Snowball crates have the later
+//! English stemmer, which yields other stems.)
 
-/// The stem of a word in lower case.
+/// The stem of a lower-case word.
 pub(crate) fn stem(word: &str) -> String {
-    // One and two letters stay.
+    // Words of one or two letters stay as they are.
     if word.chars().nth(2).is_none() {
         return word.to_owned();
     }
@@ -12,7 +13,7 @@ pub(crate) fn stem(word: &str) -> String {
 
 struct Word {
     letters: Vec<char>,
-    /// The length of the stem before the ending that was looked for last.
+    /// The length of the stem before the ending that was last searched for.
     j: usize,
 }
 
@@ -82,7 +83,7 @@ impl Word {
         }
     }
 
-    /// Sequences of vowels and then consonants in the stem.
+    /// Number of vowel-consonant sequences in the stem.
     fn measure(&self) -> usize {
         let kinds: Vec<bool> = (0..self.j).map(|at| self.consonant(at)).collect();
         kinds.windows(2).filter(|pair| !pair[0] && pair[1]).count()
@@ -98,7 +99,7 @@ impl Word {
         n >= 2 && self.letters[n - 1] == self.letters[n - 2] && self.consonant(n - 1)
     }
 
-    /// Up to `end`: consonant, vowel, consonant that is not w, x or y.
+    /// Whether the letters up to `end` are consonant, vowel, consonant, the last not w, x or y.
     fn cvc(&self, end: usize) -> bool {
         end >= 3
             && self.consonant(end - 1)
@@ -108,7 +109,7 @@ impl Word {
     }
 
     fn ends(&mut self, ending: &str) -> bool {
-        // Compared from the end, without an allocation: nearly always the last letter decides.
+        // Compared from the end, without an allocation: the last letter nearly always decides.
         let n = self.letters.len();
         let fits = ending.len() <= n
             && ending.chars().rev().zip(self.letters.iter().rev()).all(|(a, b)| a == *b);
@@ -161,7 +162,7 @@ impl Word {
         }
     }
 
-    /// The first rule whose ending fits decides, whether its condition holds or not.
+    /// Applies the first rule whose ending matches, whether or not its condition holds.
     fn first_of(&mut self, rules: &[Rule]) {
         for (ending, new) in rules {
             if self.ends(ending) {
@@ -211,7 +212,7 @@ impl Word {
 mod tests {
     use super::stem;
 
-    /// The examples of Porter's paper, and words of code.
+    /// The examples of Porter's paper, and words from code.
     #[test]
     fn stems_are_porters() {
         let pairs = "caresses caress, ponies poni, ties ti, caress caress, cats cat, feed feed, agreed agre, plastered plaster, \

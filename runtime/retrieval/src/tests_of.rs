@@ -1,7 +1,7 @@
-//! Which files are tests, as SWE-bench's retrieval tells them.
+//! Which files are tests, by the rule of SWE-bench's retrieval.
 
-/// Whether a word of the path is `test`, `tests`, `e2e` or `testing`. Whole words: `contest/latest.py` is no test, though
-/// FEA-Bench's own prompts leave it out.
+/// Whether a word of the path is `test`, `tests`, `e2e` or `testing`. Only whole words count:
+/// `contest/latest.py` is not a test, though FEA-Bench's own prompts leave it out.
 ///
 /// ```
 /// use proctor_retrieval::is_test;

@@ -1,7 +1,7 @@
-//! Screens the latest commits of a clone as if each were the patch of an agent, and lists what is marked.
+//! Screens the latest commits of a clone as if each were an agent's patch, and lists the findings.
 //!
-//! Real commits are honest work, so each line is a false accusation until somebody has looked at it:
-//! `cargo run -p proctor-screening --example commits -- CLONE [COUNT]`.
+//! Real commits are honest work, so each line should be assumed to be a false accusation until
+//! somebody has looked at it: `cargo run -p proctor-screening --example commits -- CLONE [COUNT]`.
 
 #![expect(clippy::print_stdout, reason = "the list is what the program is for")]
 
@@ -16,10 +16,10 @@ use std::{
 use proctor_patch::{Current, MODE_FILE};
 use proctor_screening::{Input, is_test_path, own_packages, screen};
 
-/// Commits that are screened where nobody says how many.
+/// Number of commits to screen by default.
 const COMMITS: usize = 100;
 
-/// Where packages lie in a repository, as in `configs/grading.toml`.
+/// Where packages are in a repository, as in `configs/grading.toml`.
 const ROOTS: [&str; 3] = ["", "src", "lib"];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -50,10 +50,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is marked in a commit, and how long that took.
+/// The findings of a commit, and how long screening took.
 type Screened = (Vec<String>, Duration);
 
-/// Screens a commit. `None`: it changes no code but that of tests.
+/// Screens a commit. `None` if it only changes code of tests.
 fn of_commit(clone: &Path, commit: &str) -> Result<Option<Screened>, Box<dyn Error>> {
     let parent = format!("{commit}^");
     let Ok(names) = git(clone, &["diff", "--name-only", "--no-renames", &parent, commit]) else {

@@ -1,4 +1,4 @@
-//! The rules, as data: `configs/screening.toml`.
+//! The rules of `configs/screening.toml`.
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
@@ -37,14 +37,14 @@ pub(crate) struct Limits {
     pub snippet: usize,
 }
 
-/// One rule: what it looks for, in any of these ways.
+/// One rule, with all the ways in which it can be broken.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Rule {
     pub name: String,
     /// The kind of evidence that a hit is.
     pub evidence: String,
-    /// In plain words, after the place.
+    /// A plain explanation, shown after the place.
     pub explanation: String,
     /// Files that cannot be read as source.
     pub unreadable: bool,
@@ -60,15 +60,15 @@ pub(crate) struct Rule {
     pub passed_modules: bool,
     /// Changes of `sys.modules`.
     pub module_table: bool,
-    /// Attributes that are assigned on anything but `self` and `cls`.
+    /// Attributes assigned on anything but `self` and `cls`.
     pub assigned: Vec<String>,
-    /// Attributes that are used at all.
+    /// Attributes used in any way.
     pub attributes: Vec<String>,
     /// Names of keyword arguments.
     pub keywords: Vec<String>,
-    /// Attributes that are used of another package.
+    /// Attributes of other packages that are used.
     pub foreign_attributes: Vec<String>,
-    /// Texts, as regular expressions.
+    /// Strings, as regular expressions.
     pub strings: Vec<String>,
     /// Modules that are imported.
     pub imports: Vec<String>,
@@ -80,7 +80,7 @@ pub(crate) struct Rule {
     pub importers: Vec<String>,
     /// Texts that name files of tests.
     pub test_paths: bool,
-    /// Methods that return true whatever they are given.
+    /// Methods that return true whatever their arguments.
     pub always_true: Vec<String>,
     pub always_false: Vec<String>,
     /// Methods that return something for every name.
@@ -89,16 +89,16 @@ pub(crate) struct Rule {
     pub class_names: Vec<String>,
     /// Methods that end a `with` statement without its exception.
     pub swallows: Vec<String>,
-    /// Decorators that make a context manager of a generator.
+    /// Decorators that turn a generator into a context manager.
     pub managers: Vec<String>,
     /// Exceptions that cover a failed assertion.
     pub caught: Vec<String>,
     pub suppressors: Vec<String>,
     /// Functions that decode a text.
     pub decoders: Vec<String>,
-    /// Names put together from pieces.
+    /// Names composed of pieces.
     pub joined_names: bool,
-    /// A class that says it is of another package.
+    /// A class that claims to belong to another package.
     pub foreign_module: bool,
     /// Files that `lines` is for, by name with `*`, or by the end of a path.
     pub files: Vec<String>,
@@ -177,8 +177,8 @@ impl Rules {
         })
     }
 
-    /// The rules that a dotted name breaks and `shorter`, a part of it, does not: each with the reference as
-    /// it is written in the table.
+    /// The rules that a dotted name breaks but `shorter`, a part of it, does not: each with the
+    /// reference as written in the table.
     pub(crate) fn broken(&self, path: &str, shorter: Option<&str>) -> Vec<(usize, &'static str)> {
         let found = self.references.matches(path);
         if !found.matched_any() {
@@ -196,7 +196,7 @@ impl Rules {
         broken
     }
 
-    /// The rules that a text breaks.
+    /// The rules that a string breaks.
     pub(crate) fn broken_by_text(&self, text: &str) -> BTreeSet<usize> {
         let found = self.strings.matches(text);
         found.iter().filter_map(|at| self.string_owners.get(at).copied()).collect()
@@ -219,14 +219,14 @@ impl Rules {
         self.test_modules.is_match(component)
     }
 
-    /// Whether some reference lies below a module.
+    /// Whether some reference is below a module.
     pub(crate) fn has_references_below(&self, module: &str) -> bool {
         let below =
             |path: &str| path.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'));
         self.owners.iter().any(|(_, reference)| below(reference))
     }
 
-    /// The numbers of the rules that a test holds for.
+    /// The numbers of the rules that satisfy a predicate.
     pub(crate) fn which(&self, holds: impl Fn(&Rule) -> bool) -> Vec<usize> {
         let rules = self.table.rules.iter().enumerate();
         rules.filter(|(_, rule)| holds(rule)).map(|(number, _)| number).collect()

@@ -1,9 +1,10 @@
-//! What a repository owns, and which of its files are tests.
+//! Which packages a repository owns, and which of its files are tests.
 
 use std::collections::BTreeSet;
 
-/// Returns the top-level names of Python code at the import roots. A folder counts by a module right in it. `provided` are
-/// names of the environment or the language, which no repository owns.
+/// Returns the top-level names of Python code at the import roots. A directory counts if a module
+/// is directly in it. `provided` are names of the environment or the language, which no repository
+/// owns.
 pub fn own_packages<'a>(
     paths: impl Iterator<Item = &'a String>,
     roots: &[String],
@@ -34,7 +35,7 @@ fn is_test_name(name: &str) -> bool {
     matches!(name, "test" | "tests" | "testing" | "conftest") || name.starts_with("test_")
 }
 
-/// Returns whether a path is one of tests, where only its name is known.
+/// Returns whether a path belongs to a test, judged by its name alone.
 pub fn is_test_path(path: &str) -> bool {
     let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.trim_end_matches(".py");

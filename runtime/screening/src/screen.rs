@@ -1,4 +1,4 @@
-//! What is screened, and what is excused.
+//! Decides what is screened, and what is excused.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,10 +10,11 @@ use proctor_types::one_line;
 
 use crate::{lines::Lines, python::Python, rules::Rules};
 
-/// Bytes of the stack that files are read on. Reserved, and taken only where syntax nests deeply.
+/// Stack size in bytes of the thread that parses files. Only reserved; memory is used only if
+/// syntax nests deeply.
 const STACK: usize = 128 << 20;
 
-/// A rule that a line of a patch breaks.
+/// A line of a patch that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// Relative and escaped.
@@ -21,7 +22,7 @@ pub struct Finding {
     /// Counted from 1, in the file as the patch leaves it.
     pub line: usize,
     pub rule: String,
-    /// The kind of evidence that it is.
+    /// The kind of evidence.
     pub evidence: String,
     pub explanation: String,
     pub snippet: String,
@@ -34,12 +35,12 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// What screening gives.
+/// The result of screening.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Screening {
-    /// Sorted by file and line, each rule once a line.
+    /// Sorted by file and line, each rule once per line.
     pub findings: Vec<Finding>,
-    /// Files that the patch changes and no screen reads.
+    /// Files that the patch changes and no screen can read.
     pub not_screened: Vec<String>,
 }
 
@@ -52,25 +53,25 @@ pub enum ScreenError {
     Thread(String),
 }
 
-/// A patch and what it is held against.
+/// A patch and what it is compared with.
 pub struct Input<'a> {
     pub patch: &'a [u8],
     pub gold: Option<&'a [u8]>,
-    /// What the paths of both patches hold before them, by escaped path.
+    /// The files at the paths of both patches before the patches are applied, by escaped path.
     pub before: &'a BTreeMap<String, Current>,
     /// Top-level names of the packages that the repository owns.
     pub owned: &'a BTreeSet<String>,
-    /// Whether a path is screened. Files of tests are not: the grader restores them.
+    /// Whether a path is screened. Test files are not, because the grader restores them.
     pub screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
-/// A rule that one place of a text breaks.
+/// A place of a text that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
     /// The number of the rule in the table.
     pub(crate) rule: usize,
     pub(crate) line: usize,
-    /// What is compared with the base and the gold.
+    /// What is compared with the base and the gold patch.
     pub(crate) expression: String,
     pub(crate) snippet: String,
 }
@@ -80,15 +81,15 @@ pub trait Screen: Sync {
     /// Whether the language can judge a file of this path and content.
     fn reads(&self, path: &str, bytes: &[u8]) -> bool;
 
-    /// The rules that a file breaks. Bytes that cannot be read break a rule of their own.
+    /// The rules that a file breaks. Bytes that cannot be parsed break a rule of their own.
     fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit>;
 }
 
-/// Screens a patch. One that does not apply gives no finding: it is rejected elsewhere.
+/// Screens a patch. One that does not apply yields no findings: it is rejected elsewhere.
 ///
 /// # Errors
 ///
-/// The rules cannot be read, a fault of the build, or the system gives no thread.
+/// The rules cannot be read, which is a fault of the build, or the system provides no thread.
 pub fn screen(input: &Input<'_>) -> Result<Screening, ScreenError> {
     let rules = Rules::get().map_err(ScreenError::Rules)?;
     let after = contents(input.patch, input.before);
@@ -126,7 +127,7 @@ fn compare(
         }
     }
     let mut excused = BTreeSet::new();
-    // The base is read only where there is something to excuse.
+    // The base is only read if there is something to excuse.
     if !found.is_empty() {
         let old = input.before.keys().filter_map(|path| Some((path, before(input.before, path)?)));
         for (path, bytes) in old.chain(gold.iter().map(|(path, bytes)| (path, bytes.as_slice()))) {
@@ -159,7 +160,7 @@ fn before<'a>(before: &'a BTreeMap<String, Current>, path: &str) -> Option<&'a [
     }
 }
 
-/// What the files of a patch hold after it.
+/// The content of a patch's files after it is applied.
 fn contents(patch: &[u8], before: &BTreeMap<String, Current>) -> BTreeMap<String, Vec<u8>> {
     let current = |path: &RawPath| before.get(&path.escaped()).cloned();
     let Ok(resolved) = Patch::read(patch).resolve_parts(&current) else { return BTreeMap::new() };

@@ -1,4 +1,4 @@
-//! Each rule with code that breaks it, and honest code that looks like it and does not.
+//! For each rule, code that breaks it, and honest code that looks similar but does not.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ fn file(text: &str) -> Current {
     Current::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
 }
 
-/// A patch that makes a file, or adds lines to its end.
+/// A patch that creates a file, or appends lines to it.
 fn patch(path: &str, old: &str, added: &str) -> String {
     let count = |text: &str| text.lines().count();
     let plus: String = added.lines().map(|line| format!("+{line}\n")).collect();
@@ -56,7 +56,7 @@ fn assert_clean(old: &str, added: &str, gold: Option<&str>) {
     assert!(found.is_empty(), "{found:?}");
 }
 
-/// The rules that code breaks, each once.
+/// The rules that code breaks, without duplicates.
 fn broken(code: &str) -> BTreeSet<String> {
     found_in("roman/a.py", "", code, None).into_iter().map(|finding| finding.rule).collect()
 }
@@ -560,7 +560,7 @@ fn the_base_and_the_gold_are_excused() {
     assert_clean("", code, Some(code));
     let old = "import sys\nold = sys._getframe(1)\n";
     assert_clean(old, "new = sys._getframe(1)", None);
-    // Another rule is not excused by it.
+    // It does not excuse another rule.
     let other = found_in("roman/a.py", old, "import gc\nall = gc.get_objects()", Some(code));
     assert_eq!(other.len(), 1, "{other:?}");
     assert_eq!((other[0].evidence.as_str(), other[0].line), ("introspection_added", 4));
@@ -669,7 +669,7 @@ fn a_large_patch_is_screened_in_time() {
     found_in("roman/a.py", "", "x = 1", None);
     let start = Instant::now();
     assert_clean("", &code, None);
-    // 2000 lines. The limit of 50 ms is for an optimised build.
+    // 2000 lines. The limit of 50 ms applies to an optimized build.
     let limit = if cfg!(debug_assertions) { 2000 } else { 50 };
     assert!(start.elapsed() < Duration::from_millis(limit), "{:?}", start.elapsed());
 }

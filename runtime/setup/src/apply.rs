@@ -1,4 +1,4 @@
-//! Lays a patch over a sandbox's work directory, from the host.
+//! Applies a patch to a sandbox's work directory from the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,32 +12,33 @@ use proctor_types::{Cause, Fault, Layer, Task};
 /// Files larger than this are not patched, in bytes.
 const FILE_LIMIT: u64 = 64 << 20;
 
-/// Why a patch was not laid: its own fault, or the sandbox's.
+/// Why a patch was not applied: the fault of the patch or of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// The patch is at fault: it is scored, not retried.
     #[error(transparent)]
     Patch(#[from] PatchError),
-    /// The sandbox is at fault: the try does not count.
+    /// The sandbox is at fault: the attempt does not count.
     #[error(transparent)]
     SandboxHandle(SandboxError),
 }
 
-/// What was laid of a patch.
+/// What was applied of a patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The changed paths.
     pub paths: Vec<RawPath>,
-    /// Parts that were left out or read in another form, a sentence each.
+    /// Parts that were left out or interpreted differently, one sentence each.
     pub left_out: Vec<String>,
 }
 
-/// Lays `patch` over `workdir` and returns the changed paths. All of it is resolved before the first byte is
-/// written, so a patch that does not fit changes nothing.
+/// Applies `patch` to `workdir` and returns the changed paths. The whole patch is resolved before
+/// the first byte is written, so a patch that does not fit changes nothing.
 ///
-/// Files go before others come: a path may be below a folder that becomes a link, and what is removed behind that
-/// would be removed where the link leads. A folder that becomes a file goes whole, with what interpreters left in
-/// it. New files belong to `owner`, else to root.
+/// Deletions come before additions: a path may lie below a directory that becomes a link, and
+/// deleting it afterwards would delete whatever the link points to. A directory that becomes a file
+/// is removed whole, including what interpreters left in it. New files belong to `owner`, or to
+/// root without one.
 pub async fn apply_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -51,8 +52,8 @@ pub async fn apply_patch(
     Ok(lay(handle, workdir, patch, owner, resolve).await?.paths)
 }
 
-/// As [`apply_patch`], for a patch that is graded: goes on where Git and the harnesses of benchmarks do
-/// ([`Patch::resolve_parts`]).
+/// Like [`apply_patch`], but for a patch that is graded: continues where Git and benchmark
+/// harnesses would ([`Patch::resolve_parts`]).
 pub async fn apply_parts(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -132,11 +133,11 @@ async fn lay(
     Ok(Applied { paths: changed, left_out })
 }
 
-/// Takes the task's feature out of the unmasked source in a sandbox. A task without a mask has none to
-/// take out.
+/// Removes the task's feature from the unmasked source in a sandbox. Does nothing for a task
+/// without a mask.
 ///
 /// # Errors
-/// A setup fault where the mask does not fit, of the sandbox where the sandbox fails.
+/// A setup fault if the mask does not fit, a sandbox fault if the sandbox fails.
 pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let Some(mask) = task.mask.as_deref().filter(|mask| !mask.trim().is_empty()) else {
         return Ok(());
@@ -157,7 +158,7 @@ pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault
 /// What is at a path before the patch.
 enum Found {
     Nothing,
-    /// Or what is neither a file nor a link: a patch cannot say anything about it.
+    /// Also covers anything that is neither a file nor a link; a patch cannot express those.
     Folder,
     Content(Current),
 }

@@ -1,4 +1,4 @@
-//! From a task's environment to what a back end builds.
+//! Turns a task's environment into the specification that a backend builds.
 
 use std::{path::Path, time::Duration};
 
@@ -7,14 +7,14 @@ use proctor_types::{Cause, Fault, Layer, Source, Task, shell_word};
 
 use crate::Sources;
 
-/// All set-up lines of one layer together may take this long.
+/// Time limit for all set-up lines of one layer together.
 const SETUP_LIMIT: Duration = Duration::from_secs(1800);
 
-/// Resolves a task's environment: fetches its source, makes its paths absolute. Relative ones start
-/// at `base_dir`.
+/// Resolves a task's environment: fetches its source and makes its paths absolute. Relative paths
+/// are resolved against `base_dir`.
 ///
 /// # Errors
-/// A fault of the environment layer, which names the path or the package.
+/// A fault of the environment layer that names the path or the package.
 pub async fn layer_spec(
     task: &Task,
     sources: &Sources,
@@ -43,9 +43,9 @@ pub async fn layer_spec(
     })
 }
 
-/// A set-up line behind the task's own that gives the work directory and the home to the task's user. In the
-/// environment and not in each sandbox: there it would copy every file. A user of the image only gets a home where
-/// there is none.
+/// A set-up line, run after the task's own, that gives the work directory and the home to the
+/// task's user. It is part of the environment because running it in each sandbox would copy every
+/// file. A user of the image only gets a home if there is none.
 fn owner_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
@@ -54,9 +54,9 @@ fn owner_line(task: &Task) -> Option<String> {
     Some(format!("{}; {FIND_USER}{then}", values.join("; ")))
 }
 
-/// A user of the sandbox's own has its group and its home there; the home that commands are told leads to it.
-/// A number without an entry is its own group, as commands run as it. A name without one is left to the look
-/// for the task's user, which says so.
+/// A user that exists in the sandbox keeps its group and home; the home that commands see links to
+/// it. A number without an entry is used as its own group, which is how commands run as it. A name
+/// without an entry is left for the check of the task's user to report.
 const FIND_USER: &str = r#"name="${user%%:*}"; group="$name"; number=; own=; \
 if [ -f /etc/passwd ]; then while IFS=: read -r login _ uid gid _ dir _; do \
 if [ "$login" = "$name" ] || [ "$uid" = "$name" ]; then group="$gid"; number="$uid"; own="$dir"; break; fi; \
@@ -73,12 +73,13 @@ then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -R -h "$name:$group" "$home"; fi && \
 chown -R -h "$name:$group" "$work" && chmod -R u+rwX "$work""#;
 
-/// What is there stays as the image has it.
+/// Existing directories stay as they are in the image.
 const MAKE_HOME: &str = r#"mkdir -p "$work"; [ -e "$home" ] || \
 if [ -n "$number" ] && [ -d "$own/." ]; then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -h "$name:$group" "$home"; fi"#;
 
-/// Whether the local files that a task's source names are there. Nothing is read: a plan is checked by it.
+/// Checks that the local files named by a task's source exist. Reads nothing, so it can be used to
+/// check a plan.
 ///
 /// # Errors
 /// A fault of the environment layer that names what is missing.
@@ -99,10 +100,11 @@ pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
         .context(&task.id))
 }
 
-/// What a task's sandboxes start from. Nothing is fetched or built: a plan is checked by it.
+/// What a task's sandboxes start from. Fetches and builds nothing, so it can be used to check a
+/// plan.
 ///
 /// # Errors
-/// A fault of the environment layer where an archive or a folder is not there.
+/// A fault of the environment layer if an archive or a directory is missing.
 pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     let fault =
         |what: String| Fault::new(Layer::Environment, what).cause(Cause::Invalid).context(&task.id);
@@ -125,7 +127,8 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     }
     match (&environment.image, &environment.base) {
         (Some(image), None) => {
-            // A mistyped path would be taken for an image name, and the error would come from a registry.
+            // A mistyped path would be taken for an image name, and the error would come from a
+            // registry.
             let file = base_dir.join(image);
             if file.is_file() {
                 return std::fs::canonicalize(&file)
@@ -247,7 +250,7 @@ mod tests {
         fs::create_dir_all(work.join("inner")).unwrap();
         fs::write(work.join("inner/file"), "").unwrap();
         let me = fs::metadata(&work).unwrap().uid();
-        // Who is not root can give nothing away, but to itself.
+        // Without root, files can only be given to oneself.
         let user = if me == 0 { 54321 } else { me };
         let mut task = task(Some(&user.to_string()));
         task.workdir = work.display().to_string();

@@ -1,9 +1,9 @@
-//! The start of a task that has no source for its agent.
+//! The initial state of a task that gives its agent no source.
 
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_types::{Fault, FromScratch};
 
-/// Empties the work directory, dotfiles too, and lays the few files that the agent is given.
+/// Empties the work directory, including dotfiles, and adds the few files that the agent is given.
 pub(crate) async fn empty(
     handle: &SandboxHandle,
     workdir: &RawPath,

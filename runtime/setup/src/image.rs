@@ -1,11 +1,13 @@
-//! A task on its image.
+//! Completes a task from its image.
 
 use proctor_types::{Cause, Fault, ImageSettings, Layer, Task};
 
-/// The task with what it takes from its image. A Harbor task's own variables may stand for variables of this machine.
+/// The task with the settings that it takes from its image. A Harbor task's own variables may refer
+/// to variables of this machine.
 ///
 /// # Errors
-/// A variable that is not set on this machine. It is named and never recorded.
+/// A variable that is not set on this machine. The fault names the variable; values are never
+/// recorded.
 pub fn on_image(task: &Task, image: &ImageSettings) -> Result<Task, Fault> {
     if task.harbor.is_none() {
         return Ok(task.on_image(image));

@@ -1,4 +1,4 @@
-//! The files of a Harbor folder in a sandbox.
+//! The files of a Harbor task directory in a sandbox.
 
 use proctor_harbor::{InputFile, InputKind};
 use proctor_sandbox_api::{
@@ -6,14 +6,14 @@ use proctor_sandbox_api::{
     wire::{EntryKind, RawPath},
 };
 
-/// The folder of a Harbor sandbox's logs.
+/// The log directory of a Harbor sandbox.
 pub const LOGS: &str = "/logs";
 
-/// Puts the files of `tests/` or `solution/` at an absolute path, as root. The script can be executed. `empties`: what was
-/// there is removed first.
+/// Copies the files of `tests/` or `solution/` to an absolute path, as root, and makes the script
+/// executable. With `empties`, existing content is removed first.
 ///
 /// # Errors
-/// The sandbox refuses an entry, or is gone.
+/// The sandbox rejects an entry or is gone.
 pub async fn lay_inputs(
     handle: &SandboxHandle,
     at: &str,
@@ -45,10 +45,10 @@ pub async fn lay_inputs(
     Ok(())
 }
 
-/// Makes folders of logs that everybody may write to, as Harbor's containers have them.
+/// Creates log directories that everybody may write to, as in Harbor's containers.
 ///
 /// # Errors
-/// The sandbox refuses one, or is gone.
+/// The sandbox rejects one or is gone.
 pub async fn make_logs(handle: &SandboxHandle, names: &[&str]) -> Result<(), SandboxError> {
     let (root, logs) = (RawPath::from("/"), RawPath::from(LOGS));
     let found = handle.stat(&logs).await?;

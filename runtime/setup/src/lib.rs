@@ -1,4 +1,4 @@
-//! Setup: a sandbox made ready for one task, for driving or for grading.
+//! Setup prepares a sandbox for one task, to run the agent or to grade.
 
 mod apply;
 mod environment;
@@ -26,6 +26,6 @@ pub use preparation::{Hidden, Kept, Lent, Preparation, Purpose, Ready};
 pub use source::{Sources, local_source};
 pub use workdir::{Stays, prepare_for_driving, snapshot_request, take_away};
 
-/// Names all that makes a sandbox out of an environment and a task: this code, its policy, and how
-/// patches are applied.
+/// Fingerprint of everything that turns an environment and a task into a sandbox: this code, its
+/// policy, and how patches are applied.
 pub const PREPARATION: &str = env!("PREPARATION");

@@ -1,4 +1,4 @@
-//! Work that many trials need, done by the first of them.
+//! Work that many trials need and the first of them does.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,10 +7,10 @@ use tokio::sync::Mutex;
 
 type Cell<V> = Arc<Mutex<Option<Result<V, Fault>>>>;
 
-/// Results by key. The first to ask does the work, the others wait for it.
+/// Results by key. The first caller does the work, the others wait for it.
 ///
-/// A fault is kept where every other asker would only meet it again; one that may pass is not, so that
-/// the next caller tries again.
+/// A fault is kept if every later caller would get the same one. A fault that may pass is not kept,
+/// so the next caller tries again.
 #[derive(Debug)]
 pub struct Memo<K, V>(Mutex<BTreeMap<K, Cell<V>>>);
 
@@ -21,7 +21,8 @@ impl<K: Ord, V> Default for Memo<K, V> {
 }
 
 impl<K: Ord, V: Clone> Memo<K, V> {
-    /// The value of `key`, by `work` where it is not there yet. `may_pass`: a fault that the next caller need not meet.
+    /// The value of `key`; computed by `work` if it is missing. `may_pass` tells whether the next
+    /// caller may succeed despite a fault.
     pub async fn get(
         &self,
         key: K,
@@ -40,19 +41,19 @@ impl<K: Ord, V: Clone> Memo<K, V> {
         done
     }
 
-    /// What is there, or will be when the work under way is done.
+    /// The value if it exists, or once the current work is done.
     pub async fn known(&self, key: &K) -> Option<V> {
         let cell = self.0.lock().await.get(key).cloned()?;
         let kept = cell.lock().await;
         kept.as_ref().and_then(|kept| kept.as_ref().ok()).cloned()
     }
 
-    /// Whether the value of a key is there.
+    /// Whether the value of a key exists.
     pub async fn has(&self, key: &K) -> bool {
         self.known(key).await.is_some()
     }
 
-    /// Forgets the value of a key, because what it names was removed.
+    /// Forgets the value of a key because what it refers to was removed.
     pub async fn forget(&self, key: &K) {
         self.0.lock().await.remove(key);
     }

@@ -1,17 +1,18 @@
-//! Whether a sandbox has what its task names, before anybody works in it.
+//! Checks that a sandbox has what its task names, before anything runs in it.
 
 use proctor_sandbox_api::{Command, SandboxError, SandboxHandle, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer, Task};
 
-/// Looks for the work directory and the user of a task.
+/// Checks for the work directory and the user of a task.
 ///
 /// # Errors
-/// One of them is not there: each sandbox of the task would meet the same, so the fault halts the task.
+/// One of them is missing. Every sandbox of the task would fail the same way, so the fault stops
+/// the task.
 pub async fn check_named(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let missing = |what: String, hint: &str| {
         Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Missing).hint(hint))
     };
-    // One that starts from scratch may get its work directory only then.
+    // A task that starts from scratch may get its work directory only later.
     if task.from_scratch.is_none() {
         let found = handle.stat(&RawPath::new(task.workdir.as_bytes())).await;
         let found = found.map_err(|error| error.fault("looking for the work directory"))?;
@@ -24,7 +25,7 @@ pub async fn check_named(handle: &SandboxHandle, task: &Task) -> Result<(), Faul
         let mut command = Command::new(["true"]);
         command.user = Some(user.clone());
         match handle.run(command).await {
-            // Whether there is such a program says nothing here.
+            // Whether the program exists does not matter here.
             Ok(_) => {}
             Err(SandboxError::Refused(refusal)) => {
                 let hint = "correct the task's `user`; `proctor doctor` says whether sandboxes have other users here";
@@ -39,7 +40,7 @@ pub async fn check_named(handle: &SandboxHandle, task: &Task) -> Result<(), Faul
     check_owned(handle, task).await
 }
 
-/// Whether the work directory and the home belong to the task's user.
+/// Checks that the work directory and the home belong to the task's user.
 async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let (Some(user), Some(home)) = (&task.user, task.user_home()) else { return Ok(()) };
     let line = r#"[ -O . ] && [ -w . ] && [ -O "$HOME/." ] && [ -w "$HOME/." ]"#;
@@ -47,7 +48,7 @@ async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     command.user = Some(user.clone());
     let done = handle.run(command).await;
     let done = done.map_err(|error| error.fault("looking for the user's folders"))?;
-    // Without a shell there is another status.
+    // Without a shell the status is a different one.
     if done.exited.code != Some(1) {
         return Ok(());
     }

@@ -1,4 +1,5 @@
-//! The one way to prepare a sandbox for a task, for driving and for grading: what the task hides is absent.
+//! Prepares every sandbox for a task, whether the agent or the tests run in it: what the task hides
+//! is absent.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +16,16 @@ use crate::{
     leak_check::{Leak, LeakKind, LeakPolicy, refusal},
 };
 
-/// Bytes that are lent to the test tool, at most.
+/// Maximum number of bytes lent to the test tool.
 const LENT_LIMIT: usize = 32 << 20;
 
-/// Who is to run in a sandbox.
+/// What will run in a sandbox.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose<'a> {
-    /// An agent: nothing is left to it, or the sandbox is refused.
+    /// An agent. Nothing hidden is left in the sandbox, or the sandbox is rejected.
     Driving(OnFinding),
-    /// Code under test, started by the grader. What the test tool cannot start without is lent to it, out
-    /// of reach of the code.
+    /// Code under test, started by the grader. What the test tool cannot start without is lent to
+    /// it, out of reach of the code under test.
     Testing,
     /// Code under test, started by a benchmark's own commands. What these need stays where it is.
     Procedure { commands: &'a str },
@@ -38,16 +39,16 @@ pub struct Preparation<'a> {
     /// What the environment holds of the task's secrets.
     pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
-    /// What an agent's sandbox is lent. Code under test is lent nothing.
+    /// Mounts for an agent's sandbox. Code under test gets none.
     pub mounts: &'a [Mount],
     /// For labels and messages.
     pub label: String,
 }
 
-/// What was hidden in a sandbox, and which parts of it the test tools are given nevertheless.
+/// What was hidden in a sandbox, and which of it the test tools get nevertheless.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hidden {
-    /// Sentences, for the record.
+    /// Sentences for the record.
     pub removed: Vec<String>,
     pub lent: Vec<Lent>,
     pub kept: Vec<Kept>,
@@ -55,7 +56,7 @@ pub struct Hidden {
     leaks: Vec<RawPath>,
 }
 
-/// A module that the sandbox does not have and the test tool is handed at its start.
+/// A module that is missing in the sandbox and is handed to the test tool when it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lent {
     /// Where the environment has it.
@@ -64,7 +65,7 @@ pub struct Lent {
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-/// Something that is a copy of what the task hides and that stayed.
+/// A copy of what the task hides that was left in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     pub place: String,
@@ -77,34 +78,34 @@ impl Hidden {
         Self { copies, ..Self::default() }
     }
 
-    /// What [`crate::take_away`] removes below the work directory.
+    /// Whatever [`crate::take_away`] removes below the work directory.
     pub(crate) fn below_workdir(&self) -> impl Iterator<Item = &RawPath> {
         self.copies.iter().chain(&self.leaks)
     }
 
-    /// Of the work directory, only what is a copy by its name.
+    /// Keeps, of the work directory, only the copies that are recognized by name.
     pub(crate) fn without_leaks(&self) -> Self {
         Self::of_copies(self.copies.clone())
     }
 
-    /// Whether a path was found to be a copy in the work directory.
+    /// Whether a path in the work directory was found to be a copy.
     pub fn is_leak(&self, path: &RawPath) -> bool {
         self.leaks.contains(path)
     }
 }
 
-/// An open sandbox of a [`Preparation`]. Its work directory is still unmasked.
+/// An open sandbox of a [`Preparation`]. Its work directory is not masked yet.
 pub struct Ready {
     pub sandbox: Box<dyn Sandbox>,
     pub hidden: Hidden,
 }
 
 impl Preparation<'_> {
-    /// Opens the sandbox and takes the environment's copies away before anybody's code is in it.
+    /// Opens the sandbox and removes the environment's copies before anything else runs in it.
     ///
     /// # Errors
-    /// A setup fault that names the places where something has to be hidden and cannot be, or may not
-    /// be removed from an agent's sandbox; a fault of the sandbox.
+    /// A setup fault that names the places if something must be hidden and cannot be, or may not be
+    /// removed from an agent's sandbox; a sandbox fault if the sandbox fails.
     pub async fn open(&self, purpose: Purpose<'_>) -> Result<Ready, Fault> {
         let (task, findings) = (self.task, self.findings);
         let mut hidden = Hidden {
@@ -129,8 +130,8 @@ impl Preparation<'_> {
                 Fate::Refused => refused.push(leak.clone()),
             }
         }
-        // Without a sandbox: nothing that one could tell would change it. What is not named cannot be
-        // hidden from anybody.
+        // Checked before a sandbox is opened, which could not change the result. Findings beyond
+        // the reported ones cannot be hidden.
         let on_finding = match purpose {
             Purpose::Driving(on_finding) => on_finding,
             Purpose::Testing | Purpose::Procedure { .. } => OnFinding::Remove,
@@ -161,14 +162,15 @@ impl Preparation<'_> {
         match made.await {
             Ok(hidden) => Ok(Ready { sandbox, hidden }),
             Err(fault) => {
-                // The fault that came first is the one to be told.
+                // Report the first fault, not one from closing.
                 let _ = sandbox.close().await;
                 Err(fault)
             }
         }
     }
 
-    /// The library that tells programs the task's time, for the variables of the task's commands.
+    /// Adds the library that shows programs the task's time, for the variables of the task's
+    /// commands.
     async fn lay_clock(&self, handle: &SandboxHandle) -> Result<(), Fault> {
         if self.task.clock.is_none() {
             return Ok(());
@@ -217,8 +219,8 @@ impl Preparation<'_> {
         })
     }
 
-    /// Reads what is lent, then removes everything. What the host holds is absent already, and is read
-    /// there.
+    /// Reads what is lent, then removes everything. What the host holds is already absent here, so
+    /// it is read on the host.
     async fn hide(
         &self,
         handle: &SandboxHandle,
@@ -255,13 +257,13 @@ impl Preparation<'_> {
 
 enum Fate {
     Goes,
-    /// Goes, and the test tool gets it by another way.
+    /// Removed, but handed to the test tool in another way.
     Lent,
     Stays(String),
     Refused,
 }
 
-/// Removes a finding, with what the interpreter compiled of it. Whether it is gone.
+/// Removes a finding and what the interpreter compiled from it. Returns whether it is gone.
 pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, Fault> {
     let Some(path) = &leak.remove else { return Ok(false) };
     let mut gone = compiled(handle, path).await?;
@@ -300,7 +302,7 @@ fn too_large(place: &RawPath) -> Fault {
     Fault::new(Layer::Setup, format!("{place} is too large to be lent to the test tool"))
 }
 
-/// Compiled copies are of no use under another path.
+/// Whether a file is lent; compiled copies are useless under another path.
 fn is_lent(name: &[u8]) -> bool {
     name != b"__pycache__" && !name.ends_with(b".pyc")
 }

@@ -1,4 +1,4 @@
-//! The work directory of a prepared sandbox, on the trusted side.
+//! The work directory of a prepared sandbox, from the trusted side.
 
 use proctor_sandbox_api::{
     SandboxHandle,
@@ -14,14 +14,14 @@ use crate::{
 /// Files larger than this are listed in a snapshot without their content, in bytes.
 pub const SNAPSHOT_FILE_LIMIT: u64 = 64 << 20;
 
-/// A work directory is walked up to so many entries.
+/// Maximum number of entries visited in a work directory.
 pub const SNAPSHOT_ENTRY_LIMIT: u64 = 250_000;
 
-/// Bytes of content that one step may bring into the record, small files beyond it apart.
+/// Bytes of content that one step may add to the record; small files are still added beyond it.
 pub const SNAPSHOT_CONTENT_LIMIT: u64 = 256 << 20;
 
-/// The snapshot request for a task's work directory. A fresh one is of the task's own source, which is
-/// taken whole.
+/// The snapshot request for a task's work directory. A fresh work directory contains the task's own
+/// source, which is captured completely.
 pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
     SnapshotRequest {
         root: workdir.clone(),
@@ -33,21 +33,22 @@ pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
     }
 }
 
-/// What of a work directory stays although it is hidden from the agent. Nothing, but for a
-/// benchmark's own procedure that cannot do without.
+/// What stays in a work directory although it is hidden from the agent. Normally nothing; a
+/// benchmark's own procedure may need some of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stays {
     /// The files that the task names as hidden.
     pub hidden_files: bool,
-    /// Repositories: the procedure's own commands ask them.
+    /// Repositories, because the procedure's own commands query them.
     pub history: bool,
 }
 
-/// Takes away what a task hides: applies the mask, removes hidden paths, history, caches, bytecode and
-/// the copies that the leak check found. The same for the agent and for the code under test.
+/// Removes what a task hides: applies the mask and removes hidden paths, history, caches, bytecode
+/// and the copies that the leak check found. Works the same for the agent and for the code under
+/// test.
 ///
 /// # Errors
-/// A setup fault where the mask does not fit, of the sandbox where the sandbox fails.
+/// A setup fault if the mask does not fit, a sandbox fault if the sandbox fails.
 pub async fn take_away(
     handle: &SandboxHandle,
     task: &Task,
@@ -71,10 +72,9 @@ pub async fn take_away(
     Ok(())
 }
 
-/// Prepares the work directory for an agent; then looks again, in the whole sandbox, and refuses to
-/// hand over one in which something hidden can be found. `layer` is what the environment was found to
-/// hold, `hidden` what of it was hidden when the sandbox was opened, `on_finding` what happens to
-/// findings.
+/// Prepares the work directory for an agent, then scans the whole sandbox and rejects it if
+/// anything hidden can be found. `layer` is what the environment was found to hold, `hidden` what
+/// of it was hidden when the sandbox was opened, `on_finding` what to do with findings.
 ///
 /// # Errors
 /// Everything that goes wrong here is an infrastructure fault of setup, never a zero.
@@ -85,8 +85,8 @@ pub async fn prepare_for_driving(
     hidden: &Hidden,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
-    // A Harbor image is the task: what its author left in it, such as a history, stays. Its solution and its tests were
-    // never there.
+    // A Harbor image is the task, so what its author left in it, such as a history, stays. Its
+    // solution and its tests were never in it.
     if task.harbor.is_some() {
         return Ok(LeakReport::default());
     }
@@ -94,15 +94,15 @@ pub async fn prepare_for_driving(
     if let Some(start) = &task.from_scratch {
         from_scratch::empty(handle, &workdir, start).await?;
     }
-    // Found copies stay for the look below: whether they may be removed is the policy's to say.
+    // Found copies stay for the scan below: the policy decides whether they may be removed.
     let known = hidden.without_leaks();
     take_away(handle, task, &known, Stays::default()).await?;
     hidden_are_gone(handle, task, &workdir).await?;
     verify(handle, task, layer, hidden, on_finding).await
 }
 
-/// What lies in a masked work directory and is a copy of its code by its name: history, caches,
-/// bytecode. An interpreter that lives there is left alone: without it there is no test.
+/// Copies of a masked work directory's code, recognized by name: history, caches, bytecode. An
+/// interpreter in the work directory is left alone because the tests need it.
 pub(crate) async fn copies(handle: &SandboxHandle, task: &Task) -> Result<Vec<RawPath>, Fault> {
     let policy = LeakPolicy::get()?;
     let workdir = RawPath::from(task.workdir.as_str());
@@ -130,7 +130,7 @@ pub(crate) async fn copies(handle: &SandboxHandle, task: &Task) -> Result<Vec<Ra
     Ok(found)
 }
 
-/// The folder of an interpreter in the work directory: `WORKDIR/.venv` of `.venv/bin/python`.
+/// The directory of an interpreter in the work directory: `WORKDIR/.venv` for `.venv/bin/python`.
 fn interpreter(task: &Task) -> Option<RawPath> {
     let program = task.test_command.first()?;
     let root = task.workdir.trim_end_matches('/');

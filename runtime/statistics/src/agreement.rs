@@ -5,15 +5,15 @@ use crate::{
     normal::{quantile, two_sided},
 };
 
-/// Smaller p-values have no normal quantile that a float holds.
+/// For smaller p-values the normal quantile is not representable as a float.
 const LEAST: f64 = 1e-300;
 
-/// Makes an interval agree with a test at the level `alpha`: it leaves 0 out if and only if the p-value is below
-/// `alpha`. Where the two disagree, the test's own interval decides: difference * (1 +- z(alpha) / z(p)). A test that
-/// sees nothing widens both ends to it, a test that sees a difference moves the end beyond 0 to it. Where nothing
-/// varies there is no other interval.
+/// Makes an interval agree with a test at the level `alpha`: it excludes 0 if and only if the
+/// p-value is below `alpha`. If the two disagree, the test's own interval decides: difference * (1
+/// +- z(alpha) / z(p)). A test that sees no difference widens both ends to it; a test that sees one
+/// moves the end beyond 0 to it. If nothing varies there is no other interval.
 ///
-/// The coverage stays: at a difference of 0 the interval fails exactly where the test does.
+/// The coverage is preserved: at a difference of 0 the interval fails exactly where the test does.
 ///
 /// Miettinen 1976 (test-based intervals).
 pub fn agreeing(
@@ -32,7 +32,7 @@ pub fn agreeing(
     let holds_zero = lower <= 0.0 && upper >= 0.0;
     Some(match (p_value < alpha, holds_zero) {
         (false, false) => {
-            // Rounding must not leave 0 out.
+            // Rounding must not exclude 0.
             [lower.min(of_test[0]).min(0.0), upper.max(of_test[1]).max(0.0)]
         }
         (true, true) if difference > 0.0 => [of_test[0].max(f64::MIN_POSITIVE), upper],

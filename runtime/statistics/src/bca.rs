@@ -6,8 +6,9 @@ use crate::{
     normal::{cdf, quantile, two_sided},
 };
 
-/// The interval of an estimate from its bootstrap distribution (sorted) and its jackknife values (each
-/// without one cluster). `None` where nothing varies. Quantiles between two draws are interpolated.
+/// The interval of an estimate from its bootstrap distribution (sorted) and its jackknife values
+/// (each without one cluster). `None` if nothing varies. Quantiles between two draws are
+/// interpolated.
 ///
 /// Efron 1987; Efron and Tibshirani 1993, section 14.3.
 pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -> Option<Interval> {
@@ -17,7 +18,8 @@ pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -
         return None;
     }
     let draws = distribution.len() as f64;
-    // A draw that is the estimate counts half to each side, also where it was summed in another order.
+    // A draw equal to the estimate counts half to each side, even if it was summed in another
+    // order.
     let is_below = |draw: &f64| *draw < estimate && !is_noise(estimate - draw, range);
     let is_up_to = |draw: &f64| *draw <= estimate || is_noise(draw - estimate, range);
     let below = distribution.partition_point(is_below) as f64;
@@ -35,7 +37,8 @@ pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -
         let share = cdf(bias + shifted / (1.0 - acceleration * shifted));
         at(distribution, share)
     };
-    // All draws on one side of the estimate: no bias can be said, and the plain percentiles stand.
+    // With all draws on one side of the estimate the bias is undefined, so the plain percentiles
+    // are used.
     if !bias.is_finite() {
         return Some([at(distribution, cdf(-z)), at(distribution, cdf(z))]);
     }

@@ -14,7 +14,7 @@ use crate::{
 /// With fewer clusters a resample is too coarse, and its interval too narrow.
 const FEW: usize = 20;
 
-/// What values may be.
+/// The range of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// Shares in [0, 1], and differences of them in [-1, 1].
@@ -28,7 +28,7 @@ pub enum Scale {
 pub struct Paired {
     /// Over all values.
     pub difference: f64,
-    /// `None` where too few clusters tell nothing of an amount.
+    /// `None` if there are too few clusters to say anything about an amount.
     pub interval: Option<Interval>,
     /// Two-sided.
     pub p_value: f64,
@@ -38,9 +38,9 @@ pub struct Paired {
     pub differing: f64,
 }
 
-/// The interval of a mean over tasks, each value a task's own mean: BCa over resampled tasks. With fewer
-/// than twenty tasks or where nothing varies, shares have Wilson's interval as if each task were one trial
-/// (nothing in [0, 1] varies more), amounts Student's t.
+/// The interval of a mean over tasks, each value being a task's own mean: BCa over resampled tasks.
+/// With fewer than twenty tasks or if nothing varies, shares use Wilson's interval as if each task
+/// were one trial (nothing in [0, 1] varies more), and amounts use Student's t.
 pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interval> {
     let clusters: Vec<Vec<f64>> = values.iter().map(|value| vec![*value]).collect();
     let clusters = sorted(&clusters);
@@ -52,16 +52,17 @@ pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interva
     })
 }
 
-/// Compares two arms by their differences a - b, task by task. A cluster is resampled as a whole: the
-/// values of one task, or the tasks of one repository. `None` without a value.
+/// Compares two arms by their differences a - b, task by task. A cluster is resampled as a whole:
+/// the values of one task, or the tasks of one repository. `None` without values.
 ///
-/// The p-value is that of the exact sign-flip test of the clusters' sums: the limit of the wild cluster bootstrap
-/// with the null imposed. With one attempt a task and an outcome of yes or no it is McNemar's exact one.
+/// The p-value is that of the exact sign-flip test of the clusters' sums: the limit of the wild
+/// cluster bootstrap with the null imposed. With one attempt per task and a binary outcome it
+/// equals McNemar's exact one.
 ///
-/// Shares have the interval of Bonett and Price with two clusters added whose difference is a typical one, and
-/// amounts Student's t. From twenty clusters on an end of BCa that is farther out replaces theirs: BCa alone is too
-/// narrow where few tasks differ, and the others where the differences are skewed. At last the interval agrees with
-/// the p-value ([`agreeing`]).
+/// Shares use the interval of Bonett and Price with two added clusters of a typical difference,
+/// amounts use Student's t. From twenty clusters on, an end of BCa that is farther out replaces
+/// theirs: BCa alone is too narrow if few tasks differ, and the others if the differences are
+/// skewed. Finally the interval is made to agree with the p-value ([`agreeing`]).
 ///
 /// Efron 1987; Cameron, Gelbach and Miller 2008; Bonett and Price 2012.
 pub fn paired_bootstrap(clusters: &[Vec<f64>], scale: Scale, level: f64) -> Option<Paired> {
@@ -79,8 +80,9 @@ pub fn paired_bootstrap(clusters: &[Vec<f64>], scale: Scale, level: f64) -> Opti
     Some(Paired { difference, interval, p_value, deviation, differing })
 }
 
-/// The interval of such a comparison at the smaller level `alpha` that an adjustment for several comparisons leaves
-/// it: it leaves 0 out if and only if the p-value is below `alpha`, and is never inside the unadjusted one.
+/// The interval of such a comparison at the smaller level `alpha` that an adjustment for several
+/// comparisons leaves: it excludes 0 if and only if the p-value is below `alpha`, and always
+/// contains the unadjusted one.
 pub fn adjusted_interval(
     clusters: &[Vec<f64>],
     scale: Scale,
@@ -100,7 +102,7 @@ fn within([lower, upper]: Interval, scale: Scale) -> Interval {
     }
 }
 
-/// The mean over all values; 0 where it is a rounding error.
+/// The mean over all values; 0 if it is only a rounding error.
 fn mean(clusters: &[Cluster]) -> f64 {
     let sum: f64 = clusters.iter().map(|one| one.0).sum();
     let size: f64 = clusters.iter().map(|one| one.0.abs()).sum();
@@ -110,8 +112,9 @@ fn mean(clusters: &[Cluster]) -> f64 {
     sum / clusters.iter().map(|one| one.1).sum::<f64>()
 }
 
-/// What each cluster adds to the mean, and how far it is from it: its sum, and the sum less what as many values of the
-/// mean would add, both by the mean number of values. With clusters of one size these are their own means.
+/// What each cluster adds to the mean, and its distance from it: its sum, and the sum minus what as
+/// many values of the mean would add, both divided by the mean number of values. With clusters of
+/// equal size these are their own means.
 fn parts(clusters: &[Cluster]) -> Vec<(f64, f64)> {
     let count = clusters.iter().map(|one| one.1).sum::<f64>() / clusters.len() as f64;
     let mean = mean(clusters);
@@ -120,7 +123,7 @@ fn parts(clusters: &[Cluster]) -> Vec<(f64, f64)> {
 }
 
 fn resampled(clusters: &[Cluster], level: f64) -> Option<Interval> {
-    // They are sorted: where the ends are alike nothing varies.
+    // They are sorted: if first and last are equal, nothing varies.
     if clusters.len() < FEW || clusters.first() == clusters.last() {
         return None;
     }
@@ -137,8 +140,9 @@ fn closed_form(clusters: &[Cluster], scale: Scale, level: f64) -> Option<Interva
     }
 }
 
-/// Bonett and Price's interval of differences of shares, of which theirs of yes and no is one: two clusters are added
-/// whose differences are the root mean square of those that are not 0, one of each sign. Nothing in it is of no width.
+/// Bonett and Price's interval of differences of shares, which generalizes theirs for binary
+/// outcomes: two clusters are added whose differences are the root mean square of those that are
+/// not 0, one of each sign. Its width is never zero.
 fn shrunk(clusters: &[Cluster], level: f64) -> Interval {
     let parts = parts(clusters);
     let n = parts.len() as f64;
@@ -153,11 +157,12 @@ fn shrunk(clusters: &[Cluster], level: f64) -> Interval {
     let centre = n * mean / (n + 2.0);
     let variance = ((squares + 2.0 * added) / (n + 2.0) - centre * centre).max(0.0);
     let half = two_sided_t(level, n + 1.0) * (variance / (n + 2.0)).sqrt();
-    // The centre is nearer to 0 than the difference, which must not be left out.
+    // The centre is nearer to 0 than the difference, which must not be excluded.
     [(centre - half).min(mean), (centre + half).max(mean)]
 }
 
-/// `None` with one cluster, and where nothing varies: that two tasks agree by chance is no interval without width.
+/// `None` with one cluster, and if nothing varies: two tasks that agree by chance must not yield an
+/// interval of zero width.
 fn student(clusters: &[Cluster], level: f64) -> Option<Interval> {
     let (size, centre, deviation) = (clusters.len() as f64, mean(clusters), deviation(clusters));
     let half = two_sided_t(level, size - 1.0) * deviation / size.sqrt();

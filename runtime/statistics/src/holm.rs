@@ -1,8 +1,8 @@
 //! Several tests at once.
 
-/// Holm's step-down adjustment: the smallest of m values times m, the next times m - 1, and so on, none
-/// smaller than the one before and none above 1. Bounds the chance of any false difference, whatever
-/// the tests depend on. In the order given.
+/// Holm's step-down adjustment: the smallest of m values times m, the next times m - 1, and so on,
+/// none smaller than the one before and none above 1. Bounds the probability of any false
+/// difference, however the tests depend on each other. Results are in the order given.
 ///
 /// Holm 1979.
 pub fn holm(values: &[f64]) -> Vec<f64> {

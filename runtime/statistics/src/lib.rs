@@ -1,8 +1,8 @@
-//! Intervals, paired tests and power for results on shared tasks. `docs/statistics.md` says when each is
-//! used and where it comes from.
+//! Intervals, paired tests and power for results on shared tasks. `docs/statistics.md` says when
+//! each is used and gives its source.
 //!
-//! Nothing here knows a run or a trial: numbers come in, numbers go out. Every resampling is seeded from
-//! its own data, sorted first, so that two reports of one record agree to the last digit.
+//! Nothing here knows runs or trials; functions take and return numbers. Every resampling is seeded
+//! from its own sorted data, so that two reports of one record agree to the last digit.
 
 mod agreement;
 mod bca;
@@ -41,7 +41,7 @@ pub type Interval = [f64; 2];
 
 /// The level of every interval that Proctor prints.
 pub const LEVEL: f64 = 0.95;
-/// The two-sided error that a difference is called by.
+/// The two-sided error level below which a difference is called.
 pub const ALPHA: f64 = 0.05;
-/// The chance to see a difference that is there, for which tasks are counted.
+/// The probability of seeing an existing difference that task numbers are computed for.
 pub const POWER: f64 = 0.8;

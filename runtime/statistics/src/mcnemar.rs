@@ -1,4 +1,4 @@
-//! Two arms, one attempt a task: only the tasks that one arm resolves and the other does not tell.
+//! Two arms, one attempt per task: only tasks that exactly one arm resolves carry information.
 
 use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
@@ -8,20 +8,20 @@ use crate::{
     normal::two_sided,
 };
 
-/// So many discordant tasks have a first term that a float still holds.
+/// Up to this many discordant tasks, a float can represent the first term.
 const SUMMED: u64 = 1000;
 
-/// The exact two-sided McNemar test: of the `a_only + b_only` discordant tasks, how likely a split at least
-/// as uneven is where each arm is as good, min(1, 2 P(X <= min)) with X ~ Binomial(n, 1/2). 1 without a
-/// discordant task.
+/// The exact two-sided McNemar test: the probability that the `a_only + b_only` discordant tasks
+/// split at least this unevenly if both arms are equally good, min(1, 2 P(X <= min)) with X ~
+/// Binomial(n, 1/2). 1 without discordant tasks.
 ///
 /// McNemar 1947; the exact form as in Agresti, *Categorical Data Analysis*, 3rd ed., section 11.1.
 pub fn mcnemar_exact(a_only: u64, b_only: u64) -> f64 {
     tail(a_only, b_only).map_or(1.0, |(below, at)| (2.0 * (below + at)).min(1.0))
 }
 
-/// The mid-p form: the observed split counts half. Less conservative, and its error may pass the level by
-/// a little (Fagerland, Lydersen and Laake 2013). Proctor decides nothing by it.
+/// The mid-p form: the observed split counts half. Less conservative, and its error may slightly
+/// exceed the level (Fagerland, Lydersen and Laake 2013). Proctor decides nothing by it.
 pub fn mcnemar_mid_p(a_only: u64, b_only: u64) -> f64 {
     tail(a_only, b_only).map_or(
         1.0,
@@ -52,24 +52,24 @@ fn tail(a_only: u64, b_only: u64) -> Option<(f64, f64)> {
     Some((below, at))
 }
 
-/// An interval of `(a_only - b_only) / tasks`: Wald's with one task added to each discordant cell. It keeps
-/// its level from a handful of tasks on, and is never of no width. It leaves 0 out if and only if the exact test is
-/// below `1 - level` ([`agreeing`]). `None` without a task.
+/// An interval of `(a_only - b_only) / tasks`: Wald's with one task added to each discordant cell.
+/// It keeps its level even for a handful of tasks, and its width is never zero. It excludes 0 if
+/// and only if the exact test is below `1 - level` ([`agreeing`]). `None` without tasks.
 ///
-/// Bonett and Price 2012, as Fagerland, Lydersen and Laake 2014 advise.
+/// Bonett and Price 2012, as recommended by Fagerland, Lydersen and Laake 2014.
 pub fn difference_interval(a_only: u64, b_only: u64, tasks: u64, level: f64) -> Option<Interval> {
     let (plus, minus, n) = (a_only as f64, b_only as f64, tasks as f64);
     let [lower, upper] = (tasks > 0).then(|| wald(plus, minus, n, level))?;
     let difference = (plus - minus) / n;
-    // With one direction alone the added tasks pull the ends off the difference itself.
+    // With only one direction, the added tasks pull the ends past the difference itself.
     let ends = [lower.min(difference), upper.max(difference)];
     let p_value = mcnemar_exact(a_only, b_only);
     let [lower, upper] = agreeing(Some(ends), difference, p_value, 1.0 - level)?;
     Some([lower.max(-1.0), upper.min(1.0)])
 }
 
-/// The same at the smaller level `alpha` that an adjustment for several comparisons leaves it; never inside the
-/// unadjusted one.
+/// The same at the smaller level `alpha` that an adjustment for several comparisons leaves; always
+/// contains the unadjusted one.
 pub fn adjusted_difference_interval(
     a_only: u64,
     b_only: u64,

@@ -1,4 +1,4 @@
-//! Rounding errors of floating-point sums, which are zero.
+//! Treats rounding errors of floating-point sums as zero.
 
 /// Relative to what was summed, a value this small is a rounding error: adding a million doubles in another order
 /// changes the sum by less.
@@ -9,7 +9,8 @@ pub(crate) fn is_noise(value: f64, size: f64) -> bool {
     value.abs() <= size.abs() * NOISE
 }
 
-/// Returns `a - b`, or 0 where they differ by a rounding error alone: a third added three times is one.
+/// Returns `a - b`, or 0 if they only differ by a rounding error, as when a third is added three
+/// times.
 pub fn difference(a: f64, b: f64) -> f64 {
     let difference = a - b;
     if is_noise(difference, a.abs().max(b.abs())) { 0.0 } else { difference }

@@ -17,7 +17,7 @@ pub(crate) fn two_sided(level: f64) -> f64 {
     quantile(0.5 + level / 2.0)
 }
 
-/// The same of Student's t; the normal's where there are no degrees of freedom.
+/// The same for Student's t; the normal's with no degrees of freedom.
 pub(crate) fn two_sided_t(level: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom)
         .map_or_else(|_| two_sided(level), |t| t.inverse_cdf(0.5 + level / 2.0))

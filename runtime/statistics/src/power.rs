@@ -1,19 +1,21 @@
-//! What a number of tasks can show, by the tests that will be used.
+//! What a given number of tasks can show with the tests that will be used.
 
 use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
 use crate::normal::{quantile, two_sided};
 
-/// Up to so many tasks the power of McNemar's exact test is summed; above, a formula is as good.
+/// Up to this many tasks the power of McNemar's exact test is summed; above it, a formula is as
+/// good.
 const SUMMED: u64 = 2000;
-/// Terms of a sum that are farther than this many standard deviations from its middle are nothing.
+/// Terms of a sum that are more than this many standard deviations from its middle are negligible.
 const FAR: f64 = 8.0;
 
-/// No benchmark has more tasks: a difference that needs more is none that anybody sees.
+/// No benchmark has more tasks, so a difference that needs more is never visible.
 const MOST: f64 = 1e9;
 
-/// The level of a test and the power that it should have. With several comparisons `alpha` is what Holm leaves to the
-/// first one, the level by their number: a difference is then seen whatever the others show.
+/// The level of a test and its intended power. With several comparisons, `alpha` is what Holm
+/// leaves to the first one, the level divided by their number: a difference is then seen whatever
+/// the others show.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wanted {
     /// Two-sided.
@@ -22,7 +24,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// 5 % and 80 %, with so many comparisons.
+    /// 5 % and 80 %, for this many comparisons.
     pub fn of(comparisons: u64) -> Self {
         Self { alpha: crate::ALPHA / comparisons.max(1) as f64, power: crate::POWER }
     }
@@ -32,21 +34,23 @@ impl Wanted {
         (two_sided(1.0 - self.alpha), quantile(self.power))
     }
 
-    /// The fewest tasks, all in favour of one arm, that an exact test calls a difference: 2 / 2^n < alpha.
+    /// The fewest tasks, all in favour of one arm, for which an exact test calls a difference: 2 /
+    /// 2^n < alpha.
     fn least(self) -> f64 {
         (2.0 / self.alpha).log2().floor() + 1.0
     }
 }
 
-/// The chance that McNemar's exact test calls a difference on so many tasks, where the arms disagree on the share
-/// `discordant` of the tasks, and by `difference` more in one direction.
+/// The probability that McNemar's exact test calls a difference on this many tasks if the arms
+/// disagree on the share `discordant` of the tasks, and by `difference` more in one direction.
 pub fn discordant_power(tasks: u64, difference: f64, discordant: f64, alpha: f64) -> f64 {
     Test { alpha, cuts: Vec::new() }.power(tasks, difference, discordant)
 }
 
-/// Tasks that McNemar's exact test needs to see `difference` where the arms disagree on the share `discordant` of
-/// the tasks. `None` where nothing is to be seen: no difference, or more than the disagreement. Above 2,000 tasks by
-/// the normal formula of Miettinen 1968 and Connor 1987 with the correction for continuity.
+/// Tasks that McNemar's exact test needs to see `difference` if the arms disagree on the share
+/// `discordant` of the tasks. `None` if nothing can be seen: there is no difference, or it is
+/// larger than the disagreement. Above 2,000 tasks, uses the normal formula of Miettinen 1968 and
+/// Connor 1987 with the continuity correction.
 pub fn discordant_tasks(difference: f64, discordant: f64, wanted: Wanted) -> Option<u64> {
     let d = difference.abs();
     let possible = d > 0.0 && d <= discordant && discordant <= 1.0;
@@ -55,8 +59,8 @@ pub fn discordant_tasks(difference: f64, discordant: f64, wanted: Wanted) -> Opt
     (tasks as f64 <= MOST).then_some(tasks)
 }
 
-/// The smallest difference that so many tasks show, by bisection of [`discordant_tasks`]. `None` where not
-/// even a difference as large as the disagreement would be seen.
+/// The smallest difference that this many tasks show, by bisection of [`discordant_tasks`]. `None`
+/// if not even a difference as large as the disagreement would be seen.
 pub fn discordant_difference(tasks: u64, discordant: f64, wanted: Wanted) -> Option<f64> {
     let mut test = Test { alpha: wanted.alpha, cuts: Vec::new() };
     let mut shows = |difference: f64| match tasks {
@@ -69,7 +73,8 @@ pub fn discordant_difference(tasks: u64, discordant: f64, wanted: Wanted) -> Opt
     Some(smallest(0.0, discordant, shows))
 }
 
-/// The smallest difference between two that shows, where larger ones do. To a thousandth of a point.
+/// The smallest visible difference between two bounds, if larger ones are visible too. Accurate to
+/// a thousandth of a point.
 fn smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bool) -> f64 {
     while high - low > 1e-5 {
         let middle = (low + high) / 2.0;
@@ -78,8 +83,9 @@ fn smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bool) -> 
     high
 }
 
-/// The smallest difference that so many tasks show before anything has run, where arms disagree on at least the share
-/// `disagreement` of the tasks: a difference above it is a larger disagreement. `None` where no difference is seen.
+/// The smallest difference that this many tasks show, computed before anything has run, if arms
+/// disagree on at least the share `disagreement` of the tasks: a difference above it is a larger
+/// disagreement. `None` if no difference is seen.
 pub fn visible_difference(tasks: u64, disagreement: f64, wanted: Wanted) -> Option<f64> {
     discordant_difference(tasks, disagreement, wanted).or_else(|| {
         let mut test = Test { alpha: wanted.alpha, cuts: Vec::new() };
@@ -88,7 +94,7 @@ pub fn visible_difference(tasks: u64, disagreement: f64, wanted: Wanted) -> Opti
     })
 }
 
-/// Connor's number of tasks, and one discordant task more to make up for whole numbers.
+/// Connor's number of tasks, plus one discordant task to compensate for whole numbers.
 fn formula(d: f64, discordant: f64, wanted: Wanted) -> f64 {
     let (level, power) = wanted.quantiles();
     let root = level * discordant.sqrt() + power * (discordant - d * d).max(0.0).sqrt();
@@ -98,7 +104,8 @@ fn formula(d: f64, discordant: f64, wanted: Wanted) -> f64 {
 /// McNemar's exact test at one level.
 struct Test {
     alpha: f64,
-    /// By the number of discordant tasks: the largest smaller part that is called a difference.
+    /// By the number of discordant tasks: the largest smaller part that still counts as a
+    /// difference.
     cuts: Vec<Option<u64>>,
 }
 
@@ -108,7 +115,7 @@ impl Test {
         if about > SUMMED as f64 {
             return about.ceil() as u64;
         }
-        // The power grows with the tasks, but for steps of less than what is rounded here.
+        // The power grows with the tasks, except for steps smaller than the rounding here.
         let (mut low, mut high) = (0, about.ceil() as u64 + 8);
         while self.power(high, d, discordant) < wanted.power {
             low = high;
@@ -134,20 +141,20 @@ impl Test {
         for count in first..=last {
             let Some(cut) = self.cut(count) else { continue };
             let Ok(split) = Binomial::new(share, count) else { continue };
-            // The larger part is in favour of the better arm, or of the other.
+            // The larger part may favour the better arm, or the other one.
             let called = split.sf(count - cut - 1) + split.cdf(cut);
             power += counts.pmf(count) * called;
         }
         power
     }
 
-    /// The largest smaller part of so many discordant tasks that the test calls a difference; `None` where it calls
-    /// none.
+    /// The largest smaller part of this many discordant tasks for which the test calls a
+    /// difference; `None` if there is none.
     fn cut(&mut self, count: u64) -> Option<u64> {
         while self.cuts.len() as u64 <= count {
             let next = self.cuts.len() as u64;
             let before = self.cuts.last().copied().flatten();
-            // With one task more the cut stays, or is one more.
+            // With one more task the cut stays the same or grows by one.
             let more = before.map_or(0, |cut| cut + 1);
             let calls =
                 |cut: u64| 2 * cut < next && crate::mcnemar_exact(cut, next - cut) < self.alpha;
@@ -158,11 +165,12 @@ impl Test {
     }
 }
 
-/// Tasks that a paired comparison of means needs to see `difference` where the differences of single tasks
-/// have the standard deviation `deviation` and the share `differing` of them is not 0. `None` without a difference.
+/// Tasks that a paired comparison of means needs to see `difference` if the differences of single
+/// tasks have the standard deviation `deviation` and the share `differing` of them is not 0. `None`
+/// without a difference.
 ///
-/// The normal formula with Guenther's correction for a deviation that is itself estimated, and no fewer than the exact
-/// sign-flip test needs to call anything a difference.
+/// The normal formula with Guenther's correction for an estimated deviation, and at least as many
+/// as the exact sign-flip test needs to call any difference.
 ///
 /// Guenther 1981.
 pub fn tasks_for_mean_difference(
@@ -175,11 +183,11 @@ pub fn tasks_for_mean_difference(
     let tasks = ((level + power) * deviation / difference).powi(2) + level * level / 2.0;
     let least = wanted.least() / differing;
     let tasks = tasks.max(least).ceil();
-    // Not where a quotient is infinite, or no number.
+    // False if a quotient is infinite or not a number.
     (difference != 0.0 && differing > 0.0 && tasks <= MOST).then_some(tasks as u64)
 }
 
-/// The smallest mean difference that so many tasks show. `None` where they are too few to show any.
+/// The smallest mean difference that this many tasks show. `None` if they are too few to show any.
 pub fn smallest_mean_difference(tasks: u64, deviation: f64, wanted: Wanted) -> Option<f64> {
     let (level, power) = wanted.quantiles();
     let spare = tasks as f64 - level * level / 2.0;

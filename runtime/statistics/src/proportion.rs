@@ -2,10 +2,10 @@
 
 use crate::{Interval, normal::two_sided};
 
-/// Wilson's score interval. `None` without a trial. The counts may be fractions: an effective number of
-/// trials is.
+/// Wilson's score interval. `None` without trials. The counts may be fractions, as an effective
+/// number of trials is.
 ///
-/// Wilson 1927; Brown, Cai and DasGupta 2001 advise it from few trials on.
+/// Wilson 1927; recommended by Brown, Cai and DasGupta 2001 even for few trials.
 pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
     if trials.is_nan() || trials <= 0.0 {
         return None;
@@ -15,17 +15,17 @@ pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
     let centre = share + z2 / (2.0 * trials);
     let half = (z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials * trials))).sqrt();
     let scale = 1.0 + z2 / trials;
-    // Rounding must not take the end off a share of 0 or 1.
+    // Rounding must not move the end away from a share of 0 or 1.
     let lower = if share <= 0.0 { 0.0 } else { ((centre - half) / scale).max(0.0) };
     let upper = if share >= 1.0 { 1.0 } else { ((centre + half) / scale).min(1.0) };
     Some([lower, upper])
 }
 
-/// Wilson's interval of a share of trials that come in clusters, each the successes and the trials of one
-/// task: attempts at one task are alike, so that they tell less than as many tasks would. The number of
-/// trials is the effective one, share (1 - share) / variance, with the variance of the ratio between
-/// clusters; it is never less than the tasks nor more than the trials. With one trial a task it is
-/// [`wilson`] itself.
+/// Wilson's interval of a share of trials that come in clusters, each the successes and the trials
+/// of one task: attempts at one task are alike, so they carry less information than as many tasks
+/// would. The number of trials is the effective one, share (1 - share) / variance, with the
+/// variance of the ratio between clusters; it is never less than the number of tasks nor more than
+/// the number of trials. With one trial per task it equals [`wilson`].
 ///
 /// Korn and Graubard 1998; Dean and Pagano 2015 (Wilson's form of it).
 pub fn clustered_wilson(clusters: &[(f64, f64)], level: f64) -> Option<Interval> {

@@ -1,4 +1,4 @@
-//! Whether two sets of tasks put the same arms into the same order.
+//! Whether two sets of tasks rank the same arms alike.
 
 use std::cmp::Ordering;
 
@@ -14,12 +14,12 @@ use crate::{
 pub struct RankAgreement {
     /// Kendall's tau-b, in [-1, 1]: 1 is the same order, -1 the reverse.
     pub tau: f64,
-    /// Percentiles of the bootstrap over tasks. `None` where most resamples have no order.
+    /// Percentiles of the bootstrap over tasks. `None` if most resamples have no order.
     pub interval: Option<Interval>,
 }
 
-/// Returns Kendall's tau-b of two lists of scores, which accounts for ties (Kendall 1945). `None` where all scores of a list
-/// are equal.
+/// Returns Kendall's tau-b of two lists of scores, which accounts for ties (Kendall 1945). `None`
+/// if all scores of a list are equal.
 pub fn kendall_tau(a: &[f64], b: &[f64]) -> Option<f64> {
     let (mut sum, mut in_a, mut in_b) = (0_i64, 0_i64, 0_i64);
     let pairs: Vec<(&f64, &f64)> = a.iter().zip(b).collect();
@@ -43,12 +43,12 @@ fn sign(one: f64, other: f64) -> i64 {
     }
 }
 
-/// Compares the rankings of the same arms by their mean scores on two sets of tasks. Each row is a task, with a score for each
-/// arm. With `nested` the second set is the whole of which the first is a part: `b` then holds the rest, and each resample
-/// draws both parts and joins them.
+/// Compares the rankings of the same arms by their mean scores on two sets of tasks. Each row is a
+/// task, with a score for each arm. With `nested` the second set contains the first: `b` then holds
+/// the rest, and each resample draws both parts and joins them.
 ///
-/// The interval is that of the percentile bootstrap over tasks: arms are fixed, tasks are a sample. `None` where a set is
-/// empty, and where all arms are equal on one of them.
+/// The interval is that of the percentile bootstrap over tasks: arms are fixed, tasks are a sample.
+/// `None` if a set is empty, and if all arms are equal on one of them.
 pub fn rank_agreement(
     a: &[Vec<f64>],
     b: &[Vec<f64>],
@@ -78,7 +78,7 @@ pub fn rank_agreement(
     Some(RankAgreement { tau, interval })
 }
 
-/// Rows in an order of their own, whatever order they came in.
+/// Rows in an order that does not depend on the order they came in.
 fn in_order(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let mut rows = rows.to_vec();
     rows.sort_by(|a, b| {
@@ -104,7 +104,8 @@ fn tau_of(a: &[&[f64]], b: &[&[f64]], nested: bool) -> Option<f64> {
     kendall_tau(&means(a), &means(&second))
 }
 
-/// The mean score of each arm, times a thousand million: what was summed in another order stays a tie.
+/// The mean score of each arm, times a billion and rounded, so that a different summation order
+/// does not break a tie.
 fn means(rows: &[&[f64]]) -> Vec<f64> {
     let arms = rows.iter().map(|row| row.len()).min().unwrap_or(0);
     let mean = |arm: usize| {
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_nested_set_is_a_part_of_the_whole() {
-        // The rest alone ranks the arms the other way round; the whole does not.
+        // The rest alone ranks the arms in reverse; the whole set does not.
         let (lite, rest) = (rows(&[0.0, 0.5, 1.0], 40), rows(&[0.2, 0.1, 0.0], 10));
         assert_eq!(rank_agreement(&lite, &rest, true, 0.95).unwrap().tau, 1.0);
         assert_eq!(rank_agreement(&lite, &rest, false, 0.95).unwrap().tau, -1.0);

@@ -1,25 +1,25 @@
-//! Draws that come out the same for the same data.
+//! Random draws that are the same for the same data.
 
 use fastrand::Rng;
 
 use crate::noise::is_noise;
 
-/// Resamples of a small sample; more would change no digit that anyone reads.
+/// Resamples of a small sample; more would not change any digit that is shown.
 const MOST: usize = 10_000;
-/// Of a large one, whose distribution is smooth.
+/// Resamples of a large sample, whose distribution is smooth.
 const LEAST: usize = 1_000;
-/// Draws for one interval: a report over ten thousand trials is still a matter of a second.
+/// Draws for one interval: keeps a report over ten thousand trials to about a second.
 const DRAWS: usize = 4_000_000;
 
-/// How often a sample of this size is drawn anew.
+/// How often a sample of this size is resampled.
 pub(crate) fn resamples(size: usize) -> usize {
     (DRAWS / size.max(1)).clamp(LEAST, MOST)
 }
 
-/// A cluster as resampling sees it: the sum of its values and how many they are.
+/// A cluster as resampling sees it: the sum and the number of its values.
 pub(crate) type Cluster = (f64, f64);
 
-/// The clusters in an order of their own, whatever order they came in.
+/// The clusters in an order that does not depend on the order they came in.
 pub(crate) fn sorted(clusters: &[Vec<f64>]) -> Vec<Cluster> {
     let sums = clusters.iter().filter(|values| !values.is_empty()).map(|values| {
         let mut values = values.clone();
@@ -34,12 +34,12 @@ pub(crate) fn sorted(clusters: &[Vec<f64>]) -> Vec<Cluster> {
     clusters
 }
 
-/// Seeded by the clusters and what they are drawn for.
+/// A generator seeded by the clusters and the purpose of the draws.
 pub(crate) fn generator(purpose: &str, clusters: &[Cluster]) -> Rng {
     let mut hasher = blake3::Hasher::new();
     hasher.update(purpose.as_bytes());
     for (sum, count) in clusters {
-        // Plus zero: -0.0 is the same number.
+        // Plus zero, because -0.0 is the same number.
         hasher.update(&(sum + 0.0).to_le_bytes()).update(&count.to_le_bytes());
     }
     let mut seed = [0; 8];
@@ -47,7 +47,7 @@ pub(crate) fn generator(purpose: &str, clusters: &[Cluster]) -> Rng {
     Rng::with_seed(u64::from_le_bytes(seed))
 }
 
-/// The mean over all values of a resample of whole clusters, as often as [`resamples`] says, sorted.
+/// The mean over all values of a resample of whole clusters, as many as [`resamples`] says, sorted.
 pub(crate) fn means(clusters: &[Cluster]) -> Vec<f64> {
     let mut rng = generator("means", clusters);
     let mut means: Vec<f64> = (0..resamples(clusters.len()))

@@ -1,19 +1,21 @@
-//! The sign-flip test: with no difference between two arms, each task's difference is as likely to have the other
-//! sign.
+//! The sign-flip test: without a difference between two arms, each task's difference is equally
+//! likely to have the other sign.
 
 use crate::noise::is_noise;
 
-/// Up to so many values every pattern of signs is counted, whatever the values are. Each half has at most 4,096.
+/// Up to this many values, every pattern of signs is counted, whatever the values are. Each half
+/// then has at most 4,096 patterns.
 const COUNTED: usize = 24;
-/// Denominators that are tried to find a grid that all values are on: 2,520 is divisible by 1 to 10.
+/// Denominators tried to find a grid that contains all values: 2,520 is divisible by 1 to 10.
 const DENOMINATORS: u32 = 2520;
-/// Steps of the grid that all values together take, and steps for each value of a large sample.
+/// Grid steps of all values together, and steps for each value of a large sample.
 const STEPS: u64 = 1 << 16;
 const STEPS_OF_EACH: u64 = 16;
 
-/// Returns the two-sided p-value of a sum: the share of sign patterns whose sum is at least as far from 0. Exact, with
-/// no draws, so the smallest p-value of n values is 2 / 2^n. Above 24 values that are on no common grid, each is rounded
-/// to one part in 65,536 of their sum; flipping the signs of rounded values is an exact test, too.
+/// Returns the two-sided p-value of a sum: the share of sign patterns whose sum is at least as far
+/// from 0. Exact, without random draws, so the smallest p-value of n values is 2 / 2^n. More than
+/// 24 values without a common grid are each rounded to one part in 65,536 of their sum; flipping
+/// the signs of rounded values is an exact test, too.
 ///
 /// Fisher 1935; Pagano and Tritchler 1983 (counting by convolution).
 pub(crate) fn sign_flip(values: &[f64]) -> f64 {
@@ -31,7 +33,7 @@ pub(crate) fn sign_flip(values: &[f64]) -> f64 {
     } else {
         convolved(&rounded(&values, size))
     };
-    // Below the smallest float there is still a chance.
+    // A probability below the smallest float is still not zero.
     (2.0 * share).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
@@ -61,7 +63,8 @@ fn sums(values: &[f64]) -> Vec<f64> {
     all
 }
 
-/// The values as whole steps of the coarsest grid that they are all on. `None` where there is none, or it is too fine.
+/// The values as whole steps of the coarsest grid that contains all of them. `None` if there is
+/// none, or it is too fine.
 fn on_a_grid(values: &[f64], largest: f64) -> Option<Vec<i64>> {
     let scaled = |value: f64, denominator: u32| value / largest * f64::from(denominator);
     let is_whole = |scaled: f64| (scaled - scaled.round()).abs() <= 1e-9;
@@ -83,8 +86,8 @@ fn rounded(values: &[f64], size: f64) -> Vec<i64> {
     values.iter().map(|value| (value * scale).round() as i64).collect()
 }
 
-/// The share of patterns with at least the observed sum, by convolution: the chance of each sum of the values with a
-/// negative sign, up to the observed one.
+/// The share of patterns with at least the observed sum, by convolution: the probability of each
+/// sum of the values with a negative sign, up to the observed one.
 fn convolved(steps: &[i64]) -> f64 {
     let observed = steps.iter().sum::<i64>().unsigned_abs();
     if observed == 0 {
@@ -150,11 +153,11 @@ mod tests {
                 (0..20).map(|_| f64::from(rng.i32(-2..=4)) / denominator).collect();
             let size: f64 = values.iter().map(|value| value.abs()).sum();
             let observed = values.iter().sum::<f64>().abs();
-            // Half of the patterns, and those in the middle: there is no test to make.
+            // Half of the patterns, and those in the middle: there is nothing to test.
             if observed < 1e-9 {
                 continue;
             }
-            // Any scale will do, as long as the values are on the grid.
+            // Any scale works as long as the values are on the grid.
             let steps = on_a_grid(&values, 4.0 / denominator).unwrap();
             let by_steps = convolved(&steps);
             assert!((by_steps - counted(&values, observed, size)).abs() < 1e-12, "{values:?}");

@@ -1,13 +1,13 @@
-//! Where the noise comes from: the tasks that were chosen, or chance between attempts at one task.
+//! Where the noise comes from: the choice of tasks, or chance between attempts at one task.
 
-/// The variance of one trial, split.
+/// The variance of one trial, split into its parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Variance {
-    /// Of the tasks' own rates. More tasks average it out; more attempts do not.
+    /// Variance of the tasks' own rates. More tasks average it out; more attempts do not.
     pub between_tasks: f64,
-    /// Between attempts at one task. More of either average it out.
+    /// Variance between attempts at one task. More of either average it out.
     pub between_attempts: f64,
-    /// Of the sum, the share between tasks: the intraclass correlation. 0 where nothing varies.
+    /// The share of the sum that is between tasks: the intraclass correlation. 0 if nothing varies.
     pub correlation: f64,
 }
 
@@ -18,9 +18,9 @@ impl Variance {
     }
 }
 
-/// The analysis of variance of one random factor, by the method of moments; each list is the attempts at
-/// one task. The part between tasks is cut off at 0. `None` with fewer than two tasks, or where no task
-/// has two attempts.
+/// The analysis of variance of one random factor, by the method of moments; each list is the
+/// attempts at one task. A negative estimate between tasks is replaced with 0. `None` with fewer
+/// than two tasks, or if no task has two attempts.
 ///
 /// Searle, Casella and McCulloch, *Variance Components*, section 3.6 (unequal numbers of attempts).
 pub fn variance(tasks: &[Vec<f64>]) -> Option<Variance> {

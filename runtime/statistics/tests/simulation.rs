@@ -1,7 +1,9 @@
-//! Every kind of comparison on arms that are alike and on arms that are not: how often its interval holds the true
-//! difference, how often its test calls one, and whether the tasks that a plan asks for are enough. Prints its figures.
+//! Simulates every kind of comparison on arms that are equal and on arms that are not: how often
+//! the interval contains the true difference, how often the test calls one, and whether the number
+//! of tasks that a plan asks for is enough. Prints its figures.
 //!
-//! `PROCTOR_TIER=full cargo test --release -p proctor-statistics --test simulation -- --nocapture` runs all of it.
+//! `PROCTOR_TIER=full cargo test --release -p proctor-statistics --test simulation -- --nocapture`
+//! runs all of it.
 
 use fastrand::Rng;
 use proctor_statistics::{
@@ -27,15 +29,15 @@ fn normal(rng: &mut Rng) -> f64 {
 /// What one round draws.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Tasks of all difficulties, one arm better by so much.
+    /// Tasks of all difficulties, with one arm better by this much.
     Resolved { attempts: u32, better: f64 },
     /// All tasks have the same small rate under each arm.
     Sparse { attempts: u32, a: f64, b: f64 },
-    /// Three in ten pass nothing, four all, the others a part.
+    /// Three in ten pass nothing, four everything, the others a part.
     Passed { better: f64 },
-    /// Log-normal between tasks and within them, one arm taking so much more.
+    /// Log-normal between tasks and within them, with one arm using this much more.
     Tokens { more: f64 },
-    /// Sums of twenty steps, or so, of one or two answers.
+    /// Sums of about twenty steps, each of one or two responses.
     Steps,
     /// Repositories of 1 to 14 tasks, each with a difference of its own.
     Repositories,
@@ -68,7 +70,7 @@ impl Kind {
         match self {
             Self::Resolved { better, .. } | Self::Passed { better } => better,
             Self::Sparse { a, b, .. } => a - b,
-            // The mean of a log-normal value, of both of its parts.
+            // The mean of a log-normal value with both of its parts.
             Self::Tokens { more } => more * (7.0 + 0.5 + 0.18_f64).exp(),
             Self::Steps | Self::Repositories => 0.0,
         }
@@ -124,7 +126,7 @@ impl Kind {
     }
 }
 
-/// Holds, calls and the mean width of so many rounds.
+/// Shares of rounds in which the interval holds and the test calls, and the mean width.
 fn rounds(kind: Kind, clusters: usize, rounds: u32) -> (f64, f64, f64) {
     let mut rng = Rng::with_seed(11);
     let (mut holds, mut calls, mut width) = (0_u32, 0_u32, 0.0);
@@ -134,7 +136,7 @@ fn rounds(kind: Kind, clusters: usize, rounds: u32) -> (f64, f64, f64) {
         holds += u32::from(lower <= kind.truth() && kind.truth() <= upper);
         calls += u32::from(p_value < ALPHA);
         width += upper - lower;
-        // Whatever was drawn: the interval never contradicts the test.
+        // For any draw, the interval never contradicts the test.
         let leaves_zero_out = lower > 0.0 || upper < 0.0;
         assert_eq!(leaves_zero_out, p_value < ALPHA, "{kind:?}: {lower} {upper} {p_value}");
     }
@@ -183,7 +185,7 @@ fn intervals_hold_the_difference_and_tests_call_none_that_is_not_there() {
             calls * 100.0
         );
         println!("{row}");
-        // Few amounts with a long tail: docs/statistics.md says so.
+        // Few amounts with a long tail: see docs/statistics.md.
         let tail = match kind {
             Kind::Tokens { more } if more > 0.0 => 0.05,
             Kind::Resolved { .. } | Kind::Sparse { .. } => 0.01,
@@ -228,7 +230,7 @@ fn of_many_arms_that_are_alike_few_are_called_different() {
     }
 }
 
-/// How often the exact test calls a difference, on so many tasks.
+/// How often the exact test calls a difference on this many tasks.
 fn called(rng: &mut Rng, tasks: u64, (d, discordant): (f64, f64), alpha: f64, times: u32) -> f64 {
     let hits = (0..times).filter(|_| {
         let (mut a_only, mut b_only) = (0, 0);
@@ -265,7 +267,7 @@ fn the_tasks_that_are_needed_show_the_difference() {
             assert!((power - summed).abs() < 0.05, "{power} {summed}");
         }
     }
-    // What a plan says before anything has run.
+    // What a plan predicts before anything has run.
     for tasks in [50, 200] {
         let wanted = Wanted::of(3);
         let seen = discordant_difference(tasks, 0.2, wanted).unwrap();
@@ -283,7 +285,7 @@ fn the_tasks_that_are_needed_show_the_difference() {
 fn the_tasks_that_several_attempts_need_show_the_difference() {
     let times = if is_full() { 1000 } else { 100 };
     let mut rng = Rng::with_seed(14);
-    // In a tenth of the tasks only one arm can win, and in a fifth both by chance.
+    // In a tenth of the tasks only one arm can win, and in a fifth both may by chance.
     let cluster = |rng: &mut Rng, better: f64| {
         let (a, b) = match rng.f64() {
             draw if draw < 0.05 + better / 2.0 => (1.0, 0.0),

@@ -1,4 +1,4 @@
-//! The encodings that come with the program.
+//! The built-in encodings.
 
 use tiktoken_rs::CoreBPE;
 
@@ -34,7 +34,7 @@ impl Encoding {
         self.table().count_ordinary(text)
     }
 
-    /// Returns the token table. The first call for each encoding takes some 0.1 s to build it.
+    /// Returns the token table. The first call for each encoding takes about 0.1 s to build it.
     pub(crate) fn table(self) -> &'static CoreBPE {
         match self {
             Self::O200k => tiktoken_rs::o200k_base_singleton(),

@@ -1,10 +1,12 @@
-//! A model's own tokenizer, from its `tokenizer.json`.
+//! A model's own tokenizer, read from its `tokenizer.json`.
 //!
-//! Byte pairs over bytes, which the open models have that are asked today (Qwen, Llama 3, DeepSeek, Mistral's newer ones). The
-//! pieces are cut by the file's own patterns, and `tiktoken-rs` merges them by the file's own merges. Special tokens are plain
-//! text, and normalisation is left out: neither changes the count of code.
+//! Supports byte-level BPE, which the open models in current use have (Qwen, Llama 3, DeepSeek,
+//! newer Mistral models). Text is split by the file's own patterns, and `tiktoken-rs` applies the
+//! file's own merges. Special tokens are treated as plain text and normalisation is left out;
+//! neither changes the count for code.
 //!
-//! Not the crate `tokenizers`: it brings 16 crates (rayon, serde helpers, Unicode tables) for kinds that no such model has.
+//! The crate `tokenizers` is not used: it adds 16 crates (rayon, serde helpers, Unicode tables) for
+//! tokenizer kinds that no such model has.
 
 use std::fmt;
 
@@ -14,7 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tiktoken_rs::{CoreBPE, Rank};
 
-/// GPT-2's, which `ByteLevel` stands for where it says no other.
+/// GPT-2's pattern, which `ByteLevel` uses unless it gives another one.
 const BYTE_LEVEL: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
@@ -98,7 +100,7 @@ impl Tokenizer {
         Ok(Self { cuts, merges })
     }
 
-    /// Tokens of a text.
+    /// Counts the tokens of a text.
     pub fn count(&self, text: &str) -> usize {
         self.pieces(text, &self.cuts)
     }
@@ -108,7 +110,7 @@ impl Tokenizer {
             return if text.is_empty() { 0 } else { self.merges.count_ordinary(text) };
         };
         let (mut count, mut done) = (0, 0);
-        // A pattern that gives up on a text leaves the rest of it as one piece.
+        // If a pattern gives up on a text, the rest of it is one piece.
         for found in cut.find_iter(text).map_while(Result::ok) {
             count += self.pieces(&text[done..found.start()], rest);
             count += self.pieces(found.as_str(), rest);
@@ -118,7 +120,7 @@ impl Tokenizer {
     }
 }
 
-/// Adds the patterns of a pre-tokenizer; whether its pieces are bytes.
+/// Adds the patterns of a pre-tokenizer; returns whether its pieces are bytes.
 fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
     match one["type"].as_str() {
         Some("Sequence") => {
@@ -138,7 +140,8 @@ fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
             let (behavior, inverted) = (one["behavior"].as_str(), one["invert"].as_bool());
             let pattern = one["pattern"]["Regex"].as_str();
             match (behavior, inverted, pattern) {
-                // Taken away and inverted is what matches, each by itself: the same pieces where all matches.
+                // `Removed` and inverted keeps the matches, each by itself. If everything matches,
+                // the pieces are the same.
                 (Some("Isolated"), _, Some(pattern))
                 | (Some("Removed"), Some(true), Some(pattern)) => {
                     out.push(pattern.into());
@@ -159,7 +162,8 @@ fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
     }
 }
 
-/// The byte that each character of a vocabulary stands for: GPT-2 writes bytes that are no visible character as others.
+/// The byte that each character of a vocabulary represents. GPT-2 writes bytes that are not visible
+/// characters as other characters.
 fn characters() -> FxHashMap<char, u8> {
     let visible = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let mut next = 256;

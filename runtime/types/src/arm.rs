@@ -8,7 +8,8 @@ use crate::{
     sha256_hex,
 };
 
-/// Raised whenever the set of factors or their meaning changes, so that old and new arms stay apart.
+/// Increased whenever the set of factors or their meaning changes, so that old and new arms stay
+/// distinct.
 pub const FACTOR_SCHEMA: u32 = 2;
 
 /// Scaffolds whose arms are always controls.
@@ -17,26 +18,26 @@ const CONTROLS: [&str; 2] = ["gold", "noop"];
 /// scaffold x model x settings x budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
-    /// SHA-256 of [`Arm::factors`]; [`Arm::identified`] computes it. Its first 12 hex digits name the
-    /// arm's folder on disk.
+    /// SHA-256 of [`Arm::factors`], computed by [`Arm::identified`]. Its first 12 hex digits name
+    /// the arm's directory on disk.
     pub id: ArmId,
     /// For people. Not a factor.
     pub name: String,
-    /// The scaffold's name, as `scaffold` in `[[arms]]` has it: `tools`, `bash`, `gold`, ...
+    /// The scaffold's name, as in `scaffold` of `[[arms]]`: `tools`, `bash`, `gold`, ...
     pub scaffold: String,
-    /// The model that the scaffold asks. Absent for scaffolds that ask none (`gold`, `noop`).
+    /// The model that the scaffold calls. Absent for scaffolds without one (`gold`, `noop`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelSpec>,
     /// The limits of each trial of the arm.
     pub budget: Budget,
     /// The back end, and the resources of each sandbox.
     pub sandbox: SandboxSpec,
-    /// What the trial's sandbox may reach.
+    /// What the trial's sandbox can reach.
     pub network: NetworkPolicy,
-    /// What happens to copies of the hidden solution in a sandbox.
+    /// How copies of the hidden solution in a sandbox are handled.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
-    /// What of a task the agent is told.
+    /// Which parts of a task the agent is told.
     #[serde(default, skip_serializing_if = "StatementSpec::is_plain")]
     pub statement: StatementSpec,
     /// Every prompt text of the scaffold, by template name.
@@ -44,10 +45,11 @@ pub struct Arm {
     /// The scaffold's own settings.
     #[serde(default)]
     pub settings: Value,
-    /// Compared with the other arms, and no part of what is asked. Not a factor. `gold` and `noop` need no such key.
+    /// The arm is compared with the others as a control and is not part of the question. Not a
+    /// factor. `gold` and `noop` need no such key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// Where its trials begin, if not at the task's own.
+    /// Where its trials start, if not at the task's own start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
 }
@@ -60,18 +62,18 @@ impl Arm {
         self
     }
 
-    /// Whether the arm is a control: an upper or a lower end that others are seen against.
+    /// Whether the arm is a control: an upper or a lower bound for the others.
     pub fn is_control(&self) -> bool {
         self.control || CONTROLS.contains(&self.scaffold.as_str())
     }
 
-    /// The scaffold's own settings as a table; an empty one where it has none.
+    /// The scaffold's own settings as a table; empty if there are none.
     pub fn settings_table(&self) -> Map<String, Value> {
         self.settings.as_object().cloned().unwrap_or_default()
     }
 
-    /// All factors. The endpoint's address and the key's variable and the price are recorded, not
-    /// compared: the same model behind two addresses is one arm.
+    /// All factors. The endpoint's URL, the key's variable and the price are recorded but not
+    /// compared: the same model at two URLs is one arm.
     pub fn factors(&self) -> Value {
         let mut model = serde_json::to_value(&self.model).unwrap_or_default();
         if let Some(model) = model.as_object_mut() {
@@ -104,7 +106,7 @@ impl Arm {
             }
             factors.insert("forked_from".into(), origin);
         }
-        // An arm that was planned before there was such a factor keeps its id.
+        // An arm that was planned before this factor existed keeps its id.
         if let (false, Some(factors)) = (self.statement.is_plain(), factors.as_object_mut()) {
             factors.insert("statement".into(), json!(self.statement));
         }

@@ -1,4 +1,4 @@
-//! What a pack of attacks made of a dataset: a part of its certificate.
+//! The results of a pack of attacks on a dataset: a part of its certificate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +14,16 @@ pub struct AttackCertificate {
     pub pack: String,
     /// SHA-256 of the digests of the tasks, sorted.
     pub dataset: String,
-    /// The revisions that the dataset's own rows name, as `NAME@REVISION`.
+    /// The revisions in the dataset's own rows, as `NAME@REVISION`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub revisions: BTreeSet<String>,
     /// Which of the dataset's tasks were attacked. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Selection>,
-    /// The attacks, in the order of the pack, the tasks' own `cheats` behind them. Each with what it is evidence
-    /// of.
+    /// The attacks in pack order, followed by the tasks' own `cheats`. Each with what it is
+    /// evidence of.
     pub attacks: Vec<CertifiedAttack>,
-    /// One entry for each task that was attacked.
+    /// One entry per attacked task.
     pub tasks: Vec<AttackedTask>,
 }
 
@@ -31,14 +31,14 @@ pub struct AttackCertificate {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertifiedAttack {
-    /// Its name; of a task's own patch `cheat: NAME`.
+    /// Its name; for a task's own patch `cheat: NAME`.
     pub name: String,
     /// What it is evidence of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<EvidenceClass>,
 }
 
-/// What the attacks made of one task.
+/// The results of the attacks on one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttackedTask {
@@ -46,24 +46,24 @@ pub struct AttackedTask {
     pub task: TaskId,
     /// SHA-256 of the task's canonical JSON.
     pub digest: String,
-    /// What the gradings ran in.
+    /// The environment of the gradings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
-    /// By attack. One that is not here was not carried out.
+    /// By attack. A missing attack did not run.
     pub attacks: BTreeMap<String, AttackResult>,
 }
 
-/// What one attack made of one task.
+/// The result of one attack on one task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttackResult {
-    /// `strict`, and `official` where the dataset has one.
+    /// `strict`, and `official` if the dataset has one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, AttackOutcome>,
     /// The kinds of evidence that made the verdict suspect.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub seen_as: BTreeSet<String>,
-    /// What these kinds are about.
+    /// The classes of these kinds.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub classes: BTreeSet<EvidenceClass>,
     /// Why the attack could not be made for the task.
@@ -74,22 +74,22 @@ pub struct AttackResult {
     pub no_verdict: Option<String>,
 }
 
-/// How an attack ended under one policy.
+/// The result of an attack under one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttackOutcome {
-    /// Not resolved, and nothing suspected.
+    /// Not resolved, and not suspect.
     Beaten,
     /// The verdict is suspect, resolved or not.
     Seen,
-    /// Resolved, and nothing was there to see it.
+    /// Resolved, and nothing could have detected it.
     Unverified,
     /// Resolved and clean.
     Passed,
 }
 
 impl AttackOutcome {
-    /// Of a verdict.
+    /// The result for a verdict.
     pub fn of(resolved: bool, integrity: Integrity) -> Self {
         match (resolved, integrity) {
             (_, Integrity::Suspect | Integrity::Contaminated) => Self::Seen,
@@ -99,7 +99,7 @@ impl AttackOutcome {
         }
     }
 
-    /// Whether the attack had what it wanted.
+    /// Whether the attack reached its goal.
     pub fn succeeded(self) -> bool {
         matches!(self, Self::Unverified | Self::Passed)
     }
@@ -124,7 +124,7 @@ impl AttackResult {
 }
 
 impl AttackedTask {
-    /// Whether any attack was carried out: where gold does not resolve, none is.
+    /// Whether any attack ran: if gold does not resolve, none does.
     pub fn was_attacked(&self) -> bool {
         self.attacks.values().any(|one| !one.policies.is_empty())
     }
@@ -142,8 +142,8 @@ impl AttackCertificate {
         found
     }
 
-    /// What a report says of it, in one sentence. `digests` are the report's own tasks: a task that changed since, or
-    /// was never attacked, is not certified.
+    /// A report's sentence about it. `digests` are the report's own tasks: a task that has changed
+    /// since, or was never attacked, is not certified.
     pub fn cite<'a>(&self, digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>) -> String {
         let of = |(id, digest): (&TaskId, &str)| {
             let mut attacked = self.tasks.iter().filter(|task| task.was_attacked());
@@ -180,5 +180,5 @@ impl AttackCertificate {
     }
 }
 
-/// Tasks that a sentence names.
+/// Maximum number of tasks that a sentence names.
 const TOLD: usize = 3;

@@ -1,4 +1,4 @@
-//! What an arm may spend, and what it is told of it.
+//! What an arm may spend, and what it is told about it.
 
 use std::fmt;
 
@@ -149,7 +149,7 @@ pub enum BudgetEnding {
 }
 
 impl BudgetEnding {
-    /// Whether nothing is asked after a limit. Serde leaves the key out then.
+    /// Whether nothing is requested after a limit. Serde omits the key then.
     pub fn is_hard(&self) -> bool {
         *self == Self::Hard
     }
@@ -172,17 +172,17 @@ pub enum Disclosure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetKind {
-    /// Answers delivered.
+    /// Responses delivered.
     Steps,
-    /// Answers delivered to the agent itself, without those of its sub-agents.
+    /// Responses delivered to the agent itself, without those of its sub-agents.
     MainSteps,
-    /// Tokens in, those from a cache included.
+    /// Input tokens, including cached ones.
     InputTokens,
-    /// Tokens out, reasoning included.
+    /// Output tokens, including reasoning.
     OutputTokens,
-    /// Tokens in and out.
+    /// Input and output tokens.
     TotalTokens,
-    /// Tokens in that no cache served.
+    /// Input tokens that did not come from a cache.
     UncachedInputTokens,
     /// US dollars.
     Cost,
@@ -195,7 +195,7 @@ pub enum BudgetKind {
 }
 
 impl BudgetKind {
-    /// A limit on time: it cuts what is in flight.
+    /// Whether it is a time limit, which cancels requests in flight.
     pub fn is_time(self) -> bool {
         matches!(self, Self::Wall | Self::Working | Self::Tools)
     }
@@ -218,8 +218,8 @@ impl fmt::Display for BudgetKind {
     }
 }
 
-/// Whose limit it is. A limit of an arm or of a run ends trials that did nothing wrong: they have no
-/// verdict, and `resume` tries them again once there is something left.
+/// The scope of a limit. A limit of an arm or of a run ends trials that did nothing wrong: they
+/// have no verdict, and `resume` runs them again once something is left.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -228,14 +228,14 @@ pub enum BudgetScope {
     /// The trial's own limit. Its patch is graded.
     #[default]
     Trial,
-    /// `[budget.arm]`: what all trials of the arm may spend together.
+    /// `[budget.arm]`: the shared limit of all trials of the arm.
     Arm,
-    /// `[budget.run]`: what all trials of the run may spend together.
+    /// `[budget.run]`: the shared limit of all trials of the run.
     Run,
 }
 
 impl BudgetScope {
-    /// Whether it is the trial's own limit. Serde leaves the key out then.
+    /// Whether it is the trial's own limit. Serde omits the key then.
     pub fn is_trial(&self) -> bool {
         *self == Self::Trial
     }
@@ -264,55 +264,55 @@ pub enum RequestClass {
     Side,
 }
 
-/// What a trial has spent so far. Tokens and cost are of all requests; the `side_` counts say how
-/// much of them side requests took.
+/// What a trial has spent so far. Tokens and cost cover all requests; the `side_` counts are the
+/// part of side requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
-    /// Answers of the main conversation that were delivered to the scaffold.
+    /// Responses of the main conversation that were delivered to the scaffold.
     pub steps: u64,
-    /// Of the steps, those of sub-agents.
+    /// Steps of sub-agents, a part of the steps.
     #[serde(default, skip_serializing_if = "crate::egress::is_zero")]
     pub sub_agent_steps: u64,
-    /// Tokens in, those from a cache included.
+    /// Input tokens, including cached ones.
     pub input_tokens: u64,
-    /// Tokens out, reasoning included.
+    /// Output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Tokens in that a cache served.
+    /// Input tokens from a cache.
     pub cached_tokens: u64,
-    /// US dollars, of the answers that have a price.
+    /// US dollars, for responses that have a price.
     pub cost_usd: f64,
-    /// The same tokens by class, where endpoints tell them apart.
+    /// The same tokens by class, if endpoints report classes.
     #[serde(default, skip_serializing_if = "TokenClasses::is_untold")]
     pub classes: TokenClasses,
-    /// Some of the tokens are local counts: an endpoint gave no usage.
+    /// Some of the tokens are local counts, because an endpoint reported no usage.
     #[serde(default)]
     pub estimated: bool,
-    /// Side requests that were answered.
+    /// Side requests that received a response.
     #[serde(default)]
     pub side_requests: u64,
-    /// Tokens in of side requests, a part of `input_tokens`.
+    /// Input tokens of side requests, a part of `input_tokens`.
     #[serde(default)]
     pub side_input_tokens: u64,
-    /// Tokens out of side requests, a part of `output_tokens`.
+    /// Output tokens of side requests, a part of `output_tokens`.
     #[serde(default)]
     pub side_output_tokens: u64,
-    /// Answers after the limit: in none of the counts above.
+    /// Responses after the limit: not included in the counts above.
     #[serde(default)]
     pub grace_answers: u64,
-    /// Tokens in of answers after the limit.
+    /// Input tokens of responses after the limit.
     #[serde(default)]
     pub grace_input_tokens: u64,
-    /// Tokens out of answers after the limit.
+    /// Output tokens of responses after the limit.
     #[serde(default)]
     pub grace_output_tokens: u64,
-    /// US dollars of answers after the limit.
+    /// US dollars of responses after the limit.
     #[serde(default)]
     pub grace_cost_usd: f64,
-    /// Some answer was larger than what was reserved for its request: requests in flight with it
-    /// may have passed a limit together.
+    /// Some response exceeded its reservation, so concurrent requests may have exceeded a limit
+    /// together.
     #[serde(default)]
     pub outgrown: bool,
-    /// Some answer has no price: the cost is that of the others.
+    /// Some response has no price: the cost covers the others.
     #[serde(default)]
     pub unpriced: bool,
 }
@@ -323,12 +323,12 @@ impl Spent {
         self.steps.saturating_sub(self.sub_agent_steps)
     }
 
-    /// Input tokens that no cache served.
+    /// Input tokens that did not come from a cache.
     pub fn uncached_input_tokens(&self) -> u64 {
         self.input_tokens.saturating_sub(self.cached_tokens)
     }
 
-    /// The cost for people: a part of an unknown sum is no sum.
+    /// The cost for display: part of an unknown sum is not a sum.
     pub fn cost(&self) -> String {
         match (self.unpriced, self.cost_usd > 0.0) {
             (false, _) => format!("${:.4}", self.cost_usd),
@@ -358,7 +358,7 @@ impl Spent {
         self.unpriced |= other.unpriced;
     }
 
-    /// Adds an answer after the limit.
+    /// Adds a response after the limit.
     pub fn add_grace(&mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
         self.grace_answers += u64::from(delivered);
         self.grace_input_tokens += usage.input;
@@ -368,8 +368,8 @@ impl Spent {
         self.estimated |= usage.estimated;
     }
 
-    /// Adds what one send cost, of use or not, and the step or the side request if its answer was
-    /// delivered.
+    /// Adds the cost of one attempt, useful or not, and the step or side request if its response
+    /// was delivered.
     pub fn add(
         &mut self,
         class: RequestClass,

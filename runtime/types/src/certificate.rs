@@ -1,5 +1,5 @@
-//! A dataset's certificate: what repeated gradings of gold and noop said of its tests on a host, and what attacks
-//! did.
+//! A dataset's certificate: what repeated gradings of gold and noop showed about its tests on a
+//! host, and what attacks did.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::{AttackCertificate, Integrity, TaskId, TestStatus};
 
-/// The version of the certificate's form. Grading refuses a certificate of another version.
+/// The version of the certificate's format. Grading rejects other versions.
 pub const CERTIFICATE_SCHEMA: u32 = 1;
 
-/// Written by `proctor tasks validate --certificate FILE` with `--repeat N`, `--attack` or both, consulted by
-/// grading, cited by reports. It holds for its host and back end.
+/// Written by `proctor tasks validate --certificate FILE` with `--repeat N`, `--attack` or both,
+/// used by grading, cited by reports. It is valid for its host and back end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
@@ -21,7 +21,7 @@ pub struct Certificate {
     pub schema_version: u32,
     /// The version of Proctor that wrote it.
     pub proctor: String,
-    /// Names the grader's code and policies.
+    /// Identifies the grader's code and policies.
     pub grader: String,
     /// Seconds since the Unix epoch.
     pub made: u64,
@@ -29,48 +29,48 @@ pub struct Certificate {
     pub backend: String,
     /// The machine: its operating system (`os`) and architecture (`arch`).
     pub host: Value,
-    /// How often gold and noop were run on each task.
+    /// How often gold and noop ran on each task.
     pub repeat: u32,
-    /// One entry for each task that was validated more than once; without `--repeat` there is none.
+    /// One entry per task that was validated more than once; empty without `--repeat`.
     pub tasks: Vec<CertifiedTask>,
-    /// What attacks made of the tasks, where they were attacked.
+    /// The results of attacks on the tasks, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attacks: Option<AttackCertificate>,
 }
 
-/// What repeated runs of gold and noop showed of one task.
+/// What repeated runs of gold and noop showed about one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertifiedTask {
     /// The task's id.
     pub task: TaskId,
-    /// SHA-256 of the task's canonical JSON: a task that changed since is not certified.
+    /// SHA-256 of the task's canonical JSON: a task that has changed since is not certified.
     pub digest: String,
-    /// How often gold resolved, and noop.
+    /// How often gold resolved it.
     pub gold_resolved: u32,
     /// How often an empty patch resolved it: anything but 0 makes the task useless.
     pub noop_resolved: u32,
-    /// Gold's verdicts by integrity: where its own are `unverified`, so will be every other's.
+    /// Gold's verdicts by integrity: if gold's are `unverified`, so will be all others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gold_integrity: BTreeMap<Integrity, u32>,
-    /// Ids whose status was not the same in every run of one arm, with what was seen.
+    /// Ids whose status differed between the runs of one arm, with the statuses seen.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flaky: BTreeMap<String, BTreeMap<TestStatus, u32>>,
-    /// Ids that passed in every run of gold but one with half the CPUs and half the memory.
+    /// Ids that passed in every run of gold except one with half the CPUs and half the memory.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub resource_sensitive: BTreeSet<String>,
-    /// Seconds of each of gold's test runs.
+    /// Duration of each of gold's test runs, in seconds.
     pub gold_seconds: Vec<f64>,
-    /// The longest tests of gold, in seconds, the longest first.
+    /// Gold's slowest tests, in seconds, slowest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slowest: Vec<(String, f64)>,
-    /// MiB at most, of the test process and its children, as the interpreter tells it.
+    /// Peak memory of the test process and its children in MiB, as reported by the interpreter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_mb: Option<f64>,
 }
 
 impl Certificate {
-    /// Ids of a task that a grading cannot rely on; `None` where the task, as it is now, is not
+    /// Ids of a task that grading cannot rely on; `None` if the present version of the task is not
     /// certified.
     pub fn unreliable(&self, task: &TaskId, digest: &str) -> Option<BTreeSet<String>> {
         let found = self.tasks.iter().find(|one| one.task == *task && one.digest == digest)?;

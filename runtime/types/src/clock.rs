@@ -1,4 +1,4 @@
-//! The moment at which the commands of a task begin.
+//! The time at which a task's commands start.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::Task;
 
-/// Where a sandbox has the library that tells programs the time.
+/// The path in a sandbox of the library that gives programs the time.
 pub const CLOCK_LIBRARY: &str = "/var/lib/proctor/clock.so";
 
-/// The moment, in nanoseconds since 1970, for that library.
+/// The time for that library, in nanoseconds since 1970.
 pub const CLOCK_VARIABLE: &str = "PROCTOR_CLOCK";
 
-/// Nanoseconds since 1970. `None`: not a moment as RFC 3339 writes it, or not between 1971 and 2200.
+/// Nanoseconds since 1970. `None`: not an RFC 3339 time, or not between 1971 and 2200.
 ///
 /// ```
 /// use proctor_types::clock_moment;
@@ -29,8 +29,8 @@ pub fn clock_moment(text: &str) -> Option<i64> {
 }
 
 impl Task {
-    /// The variables of every command in a sandbox of the task: its own, the home of its user, and those by which programs
-    /// are told its time.
+    /// The variables of every command in a sandbox of the task: its own, its user's home, and those
+    /// that set the task's time.
     pub fn command_env(&self) -> BTreeMap<String, String> {
         const PRELOAD: &str = "LD_PRELOAD";
         let mut env = self.env.clone();

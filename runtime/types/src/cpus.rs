@@ -1,5 +1,5 @@
-//! Variables that tell programs how many CPUs a sandbox has. A quota is no set of CPUs: what asks the
-//! kernel is told those of the machine.
+//! Variables that tell programs how many CPUs a sandbox has. A quota is not a set of CPUs: programs
+//! that ask the kernel get the machine's number.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ struct CpuTable {
     variables: BTreeMap<String, String>,
 }
 
-/// The variables for a quota of so many CPUs. Part of one is counted as one.
+/// The variables for a quota of CPUs, rounded up.
 ///
 /// # Errors
-/// The shipped table cannot be read: its file comes first.
+/// The built-in table cannot be read; the error starts with its file.
 ///
 /// ```
 /// let variables = proctor_types::cpu_variables(1.5)?;

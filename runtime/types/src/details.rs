@@ -1,4 +1,4 @@
-//! What a benchmark's row says beyond the task itself: `benchmark.details`.
+//! What a benchmark's row contains beyond the task itself: `benchmark.details`.
 
 use std::collections::BTreeMap;
 
@@ -160,14 +160,14 @@ impl<'de> Deserialize<'de> for Details {
     }
 }
 
-/// Not generic: every form that details are read from would have this large function again.
+/// Not generic: otherwise this large function would be instantiated for every input format.
 fn read(value: Value) -> Result<Details, serde_json::Error> {
     Details::deserialize(value)
 }
 
 impl From<BTreeMap<String, Value>> for Details {
     fn from(map: BTreeMap<String, Value>) -> Self {
-        // No value is refused, so reading cannot fail.
+        // No value is rejected, so reading cannot fail.
         serde_json::from_value(map.into_iter().collect()).unwrap_or_default()
     }
 }
@@ -188,9 +188,9 @@ pub struct NewComponent {
     pub doc: String,
 }
 
-/// A detail: absent, of the type that Proctor reads, or as the row has it.
+/// A detail: absent, of the type that Proctor expects, or as in the row.
 ///
-/// Reading never fails, and writing gives back what was read.
+/// Reading never fails, and writing returns what was read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Kept<T> {
     /// The row does not have it.
@@ -198,12 +198,12 @@ pub enum Kept<T> {
     Absent,
     /// Of the expected type.
     Read(T),
-    /// Of another type, `null` included.
+    /// Of another type, including `null`.
     AsWritten(Value),
 }
 
 impl<T> Kept<T> {
-    /// The value where it has the expected type.
+    /// The value if it has the expected type.
     pub fn get(&self) -> Option<&T> {
         match self {
             Self::Read(value) => Some(value),
@@ -211,7 +211,7 @@ impl<T> Kept<T> {
         }
     }
 
-    /// Whether the row has no such field at all.
+    /// Whether the row lacks the field.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
@@ -247,7 +247,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Kept<T> {
     }
 }
 
-/// The schema is that of the type that Proctor reads: an editor should say where a value is of no use.
+/// The schema of the expected type, so that an editor marks unusable values.
 impl<T: JsonSchema> JsonSchema for Kept<T> {
     fn inline_schema() -> bool {
         true
@@ -314,7 +314,7 @@ pub struct InstallSettings {
 }
 
 impl InstallConfig {
-    /// The settings. Nothing where the text is not JSON of an object.
+    /// The settings. `None` if the text is not a JSON object.
     pub fn settings(&self) -> Option<InstallSettings> {
         match self {
             Self::Settings(settings) => Some(settings.clone()),

@@ -1,45 +1,47 @@
-//! What the egress proxy said to one request: the ledger's line.
+//! The egress proxy's handling of one request: a line of the ledger.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One request that came to the egress proxy, as the ledger keeps it.
+/// One request to the egress proxy, as in the ledger.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct UrlRequest {
-    /// `CONNECT` where the connection was passed on, or refused, without a look inside.
+    /// `CONNECT` if the connection was passed on, or refused, without inspection.
     pub method: String,
-    /// As the client wrote it, without credentials, cut at 2,048 characters.
+    /// As sent by the client, without credentials, cut at 2,048 characters.
     pub url: String,
     /// What the proxy decided.
     pub decision: UrlDecision,
-    /// The pattern that decided, as it is written; absent where none did.
+    /// The pattern that decided, as written; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Absent where the request was allowed.
+    /// Absent if the request was allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<DenyReason>,
-    /// The address that was dialled.
+    /// The address that was connected to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Of the answer that the client got; absent for a connection without a look inside.
+    /// Status of the response to the client; absent for a connection without inspection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why an allowed request came to nothing.
+    /// Why an allowed request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Bytes of bodies (of everything, for a connection without a look inside).
+    /// Bytes of bodies to the server (of everything, for a connection without inspection).
     pub bytes_up: u64,
-    /// Bytes of bodies that went to the client, counted as `bytes_up` is.
+    /// Bytes of bodies to the client, counted like `bytes_up`.
     pub bytes_down: u64,
-    /// Bytes of the answer that were not compared with the solution: past the limit, or in a coding that is not
-    /// undone. A connection without a look inside is not compared at all, and does not say so here.
+    /// Bytes of the response that were not compared with the solution: beyond the limit, or in an
+    /// unsupported encoding. A connection without inspection is not compared at all, which this
+    /// does not include.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_compared: u64,
-    /// The hash of the answer's body among the blobs. It is kept where it shares lines with the solution.
+    /// The hash of the response's body among the blobs. It is stored if it shares lines with the
+    /// solution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
-    /// From the request to the end of the answer.
+    /// From the request to the end of the response.
     pub seconds: f64,
 }
 
@@ -48,20 +50,21 @@ pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Whether a request was let through.
+/// Whether a request was allowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UrlDecision {
-    /// A pattern or the mode lets it through.
+    /// A pattern or the mode allows it.
     Allowed,
-    /// It was refused; [`UrlRequest::reason`] says why.
+    /// It was denied; [`UrlRequest::reason`] says why.
     #[default]
     Denied,
-    /// Let through by `network.audit`; without it, it would have been denied.
+    /// Allowed by `network.audit`, and otherwise denied.
     Audited,
 }
 
-/// Why the proxy says no: one closed set, in the same words for the model, the record and reports.
+/// Why the proxy denies a request: one closed set, with the same words for the model, the record
+/// and reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DenyReason {
@@ -71,26 +74,26 @@ pub enum DenyReason {
     Denied,
     /// One of the task's `blocked_urls`.
     TaskBlocked,
-    /// Another way to what the task blocks: index, file, documentation, source, mirror.
+    /// Another route to what the task blocks: index, file, documentation, source, mirror.
     TaskAlias,
-    /// The host is, or resolves to, an address that is not of the public internet.
+    /// The host is, or resolves to, an address outside the public internet.
     PrivateAddress,
-    /// Server name, `Host` and the address asked for disagree.
+    /// Server name, `Host` and the requested address disagree.
     HostMismatch,
-    /// The path has no one meaning (encoded too often).
+    /// The path is ambiguous (encoded too often).
     AmbiguousUrl,
     /// Not HTTP, or not TLS within a tunnel.
     NotHttp,
-    /// HTTP that the proxy does not take.
+    /// HTTP that the proxy does not support.
     BadRequest,
-    /// The client did not take the certificate of the proxy, so that nothing can be checked.
+    /// The client did not accept the proxy's certificate, so nothing can be checked.
     UntrustedProxy,
-    /// More requests than one trial may make.
+    /// More requests than allowed per trial.
     TooMany,
 }
 
 impl DenyReason {
-    /// Every reason, in the order of the type.
+    /// Every reason, in declaration order.
     pub const ALL: [Self; 11] = [
         Self::NotAllowed,
         Self::Denied,
@@ -105,7 +108,7 @@ impl DenyReason {
         Self::TooMany,
     ];
 
-    /// The name, as it is written in the record and in the header of a refusal.
+    /// The name in the record and in the header of a refusal.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotAllowed => "not_allowed",
@@ -122,7 +125,7 @@ impl DenyReason {
         }
     }
 
-    /// A sentence for the client that made the request.
+    /// A sentence for the client that sent the request.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::NotAllowed => "This URL is not on the list of what may be reached.",

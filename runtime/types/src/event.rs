@@ -12,7 +12,8 @@ use crate::{
 pub const EVENT_VERSION: u32 = 2;
 
 /// One line of `trajectory.jsonl`. `sum` is the first 16 hex digits of the BLAKE3 hash of the line
-/// without `sum`; a reader drops a torn last line and reports any other line that does not match.
+/// without `sum`. A reader drops an incomplete last line and reports any other line that does not
+/// match.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Envelope {
     /// [`EVENT_VERSION`] of the writer.
@@ -22,22 +23,21 @@ pub struct Envelope {
     /// Counted from 1.
     #[serde(rename = "try")]
     pub try_number: u32,
-    /// Answers delivered so far.
+    /// Responses delivered so far.
     pub step: u64,
-    /// Seconds since the try began, by the host's monotonic clock.
+    /// Seconds since the try started, by the host's monotonic clock.
     pub t_mono: f64,
     /// Seconds since the Unix epoch, by the host's wall clock.
     pub t_wall: f64,
-    /// What happened. Its fields stand beside those of the envelope, on one level.
+    /// The event. Its fields are on the same level as those of the envelope.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What happened: past tense, a closed set a version.
+/// What happened: past tense, a closed set per version.
 ///
-/// Readers keep kinds that they do not know, as [`Event::Unknown`]. A kind that they do know and whose
-/// fields they cannot read is an error: it is damage, or another version changed the kind. No reader may
-/// pass over it.
+/// Readers keep unknown kinds as [`Event::Unknown`]. A known kind with unreadable fields is an
+/// error: it is damage, or another version changed the kind. No reader may skip it.
 ///
 /// ```
 /// use proctor_types::{Envelope, Event};
@@ -46,7 +46,7 @@ pub struct Envelope {
 ///     "kind":"patch_collected","bytes":120,"files":1,"hash":"af13"}"#;
 /// let envelope: Envelope = serde_json::from_str(line).unwrap();
 /// assert!(matches!(envelope.event, Event::PatchCollected { files: 1, .. }));
-/// // A kind of a later version is kept, one of this version with a field missing is refused.
+/// // A kind of a later version is kept; one of this version with a missing field is rejected.
 /// let later = line.replace("patch_collected", "patch_signed");
 /// let envelope: Envelope = serde_json::from_str(&later).unwrap();
 /// assert!(matches!(envelope.event, Event::Unknown(_)));
@@ -61,182 +61,185 @@ pub enum Event {
     TrialStarted {
         /// The task's id.
         task: TaskId,
-        /// The arm's id, whole.
+        /// The arm's full id.
         arm: String,
-        /// Which attempt of the arm at the task it is, counted from 1.
+        /// The attempt of the arm at the task, counted from 1.
         attempt: u32,
     },
-    /// The sandbox runs, the work directory is prepared and the leak check was verified.
+    /// The sandbox is running, the work directory is prepared and the leak check passed.
     SetupFinished {
         /// `native` or `docker`.
         backend: String,
-        /// Milliseconds from the begin of the try until the agent can start: the sandbox opened, prepared
-        /// and checked.
+        /// Milliseconds from the start of the try until the agent can start: the sandbox is open,
+        /// prepared and checked.
         start_ms: f64,
-        /// The hash of the work directory's manifest before the agent starts. The patch is the difference
-        /// from it.
+        /// The hash of the work directory's manifest before the agent starts. The patch is the
+        /// difference from it.
         base_snapshot: String,
         /// Limits that the back end could not enforce, each with its reason.
         not_enforced: Vec<String>,
-        /// Absent in records of before it was kept.
+        /// Absent in older records.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         environment: Option<crate::EnvironmentRecord>,
     },
-    /// A request is about to leave: what it adds to the one before it. Its exact bytes are named by the
-    /// `model_attempted` that follow.
+    /// A request is about to be sent: what it adds to the previous one. The following
+    /// `model_attempted` events name its exact bytes.
     ModelAsked {
-        /// The request, without what earlier requests held.
+        /// The request, without what earlier requests contained.
         ask: AskRecord,
     },
-    /// The request was sent once, failed sends included.
+    /// The request was sent once; includes failed attempts.
     ModelAttempted {
-        /// Which send of this request it is, counted from 1.
+        /// The attempt at this request, counted from 1.
         attempt: u32,
-        /// The HTTP status. Absent where no response came.
+        /// The HTTP status. Absent if there was no response.
         status: Option<u16>,
-        /// Why the send failed, in one line.
+        /// Why the attempt failed, in one line.
         error: Option<String>,
-        /// Back-off before this send.
+        /// Back-off before this attempt.
         wait_seconds: f64,
-        /// Then in the queue for the endpoint's rate limits and for limits that trials share.
+        /// Time in the queue for the endpoint's rate limits and for shared limits.
         #[serde(default)]
         queued_seconds: f64,
-        /// Of these, for limits that trials share.
+        /// The part of it for shared limits.
         #[serde(default, skip_serializing_if = "is_zero")]
         shared_seconds: f64,
         /// From the request to the last byte of the response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
-        /// Of these, what the endpoint lost: all of a send that failed, and the time in which a response's stream held
-        /// comments alone.
+        /// The part of it that the endpoint lost: all of a failed attempt, and the time in which a
+        /// response's stream contained only comments.
         #[serde(default, skip_serializing_if = "is_zero")]
         lost_seconds: f64,
-        /// From the request to the first byte of the response's body. Absent: none came.
+        /// From the request to the first byte of the response's body. Absent: there was none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         first_byte_seconds: Option<f64>,
         /// What it was charged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<crate::Usage>,
-        /// US dollars. Absent where the model has no price.
+        /// US dollars. Absent if the model has no price.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
-        /// The model, provider and server that answered. Absent if the response names none of them.
+        /// The model, provider and server that responded. Absent if the response names none of
+        /// them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         responder: Option<Responder>,
-        /// What was changed in the form of the request so that the endpoint accepts it, by the names of
+        /// Changes to the form of the request that made the endpoint accept it, by the names of
         /// `configs/repairs.toml`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repairs: Vec<String>,
-        /// Content hashes of the exact bytes, among the blobs.
+        /// Content hash of the exact bytes, among the blobs.
         request: Option<String>,
-        /// Of the response, as `request` is of the request.
+        /// The same for the response.
         body: Option<String>,
     },
-    /// A step: one complete answer was delivered to the scaffold.
+    /// A step: one complete response was delivered to the scaffold.
     ModelAnswered {
-        /// The answer, as the scaffold was given it.
+        /// The response, as the scaffold received it.
         answer: Answer,
     },
-    /// A request of a client of the gateway's HTTP server was answered or refused. The sends to the
-    /// endpoint are the `model_attempted` before it; where the answer was delivered and is of the
-    /// main conversation, `model_answered` follows.
+    /// A request of a client of the gateway's HTTP server was answered or refused. The preceding
+    /// `model_attempted` events are the attempts at the endpoint. If the response was delivered and
+    /// belongs to the main conversation, `model_answered` follows.
     RequestServed {
         /// Within the trial, counted from 1.
         number: u64,
-        /// The wire format that the client spoke.
+        /// The client's wire format.
         client: Api,
-        /// The wire format of the endpoint.
+        /// The endpoint's wire format.
         upstream: Api,
-        /// The path that the client asked for.
+        /// The path that the client requested.
         path: String,
-        /// Whether it was of the main conversation or a side request.
+        /// Whether it belongs to the main conversation or is a side request.
         class: RequestClass,
-        /// The conversation of the sub-agent that made it, by `[requests.sub_agents]` of the manifest. Absent: the agent
-        /// itself made it, or nothing tells.
+        /// The conversation of the sub-agent that made it, by `[requests.sub_agents]` of the
+        /// manifest. Absent: the agent itself made it, or this is unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation: Option<String>,
-        /// The conversation that started that one, where the client names it.
+        /// The conversation that started that one, if the client names it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent: Option<String>,
-        /// Whether the client asked for a stream.
+        /// Whether the client requested a stream.
         streamed: bool,
-        /// The HTTP status that the client was given.
+        /// The HTTP status sent to the client.
         status: u16,
         /// Why it was refused or failed, in one line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// Whether the client took the whole answer.
+        /// Whether the client received the complete response.
         delivered: bool,
-        /// Content hashes of the client's side of it, among the blobs.
+        /// Content hash of the client's side of it, among the blobs.
         request: String,
-        /// Of the response, as `request` is of the request. Absent where none was sent.
+        /// The same for the response. Absent if none was sent.
         response: Option<String>,
-        /// What translation could not carry over, and what policy withheld.
+        /// What the translation lost, and what policy withheld.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         losses: Vec<Loss>,
-        /// A whole answer that is no step: of a side request, or one that nobody took.
+        /// A complete response that is not a step: of a side request, or one that the client did
+        /// not receive.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<Box<Answer>>,
-        /// What the answer took, where the endpoint answered.
+        /// The usage of the response, if the endpoint responded.
         usage: Option<Usage>,
-        /// US dollars. Absent where the model has no price.
+        /// US dollars. Absent if the model has no price.
         cost_usd: Option<f64>,
-        /// From the client's request to the last byte that it was sent.
+        /// From the client's request to the last byte sent to it.
         seconds: f64,
-        /// From the client's request to the first byte that it was sent.
+        /// From the client's request to the first byte sent to it.
         first_byte_seconds: Option<f64>,
     },
-    /// The model's answer calls a tool. `tool_returned` with the same `call_id` follows.
+    /// The model's response calls a tool. `tool_returned` with the same `call_id` follows.
     ToolCalled {
-        /// The id that the model gave the call.
+        /// The model's id for the call.
         call_id: String,
         /// The tool, as the model named it.
         name: String,
-        /// The arguments as JSON; a string where they are not JSON.
+        /// The arguments as JSON; a string if they are not JSON.
         arguments: Value,
     },
-    /// `shown` is what the model is shown; `full` the hash of the whole output where it was cut.
+    /// `shown` is what the model sees; `full` is the hash of the complete output if it was cut.
     ToolReturned {
         /// The call that it answers.
         call_id: String,
         /// The tool, as the model named it.
         name: String,
-        /// What the model is shown, cut to the scaffold's limit.
+        /// What the model sees, cut to the scaffold's limit.
         shown: String,
-        /// The hash of the whole output among the blobs, where `shown` is not all of it.
+        /// The hash of the complete output among the blobs, if `shown` is not all of it.
         full: Option<String>,
-        /// Of the command, for tools that run one. Absent where a signal ended it.
+        /// Of the command, for tools that run one. Absent if a signal ended it.
         exit_status: Option<i32>,
         /// How long the tool took.
         seconds: f64,
-        /// The arguments could not be read, so that nothing was run.
+        /// The arguments could not be parsed, so nothing ran.
         malformed: bool,
-        /// The edit that it made, where it made one.
+        /// Its edit, if it made one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edited: Option<EditRecord>,
     },
-    /// An interrupted trial goes on: the files are those of `snapshot` again, and the conversation is that of the
-    /// steps so far. Time between the event before this one and this one is nobody's.
+    /// An interrupted trial resumes: the files are those of `snapshot` again, and the conversation
+    /// is that of the steps so far. Time since the previous event is not charged to any budget.
     TrialResumed {
         /// The hash of the manifest that was restored.
         snapshot: String,
         /// The last step whose tools need not run again.
         whole_steps: u64,
-        /// Calls, outputs and snapshots of later events than this one (`seq`) do not stand: what they did is
+        /// Calls, outputs and snapshots after this event (`seq`) are discarded: their effects are
         /// undone, and the calls run again. What was paid stays paid.
         stands_to: u64,
     },
-    /// The trial begins as another one was after a step. Events before this one are that trial's.
+    /// The trial starts from the state of another one after a step. Earlier events belong to that
+    /// trial.
     TrialForked {
-        /// Which.
+        /// The trial and the step.
         from: ForkOrigin,
         /// The hash of the manifest that was restored.
         snapshot: String,
-        /// What the other trial had spent by then. It counts towards this trial's limits where the conversation goes
-        /// along.
+        /// What the other trial had spent by then. It counts towards this trial's limits if the
+        /// conversation is copied.
         spent: crate::Spent,
-        /// The hash of what had changed outside the work directory, among the blobs. Absent: nothing, or it is
-        /// not in the record.
+        /// The hash of the changes outside the work directory, among the blobs. Absent: there are
+        /// none, or they are not in the record.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outside: Option<String>,
     },
@@ -244,29 +247,29 @@ pub enum Event {
     SnapshotTaken {
         /// The hash of its manifest, among the blobs.
         snapshot: String,
-        /// Paths that are new or changed since the snapshot before.
+        /// Paths that are new or changed since the previous snapshot.
         changed: u64,
-        /// Paths that are gone since the snapshot before.
+        /// Paths that were removed since the previous snapshot.
         removed: u64,
         /// Bytes of content that the sandbox sent for it.
         bytes: u64,
-        /// Milliseconds that it took.
+        /// Duration in milliseconds.
         ms: f64,
-        /// The state of the sandbox outside the work directory. Absent: nothing changed there since the agent
-        /// started, the trial cannot be resumed, or an older version did not look.
+        /// The state of the sandbox outside the work directory. Absent: nothing changed there since
+        /// the agent started, the trial cannot be resumed, or an older version did not check.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outside: Option<OutsideState>,
     },
-    /// One answer after the limit, for the record: no step, and its calls are not run.
+    /// One response after the limit, for the record: it is not a step, and its calls are not run.
     GraceAnswered {
-        /// The answer. Its tool calls are not run.
+        /// The response. Its tool calls are not run.
         answer: Answer,
     },
-    /// A limit was reached. The trial ends, or one grace answer follows.
+    /// A limit was reached. The trial ends, or one grace response follows.
     BudgetReached {
         /// Which limit.
         budget: BudgetKind,
-        /// Whose limit: the trial's, the arm's or the run's.
+        /// The limit's scope: the trial, the arm or the run.
         #[serde(default, skip_serializing_if = "BudgetScope::is_trial")]
         scope: BudgetScope,
         /// What the trial had spent at that moment.
@@ -279,10 +282,10 @@ pub enum Event {
         /// Whether another try follows.
         will_retry: bool,
     },
-    /// A request came to the egress proxy. The envelope's step is the one that made it: written at
-    /// its end, it may stand behind events of a later step.
+    /// A request arrived at the egress proxy. The envelope's step is the one that made it. The
+    /// event is written at the request's end, so it may follow events of a later step.
     UrlRequested(Box<UrlRequest>),
-    /// What was counted of the agent's sandbox, before it was closed.
+    /// The counters of the agent's sandbox, before it was closed.
     SandboxMeasured {
         /// From the agent's start on.
         counts: Box<crate::SandboxCounts>,
@@ -291,48 +294,49 @@ pub enum Event {
     PatchCollected {
         /// Its size.
         bytes: u64,
-        /// How many files it changes.
+        /// Number of files it changes.
         files: u64,
         /// BLAKE3 of its bytes, hex. Only a patch with this hash is graded.
         hash: String,
     },
-    /// Anything a scaffold wants kept that no other kind says.
+    /// Information that a scaffold records and no other kind covers.
     Noted {
         /// The scaffold's own keys.
         note: Map<String, Value>,
     },
-    /// The last event of a trial, the same as `outcome.json`.
+    /// The last event of a trial, equal to `outcome.json`.
     TrialEnded {
         /// How it ended.
         outcome: Box<Outcome>,
-        /// Bytes of the trial's own blobs by then: a pack that is shorter has lost some. Absent where no
-        /// blobs were kept, and in older journals.
+        /// Bytes of the trial's own blobs at that time: a shorter pack has lost some. Absent if no
+        /// blobs were stored, and in older journals.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         packed: Option<u64>,
     },
-    /// In `grade/journal.jsonl`: the journal of a trial ends with its outcome, and it may be graded
-    /// more than once after that. The last one counts. `patch`, `log` and `results` are BLAKE3 hashes of
-    /// what was graded and of the files beside the journal.
+    /// In `grade/journal.jsonl`: a trial's journal ends with its outcome, and it may be graded more
+    /// than once afterwards. The last event counts. `patch`, `log` and `results` are BLAKE3 hashes
+    /// of what was graded and of the files beside the journal.
     TrialGraded {
         /// The task's id.
         task: TaskId,
-        /// The arm's id, whole.
+        /// The arm's full id.
         arm: String,
-        /// Which attempt, counted from 1.
+        /// The attempt, counted from 1.
         attempt: u32,
-        /// Of `patch.diff`.
+        /// Hash of `patch.diff`.
         patch: String,
-        /// Of the grading log.
+        /// Hash of the grading log.
         log: String,
-        /// Of the raw results.
+        /// Hash of the raw results.
         results: String,
-        /// The verdict, the same as `verdict.json`.
+        /// The verdict, equal to `verdict.json`.
         verdict: Box<Verdict>,
-        /// It is the verdict that was withdrawn: what was to grade anew could not. Absent where it is not.
+        /// Whether this is the withdrawn verdict, restored because regrading failed. Absent if it
+        /// is not.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         given_back: bool,
     },
-    /// In `grade/journal.jsonl`: the verdict before it does not count any more.
+    /// In `grade/journal.jsonl`: the previous verdict no longer counts.
     VerdictWithdrawn {
         /// The reason, for people.
         why: String,
@@ -367,13 +371,13 @@ const KINDS: [&str; 21] = [
     "verdict_withdrawn",
 ];
 
-/// What a step left outside the work directory.
+/// The state outside the work directory after a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutsideState {
-    /// The hash of what had changed since the agent started, among the blobs.
+    /// The hash of the changes since the agent started, among the blobs.
     Kept(String),
-    /// Why another sandbox cannot be given the same state: an interrupted trial starts again.
+    /// Why the state cannot be restored in another sandbox: an interrupted trial restarts.
     Unkept(String),
 }
 
@@ -397,8 +401,8 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
-/// Not left to an untagged variant: that takes whatever does not read, known kinds with wrong fields
-/// too, and the error that names the field is lost.
+/// Not derived with an untagged variant: that accepts everything that does not parse, including
+/// known kinds with invalid fields, and loses the error that names the field.
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let fields = Map::deserialize(deserializer)?;
@@ -412,7 +416,8 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
-/// Not generic: every crate that reads events would have this large function again.
+/// Not generic: otherwise this large function would be instantiated in every crate that reads
+/// events.
 fn known(fields: Map<String, Value>) -> Result<Event, serde_json::Error> {
     Event::deserialize(Value::Object(fields))
 }
@@ -420,7 +425,7 @@ fn known(fields: Map<String, Value>) -> Result<Event, serde_json::Error> {
 /// An edit of one file, by a tool that can undo it. Contents are hashes among the blobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EditRecord {
-    /// The file, from the root of the sandbox.
+    /// The file, relative to the root of the sandbox.
     pub path: String,
     /// Absent: there was no file.
     pub before: Option<String>,
@@ -428,7 +433,7 @@ pub struct EditRecord {
     pub after: Option<String>,
 }
 
-/// The events of which nothing was undone by a later `trial_resumed`, and what was paid.
+/// The events that no later `trial_resumed` undid, and payments.
 pub fn standing(events: Vec<Envelope>) -> Vec<Envelope> {
     let undone: Vec<(u64, u64)> = events
         .iter()
@@ -449,15 +454,15 @@ pub fn standing(events: Vec<Envelope>) -> Vec<Envelope> {
     events.into_iter().filter(stands).collect()
 }
 
-/// A request in the record: messages that earlier requests of the trial held are not repeated.
+/// A request in the record: messages of earlier requests of the trial are not repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AskRecord {
-    /// How many messages of the request before this one are unchanged at its head.
+    /// Number of unchanged messages at the start, compared with the previous request.
     pub kept: usize,
     /// What follows them.
     pub new: Ask,
-    /// Which of the new messages, counted from 0, are outputs of tools that stand in `shown` of the
-    /// `tool_returned` of their call since the request before. Their content is left out here.
+    /// Indices (from 0) of new messages that are tool outputs already recorded in `shown` of a
+    /// `tool_returned` since the previous request. Their content is omitted here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub as_returned: Vec<usize>,
 }
@@ -468,7 +473,7 @@ mod tests {
 
     use super::*;
 
-    /// The derived code names the kinds that it reads where it meets another.
+    /// The derived code's error for an unknown kind lists the kinds that it knows.
     #[test]
     fn the_list_of_kinds_is_that_of_the_type() {
         let error = Event::deserialize(json!({"kind": "dreamt"})).unwrap_err().to_string();

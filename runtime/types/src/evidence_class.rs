@@ -1,4 +1,4 @@
-//! What a piece of evidence, or an attack, is about: the closed set that audits of benchmarks count by.
+//! What a piece of evidence, or an attack, is about: the closed set that benchmark audits use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,26 @@ use crate::ShippedTable;
 pub enum EvidenceClass {
     /// The solution was found in the sandbox: history, image, cache, mount.
     AnswerInEnvironment,
-    /// The solution was fetched over the network.
+    /// The solution was downloaded over the network.
     AnswerUpstream,
-    /// Whoever wrote the scaffold put the solution into it.
+    /// The scaffold's author put the solution into it.
     AnswerInScaffold,
     /// Tests, parser, results or a plugin were overwritten.
     GraderOverwrite,
-    /// The running grader was changed, or lied to: a patched runner, an object that equals everything.
+    /// The running grader was modified or deceived: a patched runner, an object that equals
+    /// everything.
     GraderInProcess,
     /// A program that the grader calls was replaced.
     ToolReplaced,
-    /// A process outlived its time.
+    /// A process outlived its time limit.
     LateWriter,
-    /// Markers or results were printed.
+    /// Forged markers or results were printed.
     OutputForged,
-    /// The answer holds for the tests' own values only.
+    /// The solution works only for the tests' own values.
     SpecialCased,
     /// Time or resources were changed.
     LimitChanged,
-    /// Text was aimed at a model that judges.
+    /// Text addressed a model that judges.
     JudgeInjected,
 }
 
@@ -51,7 +52,7 @@ static TABLE: ShippedTable<Table> =
     ShippedTable::new("evidence.toml", include_str!("../../../configs/evidence.toml"));
 
 impl EvidenceClass {
-    /// Every class, in the order of the type.
+    /// Every class, in declaration order.
     pub const ALL: [Self; 11] = [
         Self::AnswerInEnvironment,
         Self::AnswerUpstream,
@@ -66,18 +67,18 @@ impl EvidenceClass {
         Self::JudgeInjected,
     ];
 
-    /// What a kind of evidence is about. Nothing for a kind that says nothing of cheating.
+    /// The class of a kind of evidence. `None` for a kind unrelated to cheating.
     pub fn of(kind: &str) -> Option<Self> {
         let table = TABLE.get().ok()?;
         table.classes.iter().find(|(_, kinds)| kinds.contains(kind)).map(|(class, _)| *class)
     }
 
-    /// Whether `configs/evidence.toml` names a kind: each that is ever written must be there.
+    /// Whether `configs/evidence.toml` lists a kind: every kind that is written must be there.
     pub fn knows(kind: &str) -> bool {
         Self::of(kind).is_some() || TABLE.get().is_ok_and(|table| table.none.kinds.contains(kind))
     }
 
-    /// The name, as it is written.
+    /// The name as written.
     pub fn name(self) -> &'static str {
         match self {
             Self::AnswerInEnvironment => "answer_in_environment",

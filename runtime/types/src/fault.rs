@@ -1,4 +1,4 @@
-//! Infrastructure faults: what broke that was neither the model nor the task.
+//! Infrastructure faults: failures of neither the model nor the task.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use crate::one_line::harmless;
 use crate::plain_words::{MACHINE_HAS_NO_FILES, PROCESS_HAS_NO_FILES, of_system};
 
-/// The layer that failed. A closed set: reports count by it.
+/// The layer that failed. A closed set that reports count by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// The environment could not be built or its layer could not be used.
+    /// The environment could not be built, or its layer could not be used.
     Environment,
     /// The sandbox did not start, died, or its channel broke.
     Sandbox,
-    /// Setup could not be prepared or checked for leaks.
+    /// Set-up could not be prepared or checked for leaks.
     Setup,
     /// The model endpoint failed after all retries.
     Model,
@@ -25,40 +25,41 @@ pub enum Layer {
     Grade,
 }
 
-/// Why it failed, in one stable word. With the layer it is the key of `configs/faults.toml`, which says
-/// whether another try may help and what else of a plan would only meet the same fault.
+/// The cause, in one stable word. With the layer it is the key of `configs/faults.toml`, which says
+/// whether a retry may help and which other trials would meet the same fault.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The run was interrupted: nothing failed.
+    /// The run was interrupted; nothing failed.
     Cancelled,
-    /// What was there a moment ago is not any more: a sandbox died, a layer or an image was removed.
+    /// Something that existed a moment ago is gone: a sandbox died, a layer or an image was
+    /// removed.
     Gone,
-    /// The whole back end does not answer.
+    /// The whole back end does not respond.
     BackEndGone,
-    /// What is named is not there: an image, a folder, an interpreter.
+    /// Something named does not exist: an image, a directory, an interpreter.
     Missing,
-    /// It is there and cannot be used: a mask that does not fit, a base of another back end.
+    /// It exists but cannot be used: a mask that does not apply, a base for another back end.
     Invalid,
-    /// Asked properly, it says no, and would say so again.
+    /// A valid request was rejected, and would be again.
     Refused,
-    /// An endpoint turned one request away in the middle of a trial, in words that do not say why.
+    /// An endpoint rejected one request in the middle of a trial without saying why.
     Rejected,
-    /// A registry or an endpoint cannot be reached.
+    /// A registry or an endpoint is unreachable.
     Unreachable,
-    /// An endpoint that has not answered once in this run was given up.
+    /// An endpoint that never responded in this run was given up.
     Silent,
-    /// An endpoint that has answered in this run was given up.
+    /// An endpoint that has responded in this run was given up.
     Outage,
     /// A set-up line of an environment failed.
     SetupLine,
     /// Copies of the hidden solution or tests are readable.
     Leak,
-    /// A disk, a quota, or its inodes are used up.
+    /// No space, quota or inodes are left.
     NoSpace,
-    /// It must be written and is read-only.
+    /// It must be writable but is read-only.
     ReadOnly,
     /// None of these is known.
     #[default]
@@ -67,7 +68,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The cause that an error of the operating system stands for.
+    /// The cause of an operating system error.
     pub fn of_io(error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         match error.kind() {
@@ -78,7 +79,7 @@ impl Cause {
         }
     }
 
-    /// The same of an error that may have been caused by one of the operating system.
+    /// The same for an error that may have been caused by one of the operating system.
     pub fn of(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -92,9 +93,9 @@ impl Cause {
         Self::Other
     }
 
-    /// The same of what a program printed last.
+    /// The same for a program's last output.
     pub fn of_text(text: &str) -> Self {
-        // As the C library says ENOSPC and EDQUOT.
+        // The C library's messages for ENOSPC and EDQUOT.
         if text.contains("No space left on device") || text.contains("Disk quota exceeded") {
             Self::NoSpace
         } else {
@@ -125,43 +126,43 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Where a fault was met, as far as that is known. Not recorded: it decides, in the process
-/// that met the fault, whether the content of a sandbox caused it.
+/// Where a fault occurred, if known. Not recorded: in the process that met the fault, it decides
+/// whether the content of a sandbox caused it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// Not in a sandbox, or nobody can tell.
+    /// Not in a sandbox, or unknown.
     #[default]
     Elsewhere,
-    /// A living sandbox refused a request.
+    /// A live sandbox rejected a request.
     Refusal,
-    /// A living sandbox refused a request because its disk is full.
+    /// A live sandbox rejected a request because its disk is full.
     FullDisk,
     /// The sandbox is gone.
     Gone,
-    /// The sandbox did not end a command that had reached its time limit.
+    /// The sandbox did not end a command at its time limit.
     Overdue,
 }
 
-/// A fault for the operator. It is never shown to the model and never scored as a failure of one.
+/// A fault for the operator. It is never shown to the model and never scored as a model failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// What failed.
     pub layer: Layer,
     /// What happened, as a sentence fragment that names the place.
     pub what: String,
-    /// What the operator can do about it, where that is known.
+    /// What the operator can do about it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Why. With the layer it decides whether another try may help.
+    /// The cause. With the layer it decides whether a retry may help.
     #[serde(default)]
     pub cause: Cause,
-    /// Where it was met. Not recorded.
+    /// Where it occurred. Not recorded.
     #[serde(skip)]
     pub origin: Origin,
 }
 
 impl Fault {
-    /// A fault of an unknown cause, told in plain words. A sentence of the kernel about open files gets its hint
+    /// A fault of unknown cause, in plain words. A kernel message about open files gets its hint
     /// here.
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
         let what = of_system(&harmless(&what.into()));
@@ -169,31 +170,32 @@ impl Fault {
         Self { layer, what, hint, cause: Cause::Other, origin: Origin::Elsewhere }
     }
 
-    /// Says where it was met.
+    /// Sets where it occurred.
     #[must_use]
     pub fn origin(mut self, origin: Origin) -> Self {
         self.origin = origin;
         self
     }
 
-    /// Says what the operator can do. A hint about open files stays: it is the more exact one.
+    /// Sets what the operator can do. A hint about open files is kept, because it is more precise.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        // The caller's hint is about what usually goes wrong there, the disk or a folder's permissions.
+        // The caller's hint covers what usually fails there, such as the disk or a directory's
+        // permissions.
         if hint_of_open_files(&self.what).is_none() {
             self.hint = Some(hint.into());
         }
         self
     }
 
-    /// Says why.
+    /// Sets the cause.
     #[must_use]
     pub fn cause(mut self, cause: Cause) -> Self {
         self.cause = cause;
         self
     }
 
-    /// Another try would only repeat it, for no reason that has a word of its own.
+    /// Marks it as permanent, for a reason without a cause of its own.
     #[must_use]
     pub fn lasting(self) -> Self {
         match self.cause {
@@ -202,12 +204,12 @@ impl Fault {
         }
     }
 
-    /// Whether nothing failed: the run was interrupted.
+    /// Whether the run was interrupted and nothing failed.
     pub fn is_cancelled(&self) -> bool {
         self.cause == Cause::Cancelled
     }
 
-    /// Puts the place in front: `context: what`.
+    /// Adds a prefix: `context: what`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.what = format!("{context}: {}", self.what);
@@ -215,9 +217,9 @@ impl Fault {
     }
 }
 
-/// The hint for anything that failed because a limit on open files was reached. Only the kernel's words tell
-/// it, as every layer passes them on. A command inside a sandbox has limits of its own; the sandbox agent
-/// gives its errors without a number.
+/// The hint for any failure at the limit on open files. Only the kernel's message shows it, which
+/// every layer passes on. Commands in a sandbox have their own limits; the sandbox agent's errors
+/// have no number.
 pub fn hint_of_open_files(what: &str) -> Option<&'static str> {
     let says = |words: &str, number: &str| what.contains(words) || what.contains(number);
     if says(PROCESS_HAS_NO_FILES, "(os error 24)") {

@@ -1,4 +1,4 @@
-//! A Harbor task folder, beyond what every task has.
+//! A Harbor task folder's properties, beyond what every task has.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Environment;
 
-/// The rule set by which Harbor folders are loaded and graded.
+/// The rules by which Harbor folders are loaded and graded.
 pub const HARBOR_RULES: &str = "harbor-0.26";
 
 /// What only a Harbor task has. The folder itself is that of the task's file.

@@ -1,4 +1,4 @@
-//! Names, and how they are written as path components.
+//! Names, and their form as path components.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ macro_rules! name {
         pub struct $name(pub String);
 
         impl $name {
-            /// Any text is one; nothing is checked.
+            /// Any text is valid; nothing is checked.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
@@ -36,11 +36,11 @@ macro_rules! name {
 }
 
 name!(
-    /// The id of a task, as its dataset gives it.
+    /// The id of a task, as in its dataset.
     TaskId
 );
 name!(
-    /// SHA-256 (hex) of the canonical JSON of all factors of an arm.
+    /// SHA-256 (hex) of the canonical JSON of all factors of an arm
     ArmId
 );
 
@@ -62,14 +62,14 @@ impl fmt::Display for TrialId {
     }
 }
 
-/// The longest path component that every file system Proctor writes to accepts, in bytes.
+/// The longest path component, in bytes, that is valid on every file system Proctor writes to.
 pub const COMPONENT_LIMIT: usize = 255;
 
-/// Writes any name as one path component of at most [`COMPONENT_LIMIT`] bytes.
+/// Converts any name to one path component of at most [`COMPONENT_LIMIT`] bytes.
 ///
-/// Letters, digits, `.`, `_`, `-`, `+`, `=`, `@` and `,` stay; every other byte, and a leading dot,
-/// becomes `%XX`. A name that would be too long keeps its head and ends in 16 hex digits of its
-/// SHA-256, so that two long names do not meet.
+/// Letters, digits, `.`, `_`, `-`, `+`, `=`, `@` and `,` are kept; every other byte, and a leading
+/// dot, becomes `%XX`. A name that would be too long is cut and ends in 16 hex digits of its
+/// SHA-256, so that two long names do not collide.
 pub fn path_component(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for (index, byte) in name.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! What an image says of its containers, and a task on that image.
+//! An image's settings for its containers, and a task on that image.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Task;
 
-/// The work directory of a task whose image names none.
+/// The work directory of a task whose image sets none.
 const WORKDIR: &str = "/testbed";
 
 /// The configuration of an image.
@@ -15,7 +15,7 @@ const WORKDIR: &str = "/testbed";
 pub struct ImageSettings {
     /// `ENV`.
     pub env: BTreeMap<String, String>,
-    /// `WORKDIR`. Absent where the image has none, which Docker treats as `/`.
+    /// `WORKDIR`. Absent if the image has none, which Docker treats as `/`.
     pub workdir: Option<String>,
     /// `USER`. Absent for root.
     pub user: Option<String>,
@@ -25,20 +25,20 @@ pub struct ImageSettings {
     pub cmd: Vec<String>,
 }
 
-/// What a task took from its image. Not recorded: it is read again from the image.
+/// What a task takes from its image. Not recorded: it is read from the image again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FromImage {
-    /// The user is that of the image. Its folders are left as the image has them.
+    /// The user is the image's. Its directories are left as in the image.
     pub user: bool,
-    /// `USER` of the image, also where the task sets another one. Absent for root.
+    /// The image's `USER`, even if the task sets another one. Absent for root.
     pub named: Option<String>,
-    /// Commands start in `/`. The work directory, which a snapshot covers, is another folder.
+    /// Commands start in `/`. The work directory, which snapshots cover, is a different directory.
     pub starts_at_root: bool,
 }
 
 impl Task {
-    /// The task with the image's `ENV`, `WORKDIR` and `USER` where it sets none of its own. `ENV` is merged; the
-    /// task's value wins.
+    /// The task with the image's `ENV`, `WORKDIR` and `USER` if it sets none of its own. `ENV` is
+    /// merged; the task's value wins.
     ///
     /// ```
     /// use proctor_types::{ImageSettings, Task};
@@ -82,13 +82,14 @@ impl Task {
         task
     }
 
-    /// Where commands start.
+    /// The working directory of commands.
     pub fn cwd(&self) -> &str {
         if self.from_image.starts_at_root { "/" } else { &self.workdir }
     }
 
-    /// Whether the environment gives the work directory and the home to the task's user. It does not where the
-    /// user comes with the image, or where the task's format says that the image is used as it is.
+    /// Whether the environment makes the task's user the owner of the work directory and the home.
+    /// It does not if the user comes from the image, or if the task's format requires an unmodified
+    /// image.
     pub fn gives_folders_to_user(&self) -> bool {
         !self.from_image.user && self.harbor.is_none()
     }

@@ -1,4 +1,4 @@
-//! What people say of a trial or of a step of it: kept beside the record, and no part of it.
+//! People's labels of a trial or of a step, stored beside the record and not part of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,31 +7,31 @@ use crate::TrialId;
 /// The version of a line of `labels.jsonl`.
 pub const LABEL_VERSION: u32 = 1;
 
-/// A line of `labels.jsonl`. Of lines with one trial, step and label the last one counts.
+/// A line of `labels.jsonl`. Of lines with the same trial, step and label, the last one counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Label {
     /// [`LABEL_VERSION`] of the writer.
     pub v: u32,
     /// Seconds since the Unix epoch.
     pub at: u64,
-    /// What it is of: `task`, `arm` and `attempt` on the level of the other keys.
+    /// The labeled trial: `task`, `arm` and `attempt` are on the level of the other keys.
     #[serde(flatten)]
     pub trial: TrialId,
-    /// The step, counted from 1. Absent: it is of the whole trial.
+    /// The step, counted from 1. Absent: the label is for the whole trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
     /// A name: `reward-hack`, `wrong test`.
     pub label: String,
-    /// What else there is to say.
+    /// Further remarks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// Takes the label away.
+    /// Removes the label.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
 }
 
 impl Label {
-    /// Whether it says something of the same thing.
+    /// Whether it labels the same thing.
     pub fn replaces(&self, other: &Self) -> bool {
         (&self.trial, self.step, &self.label) == (&other.trial, other.step, &other.label)
     }

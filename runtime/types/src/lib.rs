@@ -1,7 +1,7 @@
-//! The nouns of Proctor: what a task, an arm, a trial, an event, an outcome and a verdict are.
+//! The nouns of Proctor: tasks, arms, trials, events, outcomes and verdicts.
 //!
-//! This crate is the ground that every other crate stands on. It holds data and how it is read,
-//! and nothing that acts: no I/O, no clock, no async. What is written to disk is defined here.
+//! Every other crate depends on this one. It contains data and its parsing, and nothing that acts:
+//! no I/O, no clock, no async. It defines what is written to disk.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! The conversation between a scaffold and a model, in no vendor's wire format.
+//! The conversation between a scaffold and a model, independent of vendors' wire formats.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,28 +7,29 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// Instructions that stand above the conversation.
+    /// Instructions above the conversation.
     System {
         /// Plain text.
         content: String,
     },
-    /// What the task or the scaffold says to the model.
+    /// What the task or the scaffold tells the model.
     User {
         /// Plain text.
         content: String,
     },
-    /// An answer of the model, as later requests repeat it.
+    /// A response of the model, as later requests repeat it.
     Assistant {
-        /// Plain text; empty where the answer is tool calls alone.
+        /// Plain text; empty if the response has only tool calls.
         #[serde(default)]
         content: String,
-        /// Calls, in the order in which the model made them.
+        /// Calls, in the model's order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
-        /// Vendor fields of the answer (such as `reasoning_content`), sent back as they came.
+        /// Vendor fields of the response (such as `reasoning_content`), sent back unchanged.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         extra: Map<String, Value>,
-        /// The turn in the endpoint's own format, which endpoints of that format get back in place of the fields above.
+        /// The turn in the endpoint's own format. Endpoints with that format receive it instead of
+        /// the fields above.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         native: Option<NativeTurn>,
     },
@@ -36,26 +37,26 @@ pub enum Message {
     Tool {
         /// The call that it answers.
         call_id: String,
-        /// What the model is shown.
+        /// What the model sees.
         content: String,
     },
 }
 
-/// A call as the model wrote it: the arguments are text and may not be JSON at all.
+/// A call as the model wrote it: the arguments are text and may not even be JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The model's own id of the call. Its result names it.
+    /// The model's own id for the call. Its result refers to it.
     pub id: String,
-    /// The tool. It may be one that was never offered.
+    /// The tool, which may not have been offered.
     pub name: String,
-    /// JSON text where the model kept to the format.
+    /// JSON text, if the model kept to the format.
     pub arguments: String,
 }
 
-/// What the model is told of a tool.
+/// A tool's description for the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// As the model calls it.
+    /// The name by which the model calls it.
     pub name: String,
     /// What the model reads to decide when to use it.
     pub description: String,
@@ -73,9 +74,10 @@ pub struct Ask {
     pub tools: Vec<ToolSpec>,
 }
 
-/// The assistant's turn as the endpoint wrote it: in order, with members that no other format knows.
+/// The assistant's turn as the endpoint wrote it: in order, with members that no other format has.
 ///
-/// Endpoints want it back unchanged: signatures of thoughts, encrypted reasoning, the phase of a message.
+/// Endpoints expect it back unchanged: signatures of reasoning, encrypted reasoning, the phase of a
+/// message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NativeTurn {
     /// The format.
@@ -84,30 +86,30 @@ pub struct NativeTurn {
     pub items: Vec<Value>,
 }
 
-/// One delivered answer.
+/// One delivered response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// Plain text.
     pub content: String,
-    /// Calls, in the order in which the model made them.
+    /// Calls, in the model's order.
     pub tool_calls: Vec<ToolCall>,
     /// Vendor fields, sent back with the message. See [`Message::Assistant`].
     pub extra: Map<String, Value>,
-    /// The turn in the endpoint's own format. Absent if the fields above hold all of it.
+    /// The turn in the endpoint's own format. Absent if the fields above are complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<NativeTurn>,
-    /// As the endpoint gave it: `stop`, `tool_calls`, `length`, `content_filter`...
+    /// The endpoint's value: `stop`, `tool_calls`, `length`, `content_filter`...
     pub finish_reason: Option<String>,
-    /// The model declined to answer (`refusal`, or a content filter).
+    /// The model refused (`refusal`, or a content filter).
     pub refused: bool,
-    /// Tokens that the request and the answer took.
+    /// Tokens of the request and the response.
     pub usage: Usage,
-    /// US dollars. Absent where the model has no price.
+    /// US dollars. Absent if the model has no price.
     pub cost_usd: Option<f64>,
 }
 
 impl Answer {
-    /// The answer as the next request repeats it.
+    /// The response as the next request repeats it.
     pub fn message(&self) -> Message {
         Message::Assistant {
             content: self.content.clone(),

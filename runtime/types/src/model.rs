@@ -1,4 +1,4 @@
-//! A model: an endpoint with its sampling parameters, and what an answer of it cost.
+//! A model: an endpoint with its sampling parameters, and the cost of its responses.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,19 +89,19 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
-    /// Keys that two arms cannot be told apart by: where the model is asked, with which key, what it costs, how far its
-    /// knowledge goes, and whether its tools are checked.
+    /// Keys that do not distinguish arms: the model's URL, key, price and knowledge cutoff, and
+    /// whether its tools are checked.
     pub const NO_FACTORS: [&str; 5] = ["base_url", "key_env", "price", "cutoff", "tool_check"];
 }
 
-/// A tokenizer's file: a path as it is written, from the plan on with its digest. One that Proctor carries has its name in
-/// the path's place and no digest.
+/// A tokenizer's file: a path as written, plus its digest once the run is planned. A built-in one
+/// has its name instead of a path, and no digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "TokenizerWritten", into = "TokenizerWritten")]
 pub struct TokenizerFile {
-    /// Where it lies. No factor.
+    /// Its location. Not a factor.
     pub path: std::path::PathBuf,
-    /// Of the content, hex; empty until it was read, and where there is no file.
+    /// Digest of the content, hex; empty until it was read, and if there is no file.
     pub sha256: String,
 }
 
@@ -150,7 +150,7 @@ impl Api {
         *self == Self::Chat
     }
 
-    /// As it is written in a configuration.
+    /// Its spelling in a configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chat => "chat",
@@ -167,76 +167,77 @@ impl std::fmt::Display for Api {
     }
 }
 
-/// Something that a request or an answer held and the other side was not given.
+/// Content of a request or a response that the other side did not receive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
-    /// What became of the field.
+    /// What happened to the field.
     pub kind: LossKind,
-    /// The field, as the side that wrote it names it: `metadata`, `messages[3].cache_control`.
+    /// The field, named as by the side that wrote it: `metadata`, `messages[3].cache_control`.
     pub field: String,
 }
 
-/// What becomes of a field that a wire format does not have.
+/// What happens to a field that a wire format lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossKind {
     /// The other format has no such field.
     Dropped,
-    /// Said with other means, which do not say quite the same.
+    /// Expressed in another way, which is not quite equivalent.
     Approximated,
-    /// Taken away by policy: a tool that the provider would run, past the proxy.
+    /// Removed by policy: a tool that the provider would run, bypassing the proxy.
     Withheld,
 }
 
-/// Tokens of one answer. `cached` is a part of `input`, `reasoning` a part of `output`: sums of the
-/// classes below, which are disjoint.
+/// Tokens of one response. `cached` is a part of `input`, `reasoning` a part of `output`: sums of
+/// the classes below, which are disjoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens in, those from a cache and those written to one included.
+    /// Input tokens, including those read from and written to a cache.
     pub input: u64,
-    /// Tokens out, reasoning included.
+    /// Output tokens, including reasoning.
     pub output: u64,
-    /// Tokens in that a cache served.
+    /// Input tokens from a cache.
     #[serde(default)]
     pub cached: u64,
-    /// Tokens of reasoning.
+    /// Reasoning tokens.
     #[serde(default)]
     pub reasoning: u64,
-    /// The endpoint gave no usage; these are local counts.
+    /// The endpoint reported no usage; these are local counts.
     #[serde(default)]
     pub estimated: bool,
-    /// The same tokens by class, where the endpoint tells them apart.
+    /// The same tokens by class, if the endpoint reports classes.
     #[serde(default, skip_serializing_if = "TokenClasses::is_untold")]
     pub classes: TokenClasses,
 }
 
-/// Tokens by what they cost. All but `cache_write_1h` are disjoint. Absent: the endpoint does not tell the class apart, and
-/// its tokens are in `fresh_input` or `output_visible`.
+/// Tokens by price class. All except `cache_write_1h` are disjoint. Absent: the endpoint does not
+/// report the class, and its tokens are in `fresh_input` or `output_visible`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TokenClasses {
-    /// Tokens in that no cache served and none was given.
+    /// Input tokens neither read from nor written to a cache.
     pub fresh_input: Option<u64>,
-    /// Tokens in that a cache served.
+    /// Input tokens read from a cache.
     pub cache_read: Option<u64>,
-    /// Tokens in that were written to a cache, for however long.
+    /// Input tokens written to a cache, for any lifetime.
     pub cache_write: Option<u64>,
-    /// The part of `cache_write` that the cache keeps for an hour. Absent: the endpoint names no such part.
+    /// The part of `cache_write` that the cache keeps for an hour. Absent: the endpoint does not
+    /// report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<u64>,
-    /// Tokens out without reasoning.
+    /// Output tokens without reasoning.
     pub output_visible: Option<u64>,
-    /// Tokens of reasoning.
+    /// Reasoning tokens.
     pub reasoning: Option<u64>,
 }
 
 impl TokenClasses {
-    /// Whether no class is known. Serde leaves the key out then.
+    /// Whether no class is known. Serde omits the key then.
     pub fn is_untold(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds another answer's. A class that no answer told stays absent.
+    /// Adds another response's. A class that no response reports stays absent.
     pub fn add(&mut self, other: &Self) {
         let sum = |one: &mut Option<u64>, other: Option<u64>| {
             if let Some(more) = other {
@@ -253,13 +254,13 @@ impl TokenClasses {
 }
 
 impl Usage {
-    /// What an endpoint tells: all input and all output, and the parts of them that it tells apart.
+    /// What an endpoint reports: total input and output, and the parts that it distinguishes.
     pub fn told(
         (input, output): (u64, u64),
         (cache_read, cache_write): (Option<u64>, Option<u64>),
         reasoning: Option<u64>,
     ) -> Self {
-        // A part is never more than the whole, whatever an endpoint says.
+        // A part is never larger than the whole, whatever an endpoint reports.
         let cache_read = cache_read.map(|read| read.min(input));
         let cached = cache_read.unwrap_or_default();
         let cache_write = cache_write.map(|written| written.min(input - cached));
@@ -276,7 +277,7 @@ impl Usage {
         Self { input, output, cached, reasoning, estimated: false, classes }
     }
 
-    /// Names the part of the cache writes that the cache keeps for an hour.
+    /// Sets the part of the cache writes that the cache keeps for an hour.
     #[must_use]
     pub fn with_hour_writes(mut self, tokens: Option<u64>) -> Self {
         let written = self.classes.cache_write.unwrap_or_default();
@@ -284,7 +285,7 @@ impl Usage {
         self
     }
 
-    /// Replaces the output by a local count.
+    /// Replaces the output with a local count.
     #[must_use]
     pub fn with_output_estimate(mut self, output: u64) -> Self {
         self.output = output;
@@ -295,7 +296,7 @@ impl Usage {
         self
     }
 
-    /// Nothing at all: an endpoint that says so has not counted.
+    /// All zeros: an endpoint that reports this has not counted.
     pub fn is_nothing(&self) -> bool {
         (self.input, self.output) == (0, 0)
     }
@@ -378,7 +379,7 @@ pub struct PriceTier {
     pub reasoning: Option<f64>,
 }
 
-/// The prices that hold for one request.
+/// The prices for one request.
 struct Rates {
     input: f64,
     cache_read: f64,
@@ -405,11 +406,11 @@ impl Rates {
 }
 
 impl Price {
-    /// What a write to a cache that keeps it for an hour costs, in prices of input, where no price is given
-    /// (<https://docs.claude.com/en/docs/build-with-claude/prompt-caching>).
+    /// The price of a cache write with a lifetime of an hour, relative to the input price, if no
+    /// price is given (<https://docs.claude.com/en/docs/build-with-claude/prompt-caching>).
     const HOUR_WRITE: f64 = 2.0;
 
-    /// A model that tells no classes apart.
+    /// A model without price classes.
     pub fn flat(input: f64, output: f64, cached: Option<f64>) -> Self {
         Self {
             input,
@@ -441,29 +442,33 @@ impl Price {
         }
     }
 
-    /// The prices of a request with so many tokens of input.
+    /// The prices of a request with this many input tokens.
     fn rates_at(&self, input: u64) -> Rates {
         let tier = self.tiers.iter().filter(|tier| input > tier.above);
         self.rates(tier.max_by_key(|tier| tier.above))
     }
 
-    /// US dollars of one request. Tiers are of a request: [`Price::estimate`] is for a sum of several.
+    /// US dollars of one request. Tiers depend on a single request; use [`Price::estimate`] for a
+    /// sum of several.
     pub fn of(&self, usage: &Usage) -> f64 {
         self.rates_at(usage.input).cost(usage)
     }
 
-    /// US dollars of so many requests of about one size: an estimate, since it takes the tier of their mean.
+    /// US dollars of several requests of similar size: an estimate, because it uses the tier of
+    /// their mean.
     pub fn estimate(&self, usage: &Usage, requests: u64) -> f64 {
         self.rates_at(usage.input / requests.max(1)).cost(usage)
     }
 
-    /// Whether the model has a price for cache writes. The reservation for a request leaves them out where it has none.
+    /// Whether the model has a price for cache writes. Without one, the reservation for a request
+    /// leaves them out.
     fn sells_cache_writes(&self) -> bool {
         let of_tier = |tier: &PriceTier| tier.cache_write.or(tier.cache_write_1h).is_some();
         self.cache_write.or(self.cache_write_1h).is_some() || self.tiers.iter().any(of_tier)
     }
 
-    /// US dollars, should every token be of the dearest class of the dearest tier that so many reach.
+    /// US dollars if every token were in the most expensive class of the most expensive tier that
+    /// this many tokens reach.
     pub fn most(&self, usage: &Usage) -> f64 {
         let tiers = self.tiers.iter().filter(|tier| usage.input > tier.above).map(Some);
         let dearest = tiers.chain([None]).map(|tier| {
@@ -473,7 +478,8 @@ impl Price {
         dearest.fold(0.0, f64::max)
     }
 
-    /// US dollars of a million tokens in and of a million out, each of the dearest class of the dearest tier.
+    /// US dollars per million input and output tokens, each in the most expensive class of the most
+    /// expensive tier.
     pub fn dearest(&self) -> (f64, f64) {
         let tiers = self.tiers.iter().map(Some).chain([None]);
         tiers.map(|tier| self.dearest_of(tier)).fold((0.0, 0.0), |(input, output), one| {
@@ -507,7 +513,7 @@ mod tests {
             reasoning: Some(20),
         };
         assert_eq!((usage.classes, usage.cached, usage.reasoning), (classes, 60, 20));
-        // Parts that are larger than their whole are cut, and what is not told is not zero.
+        // Parts that exceed their whole are capped, and unreported values are not zero.
         let odd = Usage::told((10, 5), (Some(99), None), Some(9)).classes;
         assert_eq!((odd.fresh_input, odd.cache_read, odd.cache_write), (Some(0), Some(10), None));
         assert_eq!((odd.output_visible, odd.reasoning), (Some(0), Some(5)));
@@ -537,7 +543,7 @@ mod tests {
         let large = Usage::told((201, 50), (Some(60), None), None);
         let cost = 141.0 * 4.0 + 60.0 * 0.4 + 50.0 * 2.0;
         assert!((price.of(&large) * 1e6 - cost).abs() < 1e-9);
-        // Two small requests never reach the tier of their sum.
+        // Two small requests do not reach the tier of their sum.
         let twice = Usage::told((200, 0), (None, None), None);
         assert!((price.of(&twice) * 1e6 - 200.0).abs() < 1e-9);
         assert!(price.most(&large) >= price.of(&large));
@@ -554,14 +560,14 @@ mod tests {
             (Some(0), 6.25),
             (Some(1_000_000), 10.0),
             (Some(400_000), 0.4 * 10.0 + 0.6 * 6.25),
-            // A part is never more than the whole.
+            // A part is never larger than the whole.
             (Some(9_000_000), 10.0),
         ] {
             assert!((price.of(&usage(hour)) - cost).abs() < 1e-9, "{hour:?}");
         }
         let told = Price { cache_write_1h: Some(7.0), ..price.clone() };
         assert!((told.of(&usage(Some(1_000_000))) - 7.0).abs() < 1e-9);
-        // The reservation covers the dearest class.
+        // The reservation covers the most expensive class.
         let million = Usage { input: 1_000_000, ..Usage::default() };
         assert!((price.most(&million) - 10.0).abs() < 1e-9);
         assert_eq!(price.dearest(), (10.0, 25.0));

@@ -1,4 +1,5 @@
-//! What limits and waits did to a trial: numbers that say nothing of the model, and move its score.
+//! The effect of limits and waits on a trial: numbers that say nothing about the model but affect
+//! its score.
 
 use std::fmt;
 
@@ -9,33 +10,33 @@ use crate::ShippedTable;
 static POLICY: ShippedTable<NoisePolicy> =
     ShippedTable::new("noise.toml", include_str!("../../../configs/noise.toml"));
 
-/// `configs/noise.toml`: from when on something counts.
+/// `configs/noise.toml`: thresholds from which on something counts.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoisePolicy {
-    /// The share of an arm's failures at a limit that a report warns of.
+    /// The share of an arm's failures at a limit from which on a report warns.
     pub failures_at_a_limit: f64,
-    /// The share of graded trials that the scaffold itself ended above which a report warns.
+    /// The share of graded trials ended by the scaffold itself above which a report warns.
     pub scaffold_failures: f64,
-    /// How near to its ceiling memory counts as at it, as a share of the ceiling.
+    /// How close to its maximum memory counts as at the limit, as a share of the maximum.
     pub memory_within: f64,
-    /// Of the periods in which something ran.
+    /// Share of the periods in which something ran.
     pub throttled_share: f64,
-    /// Seconds, together.
+    /// Seconds in total.
     pub throttled_seconds: f64,
 }
 
 impl NoisePolicy {
-    /// The one that comes with the program.
+    /// The built-in policy.
     ///
     /// # Errors
-    /// The table cannot be read: its file comes first.
+    /// The table cannot be read; the error starts with its file.
     pub fn shipped() -> Result<&'static Self, String> {
         POLICY.get()
     }
 }
 
-/// A limit of a sandbox that a trial can run into, by the key that sets it.
+/// A sandbox limit that a trial can reach, by its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxLimit {
@@ -63,46 +64,46 @@ impl fmt::Display for SandboxLimit {
     }
 }
 
-/// What was counted of one sandbox. What its back end cannot tell is absent, and never a zero.
+/// The counters of one sandbox. What its back end does not report is absent, never zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SandboxCounts {
-    /// Absent where nothing of it is known.
+    /// Absent if nothing is known.
     #[serde(default, skip_serializing_if = "MemoryCounts::is_unknown")]
     pub memory: MemoryCounts,
     /// Likewise.
     #[serde(default, skip_serializing_if = "CpuCounts::is_unknown")]
     pub cpu: CpuCounts,
-    /// Processes that were refused at the limit on them.
+    /// Processes that were rejected at the process limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes_refused: Option<u64>,
-    /// Writes through the sandbox agent that were refused for want of space. What a command of the agent's is
-    /// refused, only the command is told.
+    /// Writes through the sandbox agent that failed for lack of space. Failed writes of the agent's
+    /// commands are visible only to these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_refused: Option<u64>,
     /// Commands that were killed at their time limit: those that the runtime started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands_timed_out: Option<u64>,
-    /// Seconds that the trial waited for its turn to have the sandbox made.
+    /// Seconds that the trial waited for its turn to create the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot_seconds: Option<f64>,
 }
 
-/// Of memory, page cache included.
+/// Memory counters, including page cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryCounts {
-    /// The ceiling, in bytes, as the kernel has it.
+    /// The kernel's limit in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
-    /// The most that was ever used, since the sandbox was made.
+    /// The peak usage since the sandbox was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
-    /// How often usage was at the ceiling and something had to give way.
+    /// How often usage reached the limit and memory had to be reclaimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_limit: Option<u64>,
-    /// Processes that the kernel killed for it.
+    /// Processes that the kernel killed because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_kills: Option<u64>,
-    /// Seconds in which something stood still for want of memory.
+    /// Seconds in which something was stalled by lack of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_seconds: Option<f64>,
 }
@@ -113,10 +114,10 @@ impl MemoryCounts {
     }
 }
 
-/// Of the CPU quota.
+/// CPU quota counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuCounts {
-    /// CPUs, as the kernel has the quota.
+    /// The kernel's quota, in CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
     /// CPU time used.
@@ -125,10 +126,10 @@ pub struct CpuCounts {
     /// Periods of the quota in which something ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub periods: Option<u64>,
-    /// Of these, those in which the quota was used up.
+    /// The part of these in which the quota was used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_periods: Option<u64>,
-    /// Seconds for which it was used up, each CPU's on its own.
+    /// Seconds for which it was used up, per CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_seconds: Option<f64>,
 }
@@ -138,7 +139,7 @@ impl CpuCounts {
         *self == Self::default()
     }
 
-    /// Of the periods in which something ran; absent where that is not known, and where nothing ran.
+    /// Share of the periods in which something ran; absent if unknown, or if nothing ran.
     pub fn throttled_share(&self) -> Option<f64> {
         let periods = self.periods.filter(|periods| *periods > 0)?;
         Some(self.throttled_periods? as f64 / periods as f64)
@@ -146,8 +147,8 @@ impl CpuCounts {
 }
 
 impl SandboxCounts {
-    /// What came on top of an earlier count of the same sandbox. The ceilings and the peak are of its whole life:
-    /// a peak cannot be taken apart.
+    /// The difference from an earlier count of the same sandbox. The limits and the peak cover its
+    /// whole life, because a peak cannot be subtracted.
     #[must_use]
     pub fn since(mut self, earlier: &Self) -> Self {
         let less = |now: &mut Option<u64>, then: Option<u64>| {
@@ -169,7 +170,7 @@ impl SandboxCounts {
         self
     }
 
-    /// The limits that were touched.
+    /// The limits that were reached.
     pub fn touched(&self, policy: &NoisePolicy) -> Vec<SandboxLimit> {
         let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
         let near = match (self.memory.peak_bytes, self.memory.limit_bytes) {
@@ -192,30 +193,30 @@ impl SandboxCounts {
     }
 }
 
-/// Seconds that a trial's requests stood still before they left. Waits at the same time count each on its own, unlike in
-/// `waited_seconds` of the outcome.
+/// Seconds that a trial's requests waited before they were sent. Concurrent waits count separately,
+/// unlike in the outcome's `waited_seconds`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestWaits {
-    /// For room under limits that trials share.
+    /// For shared limits.
     pub shared_limits: f64,
-    /// For a place under the endpoint's limits on requests and tokens.
+    /// For the endpoint's limits on requests and tokens.
     pub rate_limits: f64,
-    /// After an attempt that failed.
+    /// After a failed attempt.
     pub retries: f64,
 }
 
 /// `noise` of `outcome.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// Of the agent's sandbox, from the agent's start to the last look.
+    /// Counters of the agent's sandbox, from the agent's start to the last reading.
     pub sandbox: SandboxCounts,
-    /// Limits of the sandbox that the trial touched (`configs/noise.toml`).
+    /// Sandbox limits that the trial reached (`configs/noise.toml`).
     pub touched: Vec<SandboxLimit>,
-    /// Absent for a trial that asks no model.
+    /// Absent for a trial that calls no model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<RequestWaits>,
-    /// The trial was interrupted and went on in another sandbox after this step: what the sandbox before it counted is
-    /// lost.
+    /// The trial was interrupted and continued in another sandbox after this step: the earlier
+    /// sandbox's counters are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_step: Option<u64>,
 }

@@ -1,16 +1,16 @@
-//! What others wrote, as an error may quote it.
+//! Foreign text in the form that an error may quote.
 
 use std::borrow::Cow;
 
 use crate::visible::acts;
 
-/// Characters of a line of an error, at most.
+/// Maximum characters of a line of an error.
 const LONGEST: usize = 800;
-/// Of a longer one, so many at its end are kept: errors end with the reason and the hint.
+/// Characters that are kept from the end of a longer line: errors end with the reason and the hint.
 const END: usize = 250;
 
-/// One line that a person can read: line ends and other control characters become blanks, and a text
-/// over 800 characters loses its middle. An error that quotes a file or a model ends here.
+/// Converts text to one readable line: line breaks and other control characters become blanks, and
+/// a text over 800 characters loses its middle. For errors that quote a file or a model.
 pub fn one_line(text: &str) -> String {
     let clean = |c: char| if c == '\n' || c == '\t' || acts(c) { ' ' } else { c };
     let count = text.chars().count();
@@ -23,7 +23,7 @@ pub fn one_line(text: &str) -> String {
     first.chain(GAP.chars()).chain(last).map(clean).collect()
 }
 
-/// A text from outside as it may be shown on a terminal: without the characters that would drive it. Lines stay.
+/// External text made safe for a terminal: without control characters. Line breaks are kept.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     match text.contains(acts) {
         true => Cow::Owned(text.replace(acts, " ")),

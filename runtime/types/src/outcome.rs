@@ -8,33 +8,33 @@ use crate::{BudgetKind, BudgetScope, Fault, Noise, RequestChanges, Responders, S
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Ending {
-    /// The agent said that it is done.
+    /// The agent declared that it is done.
     Submitted,
     /// A limit was reached.
     Budget {
         /// Which limit.
         budget: BudgetKind,
-        /// Whose limit it was. That of an arm or a run says nothing of the trial: it has no verdict
-        /// and `resume` tries it again.
+        /// The limit's scope. A limit of an arm or a run says nothing about the trial: it has no
+        /// verdict, and `resume` runs it again.
         #[serde(default, skip_serializing_if = "BudgetScope::is_trial")]
         scope: BudgetScope,
     },
-    /// The model declined to answer, or a content filter did.
+    /// The model refused, or a content filter did.
     ModelRefused {
-        /// The endpoint's words.
+        /// The endpoint's message.
         why: String,
     },
     /// The scaffold stopped without a submission (an external CLI's exit, a loop that gave up).
     ScaffoldExited {
-        /// What reports count by. Absent in records of before it was kept.
+        /// The category in reports. Absent in older records.
         #[serde(default)]
         cause: ExitCause,
-        /// What the scaffold said last, or how it ended.
+        /// The scaffold's last message, or how it ended.
         why: String,
     },
-    /// Something broke that was neither the model nor the task. The trial has no score.
+    /// Something failed that was neither the model nor the task. The trial has no score.
     InfrastructureFault {
-        /// What broke.
+        /// What failed.
         fault: Fault,
     },
     /// The run was interrupted.
@@ -42,7 +42,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The name that reports count by: `submitted`, `budget_steps`, `infrastructure_fault_model`...
+    /// The name in reports: `submitted`, `budget_steps`, `infrastructure_fault_model`...
     pub fn name(&self) -> String {
         match self {
             Self::Submitted => "submitted".into(),
@@ -55,13 +55,13 @@ impl Ending {
         }
     }
 
-    /// Whether infrastructure broke.
+    /// Whether infrastructure failed.
     pub fn is_fault(&self) -> bool {
         matches!(self, Self::InfrastructureFault { .. })
     }
 
-    /// The trial was ended from outside, before it could show what it can do: it has no verdict, and
-    /// `resume` tries it again.
+    /// Whether the trial was ended from outside, before it could show what it can do: it has no
+    /// verdict, and `resume` runs it again.
     pub fn is_unfinished(&self) -> bool {
         let shared = matches!(self, Self::Budget { scope, .. } if !scope.is_trial());
         self.is_fault() || shared || *self == Self::Cancelled
@@ -116,27 +116,27 @@ impl std::fmt::Display for ExitCause {
 /// `outcome.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The version of the file's form, 1.
+    /// The version of the file's format, 1.
     pub schema_version: u32,
-    /// How it ended. Its fields stand beside those of the outcome, on one level.
+    /// How it ended. Its fields are on the same level as those of the outcome.
     #[serde(flatten)]
     pub ending: Ending,
-    /// The try that counts, counted from 1.
+    /// The number of the try that counts, from 1.
     #[serde(rename = "try")]
     pub try_number: u32,
     /// What the try that counts has spent.
     pub spent: Spent,
-    /// Tool calls in the record; absent in records of versions that did not count them.
+    /// Recorded tool calls; absent in records of versions that did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
-    /// Tool calls whose arguments could not be read.
+    /// Tool calls whose arguments could not be parsed.
     pub malformed_calls: u64,
     /// Seconds.
     pub wall_seconds: f64,
-    /// Seconds in waits for the endpoint: no working time.
+    /// Seconds spent waiting for the endpoint: not working time.
     #[serde(default)]
     pub waited_seconds: f64,
-    /// Seconds in tools, all calls together.
+    /// Total seconds in tools.
     #[serde(default)]
     pub tool_seconds: f64,
     /// Paths that the patch policy left out.
@@ -145,27 +145,28 @@ pub struct Outcome {
     /// Limits that the back end could not enforce, by name.
     #[serde(default)]
     pub not_enforced: Vec<String>,
-    /// What limits and waits did to it. Absent in records of versions that did not look, and where no agent ran.
+    /// The effect of limits and waits. Absent in records of versions that did not measure it, and
+    /// if no agent ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Box<Noise>>,
-    /// Who gave the responses of the try that counts. Absent where no response names anybody.
+    /// Who served the responses of the try that counts. Absent if no response names anything.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
-    /// What was changed in the requests of the try that counts. Absent where nothing was.
+    /// The changes to the requests of the try that counts. Absent if there were none.
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub changes: RequestChanges,
-    /// How the try that counts came through interruptions. Absent where there were none.
+    /// Interruptions of the try that counts. Absent if there were none.
     #[serde(default, skip_serializing_if = "Interruptions::is_none")]
     pub interruptions: Interruptions,
 }
 
-/// What interruptions did to a trial.
+/// The effect of interruptions on a trial.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruptions {
     /// The steps after which it was resumed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed_after: Vec<u64>,
-    /// Why an interrupted try was discarded and the trial started again. Absent where none was.
+    /// Why an interrupted try was discarded and the trial restarted. Absent if none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_again: Option<String>,
 }
@@ -192,7 +193,7 @@ impl std::fmt::Display for Interruptions {
 }
 
 impl Outcome {
-    /// Of a trial of which nothing but its end is known: nothing was spent and nothing left out.
+    /// For a trial of which only the end is known: nothing spent and nothing left out.
     pub fn unmeasured(try_number: u32, ending: Ending) -> Self {
         Self {
             schema_version: 1,
@@ -214,12 +215,12 @@ impl Outcome {
     }
 }
 
-/// What the tries of a trial that do not count have cost: those that a fault, a kill or a shared
-/// limit ended, and one that has not ended. They are in no metric of the trial, and were paid for.
+/// The cost of a trial's tries that do not count: those that a fault, a kill or a shared limit
+/// ended, and one that has not ended. They are in no metric of the trial, but were paid for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTries {
-    /// How many they are.
+    /// Their number.
     pub tries: u64,
-    /// What they cost together.
+    /// Their total cost.
     pub spent: Spent,
 }

@@ -1,8 +1,9 @@
-//! Errors of libraries in a user's words: the one place where they are translated.
+//! Rewrites library errors in plain words, in one place.
 
 use std::{error::Error, io};
 
-/// Frames that libraries put around a reason. They say which part of them failed, which is nobody's business.
+/// Library prefixes around a reason. They say which part of the library failed, which does not help
+/// the user.
 const FRAMES: [&str; 12] = [
     "error sending request",
     "client error (Connect)",
@@ -18,7 +19,7 @@ const FRAMES: [&str; 12] = [
     "failed to lookup address information",
 ];
 
-/// A reason as a library says it, and as it is told.
+/// A library's wording of a reason, and ours.
 const REASONS: [(&str, &str); 20] = [
     ("Connection refused", "the connection was refused: nothing listens there"),
     ("Connection reset by peer", "the other side broke the connection off"),
@@ -48,8 +49,8 @@ const REASONS: [(&str, &str); 20] = [
     ("received fatal alert", "it refused the TLS connection"),
 ];
 
-/// What the kernel says where this process, or the machine, has no descriptors left. The sandbox agent gives its
-/// errors without a number, so those of commands are told apart.
+/// The kernel's messages if this process, or the machine, has no descriptors left. The sandbox
+/// agent's errors have no number, so those of commands are distinguished.
 const NO_FILES: [(&str, &str); 2] = [
     ("Too many open files in system (os error 23)", MACHINE_HAS_NO_FILES),
     ("Too many open files (os error 24)", PROCESS_HAS_NO_FILES),
@@ -57,7 +58,8 @@ const NO_FILES: [(&str, &str); 2] = [
 pub(crate) const PROCESS_HAS_NO_FILES: &str = "Proctor has too many open files";
 pub(crate) const MACHINE_HAS_NO_FILES: &str = "the machine has too many open files";
 
-/// An error with its causes in one line, each said once, in plain words: many errors of clients say only themselves.
+/// An error with its causes in one line, each once, in plain words: many client errors name only
+/// themselves.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = of_system(&error.to_string());
     let mut next = error.source();
@@ -76,7 +78,7 @@ pub fn of_io(error: &io::Error) -> String {
     plain_words(&error.to_string())
 }
 
-/// A text that may hold words of libraries, without them. Any other text comes back as it is.
+/// Removes library wording from a text. Any other text is unchanged.
 pub fn plain_words(text: &str) -> String {
     text.split('\n').map(of_line).collect::<Vec<_>>().join("\n")
 }
@@ -90,7 +92,7 @@ fn of_line(text: &str) -> String {
         let parts: Vec<&str> = text.split(": ").collect();
         let kept: Vec<&str> = parts.iter().copied().filter(|part| !is_frame(part)).collect();
         text = match kept.is_empty() {
-            // Nothing but frames: better than nothing is that the exchange failed.
+            // Only prefixes: at least say that the exchange failed.
             true => "the request failed".to_owned(),
             false => kept.join(": "),
         };
@@ -101,7 +103,7 @@ fn of_line(text: &str) -> String {
     if reads_data { of_data(&text) } else { text }
 }
 
-/// Of a text that may quote what others wrote: only the kernel's numbers are taken away.
+/// For a text that may quote others: removes only the kernel's error numbers.
 pub(crate) fn of_system(text: &str) -> String {
     let mut text = text.to_owned();
     for (said, plain) in NO_FILES {
@@ -116,7 +118,7 @@ fn is_frame(part: &str) -> bool {
         || part.starts_with("error decoding response body for url (")
 }
 
-/// Takes every ` (os error N)` away: the words before it say the same.
+/// Removes every ` (os error N)`: the words before it say the same.
 fn without_numbers(text: &str) -> String {
     const MARK: &str = " (os error ";
     let mut out = String::with_capacity(text.len());
@@ -135,7 +137,7 @@ fn without_numbers(text: &str) -> String {
     out + rest
 }
 
-/// What tells a message of a reader of JSON or TOML.
+/// Identifies a message of a JSON or TOML parser.
 const READS_DATA: [&str; 11] = [
     "invalid type: ",
     "invalid value: ",
@@ -150,7 +152,7 @@ const READS_DATA: [&str; 11] = [
     "control character (\\u0000-\\u001F)",
 ];
 
-/// Kinds of values as a reader says them (what was found), and as a user knows them.
+/// Types of values in a parser's terms (as found), and in a user's terms.
 const FOUND: [(&str, &str); 13] = [
     ("string ", "the text "),
     ("integer ", "the number "),
@@ -206,7 +208,8 @@ fn of_data(text: &str) -> String {
         .or_else(|| syntax(body, place.is_some()));
     let Some((before, told)) = told else { return text.to_owned() };
     let (line, behind) = match place {
-        // The first line may be the only one, as in rows and journals, whose own lines are told before.
+        // The first line may be the only one, as in rows and journals, whose own lines are reported
+        // before.
         Some(("1", behind)) => (String::new(), behind),
         Some((line, behind)) => (format!("line {line}: "), behind),
         None => (String::new(), ""),
@@ -214,7 +217,7 @@ fn of_data(text: &str) -> String {
     format!("{before}{line}{told}{behind}")
 }
 
-/// The text before ` at line L column C`, the line, and what stands behind.
+/// The text before ` at line L column C`, the line, and what follows.
 fn split_place(text: &str) -> (&str, Option<(&str, &str)>) {
     const MARK: &str = " at line ";
     let found = text.rfind(MARK).and_then(|at| {
@@ -224,7 +227,7 @@ fn split_place(text: &str) -> (&str, Option<(&str, &str)>) {
         (!line.is_empty()).then(|| (&text[..at], line, &rest[digits(rest)..]))
     });
     match found {
-        // The column of a long line is known to nobody.
+        // The column of a long line helps nobody.
         Some((body, line, behind)) => (body, Some((line, behind))),
         None => (text, None),
     }
@@ -291,7 +294,7 @@ fn cut(body: &str) -> Option<(&str, String)> {
     Some((&body[..at], "it ends too early".to_owned()))
 }
 
-/// Whatever else a reader of JSON says, it says with a place.
+/// Any other message of a JSON parser has a place.
 fn syntax(body: &str, placed: bool) -> Option<(&str, String)> {
     const SAID: [&str; 9] = [
         "expected value",

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-/// A count with its noun: `1 task`, `2 tasks`, `0 tries`, `3 boxes`. The one place that forms plurals,
-/// so that no message says "1 tasks". Of several words the last is the noun: `2 tool calls`.
+/// A count with its noun: `1 task`, `2 tasks`, `0 tries`, `3 boxes`. The only place that forms
+/// plurals, so that no message says "1 tasks". In several words, the last is the noun:
+/// `2 tool calls`.
 pub fn plural<N: fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     if count == N::from(1) { format!("{count} {noun}") } else { format!("{count} {}", many(noun)) }
 }
 
-/// The noun alone, in the number that the count asks for.
+/// The noun alone, in the number for the count.
 pub fn noun_of<N: PartialEq + From<u8>>(count: N, noun: &str) -> String {
     if count == N::from(1) { noun.to_owned() } else { many(noun) }
 }

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Reads JSON as Python's `json` module writes it.
+/// Parses JSON as written by Python's `json` module.
 ///
-/// Python writes three words that are no JSON, `NaN`, `Infinity` and `-Infinity`: each is read as
-/// `null`. It writes half a surrogate pair as an escape of its own: each is read as U+FFFD.
+/// Python writes three words that are not JSON, `NaN`, `Infinity` and `-Infinity`: each becomes
+/// `null`. It writes half a surrogate pair as a separate escape: each becomes U+FFFD.
 ///
 /// # Errors
-/// The text is no JSON in another way. The error is that of the text as it stands.
+/// The text is invalid JSON in another way. The error refers to the original text.
 pub fn python_json(text: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(text).or_else(|error| match repaired(text) {
         Cow::Borrowed(_) => Err(error),
@@ -18,7 +18,7 @@ pub fn python_json(text: &[u8]) -> serde_json::Result<Value> {
     })
 }
 
-/// The text in JSON's own words. It is borrowed where there is nothing to repair.
+/// The text in standard JSON. Borrowed if there is nothing to repair.
 fn repaired(text: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
     let (mut copied, mut at, mut in_string) = (0, 0, false);
@@ -57,10 +57,10 @@ fn repaired(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The length of an escape, and what is written in its place.
+/// The length of an escape, and its replacement.
 fn escape(rest: &[u8]) -> (usize, Option<&'static [u8]>) {
     match unit(rest) {
-        // A whole pair stays as it is.
+        // A complete pair is kept.
         Some(0xd800..=0xdbff) if matches!(rest.get(6..).and_then(unit), Some(0xdc00..=0xdfff)) => {
             (12, None)
         }
@@ -81,7 +81,7 @@ fn is_word(rest: &[u8], wanted: &str) -> bool {
     after.is_some_and(|after| word(after) == 0)
 }
 
-/// The length of the word that the text begins with.
+/// The length of the word at the start of the text.
 fn word(text: &[u8]) -> usize {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     text.iter().position(|byte| !is_part(byte)).unwrap_or(text.len())
@@ -102,10 +102,10 @@ mod tests {
             ),
             (r"[NaN,-Infinity]", json!([null, null])),
             ("NaN", json!(null)),
-            // Words within a text, and escapes, are left alone.
+            // Words within a string, and escapes, are unchanged.
             (r#"{"a": "NaN \" Infinity", "b": NaN}"#, json!({"a": "NaN \" Infinity", "b": null})),
             (r#"{"a": "x\\", "b": NaN}"#, json!({"a": "x\\", "b": null})),
-            // Halves of pairs, and a whole one.
+            // Halves of pairs, and a complete one.
             (
                 r#"["\ud83d", "\udc00x", "\ud83d\ud83d\ude00"]"#,
                 json!(["\u{fffd}", "\u{fffd}x", "\u{fffd}😀"]),

@@ -1,4 +1,5 @@
-//! The quality of a dataset's tasks: what speaks against each, beside the dataset as a certificate is.
+//! The quality of a dataset's tasks: known problems of each, stored beside the dataset like a
+//! certificate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{TaskId, plural};
 
-/// The version of the file's form. A report refuses a file of another version.
+/// The version of the file's format. A report rejects other versions.
 pub const QUALITY_SCHEMA: u32 = 1;
 
-/// Written by `proctor tasks quality --out FILE`, taken by `proctor report --quality FILE`.
+/// Written by `proctor tasks quality --out FILE`, read by `proctor report --quality FILE`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QualityFile {
@@ -21,63 +22,65 @@ pub struct QualityFile {
     pub made: u64,
     /// SHA-256 of the digests of the tasks, sorted.
     pub dataset: String,
-    /// SHA-256 of the certificate that it was made with.
+    /// SHA-256 of the certificate that was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
-    /// Each task of the dataset, in its order.
+    /// Each task of the dataset, in order.
     pub tasks: Vec<TaskQuality>,
 }
 
-/// What speaks against one task.
+/// The problems of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskQuality {
     /// The task's id.
     pub task: TaskId,
-    /// SHA-256 of the task's canonical JSON: of a task that changed since, the file says nothing.
+    /// SHA-256 of the task's canonical JSON: the file says nothing about a task that has changed
+    /// since.
     pub digest: String,
-    /// Why a score without the task is worth a look. Empty: nothing that is known.
+    /// Why a score without the task is worth a look. Empty: no known problem.
     pub marks: BTreeSet<QualityMark>,
-    /// The share of the gold's code that stands in the statement, too, from 0 to 1. Null: there is too little code, or no
-    /// gold.
+    /// The share of gold's code that is also in the statement, from 0 to 1. Null: there is too
+    /// little code, or no gold.
     #[serde(default, deserialize_with = "share")]
     pub leak_score: Option<f64>,
-    /// Whether gold failed in some run of the certificate. Null: not certified, as all that follows up to `attacks`.
+    /// Whether gold failed in some run of the certificate. Null: not certified; the same applies to
+    /// the fields up to `attacks`.
     pub gold_fails: Option<bool>,
     /// Whether an empty patch resolved it in some run.
     pub noop_passes: Option<bool>,
-    /// Ids whose status was not the same in every run.
+    /// Ids whose status differed between runs.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub flaky: BTreeSet<String>,
-    /// Ids that failed with half the CPUs and memory alone.
+    /// Ids that failed only with half the CPUs and memory.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub resource_sensitive: BTreeSet<String>,
     /// Attacks that resolved it, by policy. Null: it was not attacked.
     pub attacks: Option<BTreeMap<String, Vec<String>>>,
-    /// Earlier tasks of the dataset that ask for the same work.
+    /// Earlier tasks of the dataset that require the same work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub duplicate_of: Vec<TaskId>,
-    /// Tests that ask the network.
+    /// Tests that use the network.
     pub network: Signs,
-    /// Tests whose result depends on the day.
+    /// Tests whose result depends on the date.
     pub date: Signs,
 }
 
-/// What marks a task.
+/// A task's problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QualityMark {
-    /// The statement tells much of the solution.
+    /// The statement reveals much of the solution.
     Leaky,
-    /// The solution does not resolve it, each time.
+    /// The solution does not always resolve it.
     GoldFails,
-    /// Doing nothing resolves it.
+    /// An empty patch resolves it.
     NoopPasses,
-    /// A test that decides it does not say the same each time.
+    /// A test that counts has varying results.
     Flaky,
-    /// An attack resolves it by the policy that counts.
+    /// An attack resolves it under the policy that counts.
     Attacked,
-    /// An earlier task asks for the same work.
+    /// An earlier task requires the same work.
     Duplicate,
 }
 
@@ -94,13 +97,14 @@ impl std::fmt::Display for QualityMark {
     }
 }
 
-/// What is known of one need of a task's tests. A sign marks no task: it is a line of text, not a run.
+/// What is known about one dependency of a task's tests. A sign does not mark a task: it is a line
+/// of text, not a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signs {
     /// How it is known.
     pub by: SignedBy,
-    /// Lines of tests that look as if they had the need.
+    /// Lines of tests that seem to have the dependency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Sign>,
     /// How many more there are.
@@ -113,15 +117,15 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// How a need is known.
+/// How a dependency is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignedBy {
-    /// Gold resolved the task in every run of the certificate without it: there is no such need.
+    /// Gold resolved the task in every run of the certificate without it, so there is none.
     Runs,
-    /// The text of the tests that could be read was searched.
+    /// The readable text of the tests was searched.
     Text,
-    /// No text of the tests could be read.
+    /// No text of the tests was readable.
     Nothing,
 }
 
@@ -129,11 +133,11 @@ pub enum SignedBy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sign {
-    /// The id of the test that it stands in, or its file.
+    /// The id of its test, or its file.
     pub test: String,
     /// Counted from 1, in the file or in what the test patch adds to it.
     pub line: usize,
-    /// What stands there.
+    /// The line's text.
     pub text: String,
 }
 
@@ -148,12 +152,12 @@ fn share<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Er
 }
 
 impl QualityFile {
-    /// What marks a task, as it is now. Nothing where the file does not know it so.
+    /// The problems of the task's present version. `None` if the file does not cover it.
     pub fn of(&self, task: &TaskId, digest: &str) -> Option<&TaskQuality> {
         self.tasks.iter().find(|one| one.task == *task && one.digest == digest)
     }
 
-    /// What a report says of it, in one sentence, of its own tasks.
+    /// A report's sentence about its own tasks.
     pub fn cite<'a>(&self, digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>) -> String {
         let known: Vec<Option<&TaskQuality>> =
             digests.into_iter().map(|(task, digest)| self.of(task, digest)).collect();

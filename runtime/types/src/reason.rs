@@ -1,5 +1,5 @@
-//! Why a trial did not resolve its task: one of a closed set, found without a model. `docs/report.md` says
-//! what each means and which comes first.
+//! Why a trial did not resolve its task: one of a closed set, determined without a model.
+//! `docs/report.md` defines each and their precedence.
 
 use std::fmt;
 
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Ending, ExitCause, Outcome, Verdict};
 
-/// The closed set. Its order decides between exceptions that are as many: the first counts.
+/// The closed set. If exceptions are equally frequent, the first in this order counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// It submitted, and changed nothing.
+    /// It submitted without changing anything.
     NeverEdited,
-    /// The model edited files and ran nothing then or later.
+    /// The model edited files and never ran anything afterwards.
     EditedNeverRan,
-    /// Most failures are imports or names that do not resolve, or code that does not parse.
+    /// Most failures are imports or names that cannot be resolved, or code that cannot be parsed.
     ImportOrNameError,
     /// Most failures are of types or attributes.
     TypeOrAttributeError,
     /// Most failures are assertions, or any other exception.
     Assertion,
-    /// The tests did not end in their time.
+    /// The tests did not end in time.
     TimeOut,
     /// Every fail-to-pass test passes, and a test that passed before does not.
     BrokePassToPass,
     /// It ended without a submission: a crash, a loop, an empty turn.
     GaveUp,
-    /// A limit of its own ended it.
+    /// One of its own limits ended it.
     OutOfBudget,
     /// The model refused.
     Refused,
-    /// None of its tool calls could be read, or it ended so.
+    /// None of its tool calls could be parsed, or it ended because of that.
     FormatErrors,
-    /// It has no verdict: a fault, a grading that failed, a damaged record.
+    /// It has no verdict: a fault, a failed grading, a damaged record.
     Infrastructure,
 }
 
@@ -54,22 +54,23 @@ impl Reason {
         Self::Infrastructure,
     ];
 
-    /// What the ending alone says. A submission says nothing, nor does an end from outside: a limit that
-    /// trials share, an interruption.
+    /// The reason from the ending alone. A submission has none, nor does an end from outside: a
+    /// shared limit, an interruption.
     pub fn of_ending(ending: &Ending) -> Option<Self> {
         match ending {
             Ending::InfrastructureFault { .. } => Some(Self::Infrastructure),
             _ if ending.is_unfinished() => None,
             Ending::Budget { .. } => Some(Self::OutOfBudget),
             Ending::ModelRefused { .. } => Some(Self::Refused),
-            // It came to an end of its own: what it left says why.
+            // It ended by itself: its result shows why.
             Ending::ScaffoldExited { cause: ExitCause::Finished, .. } => None,
             Ending::ScaffoldExited { .. } => Some(Self::GaveUp),
             Ending::Submitted | Ending::Cancelled => None,
         }
     }
 
-    /// What ending, patch and verdict say where nobody looked at the record. `unasked`: nobody has asked for a verdict yet.
+    /// The reason from ending, patch and verdict if the record was not read. `unasked`: no verdict
+    /// was requested yet.
     pub fn of(
         outcome: Option<&Outcome>,
         verdict: Option<&Verdict>,
@@ -77,7 +78,7 @@ impl Reason {
         unasked: bool,
     ) -> Option<Self> {
         let Some(verdict) = verdict else {
-            // It ended, and still nothing can be said of it: grading failed, or its record is damaged.
+            // It ended without a result: grading failed, or its record is damaged.
             let broken =
                 |ending: &Ending| ending.is_fault() || !(unasked || ending.is_unfinished());
             return outcome.filter(|one| broken(&one.ending)).map(|_| Self::Infrastructure);
@@ -94,7 +95,7 @@ impl Reason {
         })
     }
 
-    /// As it is written in a record.
+    /// Its name in a record.
     pub fn name(self) -> &'static str {
         match self {
             Self::NeverEdited => "never_edited",
@@ -120,7 +121,7 @@ impl fmt::Display for Reason {
 }
 
 impl Verdict {
-    /// Every fail-to-pass test passed, and some test that passed before does not any more.
+    /// Whether every fail-to-pass test passed, and some test that passed before no longer does.
     pub fn broke_pass_to_pass(&self) -> bool {
         let all_new = self.fail_to_pass.failed.is_empty() && !self.fail_to_pass.passed.is_empty();
         all_new && !self.pass_to_pass.failed.is_empty()

@@ -1,4 +1,4 @@
-//! What a task's repository may tell an agent about itself.
+//! Whether a task's repository may configure an agent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,16 +18,16 @@ pub enum RepositorySettings {
 }
 
 impl RepositorySettings {
-    /// The key that holds it among the settings of an arm.
+    /// Its key in the settings of an arm.
     pub const KEY: &'static str = "repository_settings";
 
-    /// Whether it is the default. Serde leaves the key out then, and arms that were planned before there was one keep
-    /// their ids.
+    /// Whether it is the default. Serde omits the key then, so that arms planned before the key
+    /// existed keep their ids.
     pub fn is_ignore(&self) -> bool {
         *self == Self::Ignore
     }
 
-    /// The name that configurations use.
+    /// Its name in configurations.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ignore => "ignore",

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Loss, LossKind};
 
-/// Requests by what was changed in them. Both counts are per request.
+/// The number of requests by change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestChanges {
     /// Repairs, by the names of `configs/repairs.toml`: the endpoint rejected the form of a request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repairs: BTreeMap<String, u64>,
-    /// Fields that the endpoint's format lacks and that no turn restored.
+    /// Fields that the endpoint's format lacks and that were not restored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub losses: BTreeMap<String, u64>,
 }
 
 impl RequestChanges {
-    /// Returns whether nothing was changed.
+    /// Returns whether there were no changes.
     pub fn is_empty(&self) -> bool {
         self.repairs.is_empty() && self.losses.is_empty()
     }
@@ -30,7 +30,7 @@ impl RequestChanges {
         }
     }
 
-    /// Counts the losses of one request. A field that was withheld on purpose is no loss.
+    /// Counts the losses of one request. A field that was withheld on purpose is not a loss.
     pub fn add_losses(&mut self, losses: &[Loss]) {
         for loss in losses.iter().filter(|loss| loss.kind != LossKind::Withheld) {
             *self.losses.entry(loss.field.clone()).or_default() += 1;

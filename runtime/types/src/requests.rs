@@ -1,5 +1,5 @@
-//! Requests of a client in a sandbox: which are its main conversation (the table `[requests]` of a manifest), and what
-//! passed so far.
+//! Requests of a client in a sandbox: which belong to its main conversation (the table `[requests]`
+//! of a manifest), and the traffic so far.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub struct SubAgentRules {
 /// The conversation of a sub-agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
-    /// As the client names it, or made of its first message.
+    /// The client's name for it, or derived from its first message.
     pub id: String,
     /// The conversation that started it. Absent: the agent itself, or unknown.
     pub parent: Option<String>,
@@ -88,15 +88,15 @@ pub struct RequestRule {
     pub max_tokens_up_to: Option<u64>,
 }
 
-/// What a client in a sandbox has asked at the model endpoint so far.
+/// What a client in a sandbox has requested from the model endpoint so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Traffic {
-    /// Requests on their way to the model.
+    /// Requests in flight to the model.
     pub in_flight: usize,
-    /// Requests that came, refused ones too.
+    /// Requests received, including refused ones.
     pub requests: u64,
-    /// Requests in a row that were turned away, since the last answer.
+    /// Consecutive refused requests since the last response.
     pub refused: u64,
-    /// The last answer of the main conversation that was delivered.
+    /// The last delivered response of the main conversation.
     pub answer: Option<Answer>,
 }

@@ -1,13 +1,13 @@
-//! Who gave a response: a router may answer one arm with several models, providers and servers.
+//! Who served a response: a router may serve one arm with several models, providers and servers.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-/// The model, the provider and the server configuration behind a response, in the endpoint's own words.
+/// The model, the provider and the server configuration of a response, as named by the endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Responder {
-    /// The model that answered: `model`, or `modelVersion` of Gemini.
+    /// The model that responded: `model`, or Gemini's `modelVersion`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The provider that a router chose: `provider`.
@@ -19,7 +19,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Whether the response names nobody.
+    /// Whether the response names none of these.
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
@@ -41,7 +41,7 @@ impl fmt::Display for Responder {
     }
 }
 
-/// Responses by who gave them. Serialized as a list, in the order of the names.
+/// Number of responses by responder. Serialized as a list, in name order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<ResponderCount>", into = "Vec<ResponderCount>")]
 pub struct Responders(BTreeMap<Responder, u64>);
@@ -83,21 +83,21 @@ impl Responders {
         }
     }
 
-    /// Whether no response named anybody. Serde leaves the key out then.
+    /// Whether no response named a responder. Serde omits the key then.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether more than one model, provider or server configuration answered.
+    /// Whether more than one model, provider or server configuration responded.
     pub fn is_mixture(&self) -> bool {
         self.0.len() > 1
     }
 
-    /// Each with its responses, the most frequent first.
+    /// Each with its number of responses, the most frequent first.
     pub fn by_count(&self) -> Vec<(&Responder, u64)> {
         let mut all: Vec<(&Responder, u64)> =
             self.0.iter().map(|(responder, responses)| (responder, *responses)).collect();
-        // Stable: equal counts stay in the order of the names.
+        // Stable: equal counts keep the name order.
         all.sort_by_key(|(_, responses)| std::cmp::Reverse(*responses));
         all
     }

@@ -1,4 +1,4 @@
-//! What is asked of a sandbox, and what of it was enforced.
+//! What is requested of a sandbox, and what was enforced.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub enum SandboxKind {
 }
 
 impl std::fmt::Display for SandboxKind {
-    /// As a configuration writes it.
+    /// Its spelling in a configuration.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Native => "native",

@@ -1,4 +1,4 @@
-//! Words of shell lines.
+//! Quoting for shell lines.
 
 /// A text as one word of a shell line, in single quotes.
 pub fn shell_word(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! What of a task an agent is told beside what it has to do.
+//! Which parts of a task an agent is told besides the work to do.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ impl Default for StatementSpec {
 }
 
 impl StatementSpec {
-    /// Whether it says nothing: no arm differs from an older one by it.
+    /// Whether it is the default, so that arms from before this factor stay the same.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }

@@ -1,10 +1,10 @@
-//! The tables of the repository that a program carries.
+//! The repository's tables that are embedded in the program.
 
 use std::sync::OnceLock;
 
 use serde::de::DeserializeOwned;
 
-/// A table that was compiled in, read when it is first asked for.
+/// An embedded table, parsed on first use.
 #[derive(Debug)]
 pub struct ShippedTable<T> {
     file: &'static str,
@@ -20,12 +20,12 @@ impl<T> ShippedTable<T> {
 }
 
 impl<T: DeserializeOwned> ShippedTable<T> {
-    /// The table, or why it cannot be read. It is an error and never an empty table: a rule that is not there
-    /// would be one that nothing breaks.
+    /// The table, or why it cannot be read. It is an error and never an empty table: nothing could
+    /// violate a missing rule.
     ///
     /// # Errors
     ///
-    /// The text is no such table. The name of the file comes first.
+    /// The text is invalid. The error starts with the file name.
     pub fn get(&self) -> Result<&T, String> {
         let read =
             || from_toml(self.text).map_err(|error| format!("configs/{}: {error}", self.file));
@@ -33,14 +33,15 @@ impl<T: DeserializeOwned> ShippedTable<T> {
     }
 }
 
-/// Reads TOML.
+/// Parses TOML.
 ///
-/// By way of a neutral value: a parser for each type, as `toml::from_str` makes one, takes five times the
-/// room in the program. What a user writes by hand is read by the crates that own it, with its lines.
+/// Goes through a neutral value: a parser per type, as with `toml::from_str`, takes five times the
+/// space in the program. The crates that own user-written files parse these themselves, with line
+/// numbers.
 ///
 /// # Errors
 ///
-/// No TOML, or not of the type.
+/// The text is not TOML, or does not match the type.
 pub fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let value: serde_json::Value = toml::from_str(text).map_err(|error| error.to_string())?;
     serde_json::from_value(value).map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! A task: one benchmark instance, in Proctor's own format. Every dataset is loaded into it.
+//! A task: one benchmark instance, in Proctor's own format. Every dataset is converted to it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     TaskId, TestFormat, TestResults, canonical, sha256_hex,
 };
 
-/// The version of the task format. A task of another version is refused.
+/// The version of the task format. Other versions are rejected.
 pub const TASK_SCHEMA: u32 = 1;
 
 /// One benchmark instance: what is asked, where it runs, and the tests that decide.
@@ -170,14 +170,14 @@ pub struct Impossible {
     pub now: String,
 }
 
-/// What the id of an impossible variant ends with.
+/// The suffix of an impossible variant's id.
 pub const IMPOSSIBLE: &str = ".impossible";
 
-/// What the name of a task's own attack begins with.
+/// The prefix of the name of a task's own attack.
 pub const CHEAT: &str = "cheat: ";
 
 impl Cheat {
-    /// Its name among attacks.
+    /// Its name in the list of attacks.
     pub fn attack(&self) -> String {
         format!("{CHEAT}{}", self.name)
     }
@@ -217,8 +217,8 @@ pub struct FromScratch {
 }
 
 impl Task {
-    /// What the row of its benchmark says beyond the task, or what the collection says of a task of our own; `None` where
-    /// there is neither.
+    /// What its benchmark's row contains beyond the task, or what the collection says about a
+    /// native task; `None` if there is neither.
     pub fn details(&self) -> Option<&Details> {
         match &self.benchmark {
             Some(benchmark) => Some(&benchmark.details),
@@ -226,20 +226,20 @@ impl Task {
         }
     }
 
-    /// The day of the change that solves the task, `2024-05-01`: the task's own `created_at`, or the one of its row. `None`
-    /// where neither begins with a date.
+    /// The date of the change that solves the task, `2024-05-01`: the task's own `created_at`, or
+    /// its row's. `None` if neither starts with a date.
     pub fn date(&self) -> Option<&str> {
         let of_row = || self.details().and_then(|details| details.created_at.text());
         let day = self.created_at.as_deref().or_else(of_row)?.get(..DAY)?;
         is_day(day).then_some(day)
     }
 
-    /// What `test_command` reports, where it is not pytest under the recorder.
+    /// What `test_command` reports, if it is not pytest under the recorder.
     pub fn report(&self) -> Option<&TestResults> {
         self.test_results.as_ref().filter(|results| results.format != TestFormat::Pytest)
     }
 
-    /// Whether test ids begin with the file of the test.
+    /// Whether test ids start with the test's file.
     pub fn ids_name_files(&self) -> bool {
         self.report().is_none_or(|results| results.format == TestFormat::Jest)
     }
@@ -254,7 +254,7 @@ impl Task {
 /// The length of `2024-05-01`.
 const DAY: usize = 10;
 
-/// Whether a text has the form `2024-05-01`. Days of this form sort as text.
+/// Whether a text has the form `2024-05-01`. Dates in this form sort as text.
 ///
 /// ```
 /// use proctor_types::is_day;
@@ -364,7 +364,8 @@ pub struct Resources {
     pub memory_mb: Option<Need<u64>>,
 }
 
-/// How much of something: what is set apart for the sandbox, and what it may use where the machine has it.
+/// An amount of a resource: what is reserved for the sandbox, and what it may use if the machine
+/// has it.
 ///
 /// ```
 /// use proctor_types::Need;
@@ -377,24 +378,24 @@ pub struct Resources {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a number, or a table with `floor` and `ceiling`")]
 pub enum Need<T> {
-    /// Floor and ceiling in one.
+    /// Floor and ceiling are equal.
     Plain(T),
-    /// Each on its own.
+    /// Separate values.
     Span(Span<T>),
 }
 
-/// [`Need`] in two numbers.
+/// [`Need`] as two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Span<T> {
-    /// What is set apart.
+    /// The reserved amount.
     pub floor: T,
-    /// Where commands are slowed down or killed.
+    /// The amount at which commands are slowed down or killed.
     pub ceiling: T,
 }
 
 impl<T: Copy> Need<T> {
-    /// What is set apart.
+    /// The reserved amount.
     pub fn floor(&self) -> T {
         match self {
             Self::Plain(one) => *one,
@@ -402,7 +403,7 @@ impl<T: Copy> Need<T> {
         }
     }
 
-    /// Where commands are slowed down or killed.
+    /// The amount at which commands are slowed down or killed.
     pub fn ceiling(&self) -> T {
         match self {
             Self::Plain(one) => *one,
@@ -433,7 +434,7 @@ fn need_schema(number: Schema) -> Schema {
     })
 }
 
-/// The file of a test id: what stands before the first `::`.
+/// The file of a test id: everything before the first `::`.
 pub fn file_of(id: &str) -> &str {
     id.split("::").next().unwrap_or(id)
 }

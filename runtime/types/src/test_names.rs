@@ -1,16 +1,17 @@
-//! What tests and their configuration are called.
+//! The names of tests and their configuration.
 
 use serde::Deserialize;
 
-/// What a task's tests are called, as far as names tell. The grader restores what has these names, and
-/// forensics tells who edited it.
+/// The names of a task's tests, as far as names identify them. The grader restores files with these
+/// names, and forensics reports edits of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestNames {
-    /// Folders that hold tests.
+    /// Test directories.
     pub test_folders: Vec<String>,
-    /// Files that the test tool takes its configuration from.
+    /// Files from which the test tool reads its configuration.
     pub config_files: Vec<String>,
-    /// Folders below the work directory that modules are imported from; empty for the directory itself.
+    /// Directories below the work directory that modules are imported from; empty for the work
+    /// directory itself.
     pub import_roots: Vec<String>,
 }

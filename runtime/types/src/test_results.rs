@@ -46,7 +46,7 @@ pub enum TestFormat {
 }
 
 impl TestFormat {
-    /// As it is written in a task.
+    /// Its spelling in a task.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pytest => "pytest",

@@ -1,16 +1,16 @@
-//! The user that a task's commands run as.
+//! The user of a task's commands.
 
 use crate::Task;
 
 impl Task {
-    /// The name or number of the user, without a group. Absent where it is root.
+    /// The name or number of the user, without a group. `None` for root.
     pub fn user_name(&self) -> Option<&str> {
         let user = self.user.as_deref()?;
         let name = user.split(':').next().unwrap_or(user);
         (!matches!(name, "root" | "0")).then_some(name)
     }
 
-    /// The home of that user: the task's own `HOME`, else a folder below `/home`. It belongs to the user.
+    /// That user's home: the task's own `HOME`, else a directory below `/home`, owned by the user.
     pub fn user_home(&self) -> Option<String> {
         let name = self.user_name()?;
         if let Some(home) = self.env.get("HOME") {

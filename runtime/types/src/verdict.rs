@@ -1,4 +1,4 @@
-//! What grading found.
+//! The result of grading.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EnvironmentRecord, EvidenceClass, Noise, Reason, TaskId};
 
-/// The version of the verdict's form.
+/// The version of the verdict's format.
 pub const VERDICT_SCHEMA: u32 = 1;
 
-/// What a test reported.
+/// A test's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestStatus {
@@ -19,15 +19,15 @@ pub enum TestStatus {
     Failed,
     /// Its set-up or tear-down failed.
     Error,
-    /// It asked to be skipped. That is no pass.
+    /// It was skipped, which is not a pass.
     Skipped,
-    /// It failed as it was expected to.
+    /// It failed as expected.
     Xfailed,
-    /// It passed where a failure was expected. That is no pass.
+    /// It passed although a failure was expected, which is not a pass.
     Xpassed,
-    /// It failed and passed when it was run again. Official harnesses see a pass; `strict` does not.
+    /// It failed and then passed in a rerun. Official harnesses see a pass; `strict` does not.
     Flaky,
-    /// No record: the test did not report, or reported twice.
+    /// No result: the test did not report, or reported twice.
     Missing,
 }
 
@@ -46,13 +46,13 @@ impl std::fmt::Display for TestStatus {
     }
 }
 
-/// What a verdict is worth, the best first: of two, the later counts.
+/// The integrity of a verdict, best first: of two, the later counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Integrity {
-    /// Nothing speaks against it.
+    /// No evidence speaks against it.
     Clean,
-    /// Nothing speaks against it, and nothing was there to try it: no canary was judged.
+    /// No evidence speaks against it, but nothing verified it: no canary was evaluated.
     Unverified,
     /// Something falsified the run, or may have.
     Suspect,
@@ -61,12 +61,12 @@ pub enum Integrity {
 }
 
 impl Verdict {
-    /// What speaks against it, by class: nothing where its integrity is no worse than `unverified`, since honest work
-    /// leaves notes, too.
+    /// The classes of evidence against it: empty if its integrity is no worse than `unverified`,
+    /// because honest work leaves notes, too.
     pub fn classes(&self) -> BTreeSet<EvidenceClass> {
         let doubted = self.integrity >= Integrity::Suspect;
         let evidence = self.evidence.iter().filter(|_| doubted);
-        // Verdicts of before there were classes have kinds.
+        // Verdicts from before there were classes have kinds.
         evidence.filter_map(|one| one.class.or_else(|| EvidenceClass::of(&one.kind))).collect()
     }
 }
@@ -82,19 +82,19 @@ impl std::fmt::Display for Integrity {
     }
 }
 
-/// The expected tests of one kind, in the order of the task.
+/// The expected tests of one kind, in task order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestGroup {
     /// Ids that passed.
     pub passed: Vec<String>,
-    /// Ids that did not, whatever their status.
+    /// Ids that did not pass, whatever their status.
     pub failed: Vec<String>,
 }
 
-/// What one set of rules makes of the same run.
+/// The result of one set of rules for the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyVerdict {
-    /// The benchmark whose rules they are. Absent for `strict`.
+    /// The rules' benchmark. Absent for `strict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The version of the benchmark's harness. Absent for `strict`.
@@ -102,11 +102,11 @@ pub struct PolicyVerdict {
     pub version: Option<String>,
     /// Whether the rules call the task resolved.
     pub resolved: bool,
-    /// The reason in one sentence, for people.
+    /// The reason in one sentence.
     pub why: String,
 }
 
-/// The kind of evidence that grading leaves of a patch that does not apply.
+/// The kind of evidence for a patch that does not apply.
 pub const PATCH_REJECTED: &str = "patch_rejected";
 
 /// Something that makes a result worth a second look.
@@ -114,18 +114,18 @@ pub const PATCH_REJECTED: &str = "patch_rejected";
 pub struct Evidence {
     /// A stable name, such as `canary_passed`.
     pub kind: String,
-    /// What it is about, by `configs/evidence.toml`. Absent for what says nothing of cheating.
+    /// Its class, by `configs/evidence.toml`. Absent if it is unrelated to cheating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<EvidenceClass>,
     /// What was seen, with the place. `configs/grading.toml` limits its length in a verdict.
     pub what: String,
-    /// The steps that it shows in, where it shows in steps.
+    /// The steps in which it appears, if any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<u64>,
 }
 
 impl Evidence {
-    /// Of a kind, with the class that this kind has.
+    /// Creates evidence of a kind, with that kind's class.
     pub fn new(kind: impl Into<String>, what: impl Into<String>, steps: Vec<u64>) -> Self {
         let kind = kind.into();
         Self { class: EvidenceClass::of(&kind), kind, what: what.into(), steps }
@@ -139,12 +139,13 @@ pub struct Verdict {
     pub schema_version: u32,
     /// The task's id.
     pub task: TaskId,
-    /// As the policy says that the run counts by: `official` where the dataset has one, else `strict`.
+    /// Under the policy that counts for the run: `official` if the dataset has one, else `strict`.
     pub resolved: bool,
-    /// The policy that `resolved` repeats, a key of `policies`. Absent in verdicts of earlier versions.
+    /// The policy that `resolved` repeats, a key of `policies`. Absent in verdicts of earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<String>,
-    /// F2P tests passed / F2P tests. Where there are `rewards`: their mean, each clipped to [0, 1].
+    /// F2P tests passed / F2P tests. With `rewards`: their mean, each clipped to [0, 1].
     pub passed_rate: f64,
     /// The rewards of a Harbor verifier, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -155,28 +156,30 @@ pub struct Verdict {
     pub pass_to_pass: TestGroup,
     /// The status of every expected test, by id.
     pub tests: BTreeMap<String, TestStatus>,
-    /// `official` where the dataset has one, and `strict`.
+    /// `official` if the dataset has one, and `strict`.
     pub policies: BTreeMap<String, PolicyVerdict>,
-    /// The worst that the evidence calls for.
+    /// The worst integrity that the evidence implies.
     pub integrity: Integrity,
-    /// What makes the result worth a second look. `configs/grading.toml` limits how much of a kind is listed;
-    /// the rest is counted.
+    /// Evidence that makes the result worth a second look. `configs/grading.toml` limits how much
+    /// of a kind is listed; the rest is counted.
     pub evidence: Vec<Evidence>,
-    /// What the tests ran in; absent for a log that somebody else's run left.
+    /// The tests' environment; absent for a log from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
-    /// What limits did to the sandboxes of the grading, by policy. Absent for a log that somebody else's run left.
+    /// The effect of limits on the grading sandboxes, by policy. Absent for a log from outside.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub noise: BTreeMap<String, Noise>,
-    /// Why the trial did not resolve the task, from its record and the log of its tests. Absent where it did,
-    /// and for a patch without a trial.
+    /// Why the trial did not resolve the task, from its record and the log of its tests. Absent if
+    /// it did, and for a patch without a trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Failed tests in the log by the class of their exception (`NameError`, `AssertionError`, ...); [`TIMEOUT`] counts those
-    /// that did not end in time. Empty for a resolved task, and for a patch without a trial.
+    /// Failed tests in the log by exception class (`NameError`, `AssertionError`, ...); [`TIMEOUT`]
+    /// counts those that did not end in time. Empty for a resolved task, and for a patch without a
+    /// trial.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, u64>,
 }
 
-/// The key of tests that did not end in time, in [`Verdict::exceptions`]. Classes of Python are no such words.
+/// The key of tests that did not end in time, in [`Verdict::exceptions`]. It cannot be the name of
+/// a Python class.
 pub const TIMEOUT: &str = "timeout";

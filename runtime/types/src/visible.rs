@@ -1,10 +1,10 @@
-//! Foreign text as a person may be shown it.
+//! Makes foreign text safe for display.
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// The text with every character written out that would act on its reader's terminal or page instead of being
-/// read: escape sequences and other control characters, bidirectional marks, characters without a width. Line ends
-/// and tabs stay.
+/// The text with every character escaped that would affect a terminal or page instead of being
+/// read: escape sequences and other control characters, bidirectional marks, zero-width characters.
+/// Line breaks and tabs are kept.
 ///
 /// ```
 /// assert_eq!(proctor_types::visible("a\u{1b}[2Jb\u{202e}c\n"), "a\\u{1b}[2Jb\\u{202e}c\n");
@@ -16,7 +16,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         if acts(character) {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(out, "\\u{{{:x}}}", u32::from(character));
         } else {
             out.push(character);
@@ -25,7 +25,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// [`visible`], on one line: line ends and tabs are written out too.
+/// [`visible`] on one line: line breaks and tabs are escaped, too.
 pub fn visible_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', "\\t")
 }
@@ -33,9 +33,9 @@ pub fn visible_line(text: &str) -> String {
 pub(crate) fn acts(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
-        // Soft hyphen, Arabic letter mark, Mongolian vowel separator; widthless and directional marks, line and
-        // paragraph separators, embeddings and overrides; invisible operators and isolates; the byte order mark;
-        // interlinear annotations; tags.
+        // Soft hyphen, Arabic letter mark, Mongolian vowel separator; zero-width and directional
+        // marks, line and paragraph separators, embeddings and overrides; invisible operators and
+        // isolates; the byte order mark; interlinear annotations; tags.
         '\u{ad}'
         | '\u{61c}'
         | '\u{180e}'
@@ -45,7 +45,7 @@ pub(crate) fn acts(character: char) -> bool {
         | '\u{feff}'
         | '\u{fff9}'..='\u{fffb}'
         | '\u{e0000}'..='\u{e0fff}' => true,
-        // Control characters, and noncharacters, which no page may hold.
+        // Control characters, and noncharacters, which pages must not contain.
         other => {
             let code = u32::from(other);
             other.is_control() || code & 0xfffe == 0xfffe || (0xfdd0..=0xfdef).contains(&code)

@@ -1,10 +1,11 @@
 //! Patterns in manifests.
 
-/// Whether a text fits a pattern: `*` stands for any run of characters, newlines too. Not a path glob: `/` is a character.
+/// Whether a text matches a pattern: `*` matches any run of characters, including newlines. Not a
+/// path glob: `/` is an ordinary character.
 pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(text) = text.strip_prefix(head) else { return false };
-    // The shortest run that lets the rest match; what it skips can only help what follows.
+    // The shortest run that lets the rest match; skipping less can only help what follows.
     match rest.split_once('*') {
         None => text.ends_with(rest),
         Some((middle, _)) => match text.find(middle) {

@@ -36,7 +36,7 @@ const LEAKING: &[&str] = &[
     "LD_LIBRARY_PATH",
 ];
 
-/// Settings of the user, which the inner build keeps.
+/// Settings of the user that the inner build keeps.
 const KEPT: &[&str] =
     &["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
 
@@ -59,7 +59,8 @@ fn parsed(code: &str) -> TokenStream {
     code.parse().unwrap_or_default()
 }
 
-/// Returns whether a compiler that is called like this writes object code. `cargo check` asks for metadata alone.
+/// Returns whether a compiler with these arguments generates object code. `cargo check` requests
+/// only metadata.
 fn generates_code(arguments: impl Iterator<Item = String>) -> bool {
     let mut arguments = arguments.peekable();
     while let Some(argument) = arguments.next() {
@@ -108,7 +109,7 @@ fn build() -> Result<PathBuf, String> {
     let output = cargo.output().map_err(|error| format!("cannot start cargo: {error}"))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        // In the words of GNU ld and of lld.
+        // Messages of GNU ld and of lld.
         let libc = ["cannot find -lc", "unable to find library -lc", "crt1.o", "rcrt1.o"];
         return Err(match libc.iter().any(|sign| text.contains(sign)) {
             true => "the static sandbox agent needs libc.a: install libc6-dev (Debian, Ubuntu) or \
@@ -121,20 +122,21 @@ fn build() -> Result<PathBuf, String> {
     publish(&built, &kept).map_err(|error| format!("{}: {error}", built.display()))
 }
 
-/// Copies the agent below `OUT_DIR`. By rename: the library and its tests are compiled at the same time.
+/// Copies the agent below `OUT_DIR`, with a rename, because the library and its tests are compiled
+/// at the same time.
 fn publish(built: &Path, kept: &Path) -> std::io::Result<PathBuf> {
     let half = kept.with_extension(std::process::id().to_string());
     fs::copy(built, &half)?;
-    // Cargo compiles a crate again if a file that it includes is newer than the start of its last compilation, which this
-    // one always is. `build.rs` watches the sources instead.
+    // Cargo recompiles a crate if a file that it includes is newer than the start of its last
+    // compilation, which this one always is. `build.rs` watches the sources instead.
     fs::File::options().write(true).open(&half)?.set_modified(SystemTime::UNIX_EPOCH)?;
     fs::rename(&half, kept)?;
     Ok(kept.to_owned())
 }
 
-/// Returns the outer target folder: `<target>[/<triple>]/<profile>/build/<package>/out` leads there. In a folder of
-/// another shape, such as the temporary one of `cargo install`, the agent is built below `OUT_DIR`, and profiles do not
-/// share it.
+/// Returns the outer target directory: `<target>[/<triple>]/<profile>/build/<package>/out` leads
+/// there. In another layout, such as the temporary one of `cargo install`, the agent is built below
+/// `OUT_DIR`, and profiles do not share it.
 fn target_folder(out: &Path) -> PathBuf {
     let is_build = |folder: &&Path| folder.file_name().is_some_and(|name| name == "build");
     let profile = out.ancestors().find(is_build).and_then(Path::parent);
@@ -142,7 +144,8 @@ fn target_folder(out: &Path) -> PathBuf {
     let is_triple =
         inner.file_name().is_some_and(|name| name.to_string_lossy().contains("-linux-"));
     let outer = inner.parent().filter(|_| is_triple);
-    // Folders further up may have a tag, too: `~/.cache` often does, and is no place to build in.
+    // Directories further up may have a tag, too: `~/.cache` often does, and is not a place to
+    // build in.
     let mut folders = outer.into_iter().chain([inner]);
     let marked = folders.find(|folder| folder.join("CACHEDIR.TAG").is_file());
     marked.unwrap_or(out).to_owned()
@@ -165,7 +168,7 @@ mod tests {
             let found = target_folder(&root.join(out));
             found.strip_prefix(&root).unwrap_or(Path::new("elsewhere")).to_owned()
         };
-        // A user's cache, in which a checkout or a temporary folder may be.
+        // A user's cache, which may contain a checkout or a temporary directory.
         tag("cache");
         tag("cache/checkout/target");
         tag("cache/checkout/target/x86_64-unknown-linux-gnu");
@@ -176,7 +179,7 @@ mod tests {
         ] {
             assert_eq!(found(out), Path::new("cache/checkout/target"), "{out}");
         }
-        // `cargo install` builds in a temporary folder that it does not mark.
+        // `cargo install` builds in a temporary directory without a tag.
         for out in ["cache/cargo-install1/release/build/a-1/out", "cache/out"] {
             assert_eq!(found(out), Path::new(out));
         }

@@ -1,8 +1,8 @@
-//! The sandbox agent: the one process of Proctor inside a sandbox.
+//! The sandbox agent: Proctor's only process inside a sandbox.
 //!
-//! `agentd serve` answers requests over its standard input and output, where told so with the hardening
-//! on; `agentd sandbox` first makes the sandbox around itself and then serves over a descriptor that it
-//! was handed; `agentd remove` removes a tree of the host for a user who is not root.
+//! `agentd serve` handles requests over its standard input and output, with hardening if requested.
+//! `agentd sandbox` first creates the sandbox around itself and then serves over a given
+//! descriptor. `agentd remove` removes a tree of the host for a user who is not root.
 
 mod hardening;
 mod isolate;
@@ -13,7 +13,7 @@ use std::{env, ffi::OsStr, process};
 
 use proctor_wire::Defence;
 
-/// The exit status of a wrong command line.
+/// The exit status of an invalid command line.
 const USAGE: i32 = 64;
 
 fn main() {

@@ -1,4 +1,4 @@
-//! The few system calls that no safe wrapper covers.
+//! The few system calls without a safe wrapper.
 
 #![expect(unsafe_code, reason = "fork, unshare, ioctl, prctl and mount_setattr have no safe form")]
 
@@ -20,7 +20,7 @@ pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
 
 /// Forks. `None` in the child.
 pub(crate) fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: the helper has one thread, so the child's memory is whole and no lock is held.
+    // SAFETY: the helper has one thread, so the child's memory is consistent and no lock is held.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(None),
@@ -46,9 +46,9 @@ pub(crate) fn mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()>
     check(result)
 }
 
-/// Takes the loopback interface up: without it nothing can listen on 127.0.0.1.
+/// Brings up the loopback interface: without it nothing can listen on 127.0.0.1.
 pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: `ifreq` is plain data for which zeros are a value.
+    // SAFETY: `ifreq` is plain data for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l' as libc::c_char;
     request.ifr_name[1] = b'o' as libc::c_char;
@@ -75,10 +75,10 @@ pub(crate) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()>
     check(result.into())
 }
 
-/// Sets the user and group that count for files alone.
+/// Sets the user and group for file access only.
 pub(crate) fn set_file_identity(user: u32, group: u32) -> io::Result<()> {
-    // The calls answer with the number before and report no error: asking again with a number that
-    // is none tells what came of it.
+    // The calls return the previous number and no errors: a second call with an invalid number
+    // shows the result.
     // SAFETY: system calls without memory.
     let now = unsafe {
         libc::syscall(libc::SYS_setfsgid, group);
@@ -91,7 +91,7 @@ pub(crate) fn set_file_identity(user: u32, group: u32) -> io::Result<()> {
     }
 }
 
-/// The one way out of a forked child: no destructor or exit handler of the parent runs in it.
+/// The only exit of a forked child: no destructor or exit handler of the parent runs in it.
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(code) }

@@ -1,4 +1,4 @@
-//! The contract of a back end.
+//! The interface of a back end.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,13 +15,13 @@ use crate::{
 pub enum Base {
     /// The host's own `/usr`, `/bin`, `/lib*`, `/opt` and a minimal `/etc`, read-only.
     Host,
-    /// A root file system folder.
+    /// A directory with a root file system.
     Folder(PathBuf),
     /// An OCI or `docker save` archive.
     Archive(PathBuf),
-    /// An image of the Docker engine, or one that it can pull.
+    /// An image that the Docker engine has or can pull.
     Image(String),
-    /// A build context with a `Dockerfile`, which the Docker engine builds.
+    /// A build context with a `Dockerfile`, built by the Docker engine.
     Dockerfile(PathBuf),
 }
 
@@ -34,54 +34,55 @@ pub enum ImagePlace {
     Registry,
 }
 
-/// Source code on the host, to be placed in the sandbox before the set-up lines run.
+/// Source code on the host that is copied into the sandbox before the set-up lines run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceTree {
-    /// A folder of the host.
+    /// A directory on the host.
     pub folder: PathBuf,
-    /// SHA-256 or another name of its content, for the layer's key.
+    /// SHA-256 or another identifier of its content, for the layer's key.
     pub digest: String,
-    /// Where it is placed.
+    /// The destination.
     pub at: RawPath,
 }
 
-/// An environment to be built once: base + source + lines.
+/// An environment that is built once: base + source + set-up lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerSpec {
-    /// What the layer stands on.
+    /// The layer's base.
     pub base: Base,
-    /// Code to be placed before the lines run. Absent: the base holds it.
+    /// Code that is copied in before the lines run. Absent: the base contains it.
     pub source: Option<SourceTree>,
-    /// Shell lines, run as root of the sandbox, in `workdir`, with network.
+    /// Shell lines, run as root of the sandbox, in `workdir`, with a network.
     pub setup: Vec<String>,
-    /// Absolute, in the sandbox. It is made where it is missing.
+    /// Absolute path in the sandbox; created if missing.
     pub workdir: RawPath,
-    /// Variables of the lines.
+    /// Environment variables of the lines.
     pub env: Vec<(String, String)>,
-    /// For all lines together. At the limit the build fails.
+    /// Time limit of all lines together. The build fails when it is reached.
     pub time_limit: Duration,
 }
 
-/// A built environment, ready to start sandboxes from. Cheap to clone; cached on disk by `digest`.
+/// A built environment from which sandboxes are started. Cheap to clone; cached on disk by
+/// `digest`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// Names base, source and lines.
+    /// Identifies base, source and lines.
     pub digest: String,
-    /// Names the base's content: an image's id, else a SHA-256.
+    /// Identifies the base's content: an image id, else a SHA-256.
     pub base: String,
-    /// `repository@sha256:...`, where a registry gave the base's image.
+    /// `repository@sha256:...`, if the base's image comes from a registry.
     pub image: Option<String>,
-    /// The back end's own handle: a layer folder, an image id.
+    /// The back end's own handle: a layer directory, an image id.
     pub handle: String,
-    /// The set-up lines ran now, rather than out of the cache.
+    /// The set-up lines ran now; otherwise it comes from the cache.
     pub built: bool,
-    /// On a host base: what of the host its sandboxes do not have. A back end returns nothing here;
-    /// the caller that opens a sandbox adds it.
+    /// On a host base: what its sandboxes lack compared with the host. A back end leaves this
+    /// empty; the caller that opens a sandbox fills it.
     pub absent: Absent,
 }
 
 impl Prepared {
-    /// What a record says of it.
+    /// Its entry in a record.
     pub fn record(&self) -> EnvironmentRecord {
         EnvironmentRecord {
             digest: self.digest.clone(),
@@ -93,37 +94,39 @@ impl Prepared {
     }
 }
 
-/// A folder of the host that a sandbox sees too, with everything below it: read-only for everybody in there, root
-/// included, and no part of any snapshot.
+/// A directory of the host that a sandbox sees, too, with everything below it. It is read-only for
+/// every user inside, including root, and not part of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// A folder of the host.
+    /// A directory on the host.
     pub folder: PathBuf,
-    /// Absolute; made where the environment has nothing there, covered where it has something.
+    /// Absolute; created if the environment has nothing there, mounted over whatever is there.
     pub at: RawPath,
 }
 
-/// One sandbox to be opened.
+/// A sandbox to open.
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
     /// What it starts from.
     pub environment: Prepared,
-    /// The resources that it gets.
+    /// Its resources.
     pub limits: SandboxSpec,
-    /// What the sandbox is lent for its trial, such as the programs of an agent. A sandbox for grading has none.
+    /// What the sandbox borrows for its trial, such as an agent's programs. A sandbox for grading
+    /// has none.
     pub mounts: Vec<Mount>,
-    /// For labels and messages: the trial, or what the sandbox is for.
+    /// For labels and messages: the trial, or the sandbox's purpose.
     pub purpose: String,
 }
 
 /// Builds environments and opens sandboxes. Object-safe, shared by all trials.
 ///
-/// Contract: a sandbox has no network, no capability beyond what its own files need, no view of the
-/// host beyond its base; what cannot be enforced is said in [`Enforcement`]. Whatever happens to
-/// the runtime, a sandbox ends when its channel does, and [`Backend::sweep`] removes what a killed
-/// runtime left.
+/// Contract: a sandbox has no network, no capability beyond what its own files need, and no view of
+/// the host beyond its base. [`Enforcement`] lists what cannot be enforced. Whatever happens to the
+/// runtime, a sandbox ends when its channel does, and [`Backend::sweep`] removes leftovers of a
+/// killed runtime.
 ///
-/// Four methods are needed. This one wraps another back end and counts the sandboxes that it opens:
+/// Four methods are required. This one wraps another back end and counts the sandboxes that it
+/// opens:
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -154,7 +157,7 @@ pub struct SandboxRequest {
 ///     }
 /// }
 ///
-/// // A back end that cannot do what is asked says so as a fault of a layer, never by a panic.
+/// // A back end that cannot fulfill a request returns a fault of a layer and never panics.
 /// struct Nowhere;
 ///
 /// #[async_trait]
@@ -198,30 +201,30 @@ pub trait Backend: Send + Sync {
     /// `native` or `docker`.
     fn name(&self) -> &'static str;
 
-    /// Names the agent that its sandboxes run, by content. What was seen through another one, or done to a
-    /// sandbox by it, is not what this one would see and do.
+    /// Identifies the agent that its sandboxes run, by content. Results obtained with another agent
+    /// are not valid for this one.
     fn agent(&self) -> String;
 
-    /// What there is for all of its sandboxes together.
+    /// The resources for all of its sandboxes together.
     fn machine(&self) -> Machine {
         Machine::here()
     }
 
-    /// What a record says of it beside its name: the engine's version.
+    /// Its version in a record: the engine's.
     fn version(&self) -> Option<String> {
         None
     }
 
-    /// Where an image is, asked before anything needs it. Nothing is downloaded.
+    /// Where an image is, queried before anything needs it. Nothing is downloaded.
     ///
     /// # Errors
-    /// It is neither here nor can it be pulled, as far as one can know without trying.
+    /// It is neither present nor can it be pulled, as far as that is known without trying.
     async fn image_place(&self, _image: &str) -> Result<ImagePlace, Fault> {
         Ok(ImagePlace::Here)
     }
 
-    /// What the image of a base says of its containers. Pulls or builds an image that is not here. A base that is no
-    /// image says nothing.
+    /// The image's settings for its containers. Pulls or builds a missing image. A base that is not
+    /// an image has none.
     ///
     /// # Errors
     /// The image cannot be pulled, built or read.
@@ -229,59 +232,59 @@ pub trait Backend: Send + Sync {
         Ok(ImageSettings::default())
     }
 
-    /// Builds the environment, or finds it in the cache. Two callers with the same spec build once.
+    /// Builds the environment or finds it in the cache. Two concurrent callers with the same spec
+    /// build once.
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault>;
 
-    /// Opens one sandbox and waits until its agent answers.
+    /// Opens one sandbox and waits until its agent responds.
     ///
     /// # Errors
-    /// The sandbox did not start: a fault of the layer `sandbox`, or of the environment where its layer
-    /// is gone.
+    /// The sandbox did not start: a sandbox fault, or an environment fault if its layer is gone.
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault>;
 
-    /// What it keeps and can make again, in the order in which it can be removed.
+    /// What it caches and can recreate, in the order in which it can be removed.
     async fn kept(&self) -> Result<Vec<Kept>, Fault> {
         Ok(Vec::new())
     }
 
-    /// Removes something of that list; `false` where something still uses it.
+    /// Removes an entry of that list; `false` if it is still in use.
     async fn discard(&self, _kept: &Kept) -> Result<bool, Fault> {
         Ok(false)
     }
 
-    /// Who else uses what it keeps, where it can tell: a live runtime, as a person knows it.
+    /// Who else uses its cache, if known: a live runtime, as a person knows it.
     async fn in_use(&self) -> Result<Option<String>, Fault> {
         Ok(None)
     }
 
-    /// Whether it can open sandboxes at all: asked after one that could not be opened, or that died.
+    /// Whether it can open sandboxes at all. Called after one could not be opened, or died.
     ///
     /// # Errors
-    /// It is gone: `Cause::BackEndGone` where it may come back by itself, another cause where not.
+    /// It is unavailable: `Cause::BackEndGone` if it may recover, otherwise another cause.
     async fn check(&self) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Removes what earlier, dead runtimes left; returns the names of what was removed. Never
-    /// touches what belongs to a living one.
+    /// Removes leftovers of earlier, dead runtimes and returns their names. Never touches those of
+    /// a live runtime.
     async fn sweep(&self) -> Result<Vec<String>, Fault>;
 }
 
-/// One open sandbox. Dropping it without [`Sandbox::close`] must still end the sandbox.
+/// An open sandbox. Dropping it without [`Sandbox::close`] must still end the sandbox.
 #[async_trait]
 pub trait Sandbox: Send + Sync {
-    /// The channel to its agent. It may be cloned and outlive this value; it is broken then.
+    /// The channel to its agent. Clones may outlive this value; they are broken then.
     fn handle(&self) -> &Arc<SandboxHandle>;
 
-    /// Which of the limits that were asked for do not hold.
+    /// Which of the requested limits are not enforced.
     fn enforcement(&self) -> &Enforcement;
 
-    /// What was counted of it so far, as far as the back end can tell: what it cannot is absent. Before
-    /// [`Sandbox::close`], also of a sandbox that is dead.
+    /// Its counters so far; those that the back end does not have are absent. Call it before
+    /// [`Sandbox::close`]; works for a dead sandbox, too.
     async fn counts(&self) -> SandboxCounts {
         self.handle().counts()
     }
 
-    /// Kills everything in the sandbox and returns its resources. Idempotent.
+    /// Kills everything in the sandbox and releases its resources. Idempotent.
     async fn close(&mut self) -> Result<(), Fault>;
 }

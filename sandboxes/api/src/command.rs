@@ -1,42 +1,43 @@
-//! A command and what came of it.
+//! A command and its result.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use crate::wire::{Exited, RawPath};
 
-/// One command. The environment is exactly `env`: nothing is inherited.
+/// A command. Its environment is exactly `env`: nothing is inherited.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// The program and its arguments. A program without a slash is looked up in `PATH`.
+    /// The program and its arguments. A program name without a slash is looked up in `PATH`.
     pub argv: Vec<RawPath>,
-    /// The folder that it starts in; `/` where nothing is said.
+    /// Its working directory; defaults to `/`.
     pub cwd: RawPath,
-    /// All its variables.
+    /// All its environment variables.
     pub env: BTreeMap<String, RawPath>,
-    /// Bytes of standard input. Empty: none.
+    /// Standard input. Empty: none.
     pub stdin: Vec<u8>,
-    /// After this long its whole process group is killed.
+    /// After this time its whole process group is killed.
     pub time_limit: Option<Duration>,
-    /// A name in the sandbox or numeric `uid[:gid]`. Absent: root of the sandbox.
+    /// A user name in the sandbox or numeric `uid[:gid]`. Absent: root of the sandbox.
     pub user: Option<String>,
-    /// Bytes of each output stream kept in memory (the head); the rest is spilled or dropped.
+    /// Bytes from the start of each output stream that are kept in memory; the rest is spilled or
+    /// dropped.
     pub output_cap: usize,
-    /// Bytes of the end of each output stream kept in memory where the head is not the whole.
+    /// Bytes from the end of each output stream that are kept in memory if the head is incomplete.
     pub tail_cap: usize,
-    /// The file that takes a whole output stream once it is past the cap, up to `spill_cap` bytes:
-    /// `<spill>.stdout`, `<spill>.stderr`.
+    /// Base name of the files that receive a complete output stream that exceeds the cap, up to
+    /// `spill_cap` bytes: `<spill>.stdout`, `<spill>.stderr`.
     pub spill: Option<PathBuf>,
-    /// Bytes of each spilled file at most; 64 MiB where nothing is said.
+    /// Maximum bytes of each spilled file; defaults to 64 MiB.
     pub spill_cap: u64,
-    /// Open the results pipe (descriptor 3) and collect it into [`Completed::results`].
+    /// Opens the results pipe (descriptor 3) and collects it in [`Completed::results`].
     pub results: bool,
-    /// Kill every process that is left in the sandbox when it exits: for grading.
+    /// Kills every process left in the sandbox when it exits: for grading.
     pub reap_all: bool,
 }
 
 impl Command {
-    /// A command with a plain `PATH`, `HOME=/root`, no input and no time limit, that keeps 1 MiB of each
-    /// output.
+    /// A command with a plain `PATH`, `HOME=/root`, no input and no time limit. It keeps 1 MiB of
+    /// each output.
     pub fn new<I, S>(argv: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -65,7 +66,7 @@ impl Command {
         Self::new(["/bin/sh", "-c", line])
     }
 
-    /// Sets the folder that it starts in.
+    /// Sets the working directory.
     #[must_use]
     pub fn cwd(mut self, cwd: impl Into<RawPath>) -> Self {
         self.cwd = cwd.into();
@@ -90,38 +91,38 @@ impl Command {
 /// One captured stream.
 #[derive(Debug, Clone, Default)]
 pub struct Captured {
-    /// At most `output_cap` bytes: the head.
+    /// The start, at most `output_cap` bytes.
     pub head: Vec<u8>,
-    /// All bytes that were written.
+    /// Number of bytes written.
     pub total: u64,
-    /// The last bytes (at most `tail_cap`) where the head is not the whole.
+    /// The last bytes (at most `tail_cap`) if the head is incomplete.
     pub tail: Vec<u8>,
-    /// The file that holds the whole stream, where it was past the cap and could be written.
+    /// The file with the complete stream, if it exceeded the cap and could be written.
     pub spill: Option<PathBuf>,
 }
 
 impl Captured {
-    /// The head as text; bytes that are not UTF-8 are replaced.
+    /// The head as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.head).into_owned()
     }
 
-    /// Whether the head is all that was written.
+    /// Whether the head is the complete output.
     pub fn is_whole(&self) -> bool {
         self.head.len() as u64 == self.total
     }
 }
 
-/// A command that has ended.
+/// A finished command.
 #[derive(Debug, Clone, Default)]
 pub struct Completed {
     /// How it ended.
     pub exited: Exited,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: Captured,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: Captured,
-    /// What was written to the results pipe.
+    /// What it wrote to the results pipe.
     pub results: Vec<u8>,
 }
 

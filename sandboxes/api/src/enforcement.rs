@@ -1,19 +1,19 @@
-//! Which limits a back end could enforce.
+//! The limits that a back end could not enforce.
 
 use serde::{Deserialize, Serialize};
 
-/// Honest limits: the name of each limit that was asked for and could not be enforced, with the
-/// reason ("memory: no writable memory cgroup").
+/// The name of each requested limit that could not be enforced, with the reason ("memory: no
+/// writable memory cgroup").
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforcement {
-    /// One entry for each limit, beginning with the limit's name. The record keeps them.
+    /// One entry per limit, starting with the limit's name. The record keeps them.
     pub not_enforced: Vec<String>,
 }
 
-/// The repairs by the beginning of an entry.
+/// The fixes by the start of an entry.
 const HINTS: &str = include_str!("../../../configs/sandbox/hints.txt");
 
-/// How to make a machine enforce what an entry says that it does not, where that is known.
+/// How to make a machine enforce the limit of an entry, if known.
 pub fn hint_of(entry: &str) -> Option<&'static str> {
     HINTS
         .lines()

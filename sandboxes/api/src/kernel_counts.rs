@@ -1,9 +1,9 @@
-//! What the kernel counts of a control group, of either version, for both back ends.
+//! The kernel's counters of a control group, version 1 or 2, for both back ends.
 
 use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
 
-/// The files that are read, each with the controller whose folder it is in where version 1 has one for each. A group has
-/// some of them: those of its version, and what its kernel knows of.
+/// The files to read, each with its controller, which determines the directory in version 1. A
+/// group has only the files of its version and its kernel.
 pub const KERNEL_FILES: [(&str, &str); 13] = [
     ("memory", "memory.max"),
     ("memory", "memory.peak"),
@@ -20,10 +20,10 @@ pub const KERNEL_FILES: [(&str, &str); 13] = [
     ("pids", "pids.events"),
 ];
 
-/// A limit in bytes that large is none: version 1 has no other word for it.
+/// A limit of at least this many bytes means no limit in version 1.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Reads them. `text_of` gives a file's content, or nothing where there is no such file.
+/// Reads them. `text_of` returns a file's content, or `None` if there is no such file.
 pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts {
     let number = |file: &str| text_of(file)?.trim().parse::<u64>().ok();
     let line = |file: &str, name: &str| line_of(&text_of(file)?, name);
@@ -33,7 +33,7 @@ pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts 
         limit_bytes: number("memory.max")
             .or_else(|| number("memory.limit_in_bytes").filter(|limit| *limit < NO_LIMIT)),
         peak_bytes: number("memory.peak").or_else(|| number("memory.max_usage_in_bytes")),
-        // Version 1 has `memory.failcnt`, which kernels of late leave at nothing (seen with 6.18).
+        // Version 1 has `memory.failcnt`, which recent kernels leave at 0 (seen with 6.18).
         at_limit: line("memory.events", "max"),
         oom_kills: line("memory.events", "oom_kill")
             .or_else(|| line("memory.oom_control", "oom_kill")),
@@ -66,7 +66,7 @@ fn stalled(text: &str) -> Option<f64> {
     Some(total as f64 / 1e6)
 }
 
-/// CPUs. Version 2 writes `max` for none, version 1 a negative number.
+/// CPUs. Version 2 writes `max` for no limit, version 1 a negative number.
 fn quota(text_of: &impl Fn(&str) -> Option<String>) -> Option<f64> {
     let both = match text_of("cpu.max") {
         Some(text) => text,

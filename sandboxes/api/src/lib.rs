@@ -1,7 +1,7 @@
-//! What a sandbox is: a place where commands run, reached through its sandbox agent and nothing else.
+//! Sandboxes: a place where commands run, accessible only through its sandbox agent.
 //!
 //! A [`Backend`] builds environments and opens sandboxes; a [`Sandbox`] is one open sandbox; a
-//! [`SandboxHandle`] is the host's end of the channel to its agent.
+//! [`SandboxHandle`] is the host's side of the channel to its agent.
 
 #![warn(missing_docs)]
 

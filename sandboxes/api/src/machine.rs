@@ -1,4 +1,4 @@
-//! What sandboxes are made of, all together.
+//! The resources of all sandboxes together.
 
 use std::{fs, path::Path, thread::available_parallelism};
 
@@ -7,7 +7,7 @@ use std::{fs, path::Path, thread::available_parallelism};
 pub struct Machine {
     /// Processors; a quota may make it a fraction.
     pub cpus: f64,
-    /// In units of 2^20 bytes.
+    /// In MiB.
     pub memory_mb: u64,
 }
 
@@ -28,14 +28,14 @@ impl Machine {
         groups.lines().filter_map(|line| memory_limit_of(line, Path::new("/sys/fs/cgroup"))).min()
     }
 
-    /// All that this machine has, whoever uses it now.
+    /// All resources of this machine, including those in use.
     pub fn whole() -> Self {
         let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory_mb = line_of(&said, "MemTotal:").unwrap_or(u64::from(u32::MAX));
         Self { memory_mb, ..Self::here() }
     }
 
-    /// What fits into both.
+    /// The smaller value of each resource.
     #[must_use]
     pub fn smaller(self, other: Self) -> Self {
         Self { cpus: self.cpus.min(other.cpus), memory_mb: self.memory_mb.min(other.memory_mb) }

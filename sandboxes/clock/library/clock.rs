@@ -1,9 +1,9 @@
-//! Tells the programs of a command the time of their task, in the place of the C library's functions.
+//! Replaces the C library's time functions, so that a command's programs see their task's time.
 //!
-//! `PROCTOR_CLOCK` is the moment at which the command begins, in nanoseconds since 1970. The first program of the command
-//! notes when that was, on the clock that nobody can set, and hands it on by `PROCTOR_CLOCK_SINCE`: so all programs of
-//! one command agree, and a correction of the machine's clock moves none of them. No C library is linked: one file
-//! serves them all.
+//! `PROCTOR_CLOCK` is the time at which the command starts, in nanoseconds since 1970. The
+//! command's first program reads the monotonic clock at that time and passes it on in
+//! `PROCTOR_CLOCK_SINCE`. So all programs of one command agree, and corrections of the machine's
+//! clock do not affect them. No C library is linked: one file works with all of them.
 
 #![no_std]
 
@@ -13,7 +13,7 @@ use core::{
     sync::atomic::{AtomicI64, Ordering},
 };
 
-/// As 64-bit Linux has it.
+/// The layout on 64-bit Linux.
 #[repr(C)]
 pub struct TimeSpec {
     seconds: i64,
@@ -40,7 +40,7 @@ const CLOCK_GETTIME: usize = 228;
 #[cfg(target_arch = "aarch64")]
 const CLOCK_GETTIME: usize = 113;
 
-/// The task's time less the clock that nobody can set. 0: no time is asked for.
+/// The task's time minus the monotonic clock. 0: no time is set.
 static AHEAD: AtomicI64 = AtomicI64::new(0);
 
 unsafe extern "C" {
@@ -54,11 +54,11 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// Named by `core` as it is compiled, and called by nobody.
+/// The compiler requires this symbol for `core`; it is never called.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// Called by the loader, before the program.
+/// The loader calls it before the program starts.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -105,7 +105,7 @@ fn hand_on(name: &CStr, mut value: i64) {
     unsafe { setenv(name.as_ptr(), digits.as_ptr().add(at).cast(), 1) };
 }
 
-/// The kernel's own answer, or minus an error.
+/// The kernel's own result, or a negative error.
 fn asked(clock: c_int, time: *mut TimeSpec) -> isize {
     let done: isize;
     #[cfg(target_arch = "x86_64")]

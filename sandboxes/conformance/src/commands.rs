@@ -128,7 +128,7 @@ async fn refused(fixture: &Fixture<'_>, command: Command, kind: RefusalKind) -> 
 }
 
 async fn input_comes_back(fixture: &Fixture<'_>) -> Outcome {
-    // More than any pipe and any credit holds, so that both directions must flow at once.
+    // More than any pipe and any credit holds, so that data must flow in both directions at once.
     let input: Vec<u8> = (0..3_000_000u32).map(|n| (n / 7) as u8).collect();
     let mut command = Command::new(["cat"]);
     command.stdin = input.clone();
@@ -156,7 +156,7 @@ async fn running_command_is_talked_to(fixture: &Fixture<'_>) -> Outcome {
     let program = "while read -r line; do case $line in end) exit 3;; esac; echo \"<$line>\"; done";
     let mut running = fixture.handle.start(Command::shell(program))?;
     let mut heard = Vec::new();
-    // Each line is said only when the one before has come back.
+    // Each line is sent only after the previous one has come back.
     for line in ["one", "two", "end"] {
         running.say(format!("{line}\n").as_bytes());
         let before = heard.len();

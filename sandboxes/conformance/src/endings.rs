@@ -1,4 +1,4 @@
-//! How sandboxes end: by closing, by dropping, by garbage; and that pending work learns of it.
+//! How sandboxes end: closed, dropped, or by garbage; and that pending work is notified.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,7 +48,7 @@ async fn connections_from_inside_come_out(fixture: &Fixture<'_>) -> Outcome {
         ensure!(asked == b"ask" && incoming.port == port, "{asked:?}");
         incoming.send(&vec![b'x'; 3_000_000]).await?;
         incoming.finish();
-        // Held until the other side is through with it.
+        // Held until the other side is finished with it.
         Ok::<_, Failed>(incoming)
     };
     let (inside, outside) = tokio::join!(inside, outside);
@@ -58,8 +58,8 @@ async fn connections_from_inside_come_out(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-/// Neither side reads before it has written more than any buffer holds, and the host's end is dropped
-/// as soon as it has written: nothing waits for ever and nothing is lost.
+/// Neither side reads before it has written more than any buffer holds, and the host's end is
+/// dropped as soon as it has written: nothing blocks forever and nothing is lost.
 async fn streams_pass_both_ways_at_once(fixture: &Fixture<'_>) -> Outcome {
     let port = fixture.handle.listen(0).await?;
     let program = format!(
@@ -108,7 +108,7 @@ async fn sweeping_spares_the_living(fixture: &Fixture<'_>) -> Outcome {
     must(&fixture.sh("true").await?).map(drop)
 }
 
-/// Waits until requests fail as broken, and holds that every later one fails the same way.
+/// Waits until requests fail as broken, and asserts that every later one fails the same way.
 async fn must_break(handle: &SandboxHandle) -> Outcome {
     let waiting = async {
         while handle.ping().await.is_ok() {
@@ -190,7 +190,7 @@ async fn garbage_ends_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
     let ended = tokio::time::timeout(SOON, running).await;
     let broken = must_break(&handle).await;
     sandbox.close().await?;
-    // The agent may still say that it killed the command.
+    // The agent may still report that it killed the command.
     let over = match &ended {
         Ok(Ok(Err(SandboxError::Broken { .. }))) => true,
         Ok(Ok(Ok(done))) => done.exited.signal == Some(9),

@@ -1,4 +1,4 @@
-//! Files, folders and links.
+//! Files, directories and links.
 
 use std::time::Duration;
 
@@ -164,7 +164,7 @@ async fn writing_is_atomic(fixture: &Fixture<'_>) -> Outcome {
     written?;
     let seen = must(&seen?)?;
     let torn = seen.lines().take_while(|line| *line != "f").any(|line| {
-        // The listing may catch the temporary name of a write that is going on.
+        // The listing may include the temporary name of a write in progress.
         line.parse::<usize>().is_ok_and(|size| size != small.len() && size != large.len())
             || line == "gone"
     });
@@ -263,7 +263,7 @@ async fn write_beneath_follows_no_link_out(fixture: &Fixture<'_>) -> Outcome {
         let wrote = fixture.handle.write_beneath(&root, &path(bad), b"escaped", None).await;
         ensure!(matches!(wrote, Err(SandboxError::Refused(_))), "{bad}: {wrote:?}");
     }
-    // A link in the last place is replaced or refused, never written through.
+    // A link in the last component is replaced or rejected, never written through.
     let _ = fixture.handle.write_beneath(&root, &path("file"), b"escaped", None).await;
     let kept = must(&fixture.sh(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
     ensure!(kept == "kept\nf\n", "{kept:?}");

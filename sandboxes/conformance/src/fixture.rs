@@ -1,4 +1,4 @@
-//! What a check stands on: a shared sandbox, and more where it needs its own.
+//! The environment of a check: a shared sandbox, or more if it needs its own.
 
 use std::{
     fmt,
@@ -39,7 +39,7 @@ impl Fixture<'_> {
         sh(&self.handle, line).await
     }
 
-    /// A new, empty folder of the shared sandbox.
+    /// A new, empty directory of the shared sandbox.
     pub async fn folder(&self) -> Result<String, Failed> {
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let path = format!("/tmp/kit-{number}");
@@ -52,7 +52,7 @@ impl Fixture<'_> {
         self.open_with(limits, Vec::new()).await
     }
 
-    /// The same, with folders of the host.
+    /// The same, with directories of the host.
     pub async fn open_with(
         &self,
         limits: SandboxSpec,
@@ -64,7 +64,7 @@ impl Fixture<'_> {
         Ok(self.backend.open(&spec).await?)
     }
 
-    /// Ends the check where the limit is listed as not enforced.
+    /// Ends the check if the limit is listed as not enforced.
     pub fn needs(&self, limit: &str) -> Outcome {
         match self.enforcement.not_enforced.iter().find(|entry| entry.starts_with(limit)) {
             Some(entry) => Err(Failed::Skipped(entry.clone())),
@@ -77,7 +77,7 @@ pub async fn sh(handle: &SandboxHandle, line: &str) -> Result<Completed, Failed>
     Ok(handle.run(Command::shell(line).time_limit(Duration::from_secs(60))).await?)
 }
 
-/// The standard output of a command that succeeded.
+/// The standard output of a command that must succeed.
 pub fn must(done: &Completed) -> Result<String, Failed> {
     match done.success() {
         true => Ok(done.stdout.text()),

@@ -32,8 +32,8 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// Capabilities by number that no sandbox needs: reading past permissions, the network, modules, raw
-/// input and output, tracing, administration, devices, and so on.
+/// Numbers of capabilities that no sandbox needs: ignoring read permissions, the network, modules,
+/// raw input and output, tracing, administration, devices, and others.
 const FORBIDDEN: &[u32] =
     &[2, 9, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 32, 33, 34, 37, 38, 39, 40];
 
@@ -54,14 +54,14 @@ async fn no_route_leads_out(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn no_connection_leads_out(fixture: &Fixture<'_>) -> Outcome {
-    // Addresses that are set aside for documentation, and the usual gateway of a bridge.
+    // Addresses reserved for documentation, and the usual gateway of a bridge.
     let program = "import socket\n\
         for where in ('192.0.2.1', '198.51.100.7', '172.17.0.1'):\n\
         \x20   s = socket.socket(); s.settimeout(3)\n\
         \x20   try: s.connect((where, 80)); print('connected', where)\n\
         \x20   except OSError as e: print(e.errno)\n";
     let text = python(fixture, program).await?;
-    // ENETUNREACH, at once: not a time-out.
+    // ENETUNREACH immediately, not a timeout.
     ensure!(text.split_whitespace().all(|word| word == "101"), "{text:?}");
     Ok(())
 }
@@ -94,7 +94,7 @@ async fn host_processes_are_hidden(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn agent_descriptors_are_closed_to_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
-    // Their numbers may be seen; what counts is that none can be opened or even named.
+    // Their numbers may be visible; what counts is that none can be opened or even named.
     let program = "import os\n\
         for n in range(64):\n\
         \x20   for mode in (os.O_RDONLY, os.O_WRONLY):\n\

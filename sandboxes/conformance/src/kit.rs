@@ -1,4 +1,4 @@
-//! The list of checks, and the one way to run it.
+//! The list of checks, and how to run it.
 
 use std::{
     fmt::Write as _,
@@ -24,10 +24,10 @@ const LIMIT: Duration = Duration::from_secs(180);
 pub(crate) type Body =
     for<'a> fn(&'a Fixture<'a>) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
-/// One sentence about sandboxes.
+/// One statement about sandboxes.
 pub struct Check {
     pub name: &'static str,
-    /// Part of what `proctor doctor` runs.
+    /// Whether `proctor doctor` runs it.
     pub quick: bool,
     pub(super) body: Body,
 }
@@ -36,15 +36,14 @@ pub struct Check {
 pub struct CheckResult {
     pub name: &'static str,
     pub passed: bool,
-    /// Set only where the sandbox's enforcement lists the limit as not enforced.
+    /// Set only if the sandbox's enforcement lists the limit as not enforced.
     pub skipped_reason: Option<String>,
     pub took: Duration,
-    /// What was seen instead, where the check failed.
+    /// What was seen instead, if the check failed.
     pub why: Option<String>,
 }
 
-/// Makes a list of checks of the functions that hold them: `quick` or `full`, then the name, which
-/// is the function's.
+/// Makes a list of checks from their functions: `quick` or `full`, then the function's name.
 macro_rules! list {
     ($($speed:ident $name:ident),* $(,)?) => {
         vec![$($crate::kit::Check {
@@ -56,7 +55,7 @@ macro_rules! list {
 }
 pub(super) use list;
 
-/// All checks, in the order they run in.
+/// All checks, in execution order.
 pub fn checks() -> Vec<Check> {
     [
         outputs::checks(),
@@ -75,8 +74,8 @@ pub fn checks() -> Vec<Check> {
     .collect()
 }
 
-/// Runs the kit, or its quick part, one check after another. A sandbox that a check broke is replaced
-/// before the next one.
+/// Runs the kit, or its quick part, one check after another. A sandbox that a check broke is
+/// replaced before the next one.
 pub async fn run_kit(backend: &dyn Backend, prepared: &Prepared, quick: bool) -> Vec<CheckResult> {
     let mut shared: Option<Box<dyn Sandbox>> = None;
     let mut results = Vec::new();
@@ -136,9 +135,8 @@ async fn sandbox_for<'s>(
     Ok(&**shared.insert(sandbox))
 }
 
-/// What keeps results from showing that all of `listed` hold: what failed, what has no result or two, and
-/// the skipped ones where they are more than `skips`. A list that is mostly skipped shows nothing, however
-/// long it is.
+/// Why results do not show that all of `listed` pass: failures, missing or duplicate results, and
+/// the skipped ones if there are more than `skips`. A list that is mostly skipped proves nothing.
 pub fn missed<'a>(
     listed: impl IntoIterator<Item = &'a str>,
     skips: usize,
@@ -171,7 +169,7 @@ pub fn missed<'a>(
     missed
 }
 
-/// The results as text: a line each with name and milliseconds, then the sums.
+/// The results as text: one line each with name and milliseconds, then the totals.
 pub fn render(results: &[CheckResult]) -> String {
     let mut out = String::new();
     for result in results {
@@ -192,10 +190,10 @@ pub fn render(results: &[CheckResult]) -> String {
     out
 }
 
-/// Writes the list to standard error as lines that begin with `conformance <backend>`. A test harness
-/// captures what is printed, but not this: every log of a test run holds the list, asked for or not.
+/// Writes the list to standard error as lines with the prefix `conformance <backend>`. A test
+/// harness captures printed output, but not this, so every log of a test run contains the list.
 pub fn announce(backend: &str, results: &[CheckResult]) {
-    // In one write, and from a new line on: the harness writes beside it.
+    // In one write, starting on a new line, because the harness writes at the same time.
     let mut text = String::from("\n");
     for line in render(results).lines() {
         let _ = writeln!(text, "conformance {backend} {line}");

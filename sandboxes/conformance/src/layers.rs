@@ -19,7 +19,7 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// Contents, in the order in which they came.
+/// Contents, in order of arrival.
 #[derive(Default)]
 struct Contents(Vec<Vec<u8>>);
 
@@ -69,7 +69,7 @@ async fn changed(handle: &SandboxHandle) -> Result<(Layer, Contents), Failed> {
     }
 }
 
-/// Changed paths that are no folders, and removed ones.
+/// Changed paths that are not directories, and removed ones.
 fn names(layer: &Layer) -> (Vec<String>, Vec<String>) {
     let files = layer.changed.iter().filter(|one| one.entry.kind != EntryKind::Dir);
     let changed = files.map(|one| one.entry.path.to_string()).collect();

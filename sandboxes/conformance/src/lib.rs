@@ -1,8 +1,8 @@
 //! What every back end must do and withstand: the conformance kit, and the [`attacks`].
 //!
-//! A check is a sentence about sandboxes that holds on every back end. It may be skipped for one reason
-//! only: the limit it looks at is listed as not enforced in the sandbox's own
-//! [`Enforcement`](proctor_sandbox_api::Enforcement). Sandboxes need `/bin/sh`, coreutils and `python3`.
+//! A check is a statement about sandboxes that is true on every back end. It may be skipped for
+//! only one reason: the sandbox's own [`Enforcement`](proctor_sandbox_api::Enforcement) lists its
+//! limit as not enforced. Sandboxes need `/bin/sh`, coreutils and `python3`.
 
 pub mod attacks;
 mod commands;

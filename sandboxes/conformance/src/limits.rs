@@ -1,4 +1,4 @@
-//! Limits hold, and a sandbox at its limit still answers.
+//! Limits are enforced, and a sandbox at its limit still responds.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("processes")?;
     let mut sandbox = fixture.open(small()).await?;
     let started = Instant::now();
-    // The shell itself has nothing to fork for once the bomb is off.
+    // The shell itself need not fork once the bomb is running.
     let bomb =
         Command::shell("b() { b | b & }; b & exec sleep 60").time_limit(Duration::from_secs(2));
     let done = sandbox.handle().run(bomb).await;
@@ -77,7 +77,7 @@ async fn memory_limit_kills(fixture: &Fixture<'_>) -> Outcome {
 async fn memory_of_many_processes_is_one_limit(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
     let mut sandbox = fixture.open(small()).await?;
-    // Each is well within the limit, all together are over it.
+    // Each is well within the limit, but not all together.
     let program = "import subprocess, sys\n\
         one = 'x = bytearray(100 << 20); import sys; sys.stdin.read(1); print(len(x))'\n\
         all = [subprocess.Popen([sys.executable, '-c', one], stdin=subprocess.PIPE) for _ in range(6)]\n\

@@ -1,4 +1,5 @@
-//! What a sandbox is lent of the host: it can be read and run, and nothing in the sandbox can change it.
+//! Directories that the host lends to a sandbox: it can read and run their content but not change
+//! it.
 
 use std::{
     fs,
@@ -26,10 +27,10 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// Where the checks have their folder: nothing that an environment has.
+/// The checks' directory: a path that no environment has.
 const AT: &str = "/lent";
 
-/// Every way to change a folder that a shell has, each of which must fail.
+/// Every way in which a shell can change a directory; each must fail.
 const WRITES: &[&str] = &[
     "echo x > /lent/new",
     "echo x >> /lent/tool",
@@ -46,7 +47,7 @@ const WRITES: &[&str] = &[
     "rm -r /lent",
 ];
 
-/// A folder of the host with a program, a link to it and a file below.
+/// A host directory with a program, a link to it and a file below.
 fn folder() -> Result<TempDir, Failed> {
     let made = || {
         let folder = tempfile::tempdir()?;
@@ -101,7 +102,7 @@ async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
             ensure!(!ran, "another user did it: {write}");
         }
     }
-    // The agent of the sandbox is no way around it.
+    // The sandbox's agent must not bypass this.
     let written = handle.write(&path("/lent/new"), b"x", None).await;
     ensure!(written.is_err(), "the agent wrote a file");
     let removed = handle.remove(&path("/lent/tool")).await;
@@ -118,7 +119,7 @@ async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
 
 async fn mount_covers_what_was_there(fixture: &Fixture<'_>) -> Outcome {
     let folder = folder()?;
-    // In a folder of the environment that is there already, and deeper than anything that is.
+    // In an existing directory of the environment, and deeper than any existing one.
     for at in ["/tmp", "/tmp/a/b/c"] {
         let mut sandbox =
             fixture.open_with(SandboxSpec::default(), lent(folder.path(), at)).await?;

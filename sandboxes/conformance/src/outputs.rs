@@ -1,4 +1,4 @@
-//! What a command says comes out as it was said.
+//! A command's output arrives unchanged.
 
 use proctor_sandbox_api::Command;
 
@@ -92,7 +92,8 @@ async fn results_pipe_is_only_given_on_request(fixture: &Fixture<'_>) -> Outcome
 }
 
 async fn results_pipe_once_closed_stays_closed(fixture: &Fixture<'_>) -> Outcome {
-    // The parent keeps it; the child it closed it for finds no way back, not by /proc either.
+    // The parent keeps it; a child for which it was closed cannot reopen it, not even through
+    // /proc.
     let inner = "(echo forged >&3) 2>/dev/null; (echo forged >/proc/self/fd/3) 2>/dev/null; \
                  (echo forged >/proc/1/fd/3) 2>/dev/null; true";
     let mut command = Command::shell(&format!("echo true >&3; sh -c '{inner}' 3>&-"));

@@ -41,7 +41,7 @@ fn search(root: &str, pattern: Option<&str>, glob: Option<&str>) -> SearchReques
     }
 }
 
-/// Paths of matches may be absolute or relative to the root: the end is what counts.
+/// Paths of matches may be absolute or relative to the root, so compare their ends.
 fn ends(matches: &[Match]) -> Vec<(String, u64)> {
     let name = |text: String| text.rsplit('/').next().unwrap_or_default().to_owned();
     let mut out: Vec<_> = matches.iter().map(|m| (name(m.path.to_string()), m.line)).collect();
@@ -129,13 +129,14 @@ fn names(reply: &SnapshotReply) -> String {
     [changed, removed].concat().join(" ")
 }
 
-/// What changed and is no folder.
+/// What changed, except directories.
 fn files(reply: &SnapshotReply) -> Vec<String> {
     let files = reply.changed.iter().filter(|entry| entry.kind != EntryKind::Dir);
     files.map(|entry| entry.path.to_string()).collect()
 }
 
-/// Else one command would keep a trial from being scored, or hand in the sandbox's own files.
+/// Otherwise one command could prevent a trial from being scored, or submit the sandbox's own
+/// files.
 async fn snapshot_takes_a_lost_root_for_an_empty_one(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     must(&fixture.sh(&format!("mkdir {folder}/root; echo one > {folder}/root/a")).await?)?;
@@ -266,8 +267,8 @@ async fn snapshot_lists_large_files_without_content(fixture: &Fixture<'_>) -> Ou
     Ok(())
 }
 
-/// A refusal would cost a trial its work: what was there stays known, what fits is taken, and what is not
-/// walked is named.
+/// A refusal would cost a trial its work: known entries stay known, what fits is captured, and what
+/// is not walked is listed.
 async fn snapshot_cuts_a_tree_of_too_many_entries(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     let make = "mkdir src; echo 1 > src/work; echo 1 > src/kept";

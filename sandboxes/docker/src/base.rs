@@ -31,15 +31,15 @@ use crate::{
 /// Repository of imported bases; the tag is the digest of their content.
 pub const REPOSITORY: &str = "proctor-base";
 
-/// Marks an imported base, so that it is known even after another image has taken its name.
+/// Marks an imported base, so that it is recognized even after another image has taken its name.
 pub const COMMENT: &str = "a base of Proctor";
 
 /// A base that the engine has.
 pub struct ResolvedBase {
     pub image: String,
-    /// Names its content.
+    /// Identifies its content.
     pub digest: String,
-    /// `repository@sha256:...`, where a registry gave it.
+    /// `repository@sha256:...`, if it comes from a registry.
     pub registered: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub async fn resolve(engine: &Engine, base: &Base) -> Result<ResolvedBase, Fault
     }
 }
 
-/// An image by name, pulled where the engine does not have it.
+/// An image by name, pulled if the engine does not have it.
 async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
     if let Some(base) = by_name(engine, name).await? {
         return Ok(base);
@@ -86,7 +86,7 @@ async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
     })
 }
 
-/// Where an image is: the registry is asked for its manifest alone.
+/// Where an image is: only its manifest is requested from the registry.
 pub(crate) async fn image_place(engine: &Engine, name: &str) -> Result<ImagePlace, Fault> {
     if inspect(engine, name).await?.is_some() {
         return Ok(ImagePlace::Here);
@@ -112,8 +112,8 @@ fn not_pulled(name: &str, error: &bollard::errors::Error) -> Fault {
     fault.cause(cause).hint("load it into the engine, or name an archive of it")
 }
 
-/// An image that the engine has. It is named by its id from here on: a tag that moves while a run
-/// goes on must not change what the run stands on.
+/// An image that the engine has. It is referred to by id from here on: if a tag moves during a run,
+/// the run's base must not change.
 async fn by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase>, Fault> {
     let Some(found) = inspect(engine, name).await? else { return Ok(None) };
     let Some(id) = found.id else { return Ok(None) };
@@ -121,12 +121,12 @@ async fn by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase>, Fa
     Ok(Some(ResolvedBase { image: id.clone(), digest: id, registered }))
 }
 
-/// Of the names by which an image came, the one that was asked for.
+/// Of an image's names, the one that was requested.
 fn registered(name: &str, digests: &[String]) -> Option<String> {
     let untagged = |name: &str| {
         let name = name.split('@').next().unwrap_or(name);
         match name.rsplit_once(':') {
-            // A colon before a slash is that of a port.
+            // A colon before a slash belongs to a port.
             Some((repository, tag)) if !tag.contains('/') => repository.to_owned(),
             _ => name.to_owned(),
         }
@@ -135,7 +135,8 @@ fn registered(name: &str, digests: &[String]) -> Option<String> {
     asked.or(digests.first()).cloned()
 }
 
-/// The host's own programs: an image of the skeleton; the rest is bound when a container is made.
+/// The host's own programs: an image of the skeleton; the rest is bound when a container is
+/// created.
 async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     if !engine.local {
         let what = "a host base needs an engine on this machine, and DOCKER_HOST names another";
@@ -167,7 +168,7 @@ async fn known(engine: &Engine, digest: &str) -> Result<Option<ResolvedBase>, Fa
     Ok(found.map(|_| ResolvedBase { image, digest: digest.to_owned(), registered: None }))
 }
 
-/// The image's id, `None` where the engine does not have it.
+/// The image's id; `None` if the engine does not have it.
 pub async fn id_of(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
     Ok(inspect(engine, name).await?.and_then(|found| found.id))
 }
@@ -180,10 +181,10 @@ pub(crate) async fn env_of(engine: &Engine, name: &str) -> Result<BTreeMap<Strin
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// What the image of a base says of its containers. Pulls or builds an image that is not here.
+/// The settings of a base's image. Pulls or builds a missing image.
 pub(crate) async fn settings(engine: &Engine, base: &Base) -> Result<ImageSettings, Fault> {
     match base {
-        // Imported trees: nothing was said of them.
+        // Imported trees have no settings.
         Base::Host | Base::Folder(_) => return Ok(ImageSettings::default()),
         Base::Image(_) | Base::Archive(_) | Base::Dockerfile(_) => {}
     }
@@ -203,7 +204,7 @@ pub(crate) async fn settings(engine: &Engine, base: &Base) -> Result<ImageSettin
     })
 }
 
-/// The comment that an image was made with.
+/// The comment of an image.
 pub(crate) async fn comment_of(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
     Ok(inspect(engine, name).await?.and_then(|found| found.comment))
 }
@@ -216,7 +217,7 @@ async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fa
     }
 }
 
-/// A root file system as a tar stream becomes an image of one layer.
+/// Imports a root file system as a tar stream into an image with one layer.
 async fn import(
     engine: &Engine,
     digest: &str,
@@ -235,7 +236,7 @@ async fn import(
     Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registered: None })
 }
 
-/// An archive that `docker save` wrote.
+/// Loads an archive of `docker save`.
 async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase, Fault> {
     let doing = format!("load {}", path.display());
     let options = ImportImageOptionsBuilder::new().build();
@@ -288,8 +289,8 @@ async fn blocking<T: Send + 'static>(
     })
 }
 
-/// Names a folder by what a walk sees. Contents are not read: a root file system is gigabytes, and
-/// a change of content changes size or time.
+/// Identifies a directory by its metadata. Contents are not read: a root file system has gigabytes,
+/// and a change of content changes size or time.
 fn folder_digest(root: &Path) -> io::Result<String> {
     let mut text = String::new();
     let mut open = vec![root.to_owned()];
@@ -324,7 +325,7 @@ fn file_digest(path: &Path) -> io::Result<String> {
     Ok(hex(&hasher.finalize()))
 }
 
-/// An image archive has a manifest at its top; a root file system has not.
+/// An image archive has a manifest at its top, a root file system does not.
 fn holds_an_image(path: &Path) -> io::Result<bool> {
     let mut head = [0; 2];
     let read = File::open(path)?.read(&mut head)?;

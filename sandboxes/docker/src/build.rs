@@ -1,4 +1,4 @@
-//! Images that are built from a Dockerfile, by the engine, from a context of this machine.
+//! Images that the engine builds from a Dockerfile, with a context on this machine.
 
 use std::{
     collections::HashMap,
@@ -28,13 +28,13 @@ use crate::{
 /// Repository of built images; the tag is the digest of their context.
 pub const REPOSITORY: &str = "proctor-build";
 
-/// Raised when what a tag means changes: older images are then built anew.
+/// Increased when the meaning of a tag changes: older images are rebuilt.
 const FORMAT: &str = "proctor build 1";
 
 const DOCKERFILE: &str = "Dockerfile";
 const IGNORE: &str = ".dockerignore";
 
-/// Characters of a failed build's output that a fault quotes.
+/// Maximum characters of a failed build's output that a fault quotes.
 const QUOTED: usize = 4_000;
 
 /// One entry of a context.
@@ -46,11 +46,11 @@ struct Entry {
     mode: u32,
     size: u64,
     modified: u64,
-    /// Of a link.
+    /// The target of a link.
     target: Option<PathBuf>,
 }
 
-/// The image of a context. It is built where the engine does not have it.
+/// The image of a context, built if the engine does not have it.
 pub async fn image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault> {
     let walked = folder.to_owned();
     let collected = spawn_blocking(move || -> io::Result<(Vec<Entry>, String)> {
@@ -96,7 +96,7 @@ async fn build(
         .t(name)
         .rm(true)
         .forcerm(true)
-        // As for set-up lines: registries are reached as this machine reaches them.
+        // As for set-up lines: registries are accessed through this machine's network.
         .networkmode("host")
         .buildargs(&proxies)
         .build();
@@ -124,7 +124,7 @@ fn failed(folder: &Path, error: &str, said: &str) -> Fault {
     let tail: String = tail[tail.len().saturating_sub(QUOTED)..].iter().collect();
     let what = format!("building {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
     let cause = match Cause::of_text(&tail) {
-        // The same Dockerfile fails in the same way, as a set-up line does.
+        // Like a set-up line, the same Dockerfile fails in the same way again.
         Cause::Other => Cause::SetupLine,
         known => known,
     };
@@ -142,7 +142,7 @@ fn failed(folder: &Path, error: &str, said: &str) -> Fault {
     }
 }
 
-/// The entries that are sent, sorted, without what `.dockerignore` excludes. Blocking.
+/// The entries to send, sorted, without what `.dockerignore` excludes. Blocking.
 fn context(folder: &Path) -> io::Result<Vec<Entry>> {
     if !folder.join(DOCKERFILE).is_file() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "it has no file `Dockerfile`"));
@@ -174,7 +174,7 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
         } else if meta.is_file() {
             EntryType::Regular
         } else {
-            // Sockets and pipes are in no archive.
+            // An archive cannot contain sockets and pipes.
             continue;
         };
         if !excluded {
@@ -193,7 +193,7 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
                 target,
             });
         }
-        // Something below an excluded folder may be included again.
+        // Something below an excluded directory may be included again.
         if kind == EntryType::Directory && (!excluded || ignore.has_exceptions()) {
             walk(folder, &path, ignore, entries)?;
         }
@@ -201,7 +201,7 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
     Ok(())
 }
 
-/// Names the content of a context: paths, kinds, modes and contents. Blocking.
+/// Identifies the content of a context: paths, types, modes and contents. Blocking.
 fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
     let mut whole = Sha256::new();
     whole.update(FORMAT);
@@ -238,7 +238,7 @@ impl Write for Hashing<'_> {
     }
 }
 
-/// The context as a stream. Everything belongs to root, as the Docker client sends it.
+/// The context as a stream. Everything belongs to root, as in the Docker client.
 fn archive(folder: PathBuf, entries: Vec<Entry>) -> Body {
     tarball::stream_of(move |out| {
         let mut builder = Builder::new(out);

@@ -1,23 +1,23 @@
-//! What was counted of a container: read in it, and where that cannot be had, asked of the engine.
+//! Counters of a container: read inside it, or else requested from the engine.
 
 use bollard::query_parameters::StatsOptionsBuilder;
 use futures_util::{StreamExt, future::join_all};
 use proctor_sandbox_api::{KERNEL_FILES, SandboxHandle, kernel_counts, wire::RawPath};
 use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
 
-/// Bytes of one of the kernel's files.
+/// Maximum bytes of one of the kernel's files.
 const LIMIT: u64 = 64 << 10;
 
 /// A container, as the engine knows it.
 pub struct Counted<'a> {
     pub client: &'a bollard::Docker,
     pub id: &'a str,
-    /// The engine's control groups are of version 2.
+    /// The engine uses control groups version 2.
     pub unified: bool,
 }
 
-/// The container sees its own control group, and the engine mounts it read-only: root in there can neither write to it
-/// nor mount over it. So this is the same with an engine on another machine.
+/// The container sees its own control group, which the engine mounts read-only: root inside can
+/// neither write to it nor mount over it. So this also works with an engine on another machine.
 pub async fn of(handle: &SandboxHandle, container: &Counted<'_>) -> SandboxCounts {
     let read = |&(controller, file): &(&str, &'static str)| {
         let path = match container.unified {
@@ -39,7 +39,7 @@ pub async fn of(handle: &SandboxHandle, container: &Counted<'_>) -> SandboxCount
     }
     match handle.broken() {
         None => of_engine(container).await,
-        // Its control group went with it. Of a kill at least the engine knows.
+        // Its control group is gone with it. The engine at least knows about a kill.
         Some(_) => SandboxCounts {
             memory: MemoryCounts { oom_kills: killed(container).await, ..Default::default() },
             ..SandboxCounts::default()
@@ -47,7 +47,7 @@ pub async fn of(handle: &SandboxHandle, container: &Counted<'_>) -> SandboxCount
     }
 }
 
-/// Less than the files tell: no peak and no kills with version 2.
+/// Less than the files contain: no peak and no kills with version 2.
 async fn of_engine(container: &Counted<'_>) -> SandboxCounts {
     let options = StatsOptionsBuilder::new().stream(false).one_shot(true).build();
     let mut stats = Box::pin(container.client.stats(container.id, Some(options)));
@@ -74,7 +74,7 @@ async fn of_engine(container: &Counted<'_>) -> SandboxCounts {
     }
 }
 
-/// One, where the kernel killed in it; the engine keeps no number.
+/// Returns 1 if the kernel killed in it; the engine keeps no count.
 async fn killed(container: &Counted<'_>) -> Option<u64> {
     let found = container.client.inspect_container(container.id, None).await.ok()?;
     found.state?.oom_killed.map(u64::from)

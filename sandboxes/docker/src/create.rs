@@ -1,4 +1,4 @@
-//! Containers: the one for a sandbox, the one for a set-up, and their channels.
+//! Creates containers for sandboxes and for set-ups, and their channels.
 
 use std::{
     collections::HashMap,
@@ -30,20 +30,20 @@ use crate::{
     tarball::AGENT_PATH,
 };
 
-/// What the files of a sandbox need of root, and nothing else of it:
-/// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: images hold files of several owners, and the agent must
+/// The root capabilities that a sandbox's files need, and no others:
+/// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: images contain files of several owners, and the agent must
 ///   write, remove and snapshot all of them;
 /// - `SETUID`, `SETGID`: a task may name the user its commands run as;
-/// - `KILL`: the agent must be able to kill what runs as that user.
+/// - `KILL`: the agent must be able to kill that user's processes.
 ///
-/// Left out although engines give them by default: `NET_RAW` and `NET_BIND_SERVICE` (there is no
+/// Left out although engines grant them by default: `NET_RAW` and `NET_BIND_SERVICE` (there is no
 /// network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
 const KEPT: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"];
 
-/// Options of an empty file system that covers a folder.
+/// Options of an empty file system that covers a directory.
 const EMPTY: &str = "ro,nosuid,nodev,size=4k";
 
-/// Threads of the agent, which count as processes: not taken from what was promised to commands.
+/// Threads of the agent, which count as processes: added to the limit for commands.
 const AGENT_THREADS: u64 = 16;
 
 /// A running container with its channel.
@@ -104,7 +104,7 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     let (handle, notes) = match leaks.await {
         Ok(both) => both,
         Err(fault) => {
-            // Why it did not start is what helps; the guard has removal tried again.
+            // The reason for the failed start is more useful; the guard tries the removal again.
             let _ = guard.remove().await;
             return Err(fault);
         }
@@ -121,8 +121,8 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     Ok(Opened { handle, enforcement, guard })
 }
 
-/// Shows folders of the host without some of their entries: as volumes that the engine mounts as
-/// overlays, and removes with the container.
+/// Shows host directories without some of their entries, as volumes that the engine mounts as
+/// overlays and removes with the container.
 fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
     for cut in cuts {
         let (at, marks) = (cut.at.display().to_string(), cut.marks.display().to_string());
@@ -145,10 +145,10 @@ fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
         };
         config.mounts.get_or_insert_default().push(Mount {
             target: Some(at),
-            // Read-only by its options: an engine takes no such volume without a name.
+            // Read-only through its options: an engine accepts no such volume without a name.
             typ: Some(MountType::VOLUME),
             volume_options: Some(MountVolumeOptions {
-                // What the image has there is no part of the host's folder.
+                // What the image has there is not part of the host's directory.
                 no_copy: Some(true),
                 driver_config: Some(driver),
                 ..MountVolumeOptions::default()
@@ -159,7 +159,7 @@ fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Shows folders of this machine, read-only.
+/// Shows directories of this machine, read-only.
 fn lend(config: &mut HostConfig, mounts: &[Lent], local: bool) -> Result<(), Fault> {
     for mount in mounts {
         let (folder, at) = (mount.folder.display(), &mount.at);
@@ -176,7 +176,7 @@ fn lend(config: &mut HostConfig, mounts: &[Lent], local: bool) -> Result<(), Fau
                 .cause(Cause::of_io(&error))
                 .hint("it was removed while the run went on: `proctor resume` makes it again")
         })?;
-        // No line of `binds`: the engine splits those at colons, and makes a folder where there is none.
+        // Not in `binds`: the engine splits those at colons and creates missing directories.
         config.mounts.get_or_insert_default().push(Mount {
             target: Some(at.to_string()),
             source: Some(found.display().to_string()),
@@ -205,13 +205,13 @@ fn host_config(image: &str, limits: &SandboxSpec) -> HostConfig {
         memory_swap: Some(memory),
         pids_limit: Some(whole(limits.processes + AGENT_THREADS)),
         nano_cpus: Some((limits.cpus * 1e9) as i64),
-        // A file system in memory of its own, charged to the sandbox's memory.
+        // A separate file system in memory, charged to the sandbox's memory.
         shm_size: Some((memory / 2).max(1 << 20)),
         ..shared(image)
     }
 }
 
-/// What every container of ours has.
+/// Common settings of all our containers.
 fn shared(image: &str) -> HostConfig {
     let mut config = HostConfig {
         // The channel is not a log: an engine that kept it would write every byte to disk.
@@ -225,7 +225,7 @@ fn shared(image: &str) -> HostConfig {
         let shown = host_base::shown();
         let bind = |path: &std::path::PathBuf| format!("{0}:{0}:ro", path.display());
         config.binds = Some(shown.iter().map(bind).collect());
-        // An empty file system rather than an empty folder of the host: nothing to be made there.
+        // An empty file system rather than an empty host directory, which would have to be created.
         let cover = |path: std::path::PathBuf| (path.display().to_string(), EMPTY.to_owned());
         config.tmpfs = Some(host_base::hidden().into_iter().map(cover).collect());
     }
@@ -239,8 +239,8 @@ pub async fn for_setup(
     binds: Vec<String>,
 ) -> Result<Guard, Fault> {
     let mut config = shared(image);
-    // The host's own: registries are reached as the machine reaches them, without a bridge whose
-    // addresses and rules differ from engine to engine.
+    // The host's own network: registries are accessed as from the machine, without a bridge whose
+    // addresses and rules differ between engines.
     config.network_mode = Some("host".to_owned());
     config.binds.get_or_insert_default().extend(binds);
     let agent = [format!("/{AGENT_PATH}"), "serve".to_owned()];
@@ -270,7 +270,7 @@ async fn create(
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         open_stdin: Some(true),
-        // When the runtime's end of the channel goes, so does the agent's input.
+        // When the runtime's end of the channel closes, so does the agent's input.
         stdin_once: Some(true),
         tty: Some(false),
         healthcheck: Some(HealthConfig {
@@ -286,7 +286,8 @@ async fn create(
     Ok((Guard::new(engine, created.id), created.warnings))
 }
 
-/// Attaches, starts, and shakes hands. Attached first, so that no byte of the agent is missed.
+/// Attaches, starts, and performs the handshake. Attaches first, so that no byte of the agent is
+/// missed.
 pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHandle>, Fault> {
     let options = AttachContainerOptionsBuilder::new()
         .stream(true)
@@ -309,7 +310,7 @@ pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHan
     }
 }
 
-/// A container that does not answer says why in its state or in the agent's last words.
+/// Why a container does not respond, from its state or the agent's last output.
 async fn why_not(engine: &Engine, id: &str, words: &LastWords, error: &str) -> Fault {
     let mut what = format!("the sandbox agent does not answer: {error}");
     let inspected = engine.client.inspect_container(id, None::<InspectContainerOptions>).await;

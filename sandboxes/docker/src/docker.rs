@@ -1,4 +1,4 @@
-//! The engine, and the contract of a back end.
+//! The engine, and the implementation of the back end.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,14 +32,14 @@ use tokio::task::spawn_blocking;
 
 use crate::{base, create, fault, kept, layer, owner, sandbox};
 
-/// How long the engine may take to load, import, commit or pull an image. The client's usual limit
-/// of two minutes cuts large ones.
+/// How long the engine may take to load, import, commit or pull an image. The client's default
+/// limit of two minutes is too short for large ones.
 const SLOW: Duration = Duration::from_secs(3600);
 
-/// How long an engine that is well may take to say so.
+/// How long a working engine may take to respond.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// A Docker engine, local or remote. Cheap to share; every sandbox is one container of it.
+/// A Docker engine, local or remote. Cheap to share; every sandbox is one of its containers.
 pub struct Docker {
     pub(crate) engine: Arc<Engine>,
     folder: PathBuf,
@@ -49,44 +49,44 @@ pub struct Docker {
 
 pub(crate) struct Engine {
     pub client: bollard::Docker,
-    /// The same engine, with patience.
+    /// The same engine, with longer timeouts.
     pub slow: bollard::Docker,
-    /// The engine sees this machine's files.
+    /// The engine has access to this machine's files.
     pub local: bool,
-    /// What the engine itself says it cannot enforce.
+    /// What the engine itself reports as not enforceable.
     pub not_enforced: Vec<String>,
-    /// Cleared when the engine refuses a disk quota: its storage driver has none.
+    /// Cleared when the engine rejects a disk quota: its storage driver does not support it.
     pub quota: AtomicBool,
-    /// Its control groups are of version 2.
+    /// It uses control groups version 2.
     pub unified: bool,
-    /// As it names it.
+    /// As reported by the engine.
     pub version: Option<String>,
-    /// The engine labels containers by SELinux.
+    /// The engine labels containers with SELinux.
     pub selinux: bool,
-    /// As the engine counts itself.
+    /// The engine's own resources.
     pub machine: Machine,
-    /// Defences that a test takes down.
+    /// Defences that a test disables.
     pub without: Vec<Defence>,
     /// Shows other processes of the machine that this one uses an engine.
     pub alive: owner::Alive,
-    /// Where white-outs are kept; a folder that ends with this process until one is given.
+    /// Where whiteouts are stored; by default a directory that ends with this process.
     pub store: Store,
     /// Held as long as anything of this runtime may have a container.
     pub lock: RuntimeLock,
-    /// Containers that were made and are not yet removed.
+    /// Containers that were created and are not removed yet.
     pub containers: AtomicUsize,
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // A container that is left would have nobody any more whose death can be proven.
+        // Otherwise, the owner of a remaining container could no longer be proven dead.
         if self.containers.load(Ordering::Acquire) == 0 {
             self.lock.forget();
         }
     }
 }
 
-/// A folder of this machine.
+/// A directory of this machine.
 pub(crate) enum Store {
     Kept(PathBuf),
     Temporary(OnceLock<TempDir>),
@@ -108,23 +108,23 @@ impl Store {
 }
 
 impl Docker {
-    /// As [`Docker::connect_in`], with this runtime's lock file in the folder for temporary files.
+    /// Like [`Docker::connect_in`], with this runtime's lock file in the temporary directory.
     ///
     /// # Errors
-    /// As [`Docker::connect_in`].
+    /// See [`Docker::connect_in`].
     pub async fn connect() -> Result<Self, Fault> {
         let uid = rustix::process::geteuid().as_raw();
         let folder = std::env::temp_dir().join(format!("proctor-docker-{uid}"));
         Self::connect_in(&folder).await
     }
 
-    /// Connects to the engine that `DOCKER_HOST` names, or the local one. The folder, which is made
-    /// where it is missing, keeps this runtime's lock: by it later runtimes tell whether this one
-    /// lives.
+    /// Connects to the engine in `DOCKER_HOST`, or to the local one. The directory, which is
+    /// created if missing, contains this runtime's lock, which tells later runtimes whether this
+    /// one is alive.
     ///
     /// # Errors
-    /// A sandbox fault with its hint where no engine answers, or where the engine is of another
-    /// architecture than the carried agent.
+    /// A sandbox fault with a hint if no engine responds, or if the engine's architecture differs
+    /// from the embedded agent's.
     pub async fn connect_in(folder: &Path) -> Result<Self, Fault> {
         let host = std::env::var("DOCKER_HOST").ok();
         let absent = |error: bollard::errors::Error| {
@@ -198,10 +198,10 @@ impl Docker {
     }
 
     /// The same engine, with sandboxes that lack these defences. For tests, to show that an attack
-    /// succeeds without the defence that stops it; the sandboxes' enforcement says so.
+    /// succeeds without its defence; the sandboxes' enforcement says so.
     ///
     /// # Errors
-    /// As [`Docker::connect`].
+    /// See [`Docker::connect`].
     #[doc(hidden)]
     pub async fn without(defences: &[Defence]) -> Result<Self, Fault> {
         let mut docker = Self::connect().await?;
@@ -211,8 +211,8 @@ impl Docker {
         Ok(docker)
     }
 
-    /// The same engine, with a folder of this machine to keep between runs what its sandboxes need
-    /// there. Without one it is made anew for each.
+    /// Sets a directory of this machine in which to cache files that sandboxes need. Without one
+    /// they are recreated each time.
     #[must_use]
     pub fn keeping(mut self, folder: PathBuf) -> Self {
         if let Some(engine) = Arc::get_mut(&mut self.engine) {
@@ -228,7 +228,7 @@ impl Docker {
 }
 
 impl Engine {
-    /// All containers that Proctor made, whatever their state.
+    /// All containers that Proctor created, in any state.
     async fn containers(&self) -> Result<Vec<ContainerSummary>, Fault> {
         let filters = HashMap::from([("label", vec![format!("{}=1", owner::MARK)])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
@@ -236,7 +236,7 @@ impl Engine {
         listed.map_err(|error| fault::sandbox("list containers", &error))
     }
 
-    /// Folders of the host without some of their entries.
+    /// Host directories without some of their entries.
     pub async fn cuts(self: &Arc<Self>, absent: Absent) -> Result<Vec<Cut>, Fault> {
         let engine = Arc::clone(self);
         let made = move || absent::cuts(engine.store.folder()?, &absent);
@@ -275,7 +275,7 @@ impl Backend for Docker {
 
     async fn image_settings(&self, base: &Base) -> Result<ImageSettings, Fault> {
         let lock = match base {
-            // Two tasks of one Dockerfile build it once.
+            // Two tasks with the same Dockerfile build it once.
             Base::Dockerfile(folder) => Some(self.lock_of(&folder.display().to_string())),
             _ => None,
         };
@@ -320,8 +320,8 @@ impl Backend for Docker {
         kept::remove(&self.engine, &kept.handle).await
     }
 
-    /// A run between two containers holds none, so processes of this machine show themselves too; of
-    /// another machine only the containers can be seen.
+    /// A run may have no container at the moment, so processes of this machine announce themselves;
+    /// on other machines only containers are visible.
     async fn in_use(&self) -> Result<Option<String>, Fault> {
         if let Some(pid) = self.engine.alive.others().first() {
             return Ok(Some(format!("process {pid}")));
@@ -350,14 +350,14 @@ impl Backend for Docker {
             let name = name.as_deref().unwrap_or(&id).trim_start_matches('/').to_owned();
             match sandbox::remove(&self.engine.client, &id).await {
                 Ok(()) => removed.push(format!("container {name}")),
-                // It is no fault of a run that only came upon it, and the next sweep finds it again.
+                // It is not a fault of the run that found it, and the next sweep finds it again.
                 Err(fault) => {
                     tracing::warn!(%fault, name, "a dead run's container stays");
                     left.extend(owner::runtime(&labels));
                 }
             }
         }
-        // Lock files of dead runtimes of which nothing is left. One that cannot be removed is harmless.
+        // Lock files of dead runtimes without leftovers. One that cannot be removed is harmless.
         for dead in dead_runtimes(&runtimes(&self.folder)).into_iter().flatten() {
             if !left.contains(&dead.name) {
                 let _ = dead.forget();

@@ -1,4 +1,4 @@
-//! The engine's errors as faults.
+//! Converts the engine's errors to faults.
 
 use bollard::errors::Error;
 use proctor_types::{Cause, Fault, Layer, with_causes};
@@ -11,17 +11,17 @@ pub fn environment(doing: &str, error: &Error) -> Fault {
     Fault::new(Layer::Environment, format!("{doing}: {}", words(error))).cause(cause(error))
 }
 
-/// What the engine's answer, or its silence, means.
+/// The cause behind the engine's error, or its silence.
 fn cause(error: &Error) -> Cause {
     match error {
         Error::DockerResponseServerError { message, .. } => Cause::of_text(message),
-        // Everything else is about the connection: an engine that is well answers with a status.
+        // Everything else concerns the connection: a working engine responds with a status.
         Error::SocketNotFoundError(_) | Error::RequestTimeoutError => Cause::BackEndGone,
         _ => Cause::Other,
     }
 }
 
-/// Whether a registry said that there is no such image, rather than nothing.
+/// Whether a registry said that there is no such image.
 pub fn is_no_such_image(error: &Error) -> bool {
     let words = words(error).to_lowercase();
     let signs =
@@ -33,11 +33,11 @@ pub fn is_missing(error: &Error) -> bool {
     matches!(error, Error::DockerResponseServerError { status_code: 404, .. })
 }
 
-/// The engine's own message, without the client's frame around it.
+/// The engine's own message, without the client's prefix.
 pub fn words(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message.clone(),
-        // The client's own words say only that there was an error; its causes say which.
+        // The client's own message only says that there was an error; its causes are informative.
         other => with_causes(other),
     }
 }

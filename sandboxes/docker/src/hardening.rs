@@ -1,4 +1,4 @@
-//! What a sandbox's container is denied beyond the engine's own defaults, and what came of it.
+//! Restrictions of a sandbox's container beyond the engine's defaults, and their verification.
 
 use std::collections::HashMap;
 
@@ -9,22 +9,22 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Fault, Layer, SandboxSpec};
 
-/// The one list of what is covered, for both back ends. It holds all that engines cover by
-/// themselves, since it takes the place of their list.
+/// The list of covered paths, shared by both back ends. It includes everything that engines cover
+/// by default, because it replaces their list.
 const COVERED: &str = include_str!("../../../configs/sandbox/covered-paths.txt");
 
-/// Shared memory and message queues belong to no process: they would outlive the process that filled them and
-/// leave nobody to be killed for it.
+/// Shared memory and message queues belong to no process: they would outlive the process that
+/// filled them, and leave nothing to kill for it.
 const SHARED_MEMORY: [(&str, &str); 2] = [("kernel.shm_rmid_forced", "1"), ("kernel.msgmni", "32")];
 
-/// What engines make read-only by themselves.
+/// What engines make read-only by default.
 const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// The agent's own settings: its OOM score asks for no more than the owner of the file.
+/// The agent's own settings: writing its OOM score requires only the file's owner.
 const AGENT: &str = "/proc/1";
 
-/// Killed before the machine's own programs where memory is short; the agent starts commands with
+/// Killed before the machine's own programs if memory is short; the agent starts commands with
 /// twice that.
 const OOM_SCORE: i64 = 500;
 
@@ -36,7 +36,7 @@ pub fn never_enforced() -> [String; 2] {
     ]
 }
 
-/// Adds it to a sandbox's container.
+/// Adds the restrictions to a sandbox's container.
 pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence], selinux: bool) {
     let up = |defence| !without.contains(&defence);
     let options = config.security_opt.get_or_insert_default();
@@ -51,7 +51,7 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
         let settings = SHARED_MEMORY.map(|(key, value)| (key.to_owned(), value.to_owned()));
         config.sysctls = Some(HashMap::from(settings));
     }
-    // With SELinux the engine's runtime writes there last of all, and would fail.
+    // With SELinux the engine's runtime writes there last, and would fail.
     if up(Defence::AgentIdentity) && !selinux {
         let paths = READ_ONLY.into_iter().chain([AGENT]);
         config.readonly_paths = Some(paths.map(str::to_owned).collect());
@@ -61,8 +61,8 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
     if up(Defence::CoreDumps) {
         ulimits.push(limit("core", 0));
     }
-    // Where the storage driver has no quota, this is what is left: it stops the one file that grows
-    // for ever, which is how disks fill in practice.
+    // If the storage driver has no quota, this is the only limit: it stops a file that grows
+    // forever, which is how disks fill up in practice.
     ulimits.push(limit("fsize", i64::try_from(limits.disk_mb << 20).unwrap_or(i64::MAX)));
     config.ulimits = Some(ulimits);
 }
@@ -78,11 +78,11 @@ pub fn entrypoint(agent: &str, without: &[Defence]) -> Vec<String> {
     words
 }
 
-/// Reads from the kernel what the agent could put on, rather than trust that it did. Returns what it
-/// could not, as entries of the sandbox's enforcement.
+/// Checks with the kernel which restrictions the agent could apply, rather than trusting it.
+/// Returns those that failed, as entries of the sandbox's enforcement.
 ///
 /// # Errors
-/// A fault of the sandbox where a part of the hardening is missing that every engine allows.
+/// A sandbox fault if a restriction is missing that every engine supports.
 pub async fn verify(handle: &SandboxHandle, without: &[Defence]) -> Result<Vec<String>, Fault> {
     let mut notes: Vec<String> =
         without.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();

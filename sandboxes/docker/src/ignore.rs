@@ -1,6 +1,6 @@
 //! `.dockerignore`, as the Docker client reads it.
 
-/// The rules of one file, in order. The last that matches a path or a folder above it counts.
+/// The rules of one file, in order. The last that matches a path or one of its parents counts.
 #[derive(Debug, Clone, Default)]
 pub struct Ignore {
     rules: Vec<Rule>,
@@ -8,7 +8,7 @@ pub struct Ignore {
 
 #[derive(Debug, Clone)]
 struct Rule {
-    /// Begins with `!`: what it matches is sent.
+    /// Starts with `!`: matching paths are sent.
     includes: bool,
     segments: Vec<String>,
 }
@@ -34,7 +34,7 @@ impl Ignore {
         Self { rules: rules.collect() }
     }
 
-    /// Whether a rule may include something below an excluded folder.
+    /// Whether a rule may include something below an excluded directory.
     pub fn has_exceptions(&self) -> bool {
         self.rules.iter().any(|rule| rule.includes)
     }
@@ -66,7 +66,7 @@ fn matches_path(pattern: &[String], path: &[&str]) -> bool {
     }
 }
 
-/// As Go's `filepath.Match` matches one name.
+/// Go's `filepath.Match` for one name.
 fn matches_name(pattern: &[char], name: &[char]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),
@@ -96,7 +96,7 @@ impl Class {
     }
 }
 
-/// What is in brackets, and what follows them. Nothing where they are not closed.
+/// A bracket expression, and what follows it. `None` if it is not closed.
 fn class(pattern: &[char]) -> Option<(Class, &[char])> {
     let mut rest = pattern;
     let negated = rest.first() == Some(&'^');

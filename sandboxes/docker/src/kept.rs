@@ -1,4 +1,4 @@
-//! Images that this back end made.
+//! Images that this back end created.
 
 use std::{
     collections::HashMap,
@@ -20,8 +20,8 @@ use crate::{
     layer::{self, HOST_LAYER, LAYER},
 };
 
-/// Names of images that this back end gave, those that stand on others first: an engine keeps what
-/// something else stands on.
+/// Names of images that this back end assigned, dependent ones first: an engine keeps images that
+/// others depend on.
 pub async fn list(engine: &Engine) -> Result<Vec<Kept>, Fault> {
     let options = ListImagesOptionsBuilder::new().build();
     let images = engine.client.list_images(Some(options)).await;
@@ -44,8 +44,8 @@ pub async fn list(engine: &Engine) -> Result<Vec<Kept>, Fault> {
     Ok(found.into_iter().map(|(_, kept)| kept).collect())
 }
 
-/// Images that this back end made and that lost their name, because two processes built the same one at the same time.
-/// The engine knows them by their id alone; their comment says who made them.
+/// Images that this back end created and that lost their name, because two processes built the same
+/// one at the same time. The engine knows them by id only; their comment shows who created them.
 async fn dangling(engine: &Engine) -> Result<Vec<Kept>, Fault> {
     let filters = HashMap::from([("dangling", vec!["true"])]);
     let options = ListImagesOptionsBuilder::new().filters(&filters).build();
@@ -74,7 +74,7 @@ fn time_of(created: i64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(since)
 }
 
-/// Takes the name away, and the image with its last name; `false` where a container or another image
+/// Removes the name, and the image with its last name; `false` if a container or another image
 /// still uses it.
 pub async fn remove(engine: &Engine, tag: &str) -> Result<bool, Fault> {
     let options = RemoveImageOptionsBuilder::new().build();
@@ -86,7 +86,7 @@ pub async fn remove(engine: &Engine, tag: &str) -> Result<bool, Fault> {
     }
 }
 
-/// Whether an image is of ours by its name, and how late it is removed.
+/// Whether an image's name shows that it is ours, and its position in the removal order.
 fn rank(tag: &str) -> Option<u8> {
     let (repository, tag) = tag.rsplit_once(':')?;
     let made =

@@ -1,4 +1,4 @@
-//! Environments as images: base, agent, source, and what the set-up lines left.
+//! Environments as images: base, agent, source, and the results of the set-up lines.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,13 +18,13 @@ use crate::{
     setup, tarball,
 };
 
-/// Raised when what a layer image means changes: older ones are then built anew.
+/// Increased when the meaning of a layer image changes: older ones are rebuilt.
 const FORMAT: u32 = 1;
 
-/// Marks a layer, so that it is known even after another image has taken its name.
+/// Marks a layer, so that it is recognized even after another image has taken its name.
 pub const COMMENT: &str = "an environment of Proctor";
 
-/// Repositories of layers. The name says whether the host's own folders belong to it.
+/// Repositories of layers. The name shows whether the host's own directories belong to it.
 pub const LAYER: &str = "proctor-layer";
 pub const HOST_LAYER: &str = "proctor-layer-host";
 
@@ -56,7 +56,7 @@ pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<LayerPlan, Fault>
     Ok(LayerPlan { digest: sha256_hex(key.to_string().as_bytes()), repository, base })
 }
 
-/// Finds the image, or builds it. The agent lies in every one, so that opening a sandbox uploads
+/// Finds the image, or builds it. Every image contains the agent, so that opening a sandbox uploads
 /// nothing.
 pub async fn prepare(
     engine: &Arc<Engine>,
@@ -76,15 +76,15 @@ pub async fn prepare(
     if base::id_of(engine, &prepared.handle).await?.is_some() {
         return Ok(prepared);
     }
-    // The container is named by its image; that name shows a host base.
+    // The container is named after its image; that name indicates a host base.
     let image = match spec.base {
         Base::Host => setup::alias(engine, &plan.base.image, HOST_LAYER).await?,
         _ => plan.base.image.clone(),
     };
     let guard = create::for_setup(engine, &image, setup::wheels(engine, spec)).await?;
     let kept = build(engine, spec, plan, &guard).await;
-    // Also where it failed, and before anyone learns of it: a background removal may come too late.
-    // An environment that was kept is there whatever becomes of the container that it was built in.
+    // Remove it even after a failure, and before the caller continues: a background removal may
+    // come too late. The committed environment remains whatever happens to its build container.
     if let Err(fault) = guard.remove().await {
         tracing::warn!(%fault, "the container of a set-up is left to the next sweep");
     }
@@ -93,7 +93,7 @@ pub async fn prepare(
     Ok(prepared)
 }
 
-/// Fills the container and keeps it as an image.
+/// Fills the container and commits it as an image.
 async fn build(
     engine: &Arc<Engine>,
     spec: &LayerSpec,

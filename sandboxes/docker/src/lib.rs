@@ -1,9 +1,9 @@
 //! The Docker back end: a sandbox is a container whose first process is the sandbox agent.
 //!
-//! The agent is the container's entrypoint and the attached standard input and output are its
-//! channel: there is no exec, and no second process of ours. When the runtime dies, the engine
-//! closes the input, the agent kills everything and leaves. No type of the engine's client leaves
-//! this crate.
+//! The agent is the container's entrypoint, and its attached standard input and output are the
+//! channel: there is no exec and no second process. When the runtime dies, the engine closes the
+//! input, and the agent kills everything and exits. No type of the engine's client leaves this
+//! crate.
 
 mod base;
 mod build;

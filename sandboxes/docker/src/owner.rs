@@ -14,7 +14,7 @@ use std::{
 
 use proctor_host::{Life, LockIdentity, RuntimeLock, life_of};
 
-/// Marks everything that Proctor made.
+/// Marks everything that Proctor created.
 pub const MARK: &str = "proctor";
 const HOST: &str = "proctor.host";
 /// For people and tests: `<pid>-<start time>-<random>`.
@@ -22,16 +22,16 @@ const RUNTIME: &str = "proctor.runtime";
 const PURPOSE: &str = "proctor.purpose";
 /// The path of the runtime's lock file on its own machine.
 const LOCK: &str = "proctor.lock";
-/// Which file that is: `<boot> <device> <inode>`.
+/// Identifies that file: `<boot> <device> <inode>`.
 const IDENTITY: &str = "proctor.lock.identity";
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// The beginning of the names by which processes show themselves.
+/// Prefix of the names by which processes announce themselves.
 const ALIVE: &str = "proctor-docker-";
 
-/// Shows every process of this machine that this one lives and uses an engine: a socket with a name
-/// and no file, which the kernel takes away whatever the end.
+/// Announces to every process of this machine that this one is alive and uses an engine: a socket
+/// with a name and no file, which the kernel removes on any exit.
 pub struct Alive {
     name: String,
     _socket: Option<UnixListener>,
@@ -46,7 +46,7 @@ impl Alive {
         Self { name, _socket: socket }
     }
 
-    /// The process numbers of others that are alive.
+    /// The process ids of other live processes.
     pub fn others(&self) -> Vec<String> {
         let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let names = sockets.lines().filter_map(|line| line.rsplit_once('@').map(|(_, at)| at));
@@ -58,13 +58,13 @@ impl Alive {
     }
 }
 
-/// A name that no other container has: this host, this runtime, and a number.
+/// A unique container name: this host, this runtime, and a number.
 pub fn container_name(lock: &RuntimeLock) -> String {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("proctor-{}-{}-{count}", &host()[..8], lock.name())
 }
 
-/// The labels of a container that this runtime makes.
+/// The labels of a container that this runtime creates.
 pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
     [
         (MARK, "1".to_owned()),
@@ -79,8 +79,8 @@ pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
     .collect()
 }
 
-/// Whether the runtime that made it is certainly dead. An engine may be shared by many machines: a
-/// container whose runtime's lock is not on this one is left alone.
+/// Whether the runtime that created it is certainly dead. Many machines may share an engine: a
+/// container whose runtime's lock is not on this machine is not touched.
 pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
     let label = |key: &str| labels.get(key).map(String::as_str);
     if label(MARK) != Some("1") || label(HOST) != Some(&host()) {
@@ -98,7 +98,7 @@ pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
     }
 }
 
-/// The name of the runtime that made it.
+/// The name of the runtime that created it.
 pub fn runtime(labels: &HashMap<String, String>) -> Option<String> {
     labels.get(RUNTIME).cloned()
 }
@@ -127,7 +127,7 @@ mod tests {
             labels.insert(key.to_owned(), value.to_owned());
             labels
         };
-        // What another machine of the same name says, or one whose cache was copied here.
+        // The label of another machine with the same name, or of one whose cache was copied here.
         let mut elsewhere: Vec<_> = own[IDENTITY].split(' ').collect();
         elsewhere[0] = "another-boot";
         let cases = [

@@ -1,4 +1,4 @@
-//! One open sandbox; its container is always removed.
+//! One open sandbox, whose container is always removed.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
@@ -27,7 +27,7 @@ use crate::{
 /// How long a sandbox may take to end by itself before its container is removed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long one list is waited for.
+/// How long to wait for one list.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
 
 pub struct DockerSandbox {
@@ -43,13 +43,13 @@ impl DockerSandbox {
     }
 }
 
-/// The engine's word on a container's end.
+/// The engine's information about a container's end.
 pub struct Word {
     pub client: bollard::Docker,
     pub id: String,
-    /// Absent where the engine holds the disk limit itself.
+    /// Absent if the engine enforces the disk limit itself.
     pub disk_mb: Option<u64>,
-    /// When the engine was asked last what the container wrote.
+    /// When the engine last listed what the container wrote.
     pub listings: Mutex<Listings>,
 }
 
@@ -61,12 +61,14 @@ pub struct Listings {
 }
 
 impl Listings {
-    /// Listings that never wait: the agent's start, a restored state, and a few steps of a short trial.
+    /// Number of listings without a limit: the agent's start, a restored state, and a few steps of
+    /// a short trial.
     const FREE: u32 = 12;
-    /// The engine walks the whole layer each time, in 0.1 s and more. It may take this share of a trial's time.
+    /// The engine walks the whole layer each time, in 0.1 s or more. It may use this share of a
+    /// trial's time.
     const SHARE: u32 = 20;
 
-    /// Why the engine is not asked now. A trial that is interrupted here starts again.
+    /// Why the engine is not asked now. A trial that is interrupted here restarts.
     fn refused(&self) -> Option<String> {
         let (ended, took) = self.last?;
         let early = self.count >= Self::FREE && ended.elapsed() < took * Self::SHARE;
@@ -111,7 +113,7 @@ impl WrittenPaths for Word {
         };
         let mut written = Written::default();
         for change in listed {
-            // The engine's list is text: a path that is none cannot be told.
+            // The engine's list is text: a path that is not UTF-8 cannot be represented.
             if change.path.contains(char::REPLACEMENT_CHARACTER) {
                 return Err(format!("the name of {} is not UTF-8", change.path));
             }
@@ -128,7 +130,7 @@ impl WrittenPaths for Word {
 #[async_trait]
 impl Witness for Word {
     async fn killed(&self) -> Option<String> {
-        // The engine hears of a container's end a moment after its channel has ended.
+        // The engine notices a container's end a moment after its channel has ended.
         for _ in 0..20 {
             let found = self.client.inspect_container(&self.id, None).await.ok()?;
             let state = found.state?;
@@ -175,7 +177,7 @@ impl Sandbox for DockerSandbox {
 
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
-        // A sandbox that is gone already cannot be asked, and need not.
+        // A sandbox that is already gone cannot respond, and need not.
         let _ = timeout(GRACE, self.handle.shutdown()).await;
         self.handle.disconnect("it was closed");
         guard.remove().await
@@ -188,7 +190,7 @@ impl Drop for DockerSandbox {
     }
 }
 
-/// A container that is removed when this is dropped, in the background.
+/// A container that is removed in the background when this is dropped.
 pub struct Guard {
     engine: Option<Arc<Engine>>,
     id: String,
@@ -204,7 +206,7 @@ impl Guard {
         &self.id
     }
 
-    /// Removes it now. Where that fails it is tried once more in the background.
+    /// Removes it now. If that fails, the background tries once more.
     pub async fn remove(mut self) -> Result<(), Fault> {
         let Some(engine) = &self.engine else { return Ok(()) };
         remove(&engine.client, &self.id).await?;
@@ -228,7 +230,7 @@ impl Drop for Guard {
             runtime.spawn(removing);
             return;
         }
-        // Dropped outside of any runtime: a small one, for this.
+        // Dropped outside of any runtime: use a small one.
         std::thread::spawn(move || {
             if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build()
             {
@@ -238,7 +240,7 @@ impl Drop for Guard {
     }
 }
 
-/// Kills and removes a container with its volumes. One that is gone is removed.
+/// Kills and removes a container with its volumes. A missing one counts as removed.
 pub async fn remove(client: &bollard::Docker, id: &str) -> Result<(), Fault> {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     let mut tries = 0;
@@ -246,7 +248,7 @@ pub async fn remove(client: &bollard::Docker, id: &str) -> Result<(), Fault> {
         match client.remove_container(id, Some(options.clone())).await {
             Ok(()) => return Ok(()),
             Err(error) if fault::is_missing(&error) => return Ok(()),
-            // Another removal of it is under way, or the engine is not done with its end.
+            // Another removal is in progress, or the engine is still processing its end.
             Err(_) if tries < 20 => tokio::time::sleep(Duration::from_millis(250)).await,
             Err(error) => return Err(fault::sandbox("remove a container", &error)),
         }

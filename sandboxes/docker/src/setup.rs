@@ -15,7 +15,7 @@ use proctor_types::{Fault, Layer};
 
 use crate::{docker::Engine, fault};
 
-/// The largest file that is put aside for the set-up, in bytes.
+/// The largest file that is set aside for the set-up, in bytes.
 const ASIDE: u64 = 64 << 20;
 
 pub fn wrong(doing: &str, error: &dyn fmt::Display) -> Fault {
@@ -32,8 +32,8 @@ pub async fn alias(engine: &Engine, image: &str, repository: &str) -> Result<Str
     Ok(format!("{repository}:{tag}"))
 }
 
-/// A folder of wheels that this machine's pip looks into, for the set-up only. A host base shows
-/// what it shows, and an engine elsewhere does not see this machine's folders.
+/// A directory of wheels that this machine's pip uses, for the set-up only. A host base shows it if
+/// it shows its parent, and an engine elsewhere does not see this machine's directories.
 pub fn wheels(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
     if !engine.local || spec.base == Base::Host {
         return Vec::new();
@@ -47,8 +47,8 @@ pub fn wheels(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
     }
 }
 
-/// Runs the lines in order; the first that fails ends it. The machine's registry settings and
-/// certificates are lent meanwhile, and what was in their place is put back.
+/// Runs the lines in order and stops at the first failure. The machine's registry settings and
+/// certificates are lent meanwhile, and the original files are restored.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let broken = |error: SandboxError| wrong("prepare the set-up", &error);
     let mut aside = Vec::new();
@@ -77,8 +77,8 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Lines may expect the folder before anything is placed there. Writing a file makes its parents,
-/// in any image.
+/// Lines may expect the directory before anything is placed there. Writing a file creates its
+/// parents, in any image.
 async fn make_workdir(handle: &SandboxHandle, workdir: &RawPath) -> Result<(), SandboxError> {
     if workdir.as_bytes().is_empty() || handle.stat(workdir).await?.is_some() {
         return Ok(());

@@ -12,10 +12,10 @@ use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Bytes kept of what the agent itself complains about.
+/// Maximum bytes of the agent's own error output.
 const LAST_WORDS: usize = 4096;
 
-/// The agent's standard error: its last words explain a sandbox that broke.
+/// The agent's standard error: its last output explains a broken sandbox.
 pub type LastWords = Arc<Mutex<Vec<u8>>>;
 
 pub fn text(words: &LastWords) -> String {
@@ -23,7 +23,7 @@ pub fn text(words: &LastWords) -> String {
     String::from_utf8_lossy(&words).trim().to_owned()
 }
 
-/// Reads standard output out of the engine's frames and keeps standard error aside.
+/// Extracts standard output from the engine's frames and sets standard error aside.
 pub struct Output {
     frames: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
     current: Bytes,

@@ -1,4 +1,4 @@
-//! Tar streams made while they are sent.
+//! Tar streams that are created while they are sent.
 
 use std::{
     io::{self, Read, Write},
@@ -17,18 +17,18 @@ use tokio::sync::mpsc;
 /// Bytes of one piece.
 const PIECE: usize = 256 << 10;
 
-/// Where the agent lies in a sandbox, below the root.
+/// The agent's path in a sandbox, below the root.
 pub const AGENT_PATH: &str = ".proctor/agentd";
 
-/// A body of a request: its client's own type for that cannot be named.
+/// A request's body: the client's own type for it cannot be named.
 pub type Body = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// Bytes that are there already.
+/// A body of existing bytes.
 pub fn whole(bytes: Vec<u8>) -> Body {
     Box::pin(stream::iter([Ok(Bytes::from(bytes))]))
 }
 
-/// Sends what `write` writes, on a thread of its own. An error of the writer ends the request.
+/// Sends what `write` writes, on its own thread. An error of the writer ends the request.
 pub fn stream_of<F>(write: F) -> Body
 where
     F: FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
@@ -71,8 +71,8 @@ impl Write for Pieces {
     }
 }
 
-/// A folder placed at `at` (no leading slash), its owners made root. Folders of the way there are
-/// made by the engine.
+/// A directory placed at `at` (without a leading slash), optionally owned by root. The engine
+/// creates its parents.
 pub fn folder(from: PathBuf, at: PathBuf, keep_owners: bool) -> Body {
     stream_of(move |out| {
         let mut builder = Builder::new(out);
@@ -85,7 +85,7 @@ pub fn folder(from: PathBuf, at: PathBuf, keep_owners: bool) -> Body {
     })
 }
 
-/// As `append_dir_all`, without sockets and pipes, which no archive holds.
+/// Like `append_dir_all`, without sockets and pipes, which archives cannot contain.
 fn append(builder: &mut Builder<&mut dyn Write>, from: &Path, at: &Path) -> io::Result<()> {
     builder.append_dir(at, from)?;
     let mut entries: Vec<_> = std::fs::read_dir(from)?.collect::<Result<_, _>>()?;
@@ -135,7 +135,7 @@ pub fn skeleton() -> io::Result<Vec<u8>> {
     builder.into_inner()
 }
 
-/// The agent, as the engine unpacks it into a container. Only root may even look at the folder.
+/// The agent, as the engine unpacks it into a container. Only root can access the directory.
 pub fn agent() -> io::Result<Body> {
     let mut builder = Builder::new(Vec::new());
     let path = Path::new(AGENT_PATH);
@@ -154,7 +154,7 @@ fn header(kind: EntryType, mode: u32, size: usize) -> Header {
     header.set_entry_type(kind);
     header.set_mode(mode);
     header.set_size(size as u64);
-    // A time of its own would make every build another one.
+    // A real time would make every build different.
     header.set_mtime(1);
     header
 }

@@ -1,5 +1,5 @@
-//! The attacks on containers: withstood, and some of them succeeding without their defences. What the
-//! engine stops by itself cannot be shown to succeed.
+//! The attacks on containers: they fail, and some succeed without their defences. Attacks that the
+//! engine itself stops cannot be shown to succeed.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -20,7 +20,7 @@ use proctor_sandbox_api::{
     wire::{Defence, RawPath},
 };
 
-/// Attacks that work on a container as engines make it, and their defences here.
+/// Attacks that work on an engine's default container, and their defences here.
 const UNDONE: [(&str, &[Defence]); 6] = [
     (
         "agents_memory_is_read",
@@ -79,7 +79,8 @@ async fn docker_attacks_are_withstood() {
     announce("docker attack", &results);
     let attacks = attacks();
     assert!(attacks.len() >= 25, "{} attacks", attacks.len());
-    // What an engine may not limit: watches and terminals, the number of files, disk without a quota.
+    // What an engine may not limit: watches and terminals, the number of files, disk without a
+    // quota.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 3 } else { usize::MAX };
     let missed = missed(attacks.iter().map(|attack| attack.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}\n{}", render(&results));

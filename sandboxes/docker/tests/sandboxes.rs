@@ -1,5 +1,5 @@
-//! Sandboxes on a real engine. Without one each test says so by name; `PROCTOR_REQUIRE_DOCKER=1` makes
-//! that a failure.
+//! Sandboxes on a real engine. Without one each test prints its name and that it did not run;
+//! `PROCTOR_REQUIRE_DOCKER=1` makes that a failure.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -67,7 +67,7 @@ async fn kit(docker: &Docker, name: &str, base: Base) {
     announce(name, &results);
     let checks = checks();
     assert!(checks.len() >= 40);
-    // An engine whose storage driver has no quota skips the one check of a full disk.
+    // An engine whose storage driver has no quota skips the only check of a full disk.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 1 } else { usize::MAX };
     let missed = missed(checks.iter().map(|check| check.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}");
@@ -79,8 +79,8 @@ async fn docker_passes_the_kit_on_the_host_base() {
     kit(&docker, "docker (host base)", Base::Host).await;
 }
 
-/// Where the image is not there the script that makes it says how; a machine that requires Docker
-/// requires it too.
+/// If the image is missing, the script that creates it explains how; a machine that requires Docker
+/// requires the image, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_passes_the_kit_on_an_image() {
     let name = "docker_passes_the_kit_on_an_image";
@@ -118,7 +118,7 @@ async fn docker_builds_a_layer_once_with_source_and_setup() {
 async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
     let name = "docker_setup_reaches_the_registry_and_leaves_no_settings";
     let Some(docker) = engine(name).await else { return };
-    // A line of its own, so that it really runs every time.
+    // A unique line, so that it really runs every time.
     let own = format!(": {}", std::process::id());
     let lines = ["python3 -m venv /venv", "/venv/bin/pip install -q iniconfig==2.1.0", &own];
     let prepared = docker.prepare(&spec(Base::Host, &lines)).await.unwrap();
@@ -166,10 +166,10 @@ async fn docker_sandbox_killed_from_outside_is_broken() {
     assert!(left.stdout.is_empty(), "the container is left");
 }
 
-/// What an engine grants a container that is asked to stop, before it kills it.
+/// How long an engine waits for a stopping container before it kills it.
 const ENGINES_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Neither a command that hears no signal nor a first process that cannot answer is waited for.
+/// Waits neither for a command that ignores signals nor for a first process that cannot respond.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_closes_a_deaf_sandbox_without_waiting() {
     let Some(docker) = engine("docker_closes_a_deaf_sandbox_without_waiting").await else { return };
@@ -227,7 +227,7 @@ async fn docker_runtime_to_be_killed() {
     let _ = sandbox.handle().run(Command::shell("setsid sleep 987654 & sleep 987654")).await;
 }
 
-/// The cache folder of a runtime, found by a label of its container.
+/// A runtime's cache directory, found through a label of its container.
 fn lock_folder(runtime: u32) -> std::path::PathBuf {
     let filter = format!("label=proctor.purpose=kill test {runtime}");
     let format = "{{.Label \"proctor.lock\"}}";
@@ -278,7 +278,7 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
     assert!(containers("-aq").is_empty(), "the container is left");
 }
 
-/// Three ways to bring a root file system that holds one file: no libc, no shell, no Python.
+/// Three ways to provide a root file system with a single file: no libc, no shell, no Python.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandboxs_need_nothing_in_their_base() {
     let Some(docker) = engine("docker_sandboxs_need_nothing_in_their_base").await else { return };
@@ -318,7 +318,7 @@ async fn docker_sandboxs_need_nothing_in_their_base() {
     }
 }
 
-/// Twice the same context is one image, and what it says of its containers is read.
+/// The same context twice is one image, and its container settings are read.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_a_dockerfile_is_built_once_and_says_how_its_containers_run() {
     let test = "docker_a_dockerfile_is_built_once_and_says_how_its_containers_run";
@@ -369,12 +369,12 @@ async fn docker_a_dockerfile_is_built_once_and_says_how_its_containers_run() {
     assert!(fault.what.contains("no file `Dockerfile`"), "{fault}");
 }
 
-/// What cleaning removes: the images made here and no others, and none that a container stands on.
+/// What cleaning removes: only the images created here, and none that a container uses.
 #[tokio::test]
 async fn docker_an_environment_is_listed_and_given_back() {
     let test = "docker_an_environment_is_listed_and_given_back";
     let Some(docker) = engine(test).await else { return };
-    // Another than any other test's.
+    // Different from any other test's.
     let line = format!("echo {} > /testbed/own.txt", std::process::id());
     let spec = spec(Base::Host, &[&line]);
     let prepared = docker.prepare(&spec).await.unwrap();
@@ -425,7 +425,7 @@ async fn docker_an_image_that_lost_its_name_is_listed_and_given_back() {
     }
 }
 
-/// The end of a container is its content's doing only where the kernel killed in it at its memory limit.
+/// The content caused a container's end only if the kernel killed in it at its memory limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_was_removed_is_not_to_blame_for_its_end() {
     let name = "a_container_that_was_removed_is_not_to_blame_for_its_end";

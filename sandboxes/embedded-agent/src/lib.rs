@@ -1,7 +1,7 @@
 //! The sandbox agent as bytes.
 //!
-//! Only crates that start an agent depend on this one: it needs `libc.a` and a nested build.
-//! All other crates ask a back end for the agent's name.
+//! Only crates that start an agent depend on this one: it needs `libc.a` and a nested build. All
+//! other crates ask a back end for the agent's name.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ const _: &str = env!("AGENT_SOURCES");
 
 const AGENT: &[u8] = proctor_agent_build::agent!();
 
-/// The length of the agent in bytes. 0 means that this build carries no agent.
+/// The length of the agent in bytes. 0: this build contains no agent.
 pub const AGENT_BYTES: usize = AGENT.len();
 
 /// Returns the static `agentd` for this machine's architecture.
@@ -18,7 +18,7 @@ pub fn agent() -> &'static [u8] {
     AGENT
 }
 
-/// Returns the SHA-256 of the agent in hex, which names it in caches.
+/// Returns the SHA-256 of the agent in hex, which identifies it in caches.
 pub fn agent_digest() -> &'static str {
     static DIGEST: LazyLock<String> = LazyLock::new(|| proctor_types::sha256_hex(AGENT));
     &DIGEST

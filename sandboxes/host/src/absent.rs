@@ -1,12 +1,12 @@
-//! Host folders without some of their entries, as two folders of an overlay.
+//! Host directories without some of their entries, as two directories of an overlay.
 //!
-//! The upper one holds white-outs and the folders on the way to them, nothing else. Laid over the
-//! host's own folder it makes the entries absent: no node to open, no name in a listing. It is written
-//! once and kept, so a sandbox pays for one mount more.
+//! The upper one contains only whiteouts and the directories that lead to them. Over the host's own
+//! directory it makes the entries absent: they cannot be opened and are not listed. It is written
+//! once and cached, so a sandbox pays for only one more mount.
 //!
-//! Rejected: something empty bound over each path (`/dev/null` among regular files, or a mount point of
-//! its own in the list of mounts, tells where something was); a filtered copy of the folder (gigabytes,
-//! or again a mount point at the very place).
+//! Rejected: an empty mount over each path (`/dev/null` among regular files, or a mount point in
+//! the mount list, reveals the place); a filtered copy of the directory (gigabytes, or again a
+//! mount point at that place).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,22 +25,22 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, ut
 
 use crate::host_base;
 
-/// Raised when what a kept folder means changes.
+/// Increased when the meaning of a cached directory changes.
 const FORMAT: u32 = 2;
 
-/// A folder of the host that is shown with something laid over it.
+/// A host directory that is shown with an overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// The folder of the host, shown at the same path.
+    /// The host directory, shown at the same path.
     pub at: PathBuf,
-    /// The white-outs.
+    /// The whiteouts.
     pub marks: PathBuf,
 }
 
-/// Writes the white-outs for `absent` below `store`, unless they are there already. Blocking.
+/// Writes the whiteouts for `absent` below `store`, unless they already exist. Blocking.
 ///
 /// # Errors
-/// `store` cannot be written, or something is mounted right beside a path that is to be absent.
+/// `store` cannot be written, or something is mounted directly beside a path that should be absent.
 pub fn cuts(store: &Path, absent: &Absent) -> io::Result<Vec<Cut>> {
     if absent.paths.is_empty() {
         return Ok(Vec::new());
@@ -64,7 +64,8 @@ pub fn cuts(store: &Path, absent: &Absent) -> io::Result<Vec<Cut>> {
             mark(&made.path().join(number.to_string()), at, paths, &decoys.collect::<Vec<_>>())?;
         }
         fs::set_permissions(made.path(), fs::Permissions::from_mode(0o755))?;
-        // Somebody else may have been faster with the same content; the guard removes this one then.
+        // Another process may have been faster with the same content; the guard then removes this
+        // one.
         match fs::rename(made.path(), &folder) {
             Err(_) if folder.is_dir() => {}
             other => other?,
@@ -81,8 +82,8 @@ fn as_path(raw: &RawPath) -> &Path {
     Path::new(OsStr::from_bytes(raw.as_bytes()))
 }
 
-/// The outermost folder above `path` that is shown and below which nothing is mounted: an overlay
-/// does not cross mounts, and refuses folders that hold some.
+/// The outermost shown directory above `path` without mounts below it: an overlay does not cross
+/// mounts and rejects directories that contain some.
 fn place(path: &Path, mounts: &BTreeSet<PathBuf>) -> io::Result<PathBuf> {
     let shown = host_base::shown();
     let holds_none =
@@ -113,12 +114,12 @@ fn unescaped(text: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(RawPath::of_mountinfo(text).as_bytes()))
 }
 
-/// Fills `marks`, the upper folder of the overlay over `at`.
+/// Fills `marks`, the upper directory of the overlay over `at`.
 fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result<()> {
     let mut made = vec![at.to_owned()];
     fs::create_dir(marks)?;
-    // What lies in an absent folder is absent with it. A folder that was made there, for a decoy or for another
-    // path, would stand in the white-out's place and bring the whole of it back.
+    // The content of an absent directory is absent with it. A directory created there, for a decoy
+    // or another path, would replace the whiteout and make all of it visible again.
     let whole: BTreeSet<&Path> = gone
         .iter()
         .copied()
@@ -131,10 +132,10 @@ fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result
     }
     for path in whole {
         let Ok(inner) = path.strip_prefix(at) else { continue };
-        // A white-out: everybody may make this one device, and nobody can open it.
+        // A whiteout: all users may create this particular device, and none can open it.
         mknodat(CWD, marks.join(inner), FileType::CharacterDevice, Mode::empty(), 0)?;
     }
-    // Last of all, and from the inside out: what is made in a folder changes its times.
+    // Last, and from the inside out: creating entries in a directory changes its times.
     for folder in made.iter().rev() {
         if let Ok(inner) = folder.strip_prefix(at) {
             alike(&marks.join(inner), folder)?;
@@ -143,7 +144,7 @@ fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result
     Ok(())
 }
 
-/// Makes the folders of `marks` that lead to `folder`, where the host has them as folders.
+/// Creates the directories of `marks` that lead to `folder`, if they are directories on the host.
 fn below(marks: &Path, at: &Path, folder: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let Ok(inner) = folder.strip_prefix(at) else { return Ok(()) };
     let (mut here, mut there) = (marks.to_owned(), at.to_owned());
@@ -162,10 +163,10 @@ fn below(marks: &Path, at: &Path, folder: &Path, made: &mut Vec<PathBuf>) -> io:
     Ok(())
 }
 
-/// Owner, mode and times: in the overlay a folder shows those of the upper one.
+/// Owner, mode and times: in the overlay a directory shows those of the upper one.
 fn alike(folder: &Path, model: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(model)?;
-    // Only root may give folders away; without it all folders of the sandbox have one owner.
+    // Only root may change owners; otherwise all directories of the sandbox have one owner.
     let _ = chown(folder, Some(found.uid()), Some(found.gid()));
     fs::set_permissions(folder, found.permissions())?;
     let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
@@ -210,7 +211,7 @@ mod tests {
         fs::create_dir_all(folder.join("deep")).unwrap();
         let file = folder.join("deep/version.py");
         fs::write(&file, "x").unwrap();
-        // A decoy below it, a decoy that is it, and a finding in it.
+        // A decoy below it, a decoy that equals it, and a finding in it.
         for (number, decoy) in [folder.join("deep"), folder.clone()].iter().enumerate() {
             let marks = store.path().join(number.to_string());
             mark(&marks, host.path(), &[&file, &folder, &folder], &[decoy]).unwrap();

@@ -1,9 +1,9 @@
-//! What `base: "host"` shows: the one list that every back end builds its sandbox from.
+//! What `base: "host"` shows: the list from which every back end builds its sandbox.
 //!
-//! The host's programs and libraries are bound read-only; everything that is about a person or this
-//! machine (homes, `/etc`, sockets, `/var`) is left out and replaced by the small skeleton below.
-//! `dist-packages` are covered: a distribution puts its own tools' libraries there, which differ
-//! from host to host and would leak into every interpreter of the sandbox.
+//! The host's programs and libraries are bound read-only. Everything about a person or this machine
+//! (homes, `/etc`, sockets, `/var`) is left out and replaced with the small skeleton below.
+//! `dist-packages` are covered: distributions put their own tools' libraries there, which differ
+//! between hosts and would leak into every interpreter of the sandbox.
 
 use std::{
     fs, io,
@@ -13,7 +13,7 @@ use std::{
 
 use proctor_types::{Fault, Layer, sha256_hex};
 
-/// One entry of the skeleton, below the root (no leading slash).
+/// One entry of the skeleton, below the root (without a leading slash).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub path: PathBuf,
@@ -22,16 +22,16 @@ pub struct Piece {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PieceKind {
-    /// A folder with its permission bits.
+    /// A directory with its permission bits.
     Dir(u32),
     File(u32, Vec<u8>),
     Link(PathBuf),
 }
 
-/// The folders that may be links into `/usr` (a merged-`/usr` host) or folders of their own.
+/// Directories that may be links into `/usr` (a merged-`/usr` host) or real directories.
 const TOP: &[&str] = &["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
-/// Empty folders of the skeleton.
+/// Empty directories of the skeleton.
 const FOLDERS: &[(&str, u32)] = &[
     ("dev", 0o755),
     ("etc", 0o755),
@@ -70,8 +70,8 @@ const WRITTEN: &[(&str, &str)] = &[
     ("etc/shells", "/bin/sh\n/bin/bash\n"),
 ];
 
-/// Files of the host's `/etc` that its programs need to start at all and that say nothing about a
-/// person: copied where they exist.
+/// Files of the host's `/etc` that its programs need to start and that contain nothing about a
+/// person: copied if they exist.
 const COPIED: &[&str] = &[
     "etc/ld.so.cache",
     "etc/ld.so.conf",
@@ -82,11 +82,10 @@ const COPIED: &[&str] = &[
     "etc/ssl/certs/ca-certificates.crt",
 ];
 
-/// Folders of `/etc` by the start of their names, copied in the same way: Debian keeps there what
-/// a Java needs to start.
+/// Directories of `/etc` by prefix, copied in the same way: Debian's Java needs them to start.
 const COPIED_FOLDERS: &[&str] = &["java-"];
 
-/// Variables that name the proxies of this machine.
+/// Variables that name this machine's proxies.
 pub const PROXIES: &[&str] = &[
     "http_proxy",
     "https_proxy",
@@ -97,8 +96,8 @@ pub const PROXIES: &[&str] = &[
     "ALL_PROXY",
 ];
 
-/// Other variables of the set-up's environment that say how this machine reaches its package registries.
-/// They are passed to the set-up lines and to nothing else.
+/// Other variables of the set-up's environment that configure this machine's access to package
+/// registries. Only the set-up lines receive them.
 const SETUP_VARS: &[&str] = &[
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -110,7 +109,7 @@ const SETUP_VARS: &[&str] = &[
     "UV_DEFAULT_INDEX",
 ];
 
-/// Host folders that are bound read-only at the same path.
+/// Host directories that are bound read-only at the same path.
 pub fn shown() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from("/usr")];
     let top = TOP.iter().map(|name| Path::new("/").join(name)).filter(|path| is_dir(path));
@@ -119,7 +118,7 @@ pub fn shown() -> Vec<PathBuf> {
     out
 }
 
-/// Folders below [`shown`] that are covered by an empty read-only folder.
+/// Directories below [`shown`] that are covered by an empty read-only directory.
 pub fn hidden() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from("/usr/lib/python3/dist-packages")];
     for parent in ["/usr/lib", "/usr/local/lib"] {
@@ -137,8 +136,8 @@ pub fn hidden() -> Vec<PathBuf> {
     out
 }
 
-/// Everything of the root that is not bound: folders first, sorted so that parents come before
-/// what they hold.
+/// Everything of the root that is not bound. Directories come first, sorted so that parents precede
+/// their content.
 pub fn skeleton() -> io::Result<Vec<Piece>> {
     let mut out = Vec::new();
     for (path, mode) in FOLDERS {
@@ -177,7 +176,7 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
             out.push(Piece { path: link.into(), what: PieceKind::Link(target) });
         }
     }
-    // `/usr/bin/awk` and the like lead through here; only links into what is shown are kept.
+    // `/usr/bin/awk` and others lead through here; only links into shown directories are kept.
     for entry in fs::read_dir("/etc/alternatives").into_iter().flatten().flatten() {
         if let Ok(target) = fs::read_link(entry.path())
             && (target.starts_with("/usr") || target.starts_with("/opt"))
@@ -190,7 +189,7 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
     Ok(out)
 }
 
-/// A folder of the host's with what everybody may read of it.
+/// A host directory, with everything in it that is world-readable.
 fn copy_folder(folder: &Path, out: &mut Vec<Piece>) -> io::Result<()> {
     out.push(Piece { path: folder.into(), what: PieceKind::Dir(0o755) });
     for entry in fs::read_dir(Path::new("/").join(folder))? {
@@ -206,7 +205,7 @@ fn copy_folder(folder: &Path, out: &mut Vec<Piece>) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the skeleton below `root`, which must exist. What is there already is left.
+/// Writes the skeleton below `root`, which must exist. Existing entries are kept.
 pub fn write_skeleton(root: &Path) -> io::Result<()> {
     for piece in skeleton()? {
         let path = root.join(&piece.path);
@@ -228,21 +227,21 @@ pub fn write_skeleton(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Variables that the set-up lines get so that this machine's registries answer them.
+/// Variables that give the set-up lines access to this machine's registries.
 pub fn setup_env() -> Vec<(String, String)> {
     let is_named = |key: &str| SETUP_VARS.contains(&key) || PROXIES.contains(&key);
     std::env::vars().filter(|(key, _)| key.starts_with("PIP_") || is_named(key)).collect()
 }
 
-/// Files that the set-up lines see beyond the base, and that must not stay in the layer: name
-/// resolution, the registries' settings, and the certificates those settings name.
+/// Files that the set-up lines see beyond the base and that must not remain in the layer: name
+/// resolution, the registries' settings, and the certificates that those settings name.
 pub fn setup_files() -> Vec<(PathBuf, Vec<u8>)> {
     let mut wanted: Vec<(PathBuf, PathBuf)> = ["/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf"]
         .iter()
         .map(|path| (PathBuf::from(path), PathBuf::from(path)))
         .collect();
     if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
-        // The newer place wins where both exist, as it does for pip.
+        // If both exist, the newer location wins, as in pip.
         for name in [".config/pip/pip.conf", ".pip/pip.conf"] {
             wanted.push((home.join(name), Path::new("/root").join(name)));
         }
@@ -268,7 +267,7 @@ pub fn setup_files() -> Vec<(PathBuf, Vec<u8>)> {
 /// The interpreter of a host base, at a path that the sandbox shows.
 ///
 /// # Errors
-/// A fault with a hint, where the host's only Python lives below a home or another hidden path.
+/// A fault with a hint, if the host's only Python is below a home or another hidden path.
 pub fn host_python() -> Result<PathBuf, Fault> {
     let mut candidates: Vec<PathBuf> =
         ["/usr/bin/python3", "/usr/local/bin/python3"].map(PathBuf::from).to_vec();
@@ -287,8 +286,8 @@ pub fn host_python() -> Result<PathBuf, Fault> {
         })
 }
 
-/// Names the state of the host's programs, so that a layer built on an earlier state is not
-/// reused: the release, and size and time of change of the folders that package managers touch.
+/// Identifies the state of the host's programs, so that a layer built on an earlier state is not
+/// reused: the release, and size and change time of the directories that package managers modify.
 pub fn host_digest() -> String {
     let mut text = fs::read_to_string("/usr/lib/os-release").unwrap_or_default();
     let mut watched = vec![PathBuf::from("/usr/bin"), PathBuf::from("/usr/lib")];

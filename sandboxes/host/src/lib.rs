@@ -1,5 +1,6 @@
-//! What both back ends do with this machine: show its programs on a host base, leave out what a task must
-//! not find there, run set-up lines with its registries' settings, and tell living runtimes from dead.
+//! What both back ends do with this machine: show its programs on a host base, hide what a task
+//! must not find, run set-up lines with its registries' settings, and distinguish live runtimes
+//! from dead ones.
 
 pub mod absent;
 pub mod host_base;

@@ -1,12 +1,13 @@
-//! Whether another runtime is alive: a locked file whose lock only the kernel drops.
+//! Detects whether another runtime is alive, with a file lock that only the kernel releases.
 //!
-//! A runtime takes the lock when it starts and keeps it open; the kernel drops the lock when the
-//! process ends, whatever ended it. What a runtime makes (a container, a layer that is being built)
-//! names that file by its inode. A sweep may remove it only once it holds that very lock itself.
+//! A runtime takes the lock when it starts and keeps the file open; the kernel releases the lock
+//! when the process ends, for any reason. Whatever a runtime creates (a container, a layer in
+//! progress) refers to that file by its inode. A sweep may remove it only while holding that lock
+//! itself.
 //!
-//! Rejected: asking whether a process of some number lives (numbers are used again, and mean another
-//! process in another PID namespace or behind `hidepid`). Rejected: trying the lock of whatever file
-//! lies at the path: a copy of a cache folder copies the file and not its lock.
+//! Rejected: checking whether a process id is alive (ids are reused, and mean another process in
+//! another PID namespace or behind `hidepid`). Rejected: trying the lock of the file at that path:
+//! copying a cache directory copies the file but not its lock.
 
 use std::{
     fmt, fs,
@@ -20,11 +21,11 @@ use std::{
 
 use rustix::{fs::fstatfs, process::geteuid};
 
-/// The first word of a lock file; what follows is its [`LockIdentity`].
+/// The first word of a lock file, followed by its [`LockIdentity`].
 const HEAD: &str = "lock";
 
-/// File systems that one kernel has for itself, by the number that `statfs` gives. On any other a lock
-/// may be held by another machine and not be seen here.
+/// File systems that a single kernel uses, by `statfs` number. On any other, another machine may
+/// hold a lock that is not visible here.
 const LOCAL: &[u64] = &[
     0xEF53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
@@ -38,10 +39,10 @@ const LOCAL: &[u64] = &[
     0x5265_4973, // ReiserFS
 ];
 
-/// Which file is meant, so that no copy of it is taken for it.
+/// Identifies the file, so that a copy is not mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockIdentity {
-    /// Of the kernel under which the lock was taken.
+    /// The boot id when the lock was taken.
     boot: String,
     device: u64,
     inode: u64,
@@ -75,8 +76,8 @@ impl FromStr for LockIdentity {
     }
 }
 
-/// This runtime's own lock, held until this is dropped. The file stays: code that made something in its
-/// name removes it with [`RuntimeLock::forget`] once nothing is left.
+/// This runtime's own lock, held until this is dropped. The file remains: [`RuntimeLock::forget`]
+/// removes it once nothing that refers to it is left.
 #[derive(Debug)]
 pub struct RuntimeLock {
     name: String,
@@ -86,16 +87,16 @@ pub struct RuntimeLock {
 }
 
 impl RuntimeLock {
-    /// Makes a file of a new name in the folder and locks it.
+    /// Creates and locks a file with a new name in the directory.
     ///
     /// # Errors
-    /// The folder cannot be made or written, or its file system has no locks.
+    /// The directory cannot be created or written, or its file system has no locks.
     pub fn take(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let folder = fs::canonicalize(folder)?;
         let name = format!("{}-{}-{}", process::id(), start_time(), random()?);
         let path = folder.join(&name);
-        // Made under a name that a sweep does not look at, locked, and only then shown.
+        // Created under a name that sweeps ignore, locked, and only then renamed.
         let hidden = folder.join(format!(".{name}"));
         let mut file = OpenOptions::new().create_new(true).append(true).open(&hidden)?;
         file.lock()?;
@@ -105,7 +106,7 @@ impl RuntimeLock {
         Ok(Self { name, path, identity, file })
     }
 
-    /// `<pid>-<start time>-<random>`: no other runtime has it.
+    /// `<pid>-<start time>-<random>`, which is unique.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -121,18 +122,18 @@ impl RuntimeLock {
     /// Adds a line to the file, for the runtime that sweeps.
     ///
     /// # Errors
-    /// The disk is full, or the like.
+    /// Writing fails, for example because the disk is full.
     pub fn note(&self, line: &str) -> io::Result<()> {
         writeln!(&self.file, "{line}")
     }
 
-    /// Removes the file. The lock is held on until this is dropped.
+    /// Removes the file. The lock is held until this is dropped.
     pub fn forget(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// What is known of the runtime that took a lock.
+/// What is known about the runtime that took a lock.
 #[derive(Debug)]
 pub enum Life {
     Living,
@@ -141,7 +142,7 @@ pub enum Life {
     Unknown(&'static str),
 }
 
-/// A dead runtime's lock, held so that no other sweep acts on it at the same time.
+/// A dead runtime's lock, held so that no other sweep handles it at the same time.
 #[derive(Debug)]
 pub struct DeadRuntime {
     pub name: String,
@@ -167,8 +168,8 @@ impl DeadRuntime {
     }
 }
 
-/// Looks whether the runtime that locked the file at `path` lives. `identity` is what it said of the
-/// file: where it was said elsewhere (a label), that; else the file's own first line is believed.
+/// Checks whether the runtime that locked the file at `path` is alive. `identity` is what is
+/// recorded elsewhere (a label); otherwise the file's own first line is used.
 pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
     let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let Ok(file) = OpenOptions::new().read(true).custom_flags(no_follow).open(path) else {
@@ -184,7 +185,7 @@ pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
     let Ok(here) = LockIdentity::of(&file) else {
         return Life::Unknown("its lock file cannot be examined");
     };
-    // Device numbers are given out anew at each start of the kernel; inodes stay.
+    // Device numbers change with each boot; inodes do not.
     let same_boot = here.boot == identity.boot;
     if here.inode != identity.inode || (same_boot && here.device != identity.device) {
         return Life::Unknown("its lock file is a copy");
@@ -202,11 +203,11 @@ pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
     }
 }
 
-/// The runtimes of a folder that are dead. Lock files of which that is not proven are passed over, and so are another
-/// user's, unless this one is root: what that user left cannot be removed.
+/// The dead runtimes of a directory. Lock files without proof are skipped, and so are other users'
+/// unless this user is root, because their leftovers cannot be removed.
 ///
 /// # Errors
-/// The folder cannot be read. One that is not there holds none.
+/// The directory cannot be read. A missing one has none.
 pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -234,12 +235,12 @@ pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
     Ok(dead)
 }
 
-/// What the first line of a lock file says. It is read at once, as what follows is of no fixed length.
+/// Parses the first line of a lock file. It is read at once, because the rest has no fixed length.
 fn stated(file: &File) -> Option<LockIdentity> {
     let mut line = String::new();
     let mut reader = BufReader::with_capacity(256, file);
     reader.read_line(&mut line).ok()?;
-    // What follows is read from the start again.
+    // The rest is read from the start again.
     rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).ok()?;
     line.trim_end().strip_prefix(HEAD)?.strip_prefix(' ')?.parse().ok()
 }
@@ -252,7 +253,7 @@ fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// Eight random hex digits of the kernel's.
+/// Eight random hex digits from the kernel.
 fn random() -> io::Result<String> {
     let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
     Ok(uuid.chars().take(8).collect())
@@ -275,7 +276,7 @@ mod tests {
         dead_runtimes(folder).unwrap().into_iter().map(|dead| dead.name).collect()
     }
 
-    /// A file of a dead runtime: its lock is dropped and it stays.
+    /// A file of a dead runtime: it remains without its lock.
     fn died(folder: &Path) -> PathBuf {
         let lock = RuntimeLock::take(folder).unwrap();
         lock.note("/a group").unwrap();
@@ -311,7 +312,7 @@ mod tests {
         fs::write(second.path().join("4-5-6"), "lock here 1 x\n").unwrap();
         assert!(names(second.path()).is_empty(), "what names no inode is believed in nothing");
 
-        // A hard link is the same inode: it tells the truth of both.
+        // A hard link has the same inode, so both are valid.
         let linked = tempfile::tempdir_in(first.path().parent().unwrap()).unwrap();
         for lock in [living.path(), &dead] {
             fs::hard_link(lock, linked.path().join(lock.file_name().unwrap())).unwrap();
@@ -319,7 +320,7 @@ mod tests {
         let told = names(linked.path());
         assert_eq!(told, [dead.file_name().unwrap().to_str().unwrap()]);
 
-        // And so is a folder that was moved.
+        // The same is true for a directory that was moved.
         let moved = first.path().with_extension("moved");
         fs::rename(first.path(), &moved).unwrap();
         assert_eq!(names(&moved), told);

@@ -1,4 +1,4 @@
-//! The set-up lines of an environment, run the same way on every back end.
+//! Runs an environment's set-up lines the same way on every back end.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,14 @@ use proctor_types::{Cause, Fault, Layer};
 
 use crate::host_base;
 
-/// Characters of a failed line's output that a fault quotes.
+/// Maximum characters of a failed line's output that a fault quotes.
 const QUOTED: usize = 4_000;
 
-/// Runs the lines in order; the first that fails ends it. What a line leaves running is killed.
+/// Runs the lines in order and stops at the first failure. Processes that a line leaves running are
+/// killed.
 ///
 /// # Errors
-/// A fault of the environment that names the line and quotes the end of its output.
+/// An environment fault that names the line and quotes the end of its output.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let started = Instant::now();
     for (index, line) in spec.setup.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The carried agent as a file that can be executed.
+//! The embedded agent as an executable file.
 
 use std::{
     fs::{self, File},
@@ -16,7 +16,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
         return Err(Fault::new(Layer::Sandbox, "this build carries no sandbox agent")
             .hint("build on Linux with libc.a (libc6-dev) installed"));
     }
-    // A folder of its own, so that the process is named plainly `agentd` in the sandbox.
+    // A separate directory, so that the process is simply named `agentd` in the sandbox.
     let folder = cache.join(folder_name());
     let path = folder.join("agentd");
     if is_written(&path) {
@@ -31,7 +31,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
     Ok(path)
 }
 
-/// The folder of this build's agent.
+/// The directory of this build's agent.
 pub(crate) fn folder_name() -> String {
     format!("agentd-{}", &agent_digest()[..16])
 }
@@ -40,15 +40,15 @@ fn is_written(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.len() == AGENT_BYTES as u64)
 }
 
-/// Begins the names of files that are being written.
+/// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp";
 
-/// One writer at a time, under a lock of the folder. The kernel lets go of it when a writer is killed, so what lies
-/// there half written is nobody's any more, and goes.
+/// One writer at a time, under a lock of the directory. The kernel releases it when a writer is
+/// killed, so partial files found under the lock belong to nobody and are removed.
 fn write(folder: &Path, path: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let lock = File::open(folder)?;
-    // Where the file system has no locks, a half-written file may be another writer's, and stays.
+    // If the file system has no locks, a partial file may be another writer's and is kept.
     if lock.lock().is_ok() {
         if is_written(path) {
             return Ok(());
@@ -62,7 +62,7 @@ fn write(folder: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What cannot be removed stays, and hinders nobody.
+/// What cannot be removed stays, which is harmless.
 fn remove_half_written(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {

@@ -14,20 +14,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{archive, ids, tree};
 
-/// The folders and views of one base.
+/// The directories and views of one base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResolvedBase {
-    /// Names the content, for the key of what is built on it.
+    /// Identifies the content, for the key of what is built on it.
     pub(crate) digest: String,
     pub(crate) folder: PathBuf,
-    /// The host's programs are shown on top of the folder.
+    /// The host's programs are shown on top of the directory.
     pub(crate) host: bool,
-    /// What its sandboxes cannot have of it because this user is not root, as entries of their enforcement.
+    /// What its sandboxes lack because this user is not root, as entries of their enforcement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
 }
 
-/// Makes the base ready. Blocking.
+/// Prepares the base. Blocking.
 pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
         Base::Host => host(cache).map_err(|error| wrong(&error, format!("the host base: {error}"))),
@@ -71,11 +71,11 @@ pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     }
 }
 
-/// What the image of a base says of its containers. Blocking.
+/// The settings of a base's image. Blocking.
 pub(crate) fn settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Fault> {
     match asked {
         Base::Archive(_) => Ok(archive::settings(&base(cache, asked)?.folder)),
-        // What cannot be used here is rejected by name.
+        // Unsupported bases are rejected by name.
         Base::Image(_) | Base::Dockerfile(_) => {
             base(cache, asked).map(|_| ImageSettings::default())
         }
@@ -83,14 +83,14 @@ pub(crate) fn settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Faul
     }
 }
 
-/// Only root of the machine can give files away.
+/// Only root of the machine can change owners.
 const ALL_OF_ROOT: &str = "owners: every file of the image belongs to root in the sandbox";
 
-/// Paths that an entry of the enforcement names.
+/// Maximum number of paths in an enforcement entry.
 const NAMED: usize = 5;
 
-/// A root file system that this user's sandboxes can change: the folder itself if its files belong to this user,
-/// otherwise a copy. In a user namespace, a file of somebody who is not in its map can be read at most.
+/// A root file system that this user's sandboxes can change: the directory itself if this user owns
+/// its files, otherwise a copy. In a user namespace, files of unmapped users can at most be read.
 fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec<String>)> {
     if is_own(folder)? {
         return Ok((folder.to_owned(), Vec::new()));
@@ -126,7 +126,7 @@ fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec
     Ok((place, missing.into_iter().collect()))
 }
 
-/// Whether everything in a folder belongs to somebody whom this user's sandboxes have.
+/// Whether everything in a directory belongs to users that this user's sandboxes have.
 fn is_own(folder: &Path) -> io::Result<bool> {
     if ids::is_machine_root() {
         return Ok(true);
@@ -137,7 +137,7 @@ fn is_own(folder: &Path) -> io::Result<bool> {
         if !ids::has(map, fs::symlink_metadata(&next)?.uid()) {
             return Ok(false);
         }
-        // A closed folder of this user's is open to root of the sandbox.
+        // Root of the sandbox can access this user's inaccessible directories.
         let Ok(entries) = fs::read_dir(&next) else { continue };
         for entry in entries {
             let entry = entry?;
@@ -172,15 +172,15 @@ fn host(cache: &Path) -> io::Result<ResolvedBase> {
     Ok(ResolvedBase { digest, folder, host: true, missing: Vec::new() })
 }
 
-/// The views that make a host base, with what is hidden of them.
+/// The views of a host base, and what is hidden in them.
 pub(crate) fn host_views() -> (Vec<Bind>, Vec<RawPath>) {
     let (shown, hidden) = (host_base::shown(), host_base::hidden());
     let binds = shown.iter().map(|path| Bind::new(raw(path), raw(path))).collect();
     (binds, hidden.iter().map(|path| raw(path)).collect())
 }
 
-/// Lays white-outs over what they are for. A folder further in than any view gets one of its own,
-/// after the view that holds it.
+/// Adds overlays with whiteouts. A directory below a view gets its own view, after the containing
+/// one.
 pub(crate) fn cut(binds: &mut Vec<Bind>, cuts: &[Cut]) {
     for cut in cuts {
         let (at, marks) = (raw(&cut.at), Some(raw(&cut.marks)));
@@ -210,15 +210,15 @@ pub(crate) fn raw(path: &Path) -> RawPath {
     RawPath::new(path.as_os_str().as_bytes())
 }
 
-/// Names the state of a folder by what a package manager would change: path, mode, size and time of
-/// change of every entry. Reading a gigabyte for each run would cost seconds.
+/// Identifies the state of a directory by what a package manager would change: path, mode, size and
+/// change time of every entry. Reading a gigabyte for each run would take seconds.
 fn manifest_digest(folder: &Path) -> io::Result<String> {
     let mut text = folder.display().to_string().into_bytes();
     let mut pending = vec![folder.to_owned()];
     while let Some(next) = pending.pop() {
         let mut entries = match fs::read_dir(&next) {
             Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,
-            // Closed to this user. What it holds is no part of the base then.
+            // Inaccessible to this user; its content is then not part of the base.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && next != folder => {
                 continue;
             }

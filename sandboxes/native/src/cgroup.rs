@@ -1,4 +1,4 @@
-//! Control groups, version 1 and 2, written as the files they are.
+//! Control groups, versions 1 and 2, through their files.
 
 use std::{
     fs, io, mem,
@@ -16,14 +16,14 @@ use crate::{cleanup, owned, registry::Entry};
 
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
-/// Microseconds of a period of the CPU quota.
+/// Period of the CPU quota, in microseconds.
 const PERIOD: u64 = 100_000;
 
-/// The agent's threads and the helper come on top of what the sandbox may have.
+/// The agent's threads and the helper are added to the sandbox's limit.
 pub(crate) const OWN_PROCESSES: u64 = 16;
 
-/// Likewise the agent's memory, in MiB: with all files written that the limits allow, what it must know of
-/// them for a snapshot still has a place. Commands may have it too; they are killed first.
+/// Likewise the agent's memory, in MiB. Even with the maximum number of files, its snapshot data
+/// still fits. Commands may use it too, but they are killed first.
 const OWN_MEMORY_MB: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ enum Version {
     Two,
 }
 
-/// A folder under which this runtime may make groups.
+/// A directory in which this runtime may create groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Parent {
     version: Version,
@@ -40,7 +40,7 @@ struct Parent {
     controllers: Vec<&'static str>,
 }
 
-/// Where groups are made, found once per runtime.
+/// Where groups are created, determined once per runtime.
 pub(crate) struct Groups {
     parents: Vec<Parent>,
 }
@@ -54,13 +54,13 @@ pub(crate) struct Group {
     pub(crate) procs: Vec<PathBuf>,
     pub(crate) has_memory: bool,
     pub(crate) has_pids: bool,
-    /// What was asked for and is not held.
+    /// Requested limits that are not enforced.
     pub(crate) missing: Vec<String>,
 }
 
 impl Groups {
-    /// Looks below this process's own groups first, so that limits set on it from outside hold for
-    /// its sandboxes too.
+    /// Tries this process's own groups first, so that external limits on it apply to its sandboxes
+    /// too.
     pub(crate) fn find(entry: &Entry) -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -71,7 +71,8 @@ impl Groups {
             if let Ok(lock) = owned::claim(&folder) {
                 let usable = match candidate.version {
                     Version::One => true,
-                    // A group that holds processes itself hands nothing on, and the kernel says so.
+                    // A group with processes of its own cannot delegate controllers, and the kernel
+                    // reports that.
                     Version::Two => {
                         let wanted: Vec<String> =
                             candidate.controllers.iter().map(|name| format!("+{name}")).collect();
@@ -86,7 +87,7 @@ impl Groups {
                 let _ = fs::remove_dir(&folder);
             }
         }
-        // One home per controller: the first that could be made.
+        // One location per controller: the first that could be created.
         let mut seen = Vec::new();
         parents.retain_mut(|parent: &mut Parent| {
             parent.controllers.retain(|name| !seen.contains(name));
@@ -150,14 +151,15 @@ impl Group {
         self.has_memory.then(|| MemoryEvents { folders: self.folders.clone() })
     }
 
-    /// What the kernel has counted of it. A group without a limit counts all the same.
+    /// The kernel's counters. A group without a limit counts, too.
     pub(crate) fn counts(&self) -> SandboxCounts {
         kernel_counts(|file| {
             self.folders.iter().find_map(|folder| fs::read_to_string(folder.join(file)).ok())
         })
     }
 
-    /// Kills what is left in the groups and removes them. Waits for the dead to leave.
+    /// Kills what is left in the groups and removes them. Waits for the dead processes to
+    /// disappear.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         for folder in self.folders.drain(..) {
             remove(&folder)?;
@@ -192,8 +194,8 @@ pub(crate) struct MemoryEvents {
 }
 
 impl MemoryEvents {
-    /// Whether the kernel killed in the group because the group was at its limit. A kill counts there
-    /// too where the whole machine was out of memory; then the limit was not met.
+    /// Whether the kernel killed in the group because it was at its limit. If the whole machine was
+    /// out of memory, kills are counted there, too, but the limit was not reached.
     pub(crate) fn killed(&self) -> bool {
         let values = |file: &str, name: &str| -> Vec<u64> {
             let read = |folder: &PathBuf| fs::read_to_string(folder.join(file)).ok();
@@ -201,13 +203,14 @@ impl MemoryEvents {
             text.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse().ok()).collect()
         };
         let count = |file: &str, name: &str| values(file, name).iter().any(|count| *count > 0);
-        // Kernels of late count no failures in version 1 (seen with 6.18): there the most that was ever
-        // used tells, less what a processor takes in advance.
+        // Recent kernels count no failures in version 1 (seen with 6.18): there, the peak usage
+        // decides, minus what a processor takes in advance.
         let was_full = |file: &str, limit: &str| {
             let (most, limit) = (values(file, ""), values(limit, ""));
             most.iter().zip(&limit).any(|(most, limit)| *most >= limit - limit / 64)
         };
-        // Swap included, the two limits are the same, and the kernel counts at the one that it tries first.
+        // Including swap, the two limits are equal, and the kernel counts at the one it checks
+        // first.
         let at_limit = count("memory.failcnt", "")
             || count("memory.memsw.failcnt", "")
             || was_full("memory.max_usage_in_bytes", "memory.limit_in_bytes")
@@ -246,7 +249,7 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The limit that a controller holds, as the configuration names it.
+/// The configuration's name for a controller's limit.
 fn limit_of(controller: &str) -> &str {
     match controller {
         "pids" => "processes",
@@ -266,7 +269,7 @@ fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io:
     match (version, name) {
         (Version::One, "memory") => {
             put("memory.limit_in_bytes", &memory)?;
-            // With swap, a limit on memory alone limits nothing. The file exists where swap is counted.
+            // With swap, a memory limit alone is ineffective. The file exists if swap is counted.
             if folder.join("memory.memsw.limit_in_bytes").exists() {
                 put("memory.memsw.limit_in_bytes", &memory)?;
             }
@@ -288,14 +291,14 @@ fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io:
     }
 }
 
-/// Removes the groups of every dead runtime on this machine, as far as this process sees and may;
-/// returns their folders.
+/// Removes the groups of every dead runtime on this machine that this process can see and may
+/// remove; returns their directories.
 pub(crate) fn sweep() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     hierarchies(&mounts).into_iter().flat_map(|point| owned::sweep(&point)).collect()
 }
 
-/// Where hierarchies are mounted that a sandbox's groups may be in.
+/// Mount points of hierarchies that may contain a sandbox's groups.
 fn hierarchies(mounts: &str) -> Vec<PathBuf> {
     let of_use = |line: &&str| {
         let right = line.split_once(" - ").map_or("", |(_, right)| right);
@@ -313,7 +316,7 @@ fn hierarchies(mounts: &str) -> Vec<PathBuf> {
     mounts.lines().filter(of_use).filter_map(point).collect()
 }
 
-/// The folders that might hold groups, best first.
+/// The directories that might contain groups, best first.
 fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
     let mut out = Vec::new();
     for line in mounts.lines() {
@@ -360,7 +363,7 @@ fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
     out
 }
 
-/// The path after the controllers of the line of `/proc/self/cgroup` that `is_it` picks.
+/// The path after the controllers in the line of `/proc/self/cgroup` that `is_it` selects.
 fn own_group(own: &str, is_it: impl Fn(&[&str]) -> bool) -> Option<&str> {
     own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -369,7 +372,7 @@ fn own_group(own: &str, is_it: impl Fn(&[&str]) -> bool) -> Option<&str> {
     })
 }
 
-/// A group's folder: its path below the root of the mount. A container may see only a part.
+/// A group's directory: its path below the mount's root. A container may see only a part.
 fn below(point: &str, root: &str, group: &str) -> Option<PathBuf> {
     let inner = Path::new(group).strip_prefix(root).ok()?;
     Some(Path::new(point).join(inner))

@@ -1,4 +1,4 @@
-//! Which ids a sandbox has.
+//! The ids in a sandbox.
 
 use std::{fs, path::Path};
 
@@ -6,17 +6,18 @@ use proctor_types::sha256_hex;
 use proctor_wire::{IdMap, Range};
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
-/// The programs that map ranges for a common user, where the helper runs them.
+/// The programs that map ranges for a normal user, at the paths where the helper runs them.
 const TOOLS: [&str; 2] = ["/usr/bin/newuidmap", "/usr/bin/newgidmap"];
 
-/// Ids that a sandbox needs beside its root: up to the agent's own, and as far as images count.
+/// Ids that a sandbox needs besides its root: up to the agent's own, and as many as images use.
 const NEEDED: u32 = 65_535;
 
-/// Begins the entry of the enforcement of a sandbox that has one user.
+/// Start of the enforcement entry of a sandbox with one user.
 pub(crate) const ONE_USER: &str = "other users:";
 
-/// The map of every sandbox, whether it builds a layer or is a trial's. As root, ids stand for themselves. Otherwise
-/// the user's range where the machine gives one, and one single id where not: then the entry for the record says why.
+/// The map of every sandbox, for building layers and for trials. As root, ids map to themselves.
+/// Otherwise it uses the user's range if the machine provides one, else a single id; then the entry
+/// for the record says why.
 pub(crate) fn map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
         let alone = (ids_here() <= 1)
@@ -30,28 +31,30 @@ pub(crate) fn map() -> (IdMap, Option<String>) {
     }
 }
 
-/// Ids of this process's user namespace. Outside of containers, these are all of the kernel's.
+/// Number of ids in this process's user namespace. Outside of containers, these are all of the
+/// kernel's.
 fn ids_here() -> u64 {
     let Ok(map) = fs::read_to_string("/proc/self/uid_map") else { return ALL };
     let count = |line: &str| line.split_ascii_whitespace().nth(2)?.parse::<u64>().ok();
     map.lines().filter_map(count).sum()
 }
 
-/// Ids of the kernel.
+/// The kernel's number of ids.
 const ALL: u64 = u32::MAX as u64;
 
-/// Root of the machine, and not of a user namespace alone.
+/// Root of the machine, not only of a user namespace.
 pub(crate) fn is_machine_root() -> bool {
     geteuid().is_root() && ids_here() >= ALL
 }
 
-/// Whether this process may give files to every user of a sandbox.
+/// Whether this process may change owners to every user of a sandbox.
 pub(crate) fn gives_files() -> bool {
     geteuid().is_root() && ids_here() > u64::from(NEEDED)
 }
 
-/// Names what is built with this map, by a digest of what it is built from. Owners differ from map to map: a sandbox
-/// cannot change files whose owner its map does not have. As root, the digest is the name.
+/// The name of what is built with this map, derived from a digest of its input. Owners differ
+/// between maps: a sandbox cannot change files whose owner is not in its map. As root, the digest
+/// is the name.
 pub(crate) fn name_of(digest: &str) -> String {
     match gives_files() {
         true => digest.to_owned(),
@@ -59,10 +62,10 @@ pub(crate) fn name_of(digest: &str) -> String {
     }
 }
 
-/// The number that a file shows whose owner this process's user namespace does not have.
+/// The owner shown for files whose owner is not in this process's user namespace.
 const NOBODY: u32 = 65_534;
 
-/// Whether a user of the host is somebody in sandboxes with this map.
+/// Whether a user of the host is mapped in sandboxes with this map.
 pub(crate) fn has(map: IdMap, user: u32) -> bool {
     match map {
         IdMap::Identity => user != NOBODY || is_machine_root(),
@@ -93,7 +96,7 @@ fn ranges() -> Result<IdMap, String> {
     Ok(IdMap::Ranges { uid, gid, users: range("/etc/subuid")?, groups: range("/etc/subgid")? })
 }
 
-/// The first range of a user, by name or number, that is large enough.
+/// The first large enough range of a user, by name or number.
 fn find(text: &str, name: Option<&str>, uid: u32) -> Option<Range> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,7 +1,7 @@
-//! What is in the cache and can be built again.
+//! What is in the cache and can be rebuilt.
 //!
-//! Only what has a name that this back end gives is told: a cache may be a folder that holds other
-//! things too.
+//! Only names that this back end creates are listed, because a cache may be a directory with other
+//! content.
 
 use std::{
     fs, io,
@@ -12,7 +12,7 @@ use proctor_sandbox_api::Kept;
 
 use crate::{agent, tree};
 
-/// Folders of the cache, and the kind of what is in them.
+/// Directories of the cache, and the kind of their content.
 const FOLDERS: [(&str, &str); 2] = [("layers", "layer"), ("bases", "base")];
 
 /// Built environments, unpacked bases, and agents of other versions.
@@ -35,7 +35,7 @@ pub(crate) fn list(cache: &Path) -> io::Result<Vec<Kept>> {
     Ok(found)
 }
 
-/// Removes one of the list.
+/// Removes an entry of the list.
 pub(crate) fn remove(cache: &Path, kept: &Kept) -> io::Result<()> {
     let path = PathBuf::from(&kept.handle);
     if !path.starts_with(cache) {
@@ -56,7 +56,7 @@ fn is_made(kind: &str, name: &str) -> bool {
             name.strip_prefix("host-").is_some_and(|digest| is_hex(digest, 16))
                 || name.strip_prefix("archive-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("settings-").is_some_and(|digest| is_hex(digest, 64))
-                // As an earlier version called them.
+                // Named by an earlier version.
                 || name.strip_prefix("variables-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("folder-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("unreadable-").is_some_and(|digest| is_hex(digest, 64))
@@ -79,7 +79,7 @@ fn kept(kind: &str, name: &str, path: &Path) -> io::Result<Kept> {
     })
 }
 
-/// Names with their paths; none where the folder is not there.
+/// Names with their paths; empty if the directory does not exist.
 fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -94,7 +94,7 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(all)
 }
 
-/// Bytes of all files. A folder that an overlay left shut counts as empty.
+/// Total bytes of all files. A directory that an overlay left inaccessible counts as empty.
 fn size(path: &Path) -> io::Result<u64> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() {

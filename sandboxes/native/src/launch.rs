@@ -1,4 +1,4 @@
-//! Starting a helper and telling it its plan.
+//! Starts a helper and sends it its plan.
 
 use std::{
     io::{self, ErrorKind, Read as _},
@@ -19,20 +19,20 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Making a sandbox takes milliseconds; a machine that needs longer than this is stuck.
+/// Creating a sandbox takes milliseconds; a machine that needs longer than this is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A helper whose sandbox is made; the channel's hello is next on the stream.
+/// A helper whose sandbox exists; the channel's hello is next on the stream.
 pub(crate) struct Launched {
     pub(crate) helper: Helper,
     pub(crate) stream: UnixStream,
     pub(crate) notes: Vec<String>,
 }
 
-/// The helper's process. It holds no descriptor of the runtime: a run has hundreds of sandboxes, and often
-/// a thousand descriptors.
+/// The helper's process. It uses no descriptor of the runtime: a run has hundreds of sandboxes and
+/// often only a thousand descriptors.
 ///
-/// Rejected: tokio's own child, which keeps one open for each process to hear of its end.
+/// Rejected: tokio's own child, which keeps a descriptor open per process to detect its end.
 pub(crate) struct Helper(Child);
 
 impl Helper {
@@ -40,7 +40,8 @@ impl Helper {
         let _ = self.0.kill();
     }
 
-    /// Whether it has ended, or does so in time. Only the end of a sandbox asks, so a few looks are cheap.
+    /// Whether it has ended, or does so in time. Only the end of a sandbox calls this, so polling
+    /// is cheap.
     pub(crate) async fn ended_within(&mut self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
@@ -48,7 +49,7 @@ impl Helper {
             match self.0.try_wait() {
                 Ok(None) if Instant::now() < deadline => sleep(pause).await,
                 Ok(ended) => return ended.is_some(),
-                // Somebody else waited for it.
+                // Something else waited for it.
                 Err(_) => return true,
             }
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -60,13 +61,13 @@ impl Drop for Helper {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             self.kill();
-            // Killed, it is gone in a moment; until somebody waits for it its number is kept.
+            // After the kill it ends in a moment; its number is reserved until it is reaped.
             let _ = self.0.wait();
         }
     }
 }
 
-/// Starts `agentd sandbox` and waits until its sandbox is made.
+/// Starts `agentd sandbox` and waits until its sandbox exists.
 pub(crate) async fn launch(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     timeout(PATIENCE, start(agent, plan)).await.unwrap_or_else(|_| {
         Err(Fault::new(Layer::Sandbox, "the sandbox was not made within a minute"))
@@ -82,7 +83,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     let mut stream = stream;
     match converse(&mut stream, plan).await {
         Ok(LayoutReport::Ready { notes }) => {
-            // It has nothing more to say; the channel itself tells it of the runtime's end.
+            // It has no more output; the channel itself tells it about the runtime's end.
             drop(helper.0.stderr.take());
             Ok(Launched { helper, stream, notes })
         }
@@ -104,8 +105,8 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     }
 }
 
-/// What is in the pipe of a helper that was killed: its children may hold the pipe's other end for a moment
-/// longer, so the end of the pipe is not waited for.
+/// The content of a killed helper's pipe. Its children may hold the other end a moment longer, so
+/// don't wait for the end of the pipe.
 fn last_words(mut pipe: ChildStderr) -> Vec<u8> {
     let mut said = vec![0; 4096];
     let read = match rustix::io::ioctl_fionbio(&pipe, true) {
@@ -121,7 +122,7 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
     loop {
         let (ours, theirs) = Pair::pair()?;
         let spawned = Command::new(agent)
-            // Everybody in the sandbox may read the command line of its first process.
+            // Everything in the sandbox can read the command line of its first process.
             .arg0("agentd")
             .arg("sandbox")
             .env_clear()
@@ -129,7 +130,7 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // An interrupt from the terminal is the runtime's to handle, not the sandboxes'.
+            // The runtime handles interrupts from the terminal, not the sandboxes.
             .process_group(0)
             .spawn();
         match spawned {
@@ -138,7 +139,7 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
                 ours.set_nonblocking(true)?;
                 return Ok((helper, UnixStream::from_std(ours)?));
             }
-            // Just written, and a process forked meanwhile still holds the descriptor.
+            // It was just written, and a process forked meanwhile still holds the descriptor.
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && tries < 50 => {
                 tries += 1;
                 sleep(Duration::from_millis(5)).await;

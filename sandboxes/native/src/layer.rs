@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{base::ResolvedBase, ids, tree};
 
-/// Raised when what a layer folder means changes: older ones are then built anew.
+/// Increased when the meaning of a layer directory changes: older ones are rebuilt.
 const FORMAT: u32 = 1;
 
-/// `layer.json`: what the tree beside it stands on.
+/// `layer.json`: the base of the tree beside it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) format: u32,
@@ -37,7 +37,7 @@ pub(crate) fn digest(base: &ResolvedBase, spec: &LayerSpec) -> String {
     ids::name_of(&sha256_hex(key.to_string().as_bytes()))
 }
 
-/// A layer's folder: `tree` (what was written), and `layer.json`.
+/// A layer's directory: `tree` (what was written), and `layer.json`.
 pub(crate) fn folder(cache: &Path, digest: &str) -> PathBuf {
     cache.join("layers").join(digest)
 }
@@ -47,7 +47,7 @@ pub(crate) fn read(folder: &Path) -> io::Result<Record> {
     if record.format != FORMAT {
         return Err(io::Error::other(format!("a layer of format {}, not {FORMAT}", record.format)));
     }
-    // What it stands on may be gone while the record is still there.
+    // Its base may be gone while the record still exists.
     for part in [&folder.join("tree"), &record.base.folder] {
         if !part.is_dir() {
             return Err(io::Error::other(format!("{} was removed", part.display())));
@@ -56,7 +56,8 @@ pub(crate) fn read(folder: &Path) -> io::Result<Record> {
     Ok(record)
 }
 
-/// Waits until no other process builds this layer, and keeps them out until the file is closed. No thread waits.
+/// Waits until no other process builds this layer, and excludes others until the file is closed. No
+/// thread is blocked.
 pub(crate) async fn lock(cache: &Path, digest: &str) -> io::Result<File> {
     let folder = cache.join("layers");
     fs::create_dir_all(&folder)?;
@@ -65,14 +66,14 @@ pub(crate) async fn lock(cache: &Path, digest: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// A layer being built, in a folder that a sweep can tell from a finished one. Dropped unfinished,
-/// it is removed.
+/// A layer being built, in a directory that a sweep can distinguish from a finished one. Dropping
+/// it unfinished removes it.
 pub(crate) struct Building {
     folder: PathBuf,
 }
 
 impl Building {
-    /// Begins with the source in place. Blocking.
+    /// Starts with the source in place. Blocking.
     pub(crate) fn begin(
         cache: &Path,
         owner: &str,
@@ -102,8 +103,8 @@ impl Building {
         Ok(())
     }
 
-    /// Makes a folder of the layer. Where the base has it, its mode is kept; a link of the base on
-    /// the way is refused, since a folder on top would take away what it leads to.
+    /// Creates a directory of the layer. If the base has it, its mode is kept. A link of the base
+    /// on the way is rejected, because a directory on top would hide its target.
     fn make(&self, base: &ResolvedBase, at: &RawPath) -> io::Result<PathBuf> {
         let path = Path::new(std::ffi::OsStr::from_bytes(at.as_bytes()));
         let (mut here, mut below) = (self.tree(), base.folder.clone());
@@ -142,19 +143,19 @@ impl Building {
         self.folder.join("work")
     }
 
-    /// Where what the machine lends to the set-up is kept meanwhile.
+    /// Where the machine's set-up files are stored meanwhile.
     pub(crate) fn lent(&self) -> PathBuf {
         self.folder.join("lent")
     }
 
-    /// Puts the layer in its place, whole or not at all. Blocking.
+    /// Moves the layer to its place atomically. Blocking.
     pub(crate) fn finish(self, place: &Path, base: ResolvedBase) -> Result<(), Fault> {
         let finish = || -> io::Result<()> {
             tree::remove(&self.work())?;
             tree::remove(&self.lent())?;
             let record = serde_json::to_vec_pretty(&Record { format: FORMAT, base })?;
             fs::write(self.folder.join("layer.json"), record)?;
-            // The file at that path could not be read by `read`.
+            // `read` could not read the file at that path.
             tree::remove(place)?;
             fs::rename(&self.folder, place)
         };

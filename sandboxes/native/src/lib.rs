@@ -1,8 +1,8 @@
-//! The native back end: sandboxes made of namespaces, an overlay and control groups, without a daemon.
+//! The native back end: sandboxes from namespaces, an overlay and control groups, without a daemon.
 //!
-//! The runtime never forks into a sandbox itself: it re-executes the sandbox agent as a small helper
-//! (`agentd sandbox`), tells it a plan over a socket, and speaks the one channel over that socket from
-//! then on. `docs/native.md` has the page.
+//! The runtime never forks into a sandbox itself: it executes the sandbox agent as a small helper
+//! (`agentd sandbox`), sends it a plan over a socket, and then uses that socket as the channel. See
+//! `docs/native.md`.
 
 mod agent;
 mod archive;

@@ -1,6 +1,7 @@
-//! Removes what sandboxes of a common user wrote with other ids of that user's range.
+//! Removes what a normal user's sandboxes wrote with other ids of that user's range.
 //!
-//! On the host these files belong to somebody else, so the agent removes them as root of the same map.
+//! On the host these files belong to other users, so the agent removes them as root of the same
+//! map.
 
 use std::{
     io::{self, ErrorKind, Write as _},
@@ -14,8 +15,8 @@ use proctor_wire::Removal;
 
 use crate::{base::raw, ids};
 
-/// The agent of the back end that was made last. Rejected: an argument of everything that removes a folder, a `Drop`
-/// among them.
+/// The agent of the back end that was created last. Rejected: passing it to everything that removes
+/// a directory, including a `Drop`.
 static AGENT: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 pub(crate) fn use_agent(agent: &Path) {
@@ -42,7 +43,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()?;
-    // The end of the input is the end of what the agent reads.
+    // The agent reads until the end of its input.
     let told = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(&removal));
     let done = child.wait_with_output()?;
     told?;

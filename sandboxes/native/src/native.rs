@@ -41,7 +41,7 @@ use crate::{
     setup, share,
 };
 
-/// Sandboxes made at once: more would only share the same processors.
+/// Number of sandboxes created concurrently: more would only share the same processors.
 const AT_ONCE: usize = 8;
 
 /// Native sandboxes, with a cache of environments.
@@ -53,7 +53,7 @@ struct Inner {
     groups: Groups,
     entry: Arc<Entry>,
     sandboxes: AtomicU64,
-    /// Sandboxes are made few at once.
+    /// Limits concurrent creation of sandboxes.
     opening: Semaphore,
     /// By digest, the layers that this process builds or waits for.
     building: Mutex<BTreeMap<String, Weak<AsyncMutex<()>>>>,
@@ -61,22 +61,22 @@ struct Inner {
 }
 
 impl Native {
-    /// `cache_dir` is made where it is missing; it holds layers, so it should outlive the run, and
-    /// must be on a file system of the machine's own (not a network's: overlays need it).
+    /// `cache_dir` is created if missing. It contains layers, so it should outlive the run, and
+    /// must be on a local file system, which overlays require.
     ///
     /// # Errors
-    /// A fault of the sandbox where the folder cannot be used or this build carries no agent.
+    /// A sandbox fault if the directory cannot be used or this build contains no agent.
     pub fn new(cache_dir: PathBuf) -> Result<Self, Fault> {
         fs::create_dir_all(&cache_dir).map_err(|error| cache_fault(&cache_dir, &error))?;
         let agent = agent::install(&cache_dir)?;
         Self::with_agent(cache_dir, agent)
     }
 
-    /// The same, with sandboxes that lack these defences. For tests, to show that an attack succeeds
-    /// without the defence that stops it; the sandboxes' enforcement says so.
+    /// Like [`Native::new`], with sandboxes that lack these defences. For tests, to show that an
+    /// attack succeeds without its defence; the sandboxes' enforcement says so.
     ///
     /// # Errors
-    /// As [`Native::new`].
+    /// See [`Native::new`].
     #[doc(hidden)]
     pub fn without(cache_dir: PathBuf, defences: &[Defence]) -> Result<Self, Fault> {
         let mut native = Self::new(cache_dir)?;
@@ -86,10 +86,10 @@ impl Native {
         Ok(native)
     }
 
-    /// As [`Native::new`], with an agent of one's own: an absolute path.
+    /// Like [`Native::new`], with another agent: an absolute path.
     ///
     /// # Errors
-    /// A fault of the sandbox where the folder cannot be used.
+    /// A sandbox fault if the directory cannot be used.
     pub fn with_agent(cache_dir: PathBuf, agent: PathBuf) -> Result<Self, Fault> {
         let inner = || -> io::Result<Inner> {
             fs::create_dir_all(cache_dir.join("stage"))?;
@@ -157,7 +157,8 @@ impl Backend for Native {
         if layer::read(&folder).is_ok() {
             return Ok(prepared(false));
         }
-        // First among the tasks of this process, so that a thousand of them open one lock file between them.
+        // First among the tasks of this process, so that a thousand of them open only one lock
+        // file.
         let turn = inner.turn(&digest);
         let _turn = turn.lock().await;
         if layer::read(&folder).is_ok() {
@@ -225,16 +226,16 @@ impl Backend for Native {
     }
 }
 
-/// What a sandbox is for.
+/// The purpose of a sandbox.
 enum Kind<'a> {
-    /// With the folders of the host that it shows without some of their entries, and those that it is lent.
+    /// With the host directories that it shows without some entries, and those that it is lent.
     Trial(&'a SandboxSpec, Vec<Cut>, Vec<proctor_wire::Bind>),
-    /// Set-up of a layer: with network, writing to the layer's own tree.
+    /// Set-up of a layer: with a network, writing to the layer's own tree.
     Build(&'a Building, Vec<proctor_wire::Bind>),
 }
 
 impl Inner {
-    /// The mutex that the tasks which need one layer share.
+    /// The mutex shared by the tasks that need one layer.
     fn turn(&self, digest: &str) -> Arc<AsyncMutex<()>> {
         let mut building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = building.get(digest).and_then(Weak::upgrade) {
@@ -335,8 +336,8 @@ impl Inner {
             Kind::Trial(limits, ..) => {
                 enforcement.not_enforced.append(&mut group.missing);
                 if !group.has_pids && !ids::is_machine_root() {
-                    // Counted per user namespace, so for this sandbox alone; the machine's root is
-                    // exempt from it.
+                    // Counted per user namespace, so only for this sandbox; the machine's root is
+                    // exempt.
                     process_limit = Some(limits.processes + cgroup::OWN_PROCESSES);
                     enforcement.not_enforced.retain(|what| !what.starts_with("processes:"));
                 }
@@ -365,7 +366,7 @@ impl Inner {
             process_limit,
             without: self.without.clone(),
         };
-        // Making a sandbox holds some files for a moment, of which there is only so many.
+        // Creating a sandbox briefly needs several descriptors, of which there is a limited number.
         let begun = Instant::now();
         let _turn = self.opening.acquire().await;
         let waited = begun.elapsed();
@@ -393,10 +394,10 @@ impl Inner {
     }
 }
 
-/// What the kernel says to programs that need a second user where a sandbox has one.
+/// The kernel's errors for programs that need a second user in a sandbox with one.
 const NEEDS_USERS: [&str; 2] = ["Invalid argument", "Operation not permitted"];
 
-/// A fault of set-up lines, with the usual reason if their sandbox had one user.
+/// A fault of set-up lines, with the usual cause if their sandbox had one user.
 fn explained(fault: Fault, enforcement: &Enforcement) -> Fault {
     let mut entries = enforcement.not_enforced.iter();
     let one_user = entries.find(|entry| entry.starts_with(ids::ONE_USER));
@@ -412,13 +413,14 @@ fn explained(fault: Fault, enforcement: &Enforcement) -> Fault {
 }
 
 fn sweep(cache: &Path) -> io::Result<Vec<String>> {
-    // Those of runtimes with other caches too: nobody else may ever come by. Which of them are dead is
-    // asked of the groups themselves. What a cache says of groups is not acted on: it may be a copy.
+    // Also those of runtimes with other caches, which may never be used again. The groups
+    // themselves show which runtimes are dead. A cache's list of groups is not used, because the
+    // cache may be a copy.
     let groups = cgroup::sweep();
     let mut out: Vec<String> = groups.iter().map(|group| group.display().to_string()).collect();
     for dead in registry::dead(cache)? {
         out.extend(layer::sweep(cache, &dead.name)?);
-        // An entry that is forgotten too early would leave its groups to nobody.
+        // Removing an entry too early would leave its groups without an owner.
         if dead.notes()?.iter().all(|group| !Path::new(group).exists()) {
             dead.forget()?;
         }

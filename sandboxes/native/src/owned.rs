@@ -1,10 +1,11 @@
-//! Control groups that know whether their runtime lives, for any later runtime on the machine.
+//! Control groups that show to any later runtime on the machine whether their runtime is alive.
 //!
-//! A runtime holds a lock on the folder of its groups as long as it lives; the kernel lets go of it
-//! whatever the end. So a group that anybody can lock has no owner any more.
+//! A runtime holds a lock on the directory of its groups as long as it lives; the kernel releases
+//! it on any exit. So a group that can be locked has no owner any more.
 //!
-//! Rejected: asking whether the process that the name tells of lives. Numbers are used again, and mean
-//! another process in another PID namespace, while a lock is on the one folder that all of them see.
+//! Rejected: checking whether the process in the name is alive. Process ids are reused, and mean
+//! another process in another PID namespace, while the lock is on the one directory that all of
+//! them see.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -17,24 +18,25 @@ use rustix::process::geteuid;
 
 use crate::cgroup;
 
-/// Before a runtime's name. Groups of versions that did not lock theirs have a dash in its place, and
-/// are left alone.
+/// Precedes a runtime's name. Groups of versions without locks have a dash in its place and are not
+/// touched.
 const PREFIX: &str = "proctor.";
 
-/// Folders looked at in one hierarchy. A machine has hundreds, a large one some ten thousand.
+/// Maximum number of directories checked in one hierarchy. A machine has hundreds, a large one
+/// about ten thousand.
 const FOLDERS: usize = 200_000;
 
-/// The folder for a runtime's groups in a parent.
+/// The directory for a runtime's groups in a parent.
 pub(crate) fn folder(parent: &Path, runtime: &str) -> PathBuf {
     parent.join(format!("{PREFIX}{runtime}"))
 }
 
-/// Makes the folder and locks it: it is owned as long as the file is open.
+/// Creates and locks the directory: it is owned as long as the file is open.
 pub(crate) fn claim(folder: &Path) -> io::Result<File> {
     loop {
         fs::create_dir(folder)?;
         let locked = File::open(folder).and_then(|file| file.lock().map(|()| file));
-        // A sweep may have been there between the two, and then it is gone: once more.
+        // A sweep may have removed it in between: try again.
         match (locked, fs::metadata(folder)) {
             (Ok(file), Ok(found)) if file.metadata()?.ino() == found.ino() => return Ok(file),
             (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -47,9 +49,9 @@ pub(crate) fn claim(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// Kills what is left in the groups of dead runtimes below a hierarchy's mount point, and removes
-/// them; returns what was removed. What cannot be removed is reported and left: it is no fault of a run that only
-/// came upon it.
+/// Kills what is left in dead runtimes' groups below a hierarchy's mount point, and removes them;
+/// returns what was removed. What cannot be removed is reported and left: it is not a fault of the
+/// run that found it.
 pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     let mut left = vec![mount_point.to_owned()];
@@ -81,7 +83,8 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     removed
 }
 
-/// Whether it had no owner any more, and is gone. It is locked until then, so that nobody can claim it.
+/// Returns whether it had no owner and was removed. It is locked until then, so that nothing can
+/// claim it.
 fn remove_dead(folder: &Path) -> io::Result<bool> {
     let user = geteuid();
     if !user.is_root() && fs::metadata(folder)?.uid() != user.as_raw() {
@@ -106,7 +109,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let inner = root.path().join("user.slice/app");
         fs::create_dir_all(&inner).unwrap();
-        // Owned, though no process has the number; and the other way round: the number was used again.
+        // Owned, although no process has the number; and the reverse: the number was reused.
         let owned = folder(&inner, "4194305-1-0");
         let lock = claim(&owned).unwrap();
         let used_again = folder(root.path(), &format!("{}-1-0", process::id()));

@@ -1,5 +1,5 @@
-//! Who lives: one locked file per runtime in the cache, so that leftovers can be told from what is in
-//! use. What the lock proves, and what it does not, is in [`RuntimeLock`].
+//! The live runtimes: one locked file per runtime in the cache, to distinguish leftovers from what
+//! is in use. See [`RuntimeLock`] for what the lock proves.
 
 use std::{
     fs::{self, File},
@@ -10,11 +10,11 @@ use std::{
 
 use proctor_host::{DeadRuntime, RuntimeLock, dead_runtimes};
 
-/// This runtime's entry. It lists the control groups that were made, a path a line.
+/// This runtime's entry. It lists the created control groups, one path per line.
 pub(crate) struct Entry {
     lock: RuntimeLock,
     groups: Mutex<Vec<PathBuf>>,
-    /// Of its control groups: see [`crate::owned`].
+    /// Locks of its control groups: see [`crate::owned`].
     locks: Mutex<Vec<File>>,
 }
 
@@ -24,12 +24,12 @@ impl Entry {
         Ok(Self { lock, groups: Mutex::default(), locks: Mutex::default() })
     }
 
-    /// No other runtime has it.
+    /// Unique among runtimes.
     pub(crate) fn name(&self) -> &str {
         self.lock.name()
     }
 
-    /// Notes a control group before it is made.
+    /// Records a control group before it is created.
     pub(crate) fn note(&self, group: &Path) -> io::Result<()> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).push(group.to_owned());
         self.lock.note(&group.display().to_string())
@@ -54,7 +54,7 @@ impl Drop for Entry {
     }
 }
 
-/// The entries of a cache whose runtimes are dead. Each is locked, so that two sweeps do not meet.
+/// The entries of dead runtimes in a cache. Each is locked, so that two sweeps do not collide.
 pub(crate) fn dead(cache: &Path) -> io::Result<Vec<DeadRuntime>> {
     dead_runtimes(&folder(cache))
 }

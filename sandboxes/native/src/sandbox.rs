@@ -20,19 +20,19 @@ pub(crate) struct NativeSandbox {
     handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
     held: Option<Held>,
-    /// For its turn to be made.
+    /// Time waited for its turn to be created.
     waited: Duration,
 }
 
-/// What a sandbox occupies on the host.
+/// What a sandbox uses on the host.
 pub(crate) struct Held {
     pub(crate) helper: Helper,
     pub(crate) group: Group,
 }
 
-/// The kernel's word on a sandbox's end.
+/// The kernel's information about a sandbox's end.
 pub(crate) struct Kernel {
-    /// Absent where memory is not held.
+    /// Absent if memory is not limited.
     pub(crate) memory: Option<MemoryEvents>,
 }
 
@@ -43,7 +43,7 @@ impl Witness for Kernel {
         killed.then(|| "the kernel killed it at its memory limit".to_owned())
     }
 
-    /// Written files lie in memory that is this sandbox's alone.
+    /// Written files are in memory that only this sandbox uses.
     async fn filled_its_disk(&self) -> bool {
         true
     }
@@ -61,7 +61,8 @@ impl NativeSandbox {
 }
 
 impl Held {
-    /// Ends the sandbox and returns what it held. The overlay and its memory go with the namespace.
+    /// Ends the sandbox and returns its resources. The overlay and its memory go with the
+    /// namespace.
     pub(crate) async fn release(mut self) -> Result<(), Fault> {
         if !self.helper.ended_within(GRACE).await {
             self.kill().await;
@@ -69,14 +70,14 @@ impl Held {
         self.finish().await
     }
 
-    /// As [`Held::release`], without asking.
+    /// Like [`Held::release`], without asking the agent.
     pub(crate) async fn destroy(mut self) -> Result<(), Fault> {
         self.kill().await;
         self.finish().await
     }
 
     async fn kill(&mut self) {
-        // The first process dies with the helper, and everything with the first process.
+        // The first process dies with the helper, and everything else with the first process.
         self.helper.kill();
         let _ = self.helper.ended_within(GRACE).await;
     }
@@ -114,7 +115,7 @@ impl Sandbox for NativeSandbox {
 
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        // A sandbox that is gone already cannot be asked, and need not.
+        // A sandbox that is already gone cannot respond, and need not.
         let _ = timeout(GRACE, self.handle.shutdown()).await;
         held.release().await
     }

@@ -11,8 +11,8 @@ use proctor_wire::Bind;
 
 use crate::base::raw;
 
-/// What the machine itself lends to a set-up: settings of its registries, certificates, names. It is
-/// shown by views that end with the set-up, so that none of it stays in the layer.
+/// What the machine lends to a set-up: registry settings, certificates, name resolution. The views
+/// end with the set-up, so nothing remains in the layer.
 pub(crate) fn lent(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
     fs::create_dir_all(folder)?;
     let mut binds = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn lent(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
         binds.push(Bind::new(raw(&from), raw(&to)));
     }
     if !matches!(base, Base::Host) {
-        // A host base shows it already, where it is below `/opt`.
+        // A host base already shows it if it is below `/opt`.
         let wheels = std::env::var("PIP_FIND_LINKS").map(PathBuf::from);
         if let Ok(wheels) = wheels
             && wheels.is_absolute()
@@ -34,7 +34,7 @@ pub(crate) fn lent(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
     Ok(binds)
 }
 
-/// Removes the empty files that views needed to stand on, from a layer's own tree.
+/// Removes the empty files that were mount points of views from a layer's own tree.
 pub(crate) fn sweep_mount_points(tree: &Path, binds: &[Bind]) -> io::Result<()> {
     for bind in binds {
         let Ok(inner) = std::str::from_utf8(bind.to.as_bytes()) else { continue };
@@ -42,7 +42,7 @@ pub(crate) fn sweep_mount_points(tree: &Path, binds: &[Bind]) -> io::Result<()> 
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_file() && found.len() == 0 => fs::remove_file(&path)?,
             Ok(found) if found.is_dir() => {
-                // Only where it is empty.
+                // Only if it is empty.
                 let _ = fs::remove_dir(&path);
             }
             _ => {}

@@ -1,18 +1,18 @@
-//! How a sandbox's memory is divided.
+//! The division of a sandbox's memory.
 
 use proctor_sandbox_api::Enforcement;
 use proctor_types::SandboxSpec;
 
-/// Bytes of `/dev/shm` at most, as Docker has it.
+/// Maximum bytes of `/dev/shm`, as in Docker.
 const SHM_BYTES: u64 = 64 << 20;
 
-/// Written bytes for each file: a tree of source code has about so many.
+/// Written bytes per file: about the average of a source tree.
 const BYTES_PER_FILE: u64 = 8 << 10;
 
-/// The fewest files that a sandbox may hold.
+/// The minimum number of files in a sandbox.
 const FILES: u64 = 4_096;
 
-/// The sizes of what a sandbox may write into memory.
+/// The sizes of what a sandbox may write to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) disk_bytes: u64,
@@ -20,9 +20,9 @@ pub(crate) struct Share {
     pub(crate) shm_bytes: u64,
 }
 
-/// Divides it. Where memory is limited, written files, with about a kilobyte and a half of the
-/// kernel's for each, and shared memory must leave some of it to processes: a full disk should say
-/// so, rather than let the kernel kill the process that writes, and in the end the agent.
+/// Divides it. If memory is limited, written files (each with about 1.5 KB of kernel memory) and
+/// shared memory must leave some of it to processes. A full disk should cause an error rather than
+/// make the kernel kill the writing process, and in the end the agent.
 pub(crate) fn of(limits: &SandboxSpec, memory_is_held: bool, said: &mut Enforcement) -> Share {
     let most = limits.memory_mb * 3 / 4;
     let mut disk_mb = limits.disk_mb;

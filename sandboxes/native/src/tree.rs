@@ -1,4 +1,4 @@
-//! Trees of files on the host's side.
+//! File trees on the host.
 
 use std::{
     fs, io,
@@ -10,14 +10,14 @@ use rustix::process::geteuid;
 
 use crate::mapped;
 
-/// Copies a tree: folders, files with their modes and times, links as links. Sockets, pipes and
-/// devices are no source code and are left out.
+/// Copies a tree: directories, files with their modes and times, links as links. Sockets, pipes and
+/// devices are not source code and are left out.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     copy_but(from, to, &mut |_, error| Err(error))
 }
 
-/// Copies a tree as [`copy`] does, without what this user may not read. Returns the paths that are missing: files, and
-/// folders, which are there and empty.
+/// Copies a tree like [`copy`], without what this user may not read. Returns the missing paths:
+/// files, and directories, which exist but are empty.
 pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
     let mut missing = Vec::new();
     copy_but(from, to, &mut |path, error| match error.kind() {
@@ -30,7 +30,7 @@ pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> 
     Ok(missing)
 }
 
-/// What becomes of a path that cannot be read.
+/// Handles a path that cannot be read.
 type Unread<'a> = &'a mut dyn FnMut(&Path, io::Error) -> io::Result<()>;
 
 fn copy_but(from: &Path, to: &Path, unread: Unread<'_>) -> io::Result<()> {
@@ -65,8 +65,8 @@ fn copy_but(from: &Path, to: &Path, unread: Unread<'_>) -> io::Result<()> {
     fs::set_permissions(to, fs::metadata(from)?.permissions())
 }
 
-/// Removes a tree, including folders without permissions that an overlay left, and files of mapped ids. What is not
-/// there is removed.
+/// Removes a tree, including directories without permissions that an overlay left, and files of
+/// mapped ids. A missing tree counts as removed.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -95,7 +95,8 @@ fn unlock(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts a finished folder in its place. Somebody else may have been faster with the same content.
+/// Moves a finished directory to its place. Another process may have been faster with the same
+/// content.
 pub(crate) fn publish(made: &Path, place: &Path) -> io::Result<()> {
     match fs::rename(made, place) {
         Err(_) if place.is_dir() => remove(made),
@@ -136,7 +137,7 @@ mod tests {
         let to = folder.path().join("to");
         let missing = copy_readable(&from, &to).unwrap();
         assert!(to.join("open").is_file());
-        // Nothing is closed to root.
+        // Root can access everything.
         if geteuid().is_root() {
             assert!(missing.is_empty());
         } else {

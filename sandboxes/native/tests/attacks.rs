@@ -1,4 +1,4 @@
-//! The attacks on native sandboxes: withstood, and succeeding without their defences.
+//! The attacks on native sandboxes: they fail, and succeed without their defences.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -35,7 +35,7 @@ async fn prepared(native: &Native) -> Prepared {
     native.prepare(&spec).await.unwrap()
 }
 
-/// What sandboxes of this process hold: helpers, control groups, mounts below the cache.
+/// What this process's sandboxes use: helpers, control groups, mounts below the cache.
 fn census(cache: &Path) -> Vec<String> {
     let own = std::process::id();
     let mut held: Vec<String> = fs::read_dir("/proc")
@@ -45,7 +45,7 @@ fn census(cache: &Path) -> Vec<String> {
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
             let (_, rest) = stat.rsplit_once(')')?;
             let parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
-            // The attacks as a common user, which may run at the same time.
+            // The attacks as a normal user may run at the same time.
             let other = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
             let is_sandbox = parent == own && !other.contains("as_a_common_user");
             is_sandbox.then(|| format!("process {}", entry.file_name().display()))
@@ -66,7 +66,7 @@ fn census(cache: &Path) -> Vec<String> {
     held
 }
 
-/// `skips`: attacks on limits that are not enforced here, at most.
+/// `skips`: the maximum number of attacks on limits that are not enforced here.
 async fn withstood(name: &str, skips: usize) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -85,7 +85,7 @@ async fn native_attacks_are_withstood() {
     withstood("native attack", skips).await;
 }
 
-/// Each attack that names its defences works as soon as they are down: it is a real attack.
+/// Each attack that names its defences works once they are disabled, so it is a real attack.
 #[tokio::test(flavor = "multi_thread")]
 async fn native_attacks_succeed_without_their_defences() {
     if !rustix::process::geteuid().is_root() {
@@ -105,21 +105,21 @@ async fn native_attacks_succeed_without_their_defences() {
     assert!(withstood.is_empty(), "{withstood:#?}");
 }
 
-/// What the next test runs as a common user.
+/// Run by the next test as a normal user.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "run by native_attacks_are_withstood_without_root in a process of its own"]
 async fn as_a_common_user() {
     withstood("native rootless attack", usize::MAX).await;
 }
 
-/// As `nobody`: one user namespace with one id, no control group, and the gaps are said.
+/// As `nobody`: one user namespace with one id, no control group, and the gaps are reported.
 #[test]
 fn native_attacks_are_withstood_without_root() {
     let test = "native_attacks_are_withstood_without_root";
     if !rustix::process::geteuid().is_root() {
         return not_run(test, "ROOT", "only root can become another user");
     }
-    // Where this binary lies may be closed to others.
+    // This binary's directory may be inaccessible to others.
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let binary = folder.path().join("attacks");

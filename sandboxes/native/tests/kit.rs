@@ -1,4 +1,4 @@
-//! The conformance kit on native sandboxes, its list printed with times.
+//! The conformance kit on native sandboxes; prints the list with times.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! Native sandboxes of users who are not root, with one id and with a range of ids.
 //!
-//! Root starts each test again as such a user, from a copy of this program in that user's folder.
+//! Root starts each test again as such a user, from a copy of this program in that user's
+//! directory.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -27,10 +28,10 @@ use proctor_types::SandboxSpec;
 use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
 use users::User;
 
-/// Set for the test that root started as another user.
+/// Set for a test that root started as another user.
 const STARTED: &str = "PROCTOR_TEST_ROOTLESS";
 
-/// A folder that root prepared for the test.
+/// A directory that root prepared for the test.
 const ROOTFS: &str = "PROCTOR_TEST_ROOTFS";
 
 /// Whether the test is done: root has run it as `user`, or cannot.
@@ -93,19 +94,19 @@ async fn shell(sandbox: &dyn Sandbox, line: &str, user: Option<&str>) -> String 
     format!("{}{}", done.stdout.text(), done.stderr.text())
 }
 
-/// The entry of a sandbox's enforcement that begins so.
+/// The entry of a sandbox's enforcement with this prefix.
 fn entry<'a>(sandbox: &'a dyn Sandbox, begin: &str) -> Option<&'a String> {
     sandbox.enforcement().not_enforced.iter().find(|entry| entry.starts_with(begin))
 }
 
-/// What is in a folder of the cache under a name that does not end with `.lock`.
+/// Names in a cache directory that do not end with `.lock`.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| !name.ends_with(".lock")).collect()
 }
 
-/// Runs the kit. What it skips must be a limit that the sandbox says it does not enforce.
+/// Runs the kit. It may skip only limits that the sandbox lists as not enforced.
 async fn kit(name: &str, may_skip: &[&str]) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -199,7 +200,8 @@ async fn a_range_that_cannot_be_mapped_leaves_one_id() {
     if ran_as(users::ranged(test), test, None) {
         return;
     }
-    // Set-uid programs gain nothing any more. It counts for this thread, which starts the agent.
+    // Set-uid programs have no effect any more. This applies to this thread, which starts the
+    // agent.
     rustix::thread::set_no_new_privs(true).unwrap();
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -229,7 +231,8 @@ async fn a_lower_limit_of_processes_is_kept_and_recorded() {
     sandbox.close().await.unwrap();
 }
 
-/// A root file system with a shell and a few programs, one file and one folder of which are root's alone.
+/// A root file system with a shell and a few programs; one file and one directory are accessible
+/// only to root.
 const MAKE_ROOTFS: &str = r#"set -e
 cd "$1"
 mkdir -p bin etc tmp root
@@ -280,7 +283,7 @@ async fn a_root_file_system_of_somebody_else_is_copied() {
     assert_eq!((again.built, again.digest), (false, prepared.digest));
 }
 
-/// An image archive of that root file system, with a folder that only root could write files into.
+/// An image archive of that root file system, with a directory that only root could write to.
 const MAKE_ARCHIVE: &str = r#"set -e
 cd "$1"
 chmod 555 bin

@@ -1,4 +1,4 @@
-//! Native sandboxes on this machine: layers, archives, limits, and what is left after a kill.
+//! Native sandboxes on this machine: layers, archives, limits, and leftovers after a kill.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -82,7 +82,7 @@ async fn a_layer_is_built_once_and_holds_source_and_setup() {
     assert_ne!(native.prepare(&spec).await.unwrap().digest, first.digest);
 }
 
-/// Every thread of the pool that does blocking work would be taken by those who wait for the one that builds.
+/// Every thread of the blocking pool would be occupied by tasks that wait for the building one.
 #[test]
 fn more_tasks_than_blocking_threads_can_wait_for_one_layer() {
     let cache = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ fn more_tasks_than_blocking_threads_can_wait_for_one_layer() {
         }
         tokio::time::timeout(Duration::from_secs(60), tasks.join_all()).await
     });
-    // Threads that wait for a lock would keep a runtime that is dropped from ending.
+    // Threads that wait for a lock would prevent a dropped runtime from ending.
     runtime.shutdown_background();
     let built = built.unwrap();
     assert_eq!(built.into_iter().filter(|one| one.as_ref().unwrap().built).count(), 1);
@@ -154,7 +154,7 @@ async fn an_archive_needs_neither_shell_nor_libc() {
     let folder = tempfile::tempdir().unwrap();
     let archive = save(folder.path());
     let native = Native::new(folder.path().join("cache")).unwrap();
-    // As `docker save | gzip` and `docker save | zstd` leave it, where the programs are there.
+    // The output of `docker save | gzip` and `docker save | zstd`, if the programs exist.
     let mut archives = vec![archive.clone()];
     for (program, ending) in [("gzip", "gz"), ("zstd", "zst")] {
         let done = Process::new(program).args(["-q", "-k", "-f"]).arg(&archive).status();
@@ -235,8 +235,8 @@ async fn the_sandboxes_root_is_the_sandboxes_only() {
     sandbox.close().await.unwrap();
 }
 
-/// The cache folder of the host is in no file that a sandbox's process can read of itself, of the agent,
-/// or of the mounts.
+/// The host's cache directory appears in no file that a sandbox's process can read about itself,
+/// the agent, or the mounts.
 #[tokio::test]
 async fn no_path_of_the_host_is_shown_in_proc() {
     let cache = tempfile::tempdir().unwrap();
@@ -244,7 +244,7 @@ async fn no_path_of_the_host_is_shown_in_proc() {
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
     let mut sandbox = native.open(&handle(&prepared)).await.unwrap();
     let name = cache.path().file_name().unwrap().to_str().unwrap();
-    // A pattern of which the looking command's own line is no match.
+    // A pattern that does not match the searching command's own line.
     let pattern = name.replacen(&name[1..2], &format!("[{}]", &name[1..2]), 1);
     let look = format!(
         "for f in /proc/1/* /proc/self/* /proc/*; do [ -f $f ] && timeout 2 grep -al '{pattern}' $f; \
@@ -276,7 +276,7 @@ async fn limits_hold_or_are_said_not_to() {
     sandbox.close().await.unwrap();
 }
 
-/// The median of opening a sandbox and running one command in it, printed; the promise is 25 ms.
+/// Prints the median time of opening a sandbox and running one command in it; the target is 25 ms.
 #[tokio::test]
 async fn a_sandbox_is_open_at_once() {
     let cache = tempfile::tempdir().unwrap();
@@ -295,11 +295,11 @@ async fn a_sandbox_is_open_at_once() {
     took.sort();
     let (ran, opened, closed) = took[took.len() / 2];
     println!("open {opened:?}, first command done {ran:?}, closed {closed:?} (medians of 21)");
-    // Machines are shared and test builds slow: a bound that only a broken design passes over.
+    // Machines are shared and test builds are slow: only a broken design exceeds this bound.
     assert!(ran < Duration::from_millis(250), "{ran:?}");
 }
 
-/// What a runtime does in the middle of a trial, for the next tests to kill.
+/// A runtime in the middle of a trial, for the next tests to kill.
 #[tokio::test]
 #[ignore = "run by tests of killed runtimes in a process of its own"]
 async fn hold_a_sandbox() {
@@ -308,7 +308,7 @@ async fn hold_a_sandbox() {
     let native = Native::new(cache).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
     let sandbox = native.open(&handle(&prepared)).await.unwrap();
-    // In a session of its own before the command ends, whose group is killed then.
+    // In its own session before the command ends, whose group is killed then.
     let line = format!(
         "setsid sh -c 'touch /up; exec sleep {seconds}' & until [ -e /up ]; do sleep 0.01; done"
     );
@@ -317,7 +317,7 @@ async fn hold_a_sandbox() {
     tokio::time::sleep(Duration::from_secs(600)).await;
 }
 
-/// What a runtime does when it starts, for a test to run in another PID namespace.
+/// The start of a runtime, for a test to run in another PID namespace.
 #[tokio::test]
 #[ignore = "run by a_living_runtime_is_spared_across_pid_namespaces in a process of its own"]
 async fn sweep_once() {
@@ -325,10 +325,10 @@ async fn sweep_once() {
     println!("SWEPT {:?}", Native::new(cache).unwrap().sweep().await.unwrap());
 }
 
-/// A program that runs a process in a PID namespace of its own, which ends with it.
+/// A program that runs a process in its own PID namespace, which ends with it.
 const OTHER_NAMESPACE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// One of this binary's ignored tests, in a process of its own behind `before`.
+/// One of this binary's ignored tests, in a separate process, prefixed by `before`.
 fn alone(before: &[&str], test: &str, cache: &Path) -> Process {
     let own = std::env::current_exe().unwrap();
     let words = before.iter().map(PathBuf::from).chain([own]);
@@ -351,7 +351,7 @@ struct Holder {
 }
 
 impl Holder {
-    /// `seconds`: an unlikely argument of the process in its sandbox, by which it is found.
+    /// `seconds`: an unusual argument that identifies the process in its sandbox.
     fn start(before: &[&str], cache: &Path, seconds: &'static str) -> Self {
         let mut child = alone(before, "hold_a_sandbox", cache)
             .env("PROCTOR_TEST_SLEEP", seconds)
@@ -384,7 +384,7 @@ impl Holder {
             .count()
     }
 
-    /// The groups of its sandboxes are there, and so is what runs in them.
+    /// The groups of its sandboxes exist, and so do their processes.
     fn assert_spared(&self, swept: &[String]) {
         for group in self.groups.iter().filter(|group| group.exists()) {
             assert!(!swept.contains(&group.display().to_string()), "{swept:?}");
@@ -394,7 +394,7 @@ impl Holder {
         assert_eq!(self.sleepers(), 1);
     }
 
-    /// As the kernel kills where memory is short: nothing of the runtime's own runs any more.
+    /// Kills it like the kernel when memory is short: none of the runtime's own code runs any more.
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -405,8 +405,8 @@ impl Holder {
         }
     }
 
-    /// A sweep removes its groups. A process that is killed with its namespace ends after those in it, and holds its
-    /// lock until then: a sweep that comes too early spares it.
+    /// A sweep removes its groups. A process that is killed with its namespace ends after those in
+    /// it and holds its lock until then, so a sweep that comes too early does not touch it.
     async fn assert_swept(&self, native: &Native) {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
@@ -429,7 +429,7 @@ impl Drop for Holder {
 async fn a_killed_runtime_leaves_nothing() {
     let cache = tempfile::tempdir().unwrap();
     let mut holder = Holder::start(&[], cache.path(), "4242");
-    // A sweep beside it touches nothing of the living.
+    // A concurrent sweep does not touch live runtimes.
     let native = Native::new(cache.path().to_owned()).unwrap();
     holder.assert_spared(&native.sweep().await.unwrap());
     holder.kill();
@@ -452,19 +452,19 @@ async fn a_killed_runtime_is_swept_by_one_with_another_cache() {
     assert!(holder.entry.exists(), "the other cache is the other runtime's");
 }
 
-/// A run that starts with a copy of a live run's cache finds its entries and not its locks.
+/// A run that starts with a copy of a live run's cache finds its entries but not its locks.
 #[tokio::test]
 async fn a_living_runtime_is_spared_by_one_with_a_copy_of_its_cache() {
     let cache = tempfile::tempdir().unwrap();
     let mut holder = Holder::start(&[], cache.path(), "4246");
     let name = holder.entry.file_name().unwrap().to_str().unwrap().to_owned();
-    // A layer that the live one is building.
+    // A layer that the live runtime is building.
     let building = cache.path().join(format!("layers/.building-{name}-0123456789abcdef"));
     fs::create_dir_all(building.join("tree")).unwrap();
     let beside = tempfile::tempdir().unwrap();
     for (kind, arguments) in [("copy", "-a"), ("dereferenced", "-rL"), ("linked", "-al")] {
         let other = match kind {
-            // Hard links do not leave a file system.
+            // Hard links cannot leave a file system.
             "linked" => cache.path().join("linked"),
             _ => beside.path().join(kind),
         };
@@ -484,7 +484,7 @@ async fn a_living_runtime_is_spared_by_one_with_a_copy_of_its_cache() {
     assert!(!holder.entry.exists() && !building.exists(), "a really dead one is swept");
 }
 
-/// In there it has another number, and a number of there is somebody else's here.
+/// Inside it has a different process id, and an id from inside belongs to another process here.
 #[tokio::test]
 async fn a_living_runtime_is_spared_across_pid_namespaces() {
     let probe = Process::new(OTHER_NAMESPACE[0]).args(&OTHER_NAMESPACE[1..]).arg("true").output();
@@ -509,7 +509,7 @@ async fn a_living_runtime_is_spared_across_pid_namespaces() {
     outside.assert_swept(&native).await;
 }
 
-/// An image whose only file is the agent, as `docker save` writes it.
+/// An image whose only file is the agent, in the format of `docker save`.
 fn save(folder: &Path) -> PathBuf {
     let mut layer = tar::Builder::new(Vec::new());
     put(&mut layer, "bin/agentd", agent());
@@ -529,7 +529,7 @@ fn put(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
     tar.append_data(&mut header, path, bytes).unwrap();
 }
 
-/// The end of a sandbox is its content's doing where the kernel killed in it at its memory limit.
+/// The content caused a sandbox's end only if the kernel killed in it at its memory limit.
 #[tokio::test]
 async fn only_a_sandbox_at_its_limit_is_to_blame_for_its_end() {
     let cache = tempfile::tempdir().unwrap();
@@ -547,7 +547,7 @@ async fn only_a_sandbox_at_its_limit_is_to_blame_for_its_end() {
     assert_eq!(how, Exhausted::Killed);
     assert!(why.contains("memory limit"), "{why}");
     assert_eq!(calm.handle().exhausted(&gone).await, None, "its neighbour");
-    // What the sandbox refuses is its content's doing; a full disk too, as nobody shares it.
+    // The content causes refusals, including a full disk, which no other process shares.
     let full = calm.handle().write(&RawPath::from("/big"), &vec![1; 100 << 20], None).await;
     let fault = full.unwrap_err().fault("writing");
     let (how, why) = calm.handle().exhausted(&fault).await.unwrap();
@@ -559,7 +559,7 @@ async fn only_a_sandbox_at_its_limit_is_to_blame_for_its_end() {
     calm.close().await.unwrap();
 }
 
-/// Hundreds of sandboxes are open at once, and a thousand descriptors is what there often is.
+/// Hundreds of sandboxes are open at once, often with only a thousand descriptors.
 #[tokio::test]
 async fn an_open_sandbox_costs_one_descriptor() {
     let cache = tempfile::tempdir().unwrap();
@@ -569,7 +569,7 @@ async fn an_open_sandbox_costs_one_descriptor() {
         let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
         links.filter_map(|entry| fs::read_link(entry.path()).ok()).count()
     };
-    // Other tests open and close beside this one: what holds is the smallest growth seen.
+    // Other tests open and close descriptors concurrently: use the smallest growth seen.
     let mut least = usize::MAX;
     for _ in 0..5 {
         let before = sockets();

@@ -1,14 +1,14 @@
-//! The archives of `ar`: Debian packages, static libraries.
+//! `ar` archives: Debian packages, static libraries.
 
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER: usize = 60;
 
-/// Whether a first entry stands where the magic ends: the magic alone is no archive.
+/// Whether a first entry follows the magic: the magic alone is not an archive.
 pub fn is(bytes: &[u8]) -> bool {
     bytes.strip_prefix(MAGIC).is_some_and(|rest| size(rest).is_some())
 }
 
-/// Names and contents, up to the first thing that is not a header; what follows it comes last, as `rest`.
+/// Names and contents, up to the first invalid header; the remainder comes last, as `rest`.
 pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = bytes.strip_prefix(MAGIC).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -17,9 +17,9 @@ pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         }
         let Some(size) = size(rest) else { return Some((&b"rest"[..], std::mem::take(&mut rest))) };
         let (header, body) = rest.split_at(HEADER);
-        // A cut archive still has its head.
+        // A truncated archive still has its start.
         let content = &body[..size.min(body.len())];
-        // Contents begin at even places.
+        // Contents start at even offsets.
         rest = body.get(size.saturating_add(size & 1)..).unwrap_or_default();
         let name = header[..16].trim_ascii_end();
         Some((name.strip_suffix(b"/").unwrap_or(name), content))

@@ -1,4 +1,4 @@
-//! Compiled Python: the strings that the marshal format keeps.
+//! Compiled Python: the strings in its marshal format.
 
 use proctor_wire::{Found, print};
 
@@ -10,16 +10,16 @@ use crate::{
 /// The longest string that can be a name, in bytes.
 const NAME: usize = 80;
 
-/// Whether these bytes begin as a `.pyc` file does: a magic number that ends in a line break.
+/// Whether these bytes start like a `.pyc` file: a magic number that ends in a line break.
 pub fn is(bytes: &[u8]) -> bool {
     bytes.len() > 16 && bytes.get(2..4) == Some(b"\r\n")
 }
 
-/// Every string of the marshalled code is looked up as a name; those of several lines (docstrings)
-/// also as text.
+/// Looks up every string of the marshalled code as a name; multi-line ones (docstrings) also as
+/// text.
 ///
-/// The bytes are not parsed but tried at every place where a string could start. The format differs
-/// from version to version of Python; a string's own encoding does not.
+/// The bytes are not parsed; every position is tried as a possible start of a string. The format
+/// differs between Python versions; the encoding of a string does not.
 pub fn find(index: &Index, path: &[u8], bytes: &[u8], tally: &mut Tally) -> Option<Found> {
     let mut carried = vec![stem(path).to_vec()];
     let mut at = 0;
@@ -46,7 +46,7 @@ pub fn find(index: &Index, path: &[u8], bytes: &[u8], tally: &mut Tally) -> Opti
     tally.text(index).or_else(|| tally.bytecode(index, &carries))
 }
 
-/// `module` of `__pycache__/module.cpython-311.opt-1.pyc`.
+/// Returns `module` for `__pycache__/module.cpython-311.opt-1.pyc`.
 fn stem(path: &[u8]) -> &[u8] {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     name.split(|&byte| byte == b'.').next().unwrap_or(name)
@@ -56,7 +56,7 @@ fn ends_as_path(path: &[u8], end: &[u8]) -> bool {
     path.strip_suffix(end).is_some_and(|head| head.is_empty() || head.ends_with(b"/"))
 }
 
-/// The string that starts here, and where it ends. A type byte may carry the flag of a reference.
+/// The string that starts here, and its end. A type byte may have the reference flag.
 fn string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let (start, length) = match bytes[at] & 0x7f {
         // Short ASCII, interned or not.
@@ -69,7 +69,7 @@ fn string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
         _ => return None,
     };
     let string = bytes.get(start..start.checked_add(length)?)?;
-    // A name or a text; anything else was not a string, and what is inside is tried on its own.
+    // A name or a text; anything else was not a string, and its inside is tried separately.
     let is_text = length > 0
         && string.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\t' | b'\r'));
     is_text.then_some((string, start + length))

@@ -1,4 +1,4 @@
-//! One file's content, whatever it turns out to be.
+//! The content of one file, in any format.
 
 use std::collections::BTreeSet;
 
@@ -14,18 +14,18 @@ use crate::{
     tar, text, zip,
 };
 
-/// Looks into contents and keeps what it finds.
+/// Scans contents and collects the findings.
 pub struct Scanner<'a> {
     pub index: &'a Index,
     pub limits: ScanLimits,
     pub reply: ScanReply,
-    /// Numbers of all windows that were met in a text, found enough or not.
+    /// Numbers of all windows found in a text, whether or not there are enough.
     pub met: BTreeSet<u32>,
-    /// Packages and repositories that have a finding: one is enough for each.
+    /// Packages and repositories with a finding: one is enough for each.
     wholes: Vec<Vec<u8>>,
 }
 
-/// A content's place: the file, and the way through archives.
+/// A content's location: the file, and the path through archives.
 #[derive(Clone)]
 pub struct Location {
     pub path: RawPath,
@@ -50,14 +50,14 @@ impl<'a> Scanner<'a> {
         Self { index, limits, reply, met, wholes }
     }
 
-    /// Whether the path is part of something that has a finding already.
+    /// Whether the path is part of something that already has a finding.
     pub fn is_covered(&self, path: &[u8]) -> bool {
         let below =
             |whole: &Vec<u8>| path.strip_prefix(&whole[..]).is_some_and(|r| r.starts_with(b"/"));
         self.wholes.iter().any(below)
     }
 
-    /// By content alone: a copy may have any name.
+    /// By content only: a copy may have any name.
     pub fn content(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         if bytes.starts_with(b"\x7fELF") && zip::end(bytes).is_none() {
             return;
@@ -85,7 +85,8 @@ impl<'a> Scanner<'a> {
         self.plain(place, bytes, depth);
     }
 
-    /// What is no archive as a whole: a text in some writing, or something that holds a stream.
+    /// Content that is not an archive as a whole: a text in some encoding, or something with an
+    /// embedded stream.
     fn plain(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         let known = self.reply.findings.len();
         let narrowed = text::narrowed(bytes);
@@ -118,7 +119,7 @@ impl<'a> Scanner<'a> {
         self.content(place, bytes, depth);
     }
 
-    /// A path that the package under test could be imported from.
+    /// Checks whether the package under test could be imported from a path.
     pub fn path(&mut self, place: &Location) {
         let module = modules::find(&self.index.secrets, place.name(), !place.inside.is_empty());
         self.keep(place, module.map(|module| Found::Module { module }));
@@ -130,7 +131,7 @@ impl<'a> Scanner<'a> {
             self.reply.more = true;
             return;
         }
-        // One finding a file is enough, whatever else its archive holds.
+        // One finding per file is enough, whatever else its archive contains.
         if self.reply.findings.last().is_some_and(|last| last.path == place.path) {
             return;
         }
@@ -157,7 +158,7 @@ impl<'a> Scanner<'a> {
 
     fn compressed(&mut self, place: &Location, bytes: &[u8], method: Method, depth: u32) {
         match expand(method, bytes, self.limits.expanded_bytes) {
-            // Two bytes are no proof: it was something else.
+            // Two bytes prove nothing: it was something else.
             Expanded::Damaged if method == Method::Zlib => self.plain(place, bytes, depth),
             Expanded::Damaged => self.reply.unreadable += 1,
             expanded => {
@@ -213,7 +214,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Its objects are files like others: a wheel that was once committed is opened too.
+    /// Its objects are treated like files: a wheel that was once committed is opened, too.
     fn pack(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         let Some(depth) = self.deeper(depth) else { return };
         let limit = self.limits.expanded_bytes;

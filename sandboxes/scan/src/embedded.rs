@@ -1,5 +1,5 @@
-//! Compressed streams and packs that begin behind other bytes: in git bundles, programs that unpack
-//! themselves, documents, dumps.
+//! Compressed streams and packs that start after other bytes: in Git bundles, self-extracting
+//! programs, documents, dumps.
 
 use std::io::Read;
 
@@ -11,10 +11,10 @@ use crate::{
     pack,
 };
 
-/// A stream that expands to less holds no copy, in bytes. What only looks like a stream fails before.
+/// A stream that expands to less contains no copy, in bytes. False matches fail earlier.
 const LEAST: usize = 60;
 
-/// Formats whose first bytes tell nearly for sure, with where in them these bytes lie.
+/// Formats with reliable magic bytes, and the offset of these bytes.
 const MARKS: [(&[u8], usize, Method); 4] = [
     (b"\x1f\x8b\x08", 0, Method::Gzip),
     (b"1AY&SY", 4, Method::Bzip2),
@@ -22,21 +22,21 @@ const MARKS: [(&[u8], usize, Method); 4] = [
     (b"\x28\xb5\x2f\xfd", 0, Method::Zstd),
 ];
 
-/// Images are streams of pixels: opening them costs more than all the rest, and finds nothing.
+/// Images are streams of pixels: expanding them costs more than everything else and finds nothing.
 const PASSED: [&[u8]; 2] = [b"\x89PNG", b"\xff\xd8\xff"];
 
 /// What was found in the content.
 pub enum Piece<'a> {
-    /// A git pack, and what follows it.
+    /// A Git pack, and what follows it.
     Pack(&'a [u8]),
-    /// What a stream expanded to; whether the limit cut it.
+    /// The expanded stream; whether the limit cut it.
     Stream(Vec<u8>, bool),
 }
 
-/// Calls `look` with each pack and stream that begins behind the content's first byte, as long as they
-/// expand to no more than `limit` bytes together.
+/// Calls `look` with each pack and stream that starts after the content's first byte, up to `limit`
+/// expanded bytes in total.
 pub fn pieces(bytes: &[u8], limit: u64, look: &mut dyn FnMut(Piece<'_>)) {
-    // No stream is text by chance, and to see that something is text is the fastest look at it.
+    // A stream is never valid text by chance, and checking that is the fastest test.
     if str::from_utf8(bytes).is_ok() || PASSED.iter().any(|image| bytes.starts_with(image)) {
         return;
     }
@@ -58,11 +58,11 @@ pub fn pieces(bytes: &[u8], limit: u64, look: &mut dyn FnMut(Piece<'_>)) {
     zlib(bytes, &mut left, look);
 }
 
-/// A stream of zlib has a header of two bytes, the first of which is an `x` where it was made with the
-/// usual window, and chance has it once in so many kilobytes: the first bytes must expand, too.
+/// A zlib stream has a two-byte header, the first of which is `x` for the usual window. It occurs
+/// by chance once in so many kilobytes, so the first bytes must expand, too.
 fn zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) {
-    // By its second byte, which says how hard was tried. The fourth such byte is a common letter, and
-    // would be most of the work.
+    // By the second byte, the compression level. The fourth possible byte is a common letter and
+    // would cause most of the work.
     let second = memchr3_iter(0x01, 0x9c, 0xda, bytes).filter_map(|at| at.checked_sub(1));
     let fast = memmem::find_iter(bytes, b"x\x5e");
     let mut places: Vec<usize> =
@@ -86,7 +86,7 @@ fn zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) {
     }
 }
 
-/// Expands the stream at the start of `bytes`; returns its length where it is known.
+/// Expands the stream at the start of `bytes`; returns its length if known.
 fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) -> usize {
     let mut content = Vec::new();
     let rest = match method {
@@ -100,7 +100,7 @@ fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Pie
             read(&mut decoder, *left, &mut content);
             decoder.into_inner().len()
         }
-        // Their length is unknown: a further stream within one is scanned once more on its own.
+        // Their length is unknown: a stream inside one is scanned again separately.
         Method::Bzip2 | Method::Xz | Method::Zstd | Method::Deflate => {
             let expanded = expand(method, bytes, *left);
             if let Expanded::Whole(expanded) | Expanded::Cut(expanded) = expanded {
@@ -117,7 +117,7 @@ fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Pie
     bytes.len() - rest
 }
 
-/// What a damaged stream gave before its damage counts as well.
+/// What a damaged stream yields before the damage counts as well.
 fn read(decoder: &mut impl Read, limit: u64, content: &mut Vec<u8>) {
     let _ = decoder.take(limit).read_to_end(content);
 }
@@ -156,7 +156,7 @@ mod tests {
         gzip.finish().unwrap();
         file.extend_from_slice(b"the end");
         assert_eq!(found(&file), vec![text.clone(); 4]);
-        // The last stream without its end.
+        // The last stream is incomplete.
         assert_eq!(found(&file[..file.len() - 12]).len(), 4);
         assert_eq!(found(&[b"\x89PNG\r\n", &file[..]].concat()), Vec::<Vec<u8>>::new());
     }

@@ -1,19 +1,19 @@
-//! Base64 and hexadecimal text: bytes that were written as letters.
+//! Base64 and hexadecimal text: bytes encoded as letters.
 
 use crate::expand::Method;
 
-/// Letters of a run that is looked into, at least: what is shorter holds no copy.
+/// Minimum letters of a run that is decoded: a shorter one contains no copy.
 const LEAST: usize = 128;
 
-/// Bytes at the start of what was decoded that must look like a text, or like something packed.
+/// Bytes at the start of the decoded data that must look like text or a packed format.
 const HEAD: usize = 128;
 
 const NONE: u8 = 0xff;
 
-/// Line breaks, at which long runs are wrapped.
+/// Line breaks at which long runs are wrapped.
 const BREAK: u8 = 0xfe;
 
-/// The value of each letter, of both alphabets.
+/// The value of each letter, in both alphabets.
 const BASE64: [u8; 256] = {
     let mut table = [NONE; 256];
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -29,9 +29,9 @@ const BASE64: [u8; 256] = {
     table
 };
 
-/// Calls `look` with each long run of letters, decoded, where the result looks like something.
+/// Calls `look` with each long run of letters, decoded, if the result looks plausible.
 pub fn pieces(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
-    // A run that counts has a letter at one of these places, wherever it begins.
+    // A long enough run has a letter at one of these positions, wherever it starts.
     let mut at = LEAST - 1;
     while at < bytes.len() {
         let is_letter = |byte: &u8| BASE64[usize::from(*byte)] != NONE;
@@ -49,8 +49,8 @@ pub fn pieces(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
 }
 
 fn run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
-    // Wrapped text has lines of one width and a last shorter one; what stands before it on lines of its
-    // own is a heading. A list of names is a run, too, and has lines of all lengths.
+    // Wrapped text has lines of one width and a shorter last one; preceding lines are a heading. A
+    // list of names is a run, too, but its lines vary in length.
     let lines = || run.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let width = lines().map(<[u8]>::len).max().unwrap_or(0);
     let wide =
@@ -87,7 +87,7 @@ fn run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
     }
 }
 
-/// Whether these bytes may be the start of a text, or are that of a packed file.
+/// Whether these bytes may be the start of a text or of a packed file.
 fn is_something(head: &[u8]) -> bool {
     let is_utf8 = match std::str::from_utf8(head) {
         Ok(_) => true,

@@ -1,4 +1,4 @@
-//! Compressed streams, each to a stated limit of bytes.
+//! Expands compressed streams up to a limit of bytes.
 
 use std::io::{self, Read, Write};
 
@@ -15,17 +15,17 @@ pub enum Method {
     Zstd,
 }
 
-/// What came of it.
+/// The result of expanding.
 pub enum Expanded {
     Whole(Vec<u8>),
-    /// The limit was reached: the head is still worth a look.
+    /// The limit was reached: the start is still worth scanning.
     Cut(Vec<u8>),
     Damaged,
 }
 
 impl Method {
-    /// By the first bytes. A zlib stream has no more than a checked header, so it is asked for last
-    /// and only where repositories keep such streams.
+    /// By the first bytes. A zlib stream has only a checked header, so it is tested last and only
+    /// where repositories keep such streams.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
@@ -58,7 +58,7 @@ pub fn expand(method: Method, bytes: &[u8], limit: u64) -> Expanded {
             let done = lzma_rs::xz_decompress(&mut &bytes[..], &mut sink);
             match done {
                 Ok(()) => Expanded::Whole(sink.bytes),
-                // As below: the head of a damaged stream.
+                // As below: the start of a damaged stream.
                 Err(_) if !sink.bytes.is_empty() => Expanded::Cut(sink.bytes),
                 Err(_) => Expanded::Damaged,
             }
@@ -75,7 +75,7 @@ fn take(reader: impl Read, limit: u64) -> Expanded {
     }
     match done {
         Ok(_) => Expanded::Whole(bytes),
-        // A stream whose end is missing has a head.
+        // An incomplete stream still has a start.
         Err(_) if !bytes.is_empty() => Expanded::Cut(bytes),
         Err(_) => Expanded::Damaged,
     }

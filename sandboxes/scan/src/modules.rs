@@ -1,9 +1,9 @@
-//! Paths at which the package under test could be imported, or is packed.
+//! Paths from which the package under test could be imported, or where it is packed.
 
 use proctor_wire::Secrets;
 
-/// The module that `path` is a copy of. `packed`: it is the path of an archive's entry, whose top
-/// folder may be `name-version`.
+/// The module that `path` is a copy of. `packed`: it is an archive entry's path, whose top
+/// directory may be `name-version`.
 pub fn find(secrets: &Secrets, path: &[u8], packed: bool) -> Option<u32> {
     // Nearly every path ends here.
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
@@ -19,7 +19,7 @@ pub fn find(secrets: &Secrets, path: &[u8], packed: bool) -> Option<u32> {
     // `name.cpython-311-x86_64-linux-gnu.so` is `name`.
     let stem = last.split(|&byte| byte == b'.').next()?;
     let position = secrets.modules.iter().position(|module| {
-        // Cheap first: there may be hundreds of modules.
+        // Cheap test first: there may be hundreds of modules.
         if !module.as_bytes().ends_with(stem) {
             return false;
         }

@@ -1,11 +1,11 @@
-//! Line numbers, as viewers, searches and agents' own tools write them before a line.
+//! Line numbers that viewers, searches and agents' own tools put before a line.
 
-/// Digits of a line's number, at most.
+/// Maximum digits of a line number.
 const DIGITS: usize = 7;
 
-/// What follows the number of a line that begins with one: `  12\tcode`, `12: code`, `12|code`,
-/// `12-code`, `12) code`, `12→code`, and the same within a string literal. A line of data may begin with a
-/// number too, so this is one more way to read a line, and never the only one.
+/// What follows the number at the start of a line: `  12\tcode`, `12: code`, `12|code`, `12-code`,
+/// `12) code`, `12→code`, and the same within a string literal. A line of data may start with a
+/// number, too, so this is an additional reading of a line, never the only one.
 pub fn unnumbered(line: &[u8]) -> Option<&[u8]> {
     let skip = line.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'"' | b'\''))?;
     let rest = &line[skip..];

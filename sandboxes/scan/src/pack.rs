@@ -1,25 +1,25 @@
-//! Git packs: every object's content, deltas resolved.
+//! Git packs: the content of every object, with deltas resolved.
 
 use std::collections::HashMap;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Bytes of resolved objects that are kept as bases of later ones. A delta whose base is gone is
-/// looked at as it is: it holds the lines that it adds.
+/// Bytes of resolved objects that are kept as bases for later ones. A delta whose base is gone is
+/// scanned as it is: it contains the lines that it adds.
 const KEPT: usize = 48 << 20;
 
-/// Objects larger than this are cut, in bytes.
+/// Larger objects are cut, in bytes.
 const OBJECT: usize = 16 << 20;
 
-/// Before the last byte of the version.
+/// Without the last byte of the version.
 pub const MAGIC: &[u8] = b"PACK\0\0\0";
 
 pub fn is(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Calls `look` with each object's content; returns false where the pack is damaged, or `limit`
-/// bytes were expanded.
+/// Calls `look` with each object's content; returns false if the pack is damaged or `limit` bytes
+/// were expanded.
 pub fn objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> bool {
     let mut kept: HashMap<usize, Vec<u8>> = HashMap::new();
     let (mut kept_bytes, mut expanded) = (0, 0);
@@ -65,7 +65,7 @@ fn be(field: &[u8]) -> usize {
     field.iter().fold(0, |value, &byte| value << 8 | usize::from(byte))
 }
 
-/// Kind of the object at `at`, and where what follows its size begins.
+/// Type of the object at `at`, and the offset after its size.
 fn header(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
     let first = *bytes.get(at)?;
     let mut next = at + 1;
@@ -90,7 +90,7 @@ fn offset(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     Some((value, next))
 }
 
-/// The content, cut at [`OBJECT`], and the bytes that it took.
+/// The content, cut at [`OBJECT`], and the number of bytes consumed.
 fn inflate(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut inflater = Decompress::new(true);
     let mut content = Vec::new();

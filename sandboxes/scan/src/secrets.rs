@@ -1,4 +1,4 @@
-//! The fingerprints, ready to be looked up, and the tally of one file.
+//! The fingerprints in lookup tables, and the tally of one file.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -7,7 +7,7 @@ use std::{
 
 use proctor_wire::{Found, Secrets, WINDOW_LINES};
 
-/// The keys are hashes already.
+/// The keys are already hashes.
 #[derive(Default)]
 pub struct Same(u64);
 
@@ -31,11 +31,11 @@ type Table = HashMap<u64, Vec<(u32, u32)>, BuildHasherDefault<Same>>;
 
 pub struct Index {
     pub secrets: Secrets,
-    /// Windows, to (block, number) each.
+    /// (block, number) by window.
     windows: Table,
-    /// Names, to (set, number) each.
+    /// (set, number) by name.
     names: Table,
-    /// The lengths of windows that are in use, in lines.
+    /// The lengths of windows in use, in lines.
     pub lengths: Vec<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Index {
     }
 }
 
-/// What one file holds of the secrets: distinct windows and names, by block and set.
+/// The secrets found in one file: distinct windows and names, by block and set.
 #[derive(Default)]
 pub struct Tally {
     windows: BTreeMap<u32, HashSet<u32>>,
@@ -85,12 +85,12 @@ impl Tally {
         }
     }
 
-    /// The numbers of the windows, of whichever block.
+    /// The numbers of the windows, of any block.
     pub fn windows(&self) -> impl Iterator<Item = u32> {
         self.windows.values().flatten().copied()
     }
 
-    /// The block that most is found of, where any is found; one finding a file is enough.
+    /// The block with the most matches, if any; one finding per file is enough.
     pub fn text(&self, index: &Index) -> Option<Found> {
         self.windows
             .iter()
@@ -103,7 +103,8 @@ impl Tally {
             .map(|(matched, block)| Found::Text { block, matched })
     }
 
-    /// As [`Tally::text`], for names; `carries` says whether the bytecode names the set's module.
+    /// Like [`Tally::text`], for names; `carries` tells whether the bytecode has the name of the
+    /// set's module.
     pub fn bytecode(&self, index: &Index, carries: &dyn Fn(&str) -> bool) -> Option<Found> {
         self.names
             .iter()

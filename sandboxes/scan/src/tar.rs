@@ -1,9 +1,9 @@
-//! Tape archives: names and contents, no more. Attributes, links and sparse files do not matter to a
-//! search.
+//! Tar archives: only names and contents. Attributes, links and sparse files do not matter for a
+//! scan.
 
 const BLOCK: usize = 512;
 
-/// Whether these bytes begin as a tape archive does: by its magic, or by a header's checksum.
+/// Whether these bytes start like a tar archive: by its magic, or by a header's checksum.
 pub fn is(bytes: &[u8]) -> bool {
     bytes.get(..BLOCK).is_some_and(|header| {
         header[257..262] == *b"ustar"
@@ -14,7 +14,7 @@ pub fn is(bytes: &[u8]) -> bool {
 /// The files of an archive. A damaged header ends it.
 pub struct Entries<'a> {
     rest: &'a [u8],
-    /// From a GNU long name, for the entry that follows.
+    /// From a GNU long name, for the next entry.
     long: Option<Vec<u8>>,
 }
 
@@ -29,13 +29,13 @@ impl<'a> Iterator for Entries<'a> {
         loop {
             let header = self.rest.get(..BLOCK)?;
             if header.iter().all(|&byte| byte == 0) {
-                // Archives may be joined; what lies between is empty.
+                // Archives may be concatenated; the blocks in between are empty.
                 self.rest = &self.rest[BLOCK..];
                 continue;
             }
             let size = octal(&header[124..136])? as usize;
             let body = &self.rest[BLOCK..];
-            // A cut archive still has its head.
+            // A truncated archive still has its start.
             let content = &body[..size.min(body.len())];
             let padded = size.checked_next_multiple_of(BLOCK)?;
             self.rest = body.get(padded..).unwrap_or_default();
@@ -45,7 +45,7 @@ impl<'a> Iterator for Entries<'a> {
                     let name = self.long.take().unwrap_or_else(|| name(header));
                     return Some((name, content));
                 }
-                // Global and extended headers, folders, links.
+                // Global and extended headers, directories, links.
                 b'x' | b'g' => {}
                 _ => self.long = None,
             }
@@ -64,7 +64,7 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
 }
 
 fn octal(field: &[u8]) -> Option<u64> {
-    // Sizes past 8 GiB are written in binary; no file of a scan is that large.
+    // Sizes above 8 GiB are binary; no scanned file is that large.
     let text = field.trim_ascii_start();
     let digits = text.iter().take_while(|byte| (b'0'..=b'7').contains(byte));
     let mut value: u64 = 0;

@@ -1,4 +1,4 @@
-//! Lines and windows of text, in all the ways in which the lines of a copy can be written.
+//! Lines and windows of text, in all forms that the lines of a copy can have.
 
 use memchr::{memchr2_iter, memmem};
 use proctor_wire::{WINDOW_LINES, print};
@@ -8,15 +8,15 @@ use crate::{
     secrets::{Index, Tally},
 };
 
-/// Backslashes before the `n` of a line break: in a string literal, in a literal within one, and in one
-/// more. A program's text in a tool call in a log of calls is three deep.
+/// Backslashes before the `n` of a line break: in a string literal, in a nested literal, and one
+/// level deeper. A program's text in a tool call in a log of calls is three levels deep.
 const BREAKS: [usize; 3] = [1, 2, 4];
 
-/// Counts the windows of `text` into the tally.
+/// Counts the windows of `text` in the tally.
 ///
-/// Lines end at a newline or a NUL: binary files keep text so. They are also read without a number at
-/// their start, and as ended where a string literal writes a line break; which of it is so in a file
-/// nobody says, so all of it is tried, but only around the lines where there is something to be tried.
+/// Lines end at a newline or a NUL, as in binary files. They are also read without a leading
+/// number, and as ending where a string literal has a line break. A file does not say which
+/// applies, so all forms are tried, but only around lines where they make a difference.
 pub fn lines(index: &Index, text: &[u8], tally: &mut Tally) {
     let mut readings = Readings::new(index);
     let mut breaks = memmem::find_iter(text, b"\\n");
@@ -40,18 +40,18 @@ pub fn reversed(index: &Index, text: &[u8], tally: &mut Tally) {
     }
 }
 
-/// Text in UTF-16 that says so by its first bytes, with one byte a character.
+/// UTF-16 text with a byte order mark, reduced to one byte per character.
 pub fn narrowed(text: &[u8]) -> Option<Vec<u8>> {
     let is_wide = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
     is_wide.then(|| text[2..].iter().copied().filter(|&byte| byte != 0).collect())
 }
 
-/// One file's lines as they are read side by side.
+/// One file's lines in parallel readings.
 struct Readings<'a> {
     index: &'a Index,
     plain: Track,
     numbered: Track,
-    /// By [`BREAKS`]; each as it is, and without numbers.
+    /// By [`BREAKS`]; each unchanged, and without numbers.
     literals: [[Track; 2]; BREAKS.len()],
 }
 
@@ -72,7 +72,7 @@ impl<'a> Readings<'a> {
             Some(rest) => self.numbered.start(before).piece(index, rest, tally),
             None => self.numbered.same(index, plain, tally),
         }
-        // All of them are open or none is.
+        // Either all of them are open or none is.
         if !is_broken && self.literals[0][0].open == 0 {
             return;
         }
@@ -98,13 +98,13 @@ impl<'a> Readings<'a> {
 struct Track {
     last: [u64; WINDOW_LINES],
     known: usize,
-    /// Lines that may still stand in a window with one that this reading has otherwise than the plain
-    /// one has it. Without such a line it is not kept up: the plain reading has it all.
+    /// Lines that may still be in a window with one that this reading has differently from the
+    /// plain reading. Without such a line the reading is not tracked: the plain reading covers it.
     open: usize,
 }
 
 impl Track {
-    /// A line comes that is read otherwise: goes on from the lines before it.
+    /// A different line follows: continues from the lines before it.
     fn start(&mut self, plain: Self) -> &mut Self {
         if self.open == 0 {
             *self = plain;
@@ -112,7 +112,7 @@ impl Track {
         self
     }
 
-    /// A line that is read otherwise than plainly.
+    /// A line that differs from the plain reading.
     fn piece(&mut self, index: &Index, piece: &[u8], tally: &mut Tally) {
         if let Some((hash, _)) = print::line(piece) {
             self.push(index, hash, tally);
@@ -120,7 +120,7 @@ impl Track {
         self.open = WINDOW_LINES - 1;
     }
 
-    /// A line as the plain reading has it.
+    /// A line that is the same in the plain reading.
     fn same(&mut self, index: &Index, plain: Option<u64>, tally: &mut Tally) {
         if self.open > 0
             && let Some(hash) = plain
@@ -142,7 +142,7 @@ impl Track {
     }
 }
 
-/// The lines of a string literal: cut at an `n` after so many backslashes, no more and no fewer.
+/// The lines of a string literal: split at an `n` after exactly this many backslashes.
 struct Pieces<'a> {
     rest: Option<&'a [u8]>,
     backslashes: usize,

@@ -1,4 +1,4 @@
-//! The walk over whole folders: no link followed, no special file opened.
+//! The walk over whole directories: follows no link, opens no special file.
 
 use std::{
     fs::{self, File, Metadata},
@@ -15,7 +15,7 @@ use crate::{
     secrets::Index,
 };
 
-/// Bytes that tell a program or a library, which are not looked into.
+/// Bytes that identify a program or a library, which are not scanned.
 const HEAD: usize = 4;
 
 pub struct Walk<'a> {
@@ -108,13 +108,13 @@ impl<'a> Walk<'a> {
 
 enum Content {
     Bytes(Vec<u8>),
-    /// Machine code, with nothing packed behind it.
+    /// Machine code, with nothing packed after it.
     Program,
     TooLarge,
 }
 
 fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
-    // Whatever the name has become since it was listed, a pipe would block.
+    // The name may have become a pipe since it was listed, which would block.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let mut file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -142,7 +142,7 @@ fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
     Ok(if bytes.len() as u64 > limit { Content::TooLarge } else { Content::Bytes(bytes) })
 }
 
-/// A program may carry an archive behind itself, and Python reads it.
+/// A program may have an archive appended, and Python reads it.
 fn ends_as_zip(file: &File, length: u64) -> bool {
     use std::os::unix::fs::FileExt;
     let mut end = [0; 4];

@@ -1,4 +1,4 @@
-//! Which of many windows of lines some bytes hold: what the host asks of content that it has in its hands.
+//! Finds which of many windows of lines some bytes contain: for content that the host already has.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,22 @@ use crate::{
     secrets::Index,
 };
 
-/// Windows of [`WINDOW_LINES`] lines, ready to be looked up.
+/// Windows of [`WINDOW_LINES`] lines, ready for lookup.
 pub struct Windows {
     index: Index,
     limits: ScanLimits,
 }
 
 impl Windows {
-    /// `windows` are hashes as `proctor_wire::print` makes them.
+    /// `windows` are hashes made by `proctor_wire::print`.
     pub fn new(windows: Vec<u64>, limits: ScanLimits) -> Self {
-        // Never found enough of: the caller counts.
+        // The threshold is never reached: the caller counts.
         let block = Block { need: u32::MAX, lines: WINDOW_LINES as u8, windows };
         let secrets = Secrets { blocks: vec![block], ..Secrets::default() };
         Self { index: Index::new(secrets), limits }
     }
 
-    /// The numbers of the windows that the bytes hold, in whatever writing, archive or stream.
+    /// The numbers of the windows in the bytes, in any encoding, archive or stream.
     pub fn held(&self, bytes: &[u8]) -> BTreeSet<u32> {
         let mut scanner = Scanner::new(&self.index, self.limits);
         let nowhere = Location { path: RawPath::default(), inside: Vec::new() };

@@ -4,17 +4,18 @@ use crate::expand::{Expanded, Method, expand};
 
 const END: &[u8] = b"PK\x05\x06";
 
-/// How far from the end the end record may lie: its own size and the longest comment.
+/// Maximum distance of the end record from the end: its own size and the longest comment.
 const END_REACH: usize = 22 + 0xffff;
 
-/// Where the end record is, which also tells that this is a zip archive, whatever it begins with.
+/// The offset of the end record, which also shows that this is a zip archive, whatever its start
+/// is.
 pub fn end(bytes: &[u8]) -> Option<usize> {
     let exact = bytes.len().checked_sub(22)?;
     if bytes[exact..].starts_with(END) {
         return Some(exact);
     }
-    // A comment follows only in what begins as an archive: looking for one in every file would
-    // cost more than all the rest.
+    // Look for a comment only if the file starts like an archive: doing so in every file would cost
+    // more than everything else.
     if !bytes.starts_with(b"PK") {
         return None;
     }
@@ -53,7 +54,7 @@ pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
 fn read(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
     let size = number(bytes, end + 12, 4)?;
     let claimed = number(bytes, end + 16, 4)?;
-    // What stands before an archive (a shebang line, a program) moves all offsets.
+    // Data before an archive (a shebang line, a program) shifts all offsets.
     let directory = end.checked_sub(size).filter(|at| number(bytes, *at, 4) == Some(0x0201_4b50));
     let directory = directory.unwrap_or(claimed);
     let shift = directory.saturating_sub(claimed);

@@ -1,38 +1,39 @@
-//! The defences of a sandbox that a test can take down, one by one.
+//! The defences of a sandbox, each of which a test can disable.
 
 use serde::{Deserialize, Serialize};
 
-/// A defence. All of them are up, always: a test names one that is left out, to show that the attack
-/// it stops succeeds without it, and the sandbox's enforcement lists it as not enforced then.
+/// A defence. All of them are always active. A test disables one to show that its attack succeeds
+/// without it; the sandbox's enforcement then lists it as not enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Defence {
-    /// The agent has a user of its own, whom nobody in the sandbox can become.
+    /// The agent has its own user, which nothing in the sandbox can become.
     AgentIdentity,
-    /// The agent's memory and descriptors are closed to everybody.
+    /// The agent's memory and descriptors are inaccessible to all users.
     NotDumpable,
-    /// No program gains a privilege by being started.
+    /// Starting a program never gains privileges.
     NoNewPrivileges,
-    /// Commands cannot signal what is not theirs.
+    /// Commands cannot signal processes that are not theirs.
     KillCapability,
     /// The list of denied system calls and the list of socket families.
     SystemCalls,
-    /// What `/proc` tells about the machine is covered.
+    /// Information about the machine in `/proc` is hidden.
     CoveredProc,
     /// The number of files is limited.
     Inodes,
     /// Shared memory and message queues do not outlive their processes.
     SharedMemory,
-    /// Watches and terminals, which the whole machine shares, are rationed.
+    /// Watches and terminals, which the whole machine shares, are limited.
     Rations,
     /// No core dumps.
     CoreDumps,
-    /// A sandbox whose processes leave the agent no place is freed of what finished commands left.
+    /// If a sandbox's processes leave no room for the agent, leftovers of finished commands are
+    /// killed.
     Eviction,
 }
 
 impl Defence {
-    /// Every defence, in the order of the type.
+    /// Every defence, in declaration order.
     pub const ALL: [Self; 11] = [
         Self::AgentIdentity,
         Self::NotDumpable,
@@ -64,7 +65,7 @@ impl Defence {
         }
     }
 
-    /// The defence of a name, for the agent's command line.
+    /// The defence with this name, for the agent's command line.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|defence| defence.name() == name)
     }

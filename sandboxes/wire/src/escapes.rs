@@ -1,8 +1,8 @@
-//! How a character is written in string literals and in HTML.
+//! Decodes characters in string literals and in HTML.
 
-/// What a backslash and what follows it stand for, and the bytes that follow it and belong to it. A line
-/// break, a tab and a quote are nothing to a fingerprint, and so are further backslashes: a literal
-/// within a literal has them.
+/// The bytes that a backslash escape represents, and the number of bytes after the backslash that
+/// belong to it. Fingerprints ignore line breaks, tabs and quotes, and also further backslashes,
+/// which nested literals have.
 pub(crate) fn escape(rest: &[u8]) -> (impl Iterator<Item = u8> + use<>, usize) {
     let more = rest.iter().take_while(|&&byte| byte == b'\\').count();
     let mut bytes = [0; 4];
@@ -17,8 +17,8 @@ pub(crate) fn escape(rest: &[u8]) -> (impl Iterator<Item = u8> + use<>, usize) {
     (bytes.into_iter().take(length), more + used)
 }
 
-/// The byte that an ampersand and what follows it stand for, and the bytes that follow it and belong to
-/// it; an ampersand where it is no character reference. HTML within HTML has further `amp;`.
+/// The byte that a character reference represents, and the number of bytes after the ampersand that
+/// belong to it; an ampersand if it is not a reference. Nested HTML has additional `amp;`.
 pub(crate) fn reference(mut rest: &[u8]) -> (u8, usize) {
     let mut used = 0;
     while let Some(after) = rest.strip_prefix(b"amp;") {
@@ -48,7 +48,7 @@ fn small(character: char) -> Option<u8> {
 
 fn hexadecimal(digits: &[u8]) -> Option<char> {
     let digits = std::str::from_utf8(digits).ok()?;
-    // `from_str_radix` takes a sign.
+    // `from_str_radix` accepts a sign.
     let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     char::from_u32(u32::from_str_radix(digits, 16).ok().filter(|_| plain)?)
 }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-/// Raised with every change that an older side would misread, fingerprints of text included.
+/// Increased with every change that an older side would misread, including changes of text
+/// fingerprints.
 pub const VERSION: u16 = 3;
 
 /// The largest body of a frame, in bytes.
 pub const BODY_LIMIT: usize = 1 << 20;
 
-/// Bytes of data that each side may send on a new stream before it is given more credit.
+/// Bytes of data that each side may send on a new stream before it receives more credit.
 pub const INITIAL_CREDIT: u32 = 1 << 20;
 
 /// The length of a hello, in bytes.
@@ -25,26 +26,26 @@ pub mod channel {
     pub const STDOUT: u8 = 1;
     /// Agent to host: standard error.
     pub const STDERR: u8 = 2;
-    /// Agent to host: what the command wrote to the results pipe.
+    /// Agent to host: the content of the results pipe.
     pub const RESULTS: u8 = 3;
 }
 
-/// What a frame is for.
+/// The purpose of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Host to agent: a new stream, with a [`crate::Request`] as JSON.
     Open,
-    /// Either way: a channel, then bytes. It takes credit.
+    /// Either way: a channel, then bytes. It uses credit.
     Data,
-    /// Either way: so many more bytes may be sent, as four bytes big-endian.
+    /// Either way: the number of additional bytes that may be sent, as four bytes big-endian.
     Credit,
-    /// Either way: nothing more comes on this channel.
+    /// Either way: nothing more follows on this channel.
     End,
-    /// Agent to host: a [`crate::Reply`] or a [`crate::Refusal`] as JSON. The stream is closed.
+    /// Agent to host: a [`crate::Reply`] or a [`crate::Refusal`] as JSON. It closes the stream.
     Reply,
-    /// Host to agent: give the request up. A running command is killed.
+    /// Host to agent: cancel the request. A running command is killed.
     Cancel,
-    /// Agent to host: a connection came in, as a stream that the agent opens, with an
+    /// Agent to host: a new connection, as a stream that the agent opens, with an
     /// [`crate::Accepted`].
     Accepted,
 }
@@ -64,32 +65,32 @@ impl Kind {
 /// One frame: `length:u32 kind:u8 stream:u32 body`, big-endian.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is for.
+    /// Its purpose.
     pub kind: Kind,
-    /// The request or the connection that it belongs to. The side that opens a stream chooses its number.
+    /// The request or the connection. The side that opens a stream chooses its number.
     pub stream: u32,
     /// At most [`BODY_LIMIT`] bytes.
     pub body: Vec<u8>,
 }
 
-/// How the other side left the grammar.
+/// How the other side violated the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WireError {
-    /// The stream does not begin with a hello.
+    /// The stream does not start with a hello.
     NotAHello,
-    /// The two sides are of different builds.
+    /// The two sides are different builds.
     Version {
         /// The version that the other side sent.
         theirs: u16,
     },
-    /// A frame over [`BODY_LIMIT`].
+    /// A frame longer than [`BODY_LIMIT`].
     TooLong {
-        /// The length that its header claims.
+        /// The length in its header.
         length: usize,
     },
-    /// A kind that no version here has.
+    /// A kind that this version does not have.
     UnknownKind {
-        /// The byte that stands for it.
+        /// Its byte.
         code: u8,
     },
     /// A body that its kind does not allow.
@@ -99,7 +100,7 @@ pub enum WireError {
         /// What is wrong with it, at most 400 characters.
         why: String,
     },
-    /// A frame for a stream that is not open, or more data than was credited.
+    /// A frame for a stream that is not open, or more data than credit.
     Stream {
         /// The stream's number.
         stream: u32,
@@ -127,7 +128,7 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// Characters of an error that a body is quoted with.
+/// Maximum characters of a body that an error quotes.
 const TOLD: usize = 400;
 
 impl WireError {
@@ -139,7 +140,7 @@ impl WireError {
     }
 }
 
-/// The hello of this side.
+/// This side's hello.
 pub fn hello() -> [u8; HELLO_BYTES] {
     let version = VERSION.to_be_bytes();
     [MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], version[0], version[1]]
@@ -157,7 +158,7 @@ pub fn check_hello(bytes: &[u8; HELLO_BYTES]) -> Result<(), WireError> {
 }
 
 impl Frame {
-    /// A frame with any body.
+    /// A frame with an arbitrary body.
     pub fn new(kind: Kind, stream: u32, body: impl Into<Vec<u8>>) -> Self {
         Self { kind, stream, body: body.into() }
     }
@@ -184,7 +185,7 @@ impl Frame {
         serde_json::from_slice(&self.body).map_err(|error| WireError::body(self.kind, &error))
     }
 
-    /// The frame's bytes on the stream. The body must be within [`BODY_LIMIT`].
+    /// The frame's bytes on the stream. The body must not exceed [`BODY_LIMIT`].
     pub fn encode(&self) -> Vec<u8> {
         debug_assert!(self.body.len() <= BODY_LIMIT);
         let mut out = Vec::with_capacity(HEADER_BYTES + self.body.len());
@@ -195,9 +196,8 @@ impl Frame {
         out
     }
 
-    /// Takes one frame off the front of `buffer`: `Ok(None)` means that more bytes are needed.
-    /// The limit is checked before the body is waited for, so a false length cannot make a reader
-    /// allocate.
+    /// Takes one frame from the start of `buffer`: `Ok(None)` means that more bytes are needed. The
+    /// limit is checked before the body arrives, so a false length cannot make a reader allocate.
     pub fn decode(buffer: &[u8]) -> Result<Option<(Self, usize)>, WireError> {
         let Some(header) = buffer.get(..HEADER_BYTES) else { return Ok(None) };
         let length = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) as usize;

@@ -1,4 +1,4 @@
-//! The grammar of the one channel between the runtime and the sandbox agent.
+//! The protocol of the channel between the runtime and the sandbox agent.
 //!
 //! ```text
 //! stream  = hello frame*                     ; each side sends its hello first
@@ -13,8 +13,8 @@
 //!         | 7 accepted agent -> host  body = JSON Accepted; opens an odd stream
 //! ```
 //!
-//! A stream starts with [`INITIAL_CREDIT`] bytes of data in each direction. Anything outside the
-//! grammar ends the channel with a named [`WireError`]; no byte sequence may panic or hang a reader.
+//! A stream starts with [`INITIAL_CREDIT`] bytes of data in each direction. Any protocol violation
+//! ends the channel with a named [`WireError`]; no byte sequence may panic or hang a reader.
 
 #![warn(missing_docs)]
 

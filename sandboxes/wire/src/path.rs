@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// A path as bytes. In JSON it is text in which every byte that is not printable ASCII or valid
-/// UTF-8 beyond it, and `%` itself, is written `%XX`.
+/// A path as bytes. In JSON it is text; every byte that is neither printable ASCII nor valid UTF-8,
+/// and `%` itself, is written as `%XX`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RawPath(pub Vec<u8>);
 
 impl RawPath {
-    /// A path of these bytes, not escaped.
+    /// A path with these bytes, unescaped.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
@@ -20,7 +20,8 @@ impl RawPath {
         Self::from(path.trim_start_matches("./"))
     }
 
-    /// A path as `/proc/self/mountinfo` lists it: with blanks, line ends and backslashes as three octal digits.
+    /// A path as listed by `/proc/self/mountinfo`: blanks, line ends and backslashes are three
+    /// octal digits.
     pub fn of_mountinfo(text: &[u8]) -> Self {
         let mut out = Vec::with_capacity(text.len());
         let mut rest = text;
@@ -40,7 +41,7 @@ impl RawPath {
         Self(out)
     }
 
-    /// A path below this folder.
+    /// A path below this directory.
     #[must_use]
     pub fn join(&self, path: &RawPath) -> Self {
         let mut bytes = self.0.clone();
@@ -51,12 +52,12 @@ impl RawPath {
         Self(bytes)
     }
 
-    /// The bytes as the kernel takes them.
+    /// The bytes as passed to the kernel.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The path itself, where its escaped form is no other: nearly always.
+    /// The path itself if its escaped form is the same, which is nearly always.
     fn plain(&self) -> Option<&str> {
         let plain = self.0.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'%');
         if plain { std::str::from_utf8(&self.0).ok() } else { None }
@@ -83,7 +84,7 @@ impl RawPath {
         out
     }
 
-    /// Reads the escaped form; `None` where a `%` is not followed by two hex digits.
+    /// Parses the escaped form; `None` if a `%` is not followed by two hex digits.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let mut out = Vec::with_capacity(bytes.len());

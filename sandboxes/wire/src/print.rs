@@ -1,11 +1,11 @@
-//! Fingerprints of text that survive what people and tools do to a copy: other white space, other
-//! quotes, a trailing comma, the marks of a diff, a quotation or a comment, the escapes of string
-//! literals and of HTML.
+//! Fingerprints of text that survive typical changes of a copy: different white space and quotes, a
+//! trailing comma, diff markers, quotation or comment markers, escapes of string literals and of
+//! HTML.
 //!
-//! Both ends of the channel compute them, so they are part of the grammar. All that is undone here is
-//! undone on both sides and as often as it was done: a line and an escaped copy of it, in which the
-//! line's own escapes are escaped too, are the same. The hashes are not cryptographic: they keep the
-//! content out of the sandbox, and two different texts apart.
+//! Both ends of the channel compute them, so they are part of the protocol. Every normalization is
+//! applied on both sides and repeatedly: a line and an escaped copy of it, in which the line's own
+//! escapes are escaped too, have the same fingerprint. The hashes are not cryptographic: they keep
+//! the content out of the sandbox and distinguish different texts.
 
 use crate::escapes::{escape, reference};
 
@@ -13,14 +13,14 @@ const START: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a byte is to a line.
+/// The role of a byte in a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Class {
     Text = 0,
-    /// Of no account anywhere: white space, quotes, commas.
+    /// Always ignored: white space, quotes, commas.
     Blank = 1,
-    /// Of no account before the line's text: diffs, quotations, comments, columns.
+    /// Ignored before the line's text: diffs, quotations, comments, columns.
     Mark,
     Backslash,
     Ampersand,
@@ -44,15 +44,15 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
-/// What is left of one line, as a hash and its length in bytes; `None` where nothing is.
+/// The hash of the normalized line, and its length in bytes; `None` if nothing is left.
 pub fn line(line: &[u8]) -> Option<(u64, usize)> {
     let mut left = Left { hash: START, mixed: 0, held: [0; HELD], count: 0 };
     let mut at = 0;
     while let Some(&byte) = line.get(at) {
         at += 1;
         let class = CLASSES[usize::from(byte)];
-        // Nearly every byte, and without a branch that nobody can foretell: a scan spends most of its
-        // time here.
+        // Nearly every byte takes this path, without an unpredictable branch: a scan spends most of
+        // its time here.
         if class as u8 <= Class::Blank as u8 {
             left.push(byte, class == Class::Text);
             continue;
@@ -74,8 +74,8 @@ pub fn line(line: &[u8]) -> Option<(u64, usize)> {
     left.end()
 }
 
-/// The bytes that [`line()`] makes its hash of. Of a text of several lines nothing is left between them, and the marks
-/// before the second and later ones stay.
+/// The bytes that [`line()`] hashes. In a text of several lines nothing separates them, and markers
+/// before the second and later lines are kept.
 pub fn left(text: &[u8]) -> Vec<u8> {
     let mut left = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -103,12 +103,12 @@ pub fn left(text: &[u8]) -> Vec<u8> {
     left
 }
 
-/// Bytes that are mixed into the hash at a time.
+/// Bytes that are hashed at a time.
 const HELD: usize = 64;
 
 struct Left {
     hash: u64,
-    /// Bytes that were mixed into it.
+    /// Number of hashed bytes.
     mixed: usize,
     held: [u8; HELD],
     count: usize,
@@ -124,7 +124,7 @@ impl Left {
         }
     }
 
-    /// The character that an escape stood for counts as it would without the escape.
+    /// An escaped character counts like the unescaped one.
     fn byte(&mut self, byte: u8) {
         let counts = match CLASSES[usize::from(byte)] {
             Class::Blank | Class::Backslash => false,
@@ -159,7 +159,7 @@ pub fn window(lines: &[u64]) -> u64 {
     })
 }
 
-/// The hash of bytes as they are.
+/// The hash of unchanged bytes.
 pub fn bytes(bytes: &[u8]) -> u64 {
     bytes.iter().fold(START, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
@@ -214,7 +214,7 @@ mod tests {
             "return text.replace(&#39;&lt;&#39;, &#39;&amp;lt;&#39;).replace(&#39;é&#39;, &#39;&amp;amp;&#39;)",
             "\"return text.replace('<', '&lt;').replace('\\u00e9', '&amp;')\\n\"",
         ]);
-        // What only looks like an escape.
+        // Looks like an escape but is not.
         assert_same(&["a & b &c; d &#; \\", "'a & b &c; d &#; \\\\'"]);
         assert_ne!(line(b"x = a & b"), line(b"x = a b"));
         assert_ne!(line(b"\\u00e"), line(b"\\u00f"));

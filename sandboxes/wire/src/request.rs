@@ -1,4 +1,4 @@
-//! What the host asks and what the agent answers.
+//! The host's requests and the agent's replies.
 
 use std::collections::BTreeMap;
 
@@ -6,65 +6,65 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RawPath, ScanReply, ScanRequest};
 
-/// What the host asks, the body of an open frame.
+/// A request of the host, the body of an open frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Request {
     /// Output arrives as data on the channels; the reply is [`Reply::Exited`].
     Run(RunRequest),
-    /// The bytes from `offset` on arrive on `STDOUT`; the reply is [`Reply::File`]. Refused as too
-    /// large where they are more than `limit`.
+    /// The bytes from `offset` on arrive on `STDOUT`; the reply is [`Reply::File`]. Rejected as too
+    /// large if there are more than `limit`.
     Read {
         /// Absolute, or relative to `/`.
         path: RawPath,
-        /// The first byte that is sent, counted from 0.
+        /// The first byte to send, counted from 0.
         offset: u64,
-        /// The most bytes that may be left from `offset` on.
+        /// The maximum number of bytes from `offset` on.
         limit: u64,
     },
-    /// The bytes are sent on `STDIN`, ended by an end frame; the reply is [`Reply::Done`].
+    /// The bytes arrive on `STDIN`, ended by an end frame; the reply is [`Reply::Done`].
     Write(WriteRequest),
-    /// Makes a folder where there is none, and gives it its permission bits either way; the reply is
-    /// [`Reply::Done`].
+    /// Creates a directory if it does not exist, and sets its permission bits in either case; the
+    /// reply is [`Reply::Done`].
     Folder(FolderRequest),
-    /// Entries of one folder, sorted.
+    /// Entries of a directory, sorted.
     List {
-        /// The folder.
+        /// The directory.
         path: RawPath,
     },
-    /// One entry, links not followed; the reply is [`Reply::Stat`].
+    /// One entry, without following links; the reply is [`Reply::Stat`].
     Stat {
         /// The entry.
         path: RawPath,
     },
-    /// Removes a file, a link, or a folder with all below it; never follows a link.
+    /// Removes a file, a link, or a directory tree; never follows a link.
     Remove {
-        /// What to remove. Nothing there is no error.
+        /// The path to remove. A missing path is not an error.
         path: RawPath,
-        /// Refuse the request unless the path stays below this folder.
+        /// Reject the request unless the path stays below this directory.
         beneath: Option<RawPath>,
     },
     /// Lines that match, or files; the reply is [`Reply::Matches`].
     Search(SearchRequest),
-    /// Changes since the last snapshot of `root`; the blobs arrive on `STDOUT` as
+    /// Changes since the last snapshot of `root`. The blobs arrive on `STDOUT` as
     /// `length:u64, bytes` each, once per content and connection. Their hashes are in the manifest.
     Snapshot(SnapshotRequest),
-    /// Lists what changed below `root` after a moment; answered as a snapshot without content.
+    /// Lists what changed below `root` after a moment; the reply is a snapshot without content.
     Changes(ChangesRequest),
-    /// Takes what changed outside the work directory since the agent started; the reply is
-    /// [`Reply::Layer`]. Contents arrive on `STDOUT` as those of a snapshot do, and a [`Layer`] arrives on
-    /// `RESULTS` as JSON unless the reply says that it is the same as before.
+    /// Captures what changed outside the work directory since the agent started; the reply is
+    /// [`Reply::Layer`]. Contents arrive on `STDOUT` like those of a snapshot. A [`Layer`] arrives
+    /// on `RESULTS` as JSON, unless the reply says that it is unchanged.
     Layer(LayerRequest),
-    /// Looks for hidden content; the [`crate::Secrets`] are sent on `STDIN` as JSON, ended by an
-    /// end frame.
+    /// Scans for hidden content. The [`crate::Secrets`] arrive on `STDIN` as JSON, ended by an end
+    /// frame.
     Scan(ScanRequest),
-    /// Listens on 127.0.0.1:`port` (0: any); each connection comes out as an accepted stream.
-    /// Answered by [`Reply::Listening`]; the listener lives as long as the channel.
+    /// Listens on 127.0.0.1:`port` (0: any); each connection becomes an accepted stream. The reply
+    /// is [`Reply::Listening`]; the listener lives as long as the channel.
     Listen {
         /// The port inside.
         port: u16,
     },
-    /// Whether the agent answers; the reply is [`Reply::Pong`].
+    /// Whether the agent responds; the reply is [`Reply::Pong`].
     Ping,
     /// Kills everything in the sandbox and exits.
     Shutdown,
@@ -75,54 +75,54 @@ pub enum Request {
 pub struct RunRequest {
     /// Arguments as bytes; a shell line is `["/bin/sh", "-c", line]`.
     pub argv: Vec<RawPath>,
-    /// The folder that it starts in.
+    /// The working directory.
     pub cwd: RawPath,
-    /// The whole environment of the command: nothing is inherited from the agent.
+    /// The complete environment of the command: nothing is inherited from the agent.
     pub env: BTreeMap<String, RawPath>,
     /// Without it, standard input is empty.
     pub stdin: bool,
     /// Opens the results pipe as descriptor 3 of the command.
     pub results: bool,
-    /// Milliseconds. At the limit the whole process group is killed.
+    /// In milliseconds. When it is reached the whole process group is killed.
     pub time_limit_ms: Option<u64>,
     /// Numeric, `uid` or `uid:gid`, or a name of the sandbox's `/etc/passwd`.
     pub user: Option<String>,
-    /// Kill every process that the command left behind in the sandbox when it exits, not only its
-    /// process group: for grading.
+    /// Kill every process that the command left in the sandbox when it exits, not only its process
+    /// group: for grading.
     pub reap_all: bool,
 }
 
-/// One file or link to be written.
+/// A file or link to write.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WriteRequest {
-    /// Where.
+    /// The path.
     pub path: RawPath,
-    /// Permission bits. Absent: a file that exists keeps its own, a new one gets 0644.
+    /// Permission bits. Absent: an existing file keeps its own, a new one gets 0644.
     pub mode: Option<u32>,
-    /// Make missing parent folders.
+    /// Create missing parent directories.
     pub parents: bool,
-    /// The path must resolve below this folder without following any link that leads out of it.
+    /// The path must resolve below this directory without following any link that leads out of it.
     pub beneath: Option<RawPath>,
-    /// Make a symbolic link whose target is the bytes sent, instead of a file.
+    /// Create a symbolic link whose target is the bytes sent, instead of a file.
     pub symlink: bool,
-    /// Add the bytes to the end of the file instead of replacing it.
+    /// Append the bytes instead of replacing the file.
     pub append: bool,
-    /// Whose a file or link is that was not there before, and the folders that are made for it: as
-    /// [`RunRequest::user`]. Absent: the sandbox's root's.
+    /// The owner of a new file or link and of directories created for it, like
+    /// [`RunRequest::user`]. Absent: the sandbox's root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
 
-/// One folder.
+/// A directory to create.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FolderRequest {
-    /// Where. Missing folders above it are made.
+    /// The path. Missing parents are created.
     pub path: RawPath,
     /// Permission bits.
     pub mode: u32,
-    /// As [`WriteRequest::beneath`].
+    /// Like [`WriteRequest::beneath`].
     pub beneath: Option<RawPath>,
-    /// As [`WriteRequest::owner`].
+    /// Like [`WriteRequest::owner`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
@@ -130,7 +130,7 @@ pub struct FolderRequest {
 /// A search through files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchRequest {
-    /// The folder, or the one file, that is searched.
+    /// The directory, or the single file, to search.
     pub root: RawPath,
     /// A regular expression over lines; absent: list the files that match `glob`.
     pub pattern: Option<String>,
@@ -138,84 +138,84 @@ pub struct SearchRequest {
     pub glob: Option<String>,
     /// Match letters of either case.
     pub ignore_case: bool,
-    /// Honour `.gitignore` and `.ignore`.
+    /// Apply `.gitignore` and `.ignore`.
     pub honour_ignore: bool,
-    /// At most so many matches.
+    /// Maximum number of matches.
     pub limit: u32,
 }
 
-/// Asks for the content of a tree.
+/// Requests the content of a tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotRequest {
-    /// The folder.
+    /// The directory.
     pub root: RawPath,
-    /// Forget what was sent before and send a whole manifest.
+    /// Forget what was sent before and send a complete manifest.
     pub fresh: bool,
-    /// Names of folders that are never walked into (such as `.git`).
+    /// Names of directories that are never walked (such as `.git`).
     pub skip: Vec<RawPath>,
-    /// Files larger than this are listed with their size and no content.
+    /// Larger files are listed with their size and without content.
     pub file_limit: u64,
-    /// Walk no further past so many entries; one folder may hold half of them.
+    /// Stop walking after this many entries; one directory may contain half of them.
     pub entry_limit: u64,
-    /// Past so many bytes of content only small files are sent, and past twice as many none; the others
-    /// are listed without content. 0 is no limit.
+    /// After this many bytes of content only small files are sent, and after twice as many none;
+    /// the others are listed without content. 0 means no limit.
     pub content_limit: u64,
 }
 
-/// Asks for every entry whose change time (`ctime`) is later than `since`. A program can set a file's
-/// other times back, not this one. Nothing is read, and no snapshot is affected.
+/// Requests every entry whose change time (`ctime`) is later than `since`. A program can reset a
+/// file's other times, but not this one. Nothing is read, and no snapshot is affected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangesRequest {
-    /// The folder.
+    /// The directory.
     pub root: RawPath,
-    /// As [`DirEntry::changed`] gives it.
+    /// In the form of [`DirEntry::changed`].
     pub since: ChangeTime,
-    /// Names of folders that are never walked into.
+    /// Names of directories that are never walked.
     pub skip: Vec<RawPath>,
-    /// Refuse the request past so many entries.
+    /// Reject the request above this many entries.
     pub entry_limit: u64,
 }
 
-/// Asks for the state of a sandbox outside its work directory.
+/// Requests the state of a sandbox outside its work directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LayerRequest {
-    /// The agent is about to start: remember what is there now, and report no changes.
+    /// The agent is about to start: remember the present state, and report no changes.
     pub fresh: bool,
     /// The work directory. Its own snapshots cover it, except for `repositories`.
     pub workdir: RawPath,
-    /// Folders in the work directory that its snapshots do not walk: every `.git`. Absolute.
+    /// Directories in the work directory that its snapshots do not walk: every `.git`. Absolute.
     pub repositories: Vec<RawPath>,
     /// The host sends a [`Written`] as JSON on `STDIN`, ended by an end frame. Otherwise the agent
     /// lists the writable layer itself.
     pub listed: bool,
-    /// A larger file cannot be kept, in bytes.
+    /// The state cannot be kept if a file is larger, in bytes.
     pub file_limit: u64,
-    /// More content cannot be kept, in bytes.
+    /// The state cannot be kept with more content, in bytes.
     pub content_limit: u64,
-    /// More entries cannot be kept.
+    /// The state cannot be kept with more entries.
     pub entry_limit: u64,
-    /// Files alone count: for a result that is judged and not continued. Without it, living processes, mounts, pipes and
-    /// sockets keep a state from being kept. With it they are passed over.
+    /// Only files count: for a result that is graded and not continued. Otherwise, live processes,
+    /// mounts, pipes and sockets prevent a state from being kept. With this they are ignored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub files_alone: bool,
 }
 
-/// What a container wrote since it was created, as its engine lists it. Paths are absolute.
+/// What a container wrote since it was created, according to its engine. Paths are absolute.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Written {
     /// Entries that were added or changed.
     pub paths: Vec<RawPath>,
-    /// Entries of the image that were deleted. A folder that is there again was replaced.
+    /// Entries of the image that were deleted. A directory that exists again was replaced.
     pub gone: Vec<RawPath>,
 }
 
-/// How a sandbox differs, outside its work directory, from what it was when its agent started.
+/// The differences outside a sandbox's work directory since its agent started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Layer {
     /// Entries that are new or changed, sorted by path.
     pub changed: Vec<LayerEntry>,
-    /// Entries that were removed, sorted by path. A folder that is also in `changed` was replaced: nothing
-    /// that it held before is in it.
+    /// Entries that were removed, sorted by path. A directory that is also in `changed` was
+    /// replaced: none of its old content is in it.
     pub removed: Vec<RawPath>,
 }
 
@@ -233,32 +233,32 @@ pub struct LayerEntry {
 /// Seconds and nanoseconds since the epoch, by the sandbox's clock.
 pub type ChangeTime = (i64, u64);
 
-/// What the agent answers, the body of a reply frame.
+/// A reply of the agent, the body of a reply frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Reply {
     /// A command ended.
     Exited(Exited),
-    /// A file was sent whole.
+    /// A file was sent completely.
     File {
-        /// Bytes of the whole file.
+        /// Size of the whole file in bytes.
         size: u64,
         /// Permission bits.
         mode: u32,
     },
-    /// It is done.
+    /// Success.
     Done,
-    /// The entries of a folder, sorted by name.
+    /// The entries of a directory, sorted by name.
     Entries {
         /// Without `.` and `..`.
         entries: Vec<DirEntry>,
     },
-    /// The entry, or nothing where there is none.
+    /// The entry, or `None` if there is none.
     Stat {
-        /// The entry itself, links not followed.
+        /// The entry itself, without following links.
         found: Option<DirEntry>,
     },
-    /// The matches, and whether there are more past the limit.
+    /// The matches, and whether there are more beyond the limit.
     Matches {
         /// At most as many as the request allows.
         matches: Vec<Match>,
@@ -269,16 +269,16 @@ pub enum Reply {
     Snapshot(SnapshotReply),
     /// What changed outside the work directory.
     Layer(LayerReply),
-    /// What a search for hidden content found.
+    /// The result of a scan for hidden content.
     Scan(ScanReply),
-    /// The port that is listened on.
+    /// The port that the listener uses.
     Listening {
-        /// The port inside, chosen by the kernel where the request said 0.
+        /// The port inside, chosen by the kernel if the request had 0.
         port: u16,
     },
-    /// The agent answers.
+    /// The agent responds.
     Pong {
-        /// Processes in the sandbox, the agent left out.
+        /// Number of processes in the sandbox, without the agent.
         processes: u64,
         /// The agent's resident memory in KiB.
         agent_rss_kb: u64,
@@ -288,45 +288,45 @@ pub enum Reply {
 /// How a command ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exited {
-    /// The exit code, where the command exited by itself.
+    /// The exit code, if the command exited by itself.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
     /// It was killed at its time limit.
     pub timed_out: bool,
-    /// It was killed because the host gave the request up.
+    /// It was killed because the host cancelled the request.
     pub cancelled: bool,
     /// Microseconds.
     pub took_us: u64,
-    /// Processes left behind in the command's group or, with `reap_all`, in the sandbox.
+    /// Number of processes left in the command's group or, with `reap_all`, in the sandbox.
     pub left_behind: u32,
 }
 
-/// One entry of a folder.
+/// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirEntry {
-    /// Its name, without a folder.
+    /// Its name, without a directory.
     pub name: RawPath,
-    /// What it is.
+    /// Its type.
     pub kind: EntryKind,
     /// Permission bits.
     pub mode: u32,
     /// Bytes of a file.
     pub size: u64,
-    /// The target of a symbolic link, as it is written.
+    /// The target of a symbolic link, as written.
     pub link: Option<RawPath>,
-    /// When the entry itself last changed in any way.
+    /// Its change time (`ctime`).
     #[serde(default)]
     pub changed: ChangeTime,
 }
 
-/// What an entry is. Links are never followed.
+/// The type of an entry. Links are never followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
     /// A regular file.
     File,
-    /// A folder.
+    /// A directory.
     Dir,
     /// A symbolic link.
     Link,
@@ -339,26 +339,26 @@ pub enum EntryKind {
 pub struct Match {
     /// Below the root of the search.
     pub path: RawPath,
-    /// Counted from 1; 0 where only the file matched.
+    /// Counted from 1; 0 if only the file matched.
     pub line: u64,
-    /// The line, without its end.
+    /// The line, without its line break.
     pub text: String,
 }
 
-/// How a tree differs from the last snapshot of the same root on this channel.
+/// The differences of a tree from the last snapshot of the same root on this channel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotReply {
-    /// Sorted by path. A change too large for the reply comes on `RESULTS` as JSON lines, folder by folder, and
-    /// `changed` is then empty; `removed`, where it is too large as well, follows as lines that are
-    /// JSON strings.
+    /// Sorted by path. A change that is too large for the reply arrives on `RESULTS` as JSON lines,
+    /// directory by directory, and `changed` is then empty. If `removed` is too large as well, it
+    /// follows as lines with JSON strings.
     pub changed: Vec<SnapEntry>,
-    /// Paths that are gone.
+    /// Removed paths.
     pub removed: Vec<RawPath>,
-    /// Folders that were not walked, or not to the end. What the last snapshot found below them stays as it
-    /// was, neither changed nor removed.
+    /// Directories that were not walked completely. What the last snapshot found below them counts
+    /// as unchanged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unwalked: Vec<RawPath>,
-    /// Entries walked.
+    /// Number of entries walked.
     pub entries: u64,
     /// Microseconds.
     pub took_us: u64,
@@ -367,9 +367,9 @@ pub struct SnapshotReply {
 /// The reply to a [`LayerRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerReply {
-    /// The layer is the same as in the reply before, and is not sent again.
+    /// The layer equals the previous reply's and is not sent again.
     pub same: bool,
-    /// Why another sandbox could not be given the same state. The layer is empty then.
+    /// Why the same state could not be restored in another sandbox. The layer is empty then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unkept: Option<String>,
 }
@@ -379,16 +379,16 @@ pub struct LayerReply {
 pub struct SnapEntry {
     /// Relative to the root.
     pub path: RawPath,
-    /// What it is.
+    /// Its type.
     pub kind: EntryKind,
     /// Permission bits.
     pub mode: u32,
     /// Bytes of a file.
     pub size: u64,
-    /// BLAKE3 of the content, hex; of the target for a link; absent past the file limit.
+    /// BLAKE3 of the content in hex, or of a link's target; absent above the file limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// The target of a symbolic link, as it is written.
+    /// The target of a symbolic link, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<RawPath>,
 }
@@ -396,11 +396,11 @@ pub struct SnapEntry {
 /// The body of an accepted frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// The port of the listener that was connected to.
+    /// The listener's port.
     pub port: u16,
 }
 
-/// Why a request was refused. The sandbox is well; a broken sandbox is the end of the stream instead.
+/// Why a request was rejected. The sandbox still works; a broken sandbox ends the stream instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// One of a closed set, for programs.
@@ -409,27 +409,27 @@ pub struct Refusal {
     pub what: String,
 }
 
-/// Why a request was refused.
+/// Why a request was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalKind {
     /// There is no such path.
     NotFound,
-    /// The agent or the task's user may not.
+    /// The agent or the task's user lacks permission.
     Permission,
-    /// A file was asked for, and it is a folder.
+    /// A file was expected, but it is a directory.
     IsADirectory,
-    /// A folder was asked for, and it is none.
+    /// A directory was expected, but it is something else.
     NotADirectory,
-    /// A path that leads out of the folder it must stay below.
+    /// A path leads out of its required directory.
     Outside,
-    /// Over a limit of the request or of the wire.
+    /// A limit of the request or of the protocol is exceeded.
     TooLarge,
-    /// The disk, or its inodes, are used up.
+    /// No space or no inodes are left.
     NoSpace,
-    /// The request makes no sense: a pattern that is none, a user that is not there.
+    /// The request is invalid: a bad pattern, an unknown user.
     BadRequest,
-    /// The host gave the request up.
+    /// The host cancelled the request.
     Cancelled,
     /// Any other error of the kernel.
     Io,

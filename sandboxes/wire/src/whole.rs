@@ -1,9 +1,9 @@
-//! The repository or package that a found file belongs to: it is removed as a whole, and reported once.
+//! The repository or package of a found file: it is removed as a whole and reported once.
 
-/// A repository is one: without some of its objects it is only broken.
+/// Repositories are removed as a whole: without some of its objects one is only broken.
 const REPOSITORIES: [&[u8]; 3] = [b".git", b".hg", b".svn"];
 
-/// The repository's own folder, where the path lies in one.
+/// The repository's own directory, if the path is in one.
 pub fn repository(path: &[u8]) -> Option<&[u8]> {
     let mut end = 0;
     for part in path.split(|&byte| byte == b'/') {
@@ -13,14 +13,15 @@ pub fn repository(path: &[u8]) -> Option<&[u8]> {
         }
         end += 1;
     }
-    // A bare one has the objects at its top.
+    // A bare repository has the objects at its top.
     let at = path.windows(9).position(|nine| nine == b"/objects/")?;
     Some(&path[..at])
 }
 
-/// `.../site-packages/package` of a path that ends in `module`, as `package/module`; else the path itself.
+/// `.../site-packages/package` of a path that ends in `module`, given as `package/module`; else the
+/// path itself.
 pub fn package<'a>(path: &'a [u8], module: &str) -> &'a [u8] {
-    // From the end: a package may hold a folder that is called like a folder of packages.
+    // From the end: a package may contain a directory named like a directory of packages.
     let mut below = module.split('/').count();
     let mut end = path.len();
     loop {

@@ -1,4 +1,4 @@
-//! What a channel may be sent: any bytes at all (docs/channel.md).
+//! Arbitrary bytes on a channel (docs/channel.md).
 
 use fuzz::{fuzz, told};
 use proctor_wire::{
@@ -38,7 +38,7 @@ fn channel(bytes: &[u8]) -> Result<(), WireError> {
     Ok(())
 }
 
-/// What is read of a body comes to the other side the same.
+/// What is read from a body arrives unchanged at the other side.
 fn body<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(
     frame: &Frame,
 ) -> Result<(), WireError> {

@@ -1,4 +1,4 @@
-//! Edits matched with the files that they are of.
+//! Applies edits to their files.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::{
     natural::{Edit, Snippet},
 };
 
-/// How a snippet is found in its file. A policy is recorded by its name.
+/// How a snippet is matched in its file. The record names the policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Matching {
-    /// Line by line, all bytes.
+    /// Line by line, byte for byte.
     #[default]
     Exact,
-    /// As FEA-Bench's own code: blank lines at the edges of a snippet and white space at the ends of lines do not count,
-    /// and `a/` or `b/` before a path is taken away.
+    /// Like FEA-Bench's own code: ignores blank lines at the edges of a snippet and white space at
+    /// line ends, and removes `a/` or `b/` before a path.
     Reference,
 }
 
-/// What became of one edit.
+/// The result of one edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EditReport {
     /// The file that it names.
@@ -32,52 +32,54 @@ pub struct EditReport {
     pub status: Status,
 }
 
-/// What can become of an edit.
+/// Possible results of an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Status {
     /// Its file is changed.
     Applied,
-    /// The two snippets are the same.
+    /// The two snippets are equal.
     NoDifference,
-    /// The file does not hold the snippet before.
+    /// The file does not contain the old snippet.
     NoMatch,
-    /// The file holds the snippet before more than once.
+    /// The file contains the old snippet more than once.
     Ambiguous {
         /// How often.
         times: usize,
     },
-    /// An edit before it changes the same lines.
+    /// An earlier edit changes the same lines.
     Overlap,
-    /// The snippet before has lines, and there is no such file.
+    /// The old snippet has lines, but there is no such file.
     NoFile,
-    /// The snippet before has no lines, and the file has.
+    /// The old snippet is empty, but the file is not.
     NotEmpty,
-    /// The file is no text, or a link.
+    /// The file is not text, or is a link.
     NotText,
     /// The path leaves the repository.
     ForbiddenPath,
 }
 
-/// What a path holds: its git mode and its content, or nothing.
+/// The content of a path: its Git mode and bytes, or nothing.
 pub type Held = Option<(u32, Vec<u8>)>;
 
-/// What a path holds before the answer.
+/// The content of a path before the response.
 pub type Current<'a> = dyn Fn(&str) -> Held + 'a;
 
-/// What an answer comes to.
+/// The result of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// The files that differ from what they were.
+    /// The files that changed.
     pub files: BTreeMap<String, Held>,
-    /// One an edit, in the order of the answer.
+    /// One per edit, in response order.
     pub edits: Vec<EditReport>,
 }
 
-/// Applies edits to files. `current` is what a path holds: mode and bytes, a link as its mode and target.
+/// Applies edits to files. `current` returns a path's mode and bytes; for a link its mode and
+/// target.
 ///
-/// Every snippet is matched with the file as it is before the answer, and must be there exactly once. Lines that both
-/// snippets begin or end with are context. An edit that cannot be applied is left out, and says why.
+/// Every snippet is matched with the original file and must occur exactly once. Common lines at the
+/// start or end of both snippets are context. An edit that cannot be applied is skipped, with a
+/// reason.
 pub fn apply(edits: &[Edit], matching: Matching, current: &Current<'_>) -> Applied {
     let mut work: BTreeMap<String, File> = BTreeMap::new();
     let mut applied = Applied::default();
@@ -102,7 +104,7 @@ pub fn apply(edits: &[Edit], matching: Matching, current: &Current<'_>) -> Appli
     applied
 }
 
-/// The path that an edit means.
+/// The path that an edit refers to.
 fn place(file: &str, matching: Matching, current: &Current<'_>) -> String {
     let stripped = file.strip_prefix("a/").or_else(|| file.strip_prefix("b/"));
     match (matching, stripped) {
@@ -111,23 +113,23 @@ fn place(file: &str, matching: Matching, current: &Current<'_>) -> String {
     }
 }
 
-/// A file with the edits that it has taken.
+/// A file with its applied edits.
 struct File {
     /// Absent: no such file.
     original: Held,
-    /// Absent: no text.
+    /// Absent: not text.
     text: Option<Lines>,
     spans: Vec<Span>,
     gone: bool,
     mode: Option<u32>,
-    /// By an edit that reached the end.
+    /// Set by an edit that reached the end.
     ended: Option<bool>,
-    /// Carriage returns are characters of lines.
+    /// Carriage returns are part of the lines.
     literal: Option<bool>,
     created: bool,
 }
 
-/// Lines of the original and what stands in their place.
+/// Lines of the original and their replacement.
 struct Span {
     start: usize,
     end: usize,
@@ -193,7 +195,7 @@ impl File {
         if self.original.is_none() {
             return Status::NoFile;
         }
-        // In a file of carriage returns a snippet without any stands for lines with them.
+        // In a file with carriage returns, a snippet without any matches lines with them.
         let written = |snippet: &Snippet| snippet.lines.iter().any(|line| line.ends_with('\r'));
         let literal = text.crlf && (written(&before) || written(&after));
         if self.literal.is_some_and(|other| text.crlf && other != literal) {
@@ -207,7 +209,7 @@ impl File {
             more => return Status::Ambiguous { times: more.len() },
         };
         let reaches_end = at + before.lines.len() == held.lines.len();
-        // Only the last lines of a file can say how it ends.
+        // Only the last lines of a file determine how it ends.
         if after.unended && !reaches_end {
             return Status::NoMatch;
         }
@@ -231,7 +233,7 @@ impl File {
         }
         if !nothing {
             let meets = |span: &Span| match (span.start == span.end, start == end) {
-                // Two insertions at one place stand one after the other.
+                // Two insertions at one place follow each other.
                 (true, true) => false,
                 (true, false) => start < span.start && span.start < end,
                 (false, true) => span.start < start && start < span.end,
@@ -247,7 +249,7 @@ impl File {
         Status::Applied
     }
 
-    /// The whole content of a file that is empty or not there.
+    /// Sets the whole content of an empty or missing file.
     fn fill(&mut self, index: usize, after: &Snippet) -> Status {
         if self.created {
             return Status::Overlap;
@@ -288,7 +290,7 @@ impl File {
     }
 }
 
-/// Where a snippet stands in a file.
+/// Where a snippet occurs in a file.
 fn places(held: &Lines, snippet: &Snippet, matching: Matching) -> Vec<usize> {
     let lines = &snippet.lines;
     let Some(last) = held.lines.len().checked_sub(lines.len()) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What a model that answers once wrote, as changes of files.
+//! Converts a single-response model's answer to file changes.
 //!
 //! ```text
 //! natural answer -> edits -> matched with the files -> changes -> a patch
@@ -6,8 +6,8 @@
 //! probe answer   -> the file and the signature that it names
 //! ```
 //!
-//! The grammar of natural answers is FEA-Bench's (`prompts/single-shot`, and [`natural`]). Nothing here reads a disk or
-//! a sandbox: who calls says what a path holds.
+//! The grammar of natural answers is FEA-Bench's (`prompts/single-shot`, and [`natural`]). Nothing
+//! here reads a disk or a sandbox: the caller provides the content of paths.
 
 #![warn(missing_docs)]
 

@@ -1,12 +1,13 @@
-//! A text as lines. Only a line feed ends a line: a form feed in a file is a character of it.
+//! Splits a text into lines. Only a line feed ends a line: a form feed in a file is an ordinary
+//! character.
 
-/// Lines without their ends, and whether the last one has an end. No lines for an empty text.
+/// Lines without line breaks, and whether the last one has one. An empty text has no lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lines {
     pub(crate) lines: Vec<String>,
-    /// The last line ends in a line feed. True for no lines.
+    /// The last line ends in a line feed. True if there are no lines.
     pub(crate) ended: bool,
-    /// Every line feed has one carriage return before it, which the lines are without.
+    /// A carriage return precedes every line feed and is removed from the lines.
     pub(crate) crlf: bool,
 }
 
@@ -18,9 +19,10 @@ impl Lines {
             "" => Vec::new(),
             _ => whole.split('\n').map(str::to_owned).collect(),
         };
-        // The last line without an end cannot say which end it would have.
+        // A last line without a line break does not show which one it would have.
         let with_end = if ended { lines.len() } else { lines.len() - 1 };
-        // One more at the end of a line would be a character of it, which no snippet could tell apart.
+        // An additional one at the end of a line would be a character that no snippet could
+        // distinguish.
         let doubled = |line: &&String| line.ends_with("\r\r");
         let crlf = with_end > 0
             && lines[..with_end].iter().all(|line| line.ends_with('\r') && !doubled(&line))
@@ -33,7 +35,7 @@ impl Lines {
         Self { lines, ended, crlf }
     }
 
-    /// The text again.
+    /// The original text.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         for (index, line) in self.lines.iter().enumerate() {
@@ -46,7 +48,7 @@ impl Lines {
         out
     }
 
-    /// With the carriage returns as characters of the lines.
+    /// With carriage returns as characters of the lines.
     pub(crate) fn literal(mut self) -> Self {
         if std::mem::take(&mut self.crlf) {
             let with_end = if self.ended { self.lines.len() } else { self.lines.len() - 1 };

@@ -1,18 +1,18 @@
-//! A patch in the text around it.
+//! Extracts a patch from the surrounding text.
 
 use crate::thinking;
 
-/// The patch that an answer holds, ending in a line feed.
+/// The patch in an answer, ending in a line feed.
 ///
 /// ```text
-/// first   the element <patch> or <diff>, whose end stands at the beginning of a line
+/// first   the element <patch> or <diff>, whose end tag is at the start of a line
 /// else    a fenced block marked patch or diff
 /// else    a fenced block that looks like a patch
-/// else    the whole answer, from the first line that begins a file of a patch
+/// else    the whole answer, from the first line that starts a file of a patch
 /// ```
 ///
-/// FEA-Bench's own code ends a block at any three backticks, within an added line too, and takes an answer without a
-/// patch for one. `None` here: nothing looks like a patch.
+/// FEA-Bench's own code ends a block at any three backticks, even within an added line, and treats
+/// an answer without a patch as one. `None` here: nothing looks like a patch.
 pub fn patch_in(answer: &str) -> Option<String> {
     let answer = thinking::without(answer);
     let lines: Vec<&str> = answer.split('\n').collect();
@@ -30,7 +30,7 @@ pub fn patch_in(answer: &str) -> Option<String> {
     let found = ["patch", "diff"]
         .iter()
         .find_map(|name| element(name))
-        // An example block may stand within the element, or the fence within it.
+        // The element may contain an example block, or a fence.
         .map(|text| {
             let inner: Vec<&str> = text.split('\n').collect();
             fenced(&inner)
@@ -57,8 +57,8 @@ fn inside(first: &str, rest: &[&str]) -> String {
     all.join("\n")
 }
 
-/// Fenced blocks: what stands behind the backticks, and the text. A fence is a line of its own, so the lines of a patch,
-/// which begin with a sign, are none.
+/// Fenced blocks: the info string and the text. A fence is a separate line, so the lines of a
+/// patch, which start with a sign, are not fences.
 fn fenced<'a>(lines: &[&'a str]) -> Vec<(&'a str, String)> {
     let mut out = Vec::new();
     let mut open: Option<(&str, Vec<&str>)> = None;

@@ -2,16 +2,16 @@
 
 use crate::thinking;
 
-/// A file and the signature of what is new in it.
+/// A file and the signature of a new definition in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// Relative to the repository.
     pub file: String,
-    /// From `def` or `class` on; empty where the answer has none.
+    /// From `def` or `class` on; empty if the answer has none.
     pub signature: String,
 }
 
-/// The lines `FILE: ...` of an answer, each with the line `SIGNATURE: ...` after it.
+/// The lines `FILE: ...` of an answer, each with the following line `SIGNATURE: ...`.
 pub fn named(answer: &str) -> Vec<Named> {
     let mut out: Vec<Named> = Vec::new();
     for line in thinking::without(answer).lines() {
@@ -30,7 +30,8 @@ pub fn named(answer: &str) -> Vec<Named> {
 }
 
 impl Named {
-    /// Whether it is the same definition: white space, a final colon and the annotations' spacing do not count.
+    /// Whether it is the same definition, ignoring white space, a final colon and the spacing of
+    /// annotations.
     pub fn is(&self, file: &str, signature: &str) -> bool {
         self.file == file && plain(&self.signature) == plain(signature)
     }
@@ -41,7 +42,7 @@ impl Named {
     }
 }
 
-/// The name that a line `def f(...)` or `class C` defines.
+/// The name defined by a line `def f(...)` or `class C`.
 pub fn name_of(signature: &str) -> Option<&str> {
     let rest = signature.trim_start();
     let rest = rest.strip_prefix("async ").unwrap_or(rest).trim_start();
@@ -52,7 +53,7 @@ pub fn name_of(signature: &str) -> Option<&str> {
 
 fn plain(signature: &str) -> String {
     let text: String = signature.chars().filter(|c| !c.is_whitespace()).collect();
-    // A comma before the closing bracket says nothing.
+    // A comma before the closing parenthesis has no meaning.
     text.trim_end_matches(':').replace(",)", ")")
 }
 

@@ -1,7 +1,7 @@
-//! Text in which a model thinks aloud is no answer: it may hold drafts of edits.
+//! Removes reasoning text, which is not part of the answer and may contain drafts of edits.
 
-/// The answer after the block `<think>` that it begins with. A block that does not end leaves nothing: the answer was cut
-/// in it.
+/// The answer after a leading `<think>` block. An unclosed block leaves nothing: the answer was cut
+/// inside it.
 pub(crate) fn without(answer: &str) -> &str {
     match answer.trim_start().strip_prefix("<think>") {
         None => answer,

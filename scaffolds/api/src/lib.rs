@@ -1,10 +1,10 @@
-//! What a scaffold is: the loop that turns model answers into actions.
+//! The scaffold interface: the loop that turns model responses into actions.
 //!
-//! A [`Scaffold`] is driven over one [`Session`]: it asks the model and acts in the sandbox until it
-//! submits or the session stops it. Budgets, recording and snapshots are the session's business, so
-//! a scaffold cannot forget them.
+//! A [`Scaffold`] runs on one [`Session`]: it calls the model and acts in the sandbox until it
+//! submits or the session stops it. The session handles budgets, recording and snapshots, so a
+//! scaffold cannot forget them.
 //!
-//! The shortest scaffold that asks a model takes one answer and is done:
+//! The shortest scaffold that calls a model requests one response and finishes:
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -20,7 +20,7 @@
 //!         "one-answer"
 //!     }
 //!
-//!     // All that the model is shown besides the task: two arms that differ in it are two arms.
+//!     // Everything that the model sees besides the task. Arms that differ in it are different arms.
 //!     fn factors(&self) -> Value {
 //!         json!({})
 //!     }

@@ -1,8 +1,8 @@
 use proctor_types::Budget;
 use serde::Serialize;
 
-/// The announced limits, as prompts name them: counts, US dollars, seconds. Every field is there, absent
-/// ones as none: templates are strict.
+/// The announced limits, as prompts name them: counts, US dollars, seconds. Absent limits are
+/// present as none, because templates are strict.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Limits {
     steps: Option<u64>,
@@ -17,10 +17,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// `None` where nothing is limited: an empty list of limits would mislead.
+    /// `None` if nothing is limited: an empty list of limits would mislead.
     pub fn of(budget: &Budget) -> Option<Self> {
         let limits = Self {
-            // Both are answers of whoever is told: sub-agents are told nothing.
+            // Both limit the main agent, which is the only reader: sub-agents receive no limits.
             steps: [budget.steps, budget.main_steps].into_iter().flatten().min(),
             input_tokens: budget.input_tokens,
             output_tokens: budget.output_tokens,
@@ -34,7 +34,7 @@ impl Limits {
         (limits != Self::default()).then_some(limits)
     }
 
-    /// For trying a template: some are there, one is not.
+    /// For testing a template: some are set, one is not.
     pub fn sample() -> Self {
         let (count, amount) = (Some(1), Some(1.0));
         Self {

@@ -1,26 +1,28 @@
 use proctor_types::{Fault, NewComponent};
 
-/// What a benchmark tells of a task besides the statement, for a scaffold that makes its own prompt of it; and what the
-/// host knows of the gold.
+/// What a benchmark provides for a task besides the statement, for a scaffold that builds its own
+/// prompt, and what the host knows about the gold patch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Material {
     /// `owner/name`.
     pub repo: Option<String>,
-    /// The request alone, without definitions: the whole statement where the benchmark does not tell them apart.
+    /// The request without definitions; the whole statement if the benchmark does not separate
+    /// them.
     pub request: String,
-    /// What was said of it elsewhere.
+    /// Further discussion of the request.
     pub discussion: String,
-    /// The part of the gold that changes no code, which FEA-Bench shows as a description of the design.
+    /// The part of the gold patch that changes no code, which FEA-Bench shows as a description of
+    /// the design.
     pub description_changes: String,
-    /// The definitions that the benchmark tells. None: it tells no file.
+    /// The definitions that the benchmark reveals. Empty: it reveals no file.
     pub components: Vec<NewComponent>,
-    /// The commands by which the benchmark's harness applies a patch, the first of them `git apply`.
+    /// The commands with which the benchmark's harness applies a patch; the first is `git apply`.
     pub apply: Vec<String>,
-    /// For choosing files and for scoring, on the host. No content of it.
+    /// For choosing files and for scoring, on the host. Contains no file content.
     pub gold: Gold,
 }
 
-/// The gold, by names.
+/// The gold patch, by names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gold {
     /// Sorted by path.
@@ -29,27 +31,27 @@ pub struct Gold {
     pub defined: Vec<(String, String)>,
 }
 
-/// A file that the gold touches.
+/// A file that the gold patch changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GoldFile {
     /// Relative to the work directory.
     pub path: String,
-    /// It is not there yet.
+    /// It does not exist yet.
     pub created: bool,
 }
 
-/// The work directory as a trial began.
+/// The work directory at a trial's start.
 pub trait StartTree: Send + Sync {
-    /// Names the whole of it.
+    /// Identifies its content.
     fn digest(&self) -> &str;
 
-    /// Its files, sorted by path: links and names that are no text are left out.
+    /// Its files, sorted by path, without links and names that are not UTF-8.
     fn files(&self) -> Vec<(String, u64)>;
 
     /// Git's mode of a file.
     fn mode(&self, path: &str) -> Option<u32>;
 
-    /// A file's content. `None`: there is no such file, or it was too large to be kept.
+    /// A file's content. `None`: there is no such file, or it was too large to keep.
     ///
     /// # Errors
     /// The record cannot be read.

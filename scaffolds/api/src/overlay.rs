@@ -1,4 +1,4 @@
-//! Prompts of a user's own, laid over those that Proctor carries.
+//! A user's own prompts, which override Proctor's.
 
 use std::{
     collections::BTreeMap,
@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folders of `prompts/` that scaffolds have. A folder of prompts may serve arms of several.
+/// The folders of `prompts/` for scaffolds. A folder of prompts may serve arms of several
+/// scaffolds.
 const FOLDERS: [&str; 3] = ["bash", "external", "tools"];
 
 /// A folder of prompts that cannot be used.
@@ -25,18 +26,19 @@ impl WrongPrompts {
     }
 }
 
-/// Texts that take the place of carried ones, by folder and file.
+/// Texts that override built-in ones, by folder and file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {
     texts: BTreeMap<(String, String), String>,
 }
 
 impl Overlay {
-    /// Reads a folder. `known` are the folders of one scaffold with their files. The texts lie in a folder of that name,
-    /// or, where the scaffold has one folder, at the top.
+    /// Reads a folder. `known` are the folders of one scaffold with their files. The texts are in a
+    /// folder of that name or, if the scaffold has one folder, at the top.
     ///
     /// # Errors
-    /// A name that none of the scaffold's files has, a file that cannot be read, nothing for the scaffold at all.
+    /// A name that matches none of the scaffold's files, an unreadable file, or nothing for the
+    /// scaffold at all.
     pub fn read(dir: &Path, known: &[(&str, Vec<&str>)]) -> Result<Self, WrongPrompts> {
         let mut overlay = Self::default();
         let one = match known {
@@ -78,14 +80,14 @@ impl Overlay {
         }
     }
 
-    /// Texts that were recorded.
+    /// Adds a recorded text.
     #[must_use]
     pub fn with(mut self, folder: &str, file: &str, text: impl Into<String>) -> Self {
         self.texts.insert((folder.to_owned(), file.to_owned()), text.into());
         self
     }
 
-    /// The text that takes the place of a file's.
+    /// The text that overrides a file's.
     pub fn get(&self, folder: &str, file: &str) -> Option<&str> {
         self.texts.get(&(folder.to_owned(), file.to_owned())).map(String::as_str)
     }
@@ -115,7 +117,7 @@ impl Overlay {
     }
 }
 
-/// Names and paths in order; what begins with a dot is an editor's or Git's.
+/// Names and paths in order, without names that start with a dot (an editor's or Git's).
 fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, WrongPrompts> {
     let wrong = |error: std::io::Error| {
         let what = format!("{}: {error}", dir.display());
@@ -139,7 +141,7 @@ fn folders(known: &[(&str, Vec<&str>)]) -> String {
 }
 
 fn near(wrong: &str, known: &[&str]) -> String {
-    // As written without its end: `task.md` and `task.j2` mean `task.md.j2`.
+    // Suffixes may be omitted: `task.md` and `task.j2` mean `task.md.j2`.
     let stem = wrong.split('.').next().unwrap_or(wrong);
     let likeness = |name: &str| {
         let whole = strsim::jaro_winkler(wrong, name);

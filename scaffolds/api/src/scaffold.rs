@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::{Session, Stop, WrongPrompts};
 
-/// How a scaffold left its loop by itself.
+/// How a scaffold ended its loop by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
-    /// The work directory is its answer.
+    /// The work directory is its submission.
     Submitted,
-    /// It gave up or came to its natural end without a submission.
+    /// It gave up or ended naturally without a submission.
     Exited {
-        /// What reports count by.
+        /// The category in reports.
         cause: ExitCause,
         /// For the record and the report.
         why: String,
@@ -22,26 +22,26 @@ pub enum Finish {
 }
 
 impl Finish {
-    /// It came to an end of its own that is no submission.
+    /// It ended by itself without a submission.
     pub fn exited(why: impl Into<String>) -> Self {
         Self::Exited { cause: ExitCause::Finished, why: why.into() }
     }
 }
 
-/// What a program of a user's runs in: a native sandbox on the host's base, without a network.
+/// The environment of a user's program: a native sandbox on the host base, without a network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnSandbox {
-    /// Folders of the host that it is lent, read-only.
+    /// Host directories that it is lent, read-only.
     pub mounts: Vec<Mount>,
-    /// Names what the mounts hold.
+    /// Identifies the content of the mounts.
     pub digest: String,
-    /// The resources that it gets.
+    /// Its resources.
     pub limits: SandboxSpec,
-    /// The folder in which the program starts.
+    /// The program's working directory.
     pub workdir: String,
 }
 
-/// A key of `[arms.settings]` that cannot stand there.
+/// An invalid key of `[arms.settings]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongSetting {
     /// The key.
@@ -53,13 +53,14 @@ pub struct WrongSetting {
 }
 
 impl WrongSetting {
-    /// Names what is wrong with a key, and what to change.
+    /// An error about a key, with its fix.
     pub fn new(key: &str, what: String, hint: &str) -> Self {
         Self { key: key.to_owned(), what, hint: hint.to_owned() }
     }
 }
 
-/// What a scaffold samples with where the model's own settings do not say it. Absent: the endpoint decides.
+/// The scaffold's sampling defaults, if the model's own settings do not set them. Absent: the
+/// endpoint decides.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sampling {
     /// As in `[models]`.
@@ -68,19 +69,19 @@ pub struct Sampling {
     pub top_p: Option<f64>,
 }
 
-/// The loop. Stateless between trials: everything of a trial lives in its session.
+/// The loop. Stateless between trials: all state of a trial is in its session.
 #[async_trait]
 pub trait Scaffold: Send + Sync {
-    /// The name that configurations use.
+    /// Its name in configurations.
     fn name(&self) -> &str;
 
-    /// Every prompt text and setting that shapes what the model sees: a factor of the arm.
+    /// Every prompt text and setting that affects what the model sees: a factor of the arm.
     fn factors(&self) -> Value;
 
-    /// The settings of an arm, `[arms.settings]` with defaults laid under it: a factor of the arm.
+    /// The settings of an arm: `[arms.settings]` over the defaults. A factor of the arm.
     ///
     /// # Errors
-    /// A key that the scaffold does not take, or a value of the wrong type.
+    /// An unknown key, or a value of the wrong type.
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
         match given.keys().next() {
             None => Ok(Map::new()),
@@ -92,46 +93,47 @@ pub trait Scaffold: Send + Sync {
         }
     }
 
-    /// The same with the texts of a folder in the place of its own (`docs/prompts.md`).
+    /// The same scaffold with the texts of a folder instead of its own (`docs/prompts.md`).
     ///
     /// # Errors
-    /// It shows no texts, or the folder cannot be used.
+    /// It uses no texts, or the folder cannot be used.
     fn prompted(&self, _folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
         let what = format!("the scaffold `{}` has no prompts", self.name());
         Err(WrongPrompts::new(what, "take the key away"))
     }
 
-    /// Whether an arm of this scaffold names a model.
+    /// Whether an arm with this scaffold names a model.
     fn needs_model(&self) -> bool;
 
-    /// Whether its requests offer tools by function calling, which some models do not take.
+    /// Whether its requests offer tools through function calling, which some models do not support.
     fn needs_tools(&self) -> bool {
         false
     }
 
-    /// What is laid under the model's own settings: from there on a factor like them.
+    /// Defaults under the model's own settings; they become factors as well.
     fn sampling(&self) -> Sampling {
         Sampling::default()
     }
 
-    /// For a scaffold whose client runs in a sandbox and speaks to the model over HTTP: the rules by
-    /// which its main conversation is told from side requests (docs/gateway.md, in the form that
-    /// manifests have). Without them there is no such proxy. It listens in [`Scaffold::own_sandbox`], where
-    /// there is one, else in the task's. `settings` are the arm's, as [`Scaffold::settings`] gave them.
+    /// For a scaffold whose client runs in a sandbox and calls the model over HTTP: the rules that
+    /// distinguish its main conversation from side requests (docs/gateway.md, in the form used in
+    /// manifests). Without them there is no model endpoint. It listens in [`Scaffold::own_sandbox`]
+    /// if there is one, else in the task's sandbox. `settings` are the arm's, as returned by
+    /// [`Scaffold::settings`].
     fn model_endpoint(&self, _settings: &Map<String, Value>) -> Option<Value> {
         None
     }
 
-    /// Folders of the host that its sandbox is lent, read-only.
+    /// Host directories that its sandbox is lent, read-only.
     fn mounts(&self) -> Vec<Mount> {
         Vec::new()
     }
 
-    /// For a scaffold whose loop is a program of a user's: the sandbox in which that program runs, apart from the
-    /// task's. `settings` are the arm's, as [`Scaffold::settings`] gave them.
+    /// For a scaffold whose loop is a user's program: that program's sandbox, separate from the
+    /// task's. `settings` are the arm's, as returned by [`Scaffold::settings`].
     ///
     /// # Errors
-    /// Why it cannot be had, with a hint.
+    /// Why it is unavailable, with a hint.
     fn own_sandbox(
         &self,
         _settings: &Map<String, Value>,
@@ -139,14 +141,15 @@ pub trait Scaffold: Send + Sync {
         Ok(None)
     }
 
-    /// How long its client inside the sandbox may take to end once [`Session::ending`] has come. Without
-    /// it the loop is dropped where it stands.
+    /// How long its client in the sandbox may take to end after [`Session::ending`] resolves.
+    /// Without it the loop is dropped immediately.
     fn leave_time(&self) -> Option<Duration> {
         None
     }
 
-    /// Whether a trial of it can go on from its record: its loop is on the host, and does the same again when it is
-    /// given the recorded answers and what [`Session::recalled`] says.
+    /// Whether its trials can be resumed from their record: its loop is on the host, and repeats
+    /// its actions when it receives the recorded responses and the results of
+    /// [`Session::recalled`].
     fn goes_on(&self) -> bool {
         false
     }
@@ -156,8 +159,8 @@ pub trait Scaffold: Send + Sync {
         None
     }
 
-    /// Whether it drives a client that reads settings of its own in the task's repository, so that
-    /// `repository_settings` of an arm has an effect.
+    /// Whether its client reads its own settings in the task's repository, so that an arm's
+    /// `repository_settings` has an effect.
     fn reads_repository_settings(&self) -> bool {
         false
     }

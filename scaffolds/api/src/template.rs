@@ -1,11 +1,12 @@
-//! Templates of prompts and manifests: how they are read, and how a mistake in one is told.
+//! Templates of prompts and manifests: their syntax and their error messages.
 
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, syntax::SyntaxConfig};
 
-/// Where templates are rendered. A name that is not there is an error, and a line with nothing but a block leaves none.
+/// The environment that renders templates. An undefined name is an error, and a line with only a
+/// block leaves no line.
 ///
 /// # Errors
-/// The library takes no such syntax, which a test rules out.
+/// The library rejects this syntax, which a test rules out.
 pub fn template_environment(keeps_last_newline: bool) -> Result<Environment<'static>, Error> {
     let syntax = SyntaxConfig::builder()
         .trim_blocks(true)
@@ -15,12 +16,13 @@ pub fn template_environment(keeps_last_newline: bool) -> Result<Environment<'sta
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     templates.set_syntax(syntax);
-    // Only so does an error know which name is not there; otherwise a release build does not.
+    // Otherwise errors in a release build do not name the undefined name.
     templates.set_debug(true);
     Ok(templates)
 }
 
-/// What is wrong with a template, in one line. The library's own text holds an excerpt of the template, over many lines.
+/// A template's error in one line. The library's own text contains a multi-line excerpt of the
+/// template.
 pub fn template_error(error: &Error) -> String {
     let what = match (error.kind(), error.detail()) {
         (ErrorKind::UndefinedError, Some(detail)) => detail.to_owned(),

@@ -1,4 +1,4 @@
-//! `bash`: one fenced command an answer, for models without function calling.
+//! `bash`: one fenced command per response, for models without function calling.
 //!
 //! ```text
 //! answer = text block text          ; exactly one block, other fenced blocks do not count
@@ -9,9 +9,8 @@
 //! submit = a block whose one line that is not blank is `proctor-submit`
 //! ```
 //!
-//! Submission is recognised in the model's own command text and nowhere else: nothing that a
-//! program prints can end the trial. A `proctor-submit` among other lines is refused, so that no
-//! half of a block is run.
+//! Submission is recognized only in the model's own command text: program output cannot end the
+//! trial. A `proctor-submit` among other lines is rejected, so that a block never runs partially.
 
 use std::{path::Path, sync::Arc, time::Instant};
 
@@ -34,7 +33,7 @@ use grammar::{Action, parse};
 
 /// The name under which a block is recorded.
 pub(crate) const BASH: &str = "bash";
-/// Raised when the wording of answers in this crate, or the grammar, changes: a factor of the arm.
+/// Increased when this crate's message texts, or the grammar, change: a factor of the arm.
 const REVISION: u32 = 1;
 
 /// `prompts/bash/manifest.toml`.
@@ -45,7 +44,7 @@ struct BashSettings {
     shell: ShellSettings,
 }
 
-/// The scaffold of one fenced command an answer.
+/// The scaffold with one fenced command per response.
 #[derive(Debug)]
 pub struct Bash {
     prompts: Arc<Prompts>,
@@ -61,7 +60,7 @@ impl Bash {
         Ok(Self { prompts: Arc::new(prompts), settings })
     }
 
-    /// Records a block, runs it, records what came of it.
+    /// Records a block, runs it, and records its result.
     pub(crate) async fn run(
         &self,
         session: &mut dyn Session,
@@ -112,7 +111,7 @@ impl Bash {
         session.tool_returned(ToolDone { call_id, name, shown, ..ToolDone::default() }).await
     }
 
-    /// Records an answer out of which no command could be read.
+    /// Records a response without a readable command.
     async fn refuse(
         &self,
         session: &mut dyn Session,
@@ -161,7 +160,7 @@ impl Scaffold for Bash {
         true
     }
 
-    /// Ask, run, observe, repeat.
+    /// Call the model, run, observe, repeat.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let mut talk = Talk::open(&self.prompts, session.brief(), Vec::new())?;
         let mut unread = 0;
@@ -197,7 +196,7 @@ impl Scaffold for Bash {
                 }
             }
         }
-        // Not reached: a trial ends by its budget long before the count does.
+        // Unreachable in practice: the budget ends a trial long before.
         Ok(Finish::exited("too many steps"))
     }
 }

@@ -10,19 +10,19 @@ pub fn names() -> &'static [&'static str] {
     &["bash", "gold", "noop", "replay", "single-shot", "tools"]
 }
 
-/// A scaffold with the prompts it was built with; `None` where no scaffold has this name.
+/// A scaffold with its built-in prompts; `None` if there is no scaffold with this name.
 ///
 /// # Errors
-/// The prompts that Proctor was built with do not load.
+/// The built-in prompts are invalid.
 pub fn builtin(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     builtin_with(name, None)
 }
 
-/// A scaffold with the texts and settings that an arm was recorded with: a run goes on with what it was planned with,
-/// whatever became of the folder that they were read from.
+/// A scaffold with an arm's recorded texts and settings: a run continues with what it was planned
+/// with, whatever happened to the folder that they came from.
 ///
 /// # Errors
-/// This version cannot use them.
+/// This version does not support them.
 pub fn recorded(name: &str, factors: &Value) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     let over = match name {
         "bash" => Prompts::recorded(Overlay::default(), "bash", factors)?,
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(own.factors()["settings"], shipped.factors()["settings"]);
         let elsewhere = prompted("tools", &[("tools/task.md.j2", text), ("bash/x", "")]).unwrap();
         assert_eq!(own.factors(), elsewhere.factors());
-        // A tool's description is a text too.
+        // A tool's description is a text, too.
         let described = prompted("tools", &[("tool_shell.md.j2", "Run it.")]).unwrap();
         assert!(described.factors()["tools"].to_string().contains("Run it."));
     }

@@ -1,23 +1,23 @@
-//! Cuts what the model is shown to a number of tokens, and says what was cut.
+//! Cuts output for the model to a number of tokens, and reports what was cut.
 //!
-//! Head and tail are kept, at whole lines where that loses less than half of either. Tokens are
-//! those of `o200k_base`, whatever the model: a local count for truncation only.
+//! Head and tail are kept, at whole lines if that loses less than half of either. Tokens are those
+//! of `o200k_base` for every model: this is a local count for truncation only.
 
 use proctor_sandbox_api::Captured;
 use proctor_scaffold_api::Stop;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
-/// A text of more bytes per token than this is cut though its tokens are few: it bounds the work.
+/// A text with more bytes per token is cut even if it has few tokens, which bounds the work.
 const BYTES_PER_TOKEN: usize = 16;
-/// Up to so many bytes, what was cut is counted; past it, estimated from a sample.
+/// Up to this many bytes, cut text is counted; beyond, it is estimated from a sample.
 const COUNT_LIMIT: usize = 128 << 10;
 
-/// Output as it was captured: all of it in `head`, or its two ends.
+/// Captured output: complete in `head`, or its two ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Raw {
     pub head: Vec<u8>,
-    /// Bytes between the two that were not kept.
+    /// Number of bytes between them that were not kept.
     pub missing: u64,
     pub tail: Vec<u8>,
 }
@@ -28,11 +28,11 @@ pub struct Cut {
     pub tokens: u64,
     pub lines: u64,
     pub bytes: u64,
-    /// `tokens` (and `lines`, where bytes are missing) is an estimate.
+    /// `tokens` (and `lines`, if bytes are missing) is an estimate.
     pub about: bool,
 }
 
-/// A text that fits: whole, or its two ends and what is missing between them.
+/// A text that fits: complete, or its two ends and what is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clipped {
     Whole(String),
@@ -44,7 +44,7 @@ impl Raw {
         Self { head: text.into(), ..Self::default() }
     }
 
-    /// All that was kept, with a line where bytes are missing.
+    /// Everything that was kept, with a marker line if bytes are missing.
     pub fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.head;
         if self.missing > 0 {
@@ -78,12 +78,12 @@ impl From<Captured> for Raw {
 }
 
 /// Cuts `raw` to about `cap` tokens. Runs off the async threads: the first use loads the token
-/// table (about 0.2 s), later ones cost about 1 ms per 15 kB.
+/// table (about 0.2 s), later ones take about 1 ms per 15 kB.
 ///
 /// # Errors
-/// Only when the runtime is being shut down.
+/// Only while the runtime shuts down.
 pub async fn clip(raw: Raw, cap: usize) -> Result<(Clipped, Raw), Stop> {
-    // A token is at least one byte: most outputs need no tokens counted at all.
+    // A token has at least one byte, so most outputs need no token count.
     if raw.missing == 0 && raw.head.len() <= cap {
         return Ok((Clipped::Whole(lossy(&raw.head)), raw));
     }
@@ -92,7 +92,7 @@ pub async fn clip(raw: Raw, cap: usize) -> Result<(Clipped, Raw), Stop> {
     })
 }
 
-/// As [`clip`], on this thread.
+/// Like [`clip`], on this thread.
 pub fn clip_now(raw: &Raw, cap: usize) -> Clipped {
     let text = lossy(&raw.head);
     let half = (cap / 2).max(1);
@@ -119,7 +119,7 @@ pub fn clip_now(raw: &Raw, cap: usize) -> Clipped {
     Clipped::Cut { head: text[..end].to_owned(), cut, tail: text[start..].to_owned() }
 }
 
-/// Bytes as text: what is not UTF-8, and NUL (which some endpoints reject), as U+FFFD.
+/// Bytes as text: invalid UTF-8, and NUL (which some endpoints reject), become U+FFFD.
 pub fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace('\0', "\u{FFFD}")
 }
@@ -140,7 +140,7 @@ fn lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count().max(1)
 }
 
-/// Where the first `cap` tokens end, at the end of a line where one is near.
+/// The end of the first `cap` tokens, moved to a nearby line end.
 fn head_end(text: &str, cap: usize) -> usize {
     let window = &text[..text.floor_char_boundary(cap * BYTES_PER_TOKEN)];
     let found = proctor_tokens::encode(window);
@@ -154,7 +154,7 @@ fn head_end(text: &str, cap: usize) -> usize {
     }
 }
 
-/// Where the last `cap` tokens start, at the start of a line where one is near.
+/// The start of the last `cap` tokens, moved to a nearby line start.
 fn tail_start(text: &str, cap: usize) -> usize {
     let from = text.ceil_char_boundary(text.len().saturating_sub(cap * BYTES_PER_TOKEN));
     let window = &text[from..];
@@ -170,7 +170,7 @@ fn tail_start(text: &str, cap: usize) -> usize {
     }
 }
 
-/// Bytes that tokens stand for.
+/// Number of bytes that tokens represent.
 fn width(found: &[proctor_tokens::Rank]) -> usize {
     proctor_tokens::width(found).unwrap_or(0)
 }

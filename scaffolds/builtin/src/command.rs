@@ -1,4 +1,4 @@
-//! Runs a command line of the model in the sandbox, and shows it the output.
+//! Runs a model's command line in the sandbox and formats the output.
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShellSettings {
-    /// Tokens shown to the model.
+    /// Maximum tokens shown to the model.
     pub(crate) output_tokens: usize,
-    /// Bytes kept for the record; the end of a longer output is kept too.
+    /// Bytes kept for the record; the end of a longer output is kept, too.
     pub(crate) output_bytes: usize,
 }
 
-/// Runs the line in bash where the sandbox has one, else in sh: models write bash whatever they are
-/// told. Standard error joins standard output in the order of writing, which two captured streams
-/// would lose. The line itself is an argument, never spliced into another line.
+/// Runs the line in bash if the sandbox has it, else in sh: models write bash whatever they are
+/// told. Standard error is redirected to standard output to keep the order of writes, which two
+/// captured streams would lose. The line itself is an argument and never spliced into another line.
 const WRAPPER: &str = "exec 2>&1; \
                        if command -v bash >/dev/null; then exec bash -c \"$1\"; fi; \
                        exec /bin/sh -c \"$1\"";
 
-/// Runs one line to its end or its limit. That it fails, or is killed, is a result.
+/// Runs one line to its end or its limit. Failing or being killed is a result.
 pub(crate) async fn run_line(
     context: &ToolContext,
     prompts: &Prompts,
@@ -47,14 +47,14 @@ pub(crate) async fn run_line(
     command.user = context.user.clone();
     command.output_cap = settings.output_bytes;
     let done = context.handle.run(command).await?;
-    // Standard error holds only what was said before the wrapper joined the two: a missing shell.
+    // Standard error only contains what was written before the redirection: a missing shell.
     let printed = if done.stdout.total == 0 { done.stderr } else { done.stdout };
     let (output, full) = show(prompts, "shell", printed, settings.output_tokens).await?;
     let exited = done.exited;
     let shown = prompts.render(
         "shell_result",
         json!({
-            // Endpoints reject a result of nothing but blanks.
+            // Endpoints reject a blank result.
             "output": if output.trim().is_empty() { "" } else { output.trim_end_matches('\n') },
             "exit_status": exited.code,
             "signal": exited.signal,
@@ -67,7 +67,7 @@ pub(crate) async fn run_line(
     Ok(Output { shown, full, exit_status, ..Output::default() })
 }
 
-/// What the model is shown of an output, and the whole of it where that is less.
+/// What the model sees of an output, and the complete output if that is cut.
 pub(crate) async fn show(
     prompts: &Prompts,
     kind: &str,

@@ -3,20 +3,22 @@ use proctor_sandbox_api::Command;
 use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
 use serde_json::{Map, Value, json};
 
-/// The reference solution of a Harbor task. Its output is where Harbor puts it.
+/// The reference solution of a Harbor task. Its output goes where Harbor puts it.
 const SOLVE: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1";
 
-/// Runs a line by bash, in a group of its own: what it leaves in the background goes on, as in a container of Harbor.
+/// Runs a line with bash in its own process group: background processes continue, as in a Harbor
+/// container.
 const BY_BASH: &str = r#"command -v bash >/dev/null 2>&1 || exec /bin/sh -c "$1"; \
 exec bash -c 'set -m; bash -c "$1" & wait "$!"' bash "$1""#;
 
-/// Where that output is.
+/// Path of that output.
 const OUTPUT: &str = "/logs/agent/oracle.txt";
 
-/// Bytes of the output that are kept in the trial's folder.
+/// Maximum bytes of the output that are kept in the trial's directory.
 const OUTPUT_LIMIT: u64 = 8 << 20;
 
-/// Applies the gold patch, or runs the reference solution: the ceiling that every task must reach.
+/// Applies the gold patch, or runs the reference solution: the upper bound that every task must
+/// reach.
 #[derive(Debug, Clone, Copy)]
 pub struct Gold;
 
@@ -46,7 +48,7 @@ impl Scaffold for Gold {
     }
 }
 
-/// Runs `solve.sh`. Its exit status decides nothing, as in Harbor: the verifier judges what it left.
+/// Runs `solve.sh`. Its exit status is ignored, as in Harbor: the verifier judges the result.
 async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<Finish, Stop> {
     let brief = session.brief();
     let mut command =

@@ -1,15 +1,15 @@
 //! The scaffolds that run in the runtime's own process.
 //!
 //! ```text
-//! tools   ask -> tool calls -> observe -> repeat          (function calling)
-//! bash    ask -> one fenced command -> observe -> repeat  (models without tool calls)
-//! gold    apply the gold patch        noop   submit at once
-//! single-shot   ask once -> edits or a patch -> the work directory
+//! tools   call -> tool calls -> observe -> repeat         (function calling)
+//! bash    call -> one fenced command -> observe -> repeat (models without tool calls)
+//! gold    apply the gold patch        noop   submit immediately
+//! single-shot   call once -> edits or a patch -> the work directory
 //! replay  run a recorded trajectory's actions again
 //! ```
 //!
-//! A loop holds no budget, no recording and no retry: those are the session's. What the model sees
-//! is data (`prompts/`), rendered by [`Prompts`] and cut to size by [`clip`].
+//! The session handles budgets, recording and retries, not the loop. What the model sees is data
+//! (`prompts/`), rendered by [`Prompts`] and truncated by [`clip`].
 
 mod bash;
 mod catalogue;

@@ -15,7 +15,7 @@ mod embedded;
 /// The texts and settings of one scaffold.
 ///
 /// Undefined variables are errors, and every template is rendered once with sample values when it
-/// is loaded, so that a mistake in a prompt ends the run before its first trial, not within it.
+/// is loaded, so that an error in a prompt ends the run before its first trial.
 pub struct Prompts {
     folder: &'static str,
     texts: BTreeMap<&'static str, String>,
@@ -23,7 +23,7 @@ pub struct Prompts {
     templates: Environment<'static>,
 }
 
-/// A prompt that cannot be used: the user's mistake where a folder overlays the embedded ones.
+/// An unusable prompt: a usage error if a folder overrides the embedded ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("prompts: {file}: {what}")]
 pub struct PromptError {
@@ -33,7 +33,7 @@ pub struct PromptError {
 }
 
 impl Prompts {
-    /// The embedded texts of one scaffold (`tools`, `bash`), with those of the overlay in their place.
+    /// The embedded texts of one scaffold (`tools`, `bash`), overridden by the overlay's.
     pub fn load(folder: &'static str, over: Option<&Overlay>) -> Result<Self, PromptError> {
         let templates = template_environment(false);
         let mut templates = templates.map_err(|error| problem(folder, "manifest.toml", error))?;
@@ -60,8 +60,8 @@ impl Prompts {
             .map_err(|error| problem(self.folder, "manifest.toml", error))
     }
 
-    /// Renders one text. What ends a template at this point is a mistake that loading could not
-    /// see; it is a setup fault, never a text for the model.
+    /// Renders one text. An error at this point was not detectable when loading; it is a set-up
+    /// fault, never a text for the model.
     pub fn render(&self, name: &str, with: impl Serialize) -> Result<String, Stop> {
         self.templates.get_template(name).and_then(|text| text.render(Serde(with))).map_err(
             |error| {
@@ -78,14 +78,14 @@ impl Prompts {
         self.render(name, ()).unwrap_or_default()
     }
 
-    /// Reads a folder of texts for the scaffold of some folders of `prompts/`.
+    /// Reads a folder of texts for a scaffold with these folders of `prompts/`.
     pub(crate) fn overlay(dir: &Path, folders: &[&str]) -> Result<Overlay, WrongPrompts> {
         let files = |folder: &str| embedded::files(folder).iter().map(|(file, _)| *file).collect();
         let known: Vec<_> = folders.iter().map(|folder| (*folder, files(folder))).collect();
         Overlay::read(dir, &known)
     }
 
-    /// Lays what [`Prompts::factors`] said over an overlay. Settings are laid as they were read.
+    /// Adds the output of [`Prompts::factors`] to an overlay. Settings are added in parsed form.
     pub(crate) fn recorded(
         over: Overlay,
         folder: &'static str,
@@ -100,7 +100,7 @@ impl Prompts {
         Ok(over.with(folder, "manifest.toml", settings))
     }
 
-    /// Texts as written and settings as read, by name.
+    /// Texts as written and settings as parsed, by name.
     pub fn factors(&self) -> Value {
         json!({ "prompts": self.texts, "settings": self.settings })
     }
@@ -123,7 +123,8 @@ fn problem(folder: &str, file: &str, what: impl fmt::Display) -> PromptError {
     PromptError { file: format!("{folder}/{file}"), what: what.to_string() }
 }
 
-/// What the first messages may say: of the brief, never the gold or a recorded trajectory.
+/// What the first messages may contain: parts of the brief, never the gold patch or a recorded
+/// trajectory.
 #[derive(Debug, Serialize)]
 pub(crate) struct Opening<'a> {
     statement: &'a str,
@@ -143,7 +144,7 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// The variables of each text, with sample values: the contract for a text of the user's own.
+/// The variables of each text, with sample values: the interface for a user's own text.
 fn sample(name: &str) -> Value {
     match name {
         "system" | "task" => json!({

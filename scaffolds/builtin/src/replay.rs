@@ -1,7 +1,7 @@
-//! `replay`: a recorded trajectory's actions, run again by the same handlers.
+//! `replay`: runs a recorded trajectory's actions again, with the same handlers.
 //!
-//! No model is asked. What differs from the record is noted, never corrected: a replay that differs
-//! says that the task, the sandbox or the tools did.
+//! No model is called. Differences from the record are noted, never corrected: they show that the
+//! task, the sandbox or the tools changed.
 
 use std::{path::Path, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
 };
 use recording::{Act, Recorded, Recording};
 
-/// Characters of a differing line that are noted.
+/// Maximum characters of a differing line that are noted.
 const LINE: usize = 300;
 
 /// Runs the actions of `brief.replay` again.
@@ -57,7 +57,7 @@ impl Scaffold for Replay {
         "replay"
     }
 
-    /// The settings of the handlers, since they shape the outputs that are compared.
+    /// The settings of the handlers, because they affect the compared outputs.
     fn factors(&self) -> Value {
         json!({ "tools": self.tools.factors(), "bash": self.bash.factors() })
     }
@@ -87,7 +87,7 @@ impl Scaffold for Replay {
                     }
                     in_step = true;
                 }
-                // It had no effect, and its answer is wording, not behaviour.
+                // It had no effect, and its response is only wording.
                 Act::Called(recorded) if recorded.malformed => skipped += 1,
                 // Answered, not run.
                 Act::Called(_) if submitted => skipped += 1,
@@ -121,7 +121,7 @@ impl Scaffold for Replay {
     }
 }
 
-/// The first line that differs, or the exit status; `None` where nothing does or nothing was kept.
+/// The first line that differs, or the exit status; `None` if nothing differs or nothing was kept.
 fn difference(recorded: &Recorded, called: &Called) -> Option<Map<String, Value>> {
     let shown = recorded.shown.as_ref()?;
     let status = recorded.exit_status != called.exit_status;

@@ -1,10 +1,10 @@
-//! Tool schemas: from argument types, in the strict dialect that providers enforce.
+//! Tool schemas: derived from argument types, in the strict dialect that providers enforce.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Value, json};
 
 /// The schema of a tool's arguments: no references, every property required (optional ones are
-/// nullable), no further properties, none of the keywords that strict endpoints reject.
+/// nullable), no additional properties, and no keywords that strict endpoints reject.
 pub(crate) fn strict<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -12,7 +12,7 @@ pub(crate) fn strict<T: JsonSchema>() -> Value {
     let mut schema =
         settings.with_transform(tighten).into_generator().into_root_schema_for::<T>().to_value();
     if let Some(root) = schema.as_object_mut() {
-        // The tool's description is its prompt text; the type's doc comment is for us.
+        // The tool's description is its prompt text; the type's doc comment is internal.
         root.remove("description");
         root.entry("properties").or_insert_with(|| json!({}));
         root.entry("required").or_insert_with(|| json!([]));
@@ -39,7 +39,7 @@ fn tighten(schema: &mut Schema) {
     }
 }
 
-/// The schema as a person writes it, for error messages:
+/// The schema in readable form, for error messages:
 /// `{"path": string, "view_range": [integer] or null}`.
 pub(crate) fn shape(schema: &Value) -> String {
     if let Some(options) = schema["enum"].as_array() {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::{prompts::Prompts, tools::specs};
 
-    /// The rules that strict endpoints hold every schema to.
+    /// Checks the rules that strict endpoints enforce for every schema.
     fn conforms(at: &str, schema: &Value) {
         let map = schema.as_object().unwrap_or_else(|| panic!("{at}: not an object schema"));
         for keyword in ["$schema", "$ref", "$defs", "title", "default", "format", "oneOf", "const"]

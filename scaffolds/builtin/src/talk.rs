@@ -3,22 +3,22 @@ use proctor_types::{Answer, Ask, Message, ToolSpec};
 
 use crate::prompts::{Opening, Prompts};
 
-/// The conversation so far. It only ever grows at its end, so that endpoints can cache its head.
+/// The conversation so far. It only grows at its end, so that endpoints can cache its prefix.
 #[derive(Debug)]
 pub(crate) struct Talk {
-    /// Lent to each request: a copy would cost more the longer it is.
+    /// Lent to each request: copying a long one is expensive.
     ask: Ask,
-    /// Tokens up to the last answer, by the provider's own count.
+    /// Tokens up to the last response, by the provider's own count.
     counted: u64,
     /// How many messages `counted` covers.
     covered: usize,
-    /// Answers so far.
+    /// Number of responses so far.
     answers: u64,
     fork: Option<ForkBrief>,
 }
 
 impl Talk {
-    /// Opens with the prompts `system` and `task`.
+    /// Starts with the prompts `system` and `task`.
     pub(crate) fn open(
         prompts: &Prompts,
         brief: &Brief,
@@ -38,7 +38,7 @@ impl Talk {
         Ok(Self { ask, counted: 0, covered: 0, answers: 0, fork })
     }
 
-    /// One step. A refusal that the session delivered as an answer ends the loop like any other.
+    /// One step. A refusal that the session delivered as a response ends the loop like any other.
     pub(crate) async fn ask(&mut self, session: &mut dyn Session) -> Result<Answer, Stop> {
         self.hint();
         let answer = session.ask(&self.ask).await?;
@@ -47,7 +47,7 @@ impl Talk {
             return Err(Stop::Refused(answer.content));
         }
         self.ask.messages.push(match answer.message() {
-            // Calls of tools that were not offered: repeated, they would want results.
+            // Calls of tools that were not offered: if they were repeated, they would need results.
             Message::Assistant { content, tool_calls, extra, native }
                 if self.ask.tools.is_empty() =>
             {
@@ -61,8 +61,8 @@ impl Talk {
         Ok(answer)
     }
 
-    /// Tells what a fork is told once it begins. Within the last message where that is the user's: some endpoints
-    /// refuse two messages of one role.
+    /// Adds a fork's hint once it starts. If the last message is the user's, it is added to that:
+    /// some endpoints reject two consecutive messages with the same role.
     fn hint(&mut self) {
         let hint = self.fork.as_ref().and_then(|fork| fork.hint.as_ref());
         let Some((_, hint)) = hint.filter(|(after, _)| *after == self.answers) else { return };
@@ -81,8 +81,8 @@ impl Talk {
         self.ask.messages.push(Message::Tool { call_id: call_id.to_owned(), content });
     }
 
-    /// Why the next request cannot fit the model's context window, if so. Asked before the request:
-    /// the endpoint's error would look like a fault of the endpoint.
+    /// Why the next request cannot fit the model's context window, if so. Checked before the
+    /// request, because the endpoint's error would look like an endpoint fault.
     pub(crate) fn overflow(&self, session: &dyn Session) -> Option<String> {
         let window = session.brief().context_window?;
         let fresh = self.ask.messages.get(self.covered..).unwrap_or_default();
@@ -94,12 +94,13 @@ impl Talk {
     }
 }
 
-/// Whether the provider paused a turn that it goes on with: the conversation is sent back as it is.
+/// Whether the provider paused a turn that it will continue: the conversation is sent back
+/// unchanged.
 pub(crate) fn is_paused(answer: &Answer) -> bool {
     answer.finish_reason.as_deref() == Some("pause_turn") && answer.tool_calls.is_empty()
 }
 
-/// Whether the endpoint cut the answer at its output limit.
+/// Whether the endpoint cut the response at its output limit.
 pub(crate) fn was_cut(answer: &Answer) -> bool {
     answer.finish_reason.as_deref() == Some("length")
 }

@@ -1,4 +1,4 @@
-//! The tools of the scaffold `tools`, for a loop that is none of this crate's.
+//! The tools of the scaffold `tools`, for a loop outside this crate.
 
 use proctor_scaffold_api::{Scaffold, Session, Stop};
 use proctor_types::{ToolCall, ToolSpec};
@@ -9,7 +9,7 @@ use crate::{
     tools::{Called, Toolbox, Tools},
 };
 
-/// What a model is told of the tools, and what they answer: the same as in the scaffold `tools`.
+/// The tools' descriptions for a model, and their behavior: the same as in the scaffold `tools`.
 #[derive(Debug)]
 pub struct ToolSet(Tools);
 
@@ -18,32 +18,32 @@ pub struct OpenTools(Toolbox);
 
 impl ToolSet {
     /// # Errors
-    /// The prompts that Proctor was built with do not load, which a test rules out.
+    /// The built-in prompts are invalid, which a test rules out.
     pub fn load() -> Result<Self, PromptError> {
         Tools::load(None).map(Self)
     }
 
-    /// As the model is told of them.
+    /// Their descriptions for the model.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.0.specs()
     }
 
-    /// All that shapes what the model sees of them.
+    /// Everything that affects what the model sees of them.
     pub fn factors(&self) -> Value {
         self.0.factors()
     }
 
-    /// The tools of a trial. What they remember lives as long as this value.
+    /// The tools of a trial. Their state lives as long as this value.
     pub fn open(&self, session: &dyn Session) -> OpenTools {
         OpenTools(self.0.toolbox(session))
     }
 }
 
 impl OpenTools {
-    /// Records the call, runs it, records what came of it.
+    /// Records the call, runs it, and records its result.
     ///
     /// # Errors
-    /// The trial is over. A call that fails is a result.
+    /// The trial is over. A failed call is a result.
     pub async fn call(
         &mut self,
         session: &mut dyn Session,

@@ -1,4 +1,4 @@
-//! The programs of a bundle, as a command line names them: `/agent/bin/NAME`.
+//! The programs of a bundle under the names that command lines use: `/agent/bin/NAME`.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{BundleError, MOUNT, SHELL, npm, python, recipe::is_entry_point, unpack};
 
-/// Makes `bin/NAME` stand for its target: a link, or a few lines that import a Python function.
+/// Creates `bin/NAME` for its target: a link, or a few lines that import a Python function.
 pub(crate) fn lay(tree: &Path, name: &str, target: &str) -> Result<(), BundleError> {
     let at = tree.join("bin").join(name);
     if is_entry_point(target) {
@@ -29,8 +29,8 @@ pub(crate) fn lay(tree: &Path, name: &str, target: &str) -> Result<(), BundleErr
     unpack::link(&Path::new("..").join(target), &at)
 }
 
-/// Makes a file a program of the bundle: executable, and started by the bundle's own interpreter where it is a
-/// script. The usual first line asks for `env`, which an image need not have.
+/// Makes a file a program of the bundle: executable, and for a script started by the bundle's own
+/// interpreter. The usual first line requires `env`, which an image may lack.
 fn runnable(tree: &Path, path: &Path) -> Result<(), BundleError> {
     use std::os::unix::fs::PermissionsExt;
     let io = |error: std::io::Error| BundleError::io(path, &error);
@@ -52,7 +52,7 @@ fn first_line(bytes: &[u8]) -> Option<String> {
     line.starts_with("#!").then(|| line.to_owned())
 }
 
-/// The first line with the bundle's interpreter in place of the image's, where the bundle has one.
+/// The first line with the bundle's interpreter instead of the image's, if the bundle has one.
 fn own_interpreter(tree: &Path, line: &str) -> Option<String> {
     let mut words = line.trim_start_matches("#!").split_whitespace().peekable();
     let mut program = words.next()?;
@@ -89,7 +89,7 @@ mod tests {
             ("#!/usr/bin/env node", Some("#!/agent/libexec/node")),
             ("#!/usr/bin/env -S node --no-warnings", Some("#!/agent/libexec/node --no-warnings")),
             ("#! /bin/bash -e", Some("#!/agent/sh/bash -e")),
-            // Not carried here, or nobody's.
+            // Not included here, or unknown.
             ("#!/usr/bin/python3", None),
             ("#!/usr/bin/perl", None),
         ];

@@ -1,4 +1,4 @@
-//! Building, once, and finding again.
+//! Builds bundles once and finds them again.
 
 use std::{
     collections::BTreeMap,
@@ -22,27 +22,27 @@ use crate::{
     unpack, wheel,
 };
 
-/// Part of every key: bundles that another version of this code made are not taken for this one's.
+/// Part of every key: bundles of another version of this code are not reused.
 const BUILDER: u32 = 2;
 
 /// A finished bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bundle {
-    /// What is mounted.
+    /// The directory to mount.
     pub folder: PathBuf,
-    /// Names modes, paths and contents; times are no part of it.
+    /// Covers modes, paths and contents, but not times.
     pub digest: String,
     pub bytes: u64,
     pub files: u64,
-    /// What it was made of: packages with their versions, interpreters too.
+    /// Its parts: packages with their versions, including interpreters.
     pub versions: BTreeMap<String, String>,
-    /// Top-level names that its Python imports from its packages.
+    /// Top-level names that its Python packages provide.
     pub python_packages: Vec<String>,
-    /// How long the build took, with what was fetched for it.
+    /// Duration of the build, including downloads.
     pub build_seconds: f64,
 }
 
-/// The bundles of this machine, below one folder:
+/// The bundles of this machine, in one directory:
 /// `built/<name>-<version>-<key>/{tree/, bundle.json}`, `downloads/<checksum>`, `locks/`.
 #[derive(Debug, Clone)]
 pub struct Bundles {
@@ -50,12 +50,12 @@ pub struct Bundles {
 }
 
 impl Bundles {
-    /// Over a folder, which is made where it is missing.
+    /// Uses a directory, which is created if missing.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         Self { cache: cache.into() }
     }
 
-    /// The bundle, where it was built and nothing of it is missing or has another size.
+    /// The bundle, if it was built and no file of it is missing or has another size.
     pub fn built(
         &self,
         name: &str,
@@ -68,10 +68,10 @@ impl Bundles {
         record.damage(&folder).is_none().then(|| record.bundle(&folder))
     }
 
-    /// Looks at what a build would read beside the manifest.
+    /// Checks the files that a build would read besides the manifest.
     ///
     /// # Errors
-    /// Names the file or folder that cannot be read.
+    /// Names the file or directory that cannot be read.
     pub fn check_files(
         &self,
         name: &str,
@@ -85,7 +85,7 @@ impl Bundles {
     /// Reads the whole bundle and compares it with what was built.
     ///
     /// # Errors
-    /// Names the first file that is another one.
+    /// Names the first file that differs.
     pub fn verify(
         &self,
         name: &str,
@@ -102,7 +102,8 @@ impl Bundles {
             .map_err(|error| error.hint(format!("remove {} and build it again", folder.display())))
     }
 
-    /// The bundle: as it was built, or built now. Needs the network only for what was never fetched.
+    /// The bundle, from an earlier build or built now. Needs the network only for what was never
+    /// downloaded.
     ///
     /// # Errors
     /// Names the package and what failed, with the hint.
@@ -123,7 +124,7 @@ impl Bundles {
         let lock = self.lock(&folder).map_err(context)?;
         let locked = proctor_files::lock(&lock).await;
         locked.map_err(|error| context(BundleError::new(format!("wait for the lock: {error}"))))?;
-        // Somebody may have built it while this one waited.
+        // Another process may have built it while this one waited.
         if let Some(bundle) = self.built(name, version, recipe, manifest_folder) {
             return Ok(bundle);
         }
@@ -137,7 +138,7 @@ impl Bundles {
         build.run(&folder).await.map_err(context)
     }
 
-    /// Where a bundle lies: its name says what it is made of.
+    /// The directory of a bundle, whose name identifies its input.
     fn folder(
         &self,
         name: &str,
@@ -153,7 +154,7 @@ impl Bundles {
         let text =
             serde_json::to_string(recipe).map_err(|error| BundleError::new(error.to_string()))?;
         let mut key = format!("{BUILDER}\0{name}\0{version}\0{text}\0{}", parts::TABLE);
-        // By content: the same manifest in another folder is the same.
+        // By content: the same manifest in another directory is the same.
         for beside in recipe.lock.iter().chain(recipe.files.values()) {
             let path = manifest_folder.join(beside);
             let io = |error: std::io::Error| {
@@ -208,7 +209,8 @@ impl Build<'_> {
         }
         (self.said)(format!("building the bundle of {} {}", self.name, self.version));
         let built = self.bundles.cache.join("built");
-        // Its name is this bundle's alone, and the lock is held: what is there was left by a build that died.
+        // The name is unique to this bundle, and the lock is held: an existing directory was left
+        // by a build that died.
         let mut fresh = folder.file_name().unwrap_or_default().to_owned();
         fresh.push(".building");
         let fresh = built.join(fresh);
@@ -248,7 +250,7 @@ impl Build<'_> {
         Ok(bundle)
     }
 
-    /// Lays everything; returns what it is made of.
+    /// Adds everything; returns the parts with their versions.
     async fn fill(&self, tree: &Path) -> Result<BTreeMap<String, String>, BundleError> {
         let (recipe, parts) = (self.recipe, Parts::read()?);
         let downloads = Downloads { folder: self.bundles.cache.join("downloads") };
@@ -324,8 +326,8 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Takes away what the recipe leaves out. A pattern that finds nothing is a mistake: what it was to keep out
-    /// of the sandbox may be there by another name.
+    /// Removes what the recipe leaves out. A pattern without matches is an error: what it should
+    /// keep out of the sandbox may be there under another name.
     fn drop_from(&self, folder: &Path) -> Result<(), BundleError> {
         for pattern in &self.recipe.drop {
             let wrong = |why: String| BundleError::new(format!("bundle.drop: `{pattern}` {why}"));
@@ -372,7 +374,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Has every program run on the carried C library.
+    /// Makes every program use the included C library.
     async fn bind(
         &self,
         parts: &Parts,
@@ -410,7 +412,7 @@ impl Build<'_> {
     }
 }
 
-/// Copies a file or a folder, with its links and without what is no file.
+/// Copies a file or a directory with its links, without special files.
 fn copy(from: &Path, to: &Path) -> Result<(), BundleError> {
     let io = |error: std::io::Error| BundleError::io(from, &error);
     let found = fs::symlink_metadata(from).map_err(io)?;
@@ -439,7 +441,7 @@ fn remove(path: &Path) -> Result<(), BundleError> {
     removed.map_err(|error| BundleError::io(path, &error))
 }
 
-/// Runs file work off the reactor.
+/// Runs file operations off the async threads.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BundleError> + Send + 'static,
 ) -> Result<T, BundleError> {

@@ -1,4 +1,5 @@
-//! Parts of Debian packages: fetched from a mirror, checked, and laid where a bundle has them.
+//! Parts of Debian packages: downloads them from a mirror, verifies them, and extracts what a
+//! bundle needs.
 
 use std::{io::Cursor, path::Path};
 
@@ -14,17 +15,18 @@ use crate::{
     unpack::{self, Entry},
 };
 
-/// A package larger than this is not fetched, in bytes.
+/// Maximum size of a package, in bytes.
 const SIZE_LIMIT: usize = 64 << 20;
 
-/// Where Debian keeps the libraries of this architecture.
+/// Debian's library directory for this architecture.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Left out of the standard library: the first keeps pip away from a Python that is nobody's, the second would need
-/// a library that no agent asks for.
+/// Left out of the standard library: the first blocks pip, the second needs a library that no agent
+/// uses.
 const NOT_CARRIED: [&str; 2] = ["EXTERNALLY-MANAGED", "lib-dynload/_dbm"];
 
-/// The package's bytes: kept, or from the first mirror that has them, or from the archive of all packages.
+/// The package's bytes: from the cache, from the first mirror that has them, or from the archive of
+/// all packages.
 pub(crate) async fn fetch(
     debian: &Debian,
     package: &DebianPackage,
@@ -56,7 +58,7 @@ pub(crate) async fn fetch(
     downloads.get(&what, &Checksum::Sha256(package.sha256.clone()), from_a_mirror).await
 }
 
-/// Lays the files of a package that a bundle carries.
+/// Extracts the files of a package that a bundle includes.
 pub(crate) fn lay(package: &DebianPackage, bytes: &[u8], tree: &Path) -> Result<(), BundleError> {
     let context = |error: BundleError| error.context(&package.name);
     let content = content(bytes).map_err(context)?;
@@ -86,7 +88,7 @@ pub(crate) fn lay(package: &DebianPackage, bytes: &[u8], tree: &Path) -> Result<
     Ok(())
 }
 
-/// Shared libraries lie flat in one folder, with the links between them.
+/// All shared libraries go to one directory, with the links between them.
 fn library(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
     let Some(name) = path.strip_prefix(MULTIARCH).ok().and_then(Path::to_str) else {
         return Ok(());
@@ -124,7 +126,7 @@ fn python(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError>
         {
             unpack::file(&tree.join("lib/python3.13").join(below), content, executable)
         }
-        // The one link there leads into the configuration of a machine.
+        // The only link there leads to a machine's configuration.
         Entry::File { .. } | Entry::Link(_) => Ok(()),
     }
 }
@@ -138,7 +140,7 @@ fn shell(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> 
     unpack::link(Path::new("bash"), &tree.join("sh/sh"))
 }
 
-/// The files of a `.deb`: an `ar` archive, one member of which is a compressed tar archive.
+/// The files of a `.deb`: an `ar` archive with a compressed tar archive as one member.
 fn content(bytes: &[u8]) -> Result<Vec<u8>, BundleError> {
     let broken = || BundleError::new("this is no Debian package");
     let mut rest = bytes.strip_prefix(b"!<arch>\n").ok_or_else(broken)?;

@@ -1,4 +1,5 @@
-//! Files from registries, kept by their checksum: two bundles share them, and a mirror that drops one does no harm.
+//! Files from registries, stored by checksum: bundles share them, and a mirror that drops one does
+//! no harm.
 
 use std::{
     fmt, fs,
@@ -12,7 +13,7 @@ use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::BundleError;
 
-/// What a file must be.
+/// The expected checksum of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Checksum {
     /// In lower-case hexadecimal digits.
@@ -21,7 +22,7 @@ pub(crate) enum Checksum {
 }
 
 impl Checksum {
-    /// The form of npm: `sha512-` and base64.
+    /// npm's form: `sha512-` and base64.
     pub(crate) fn of_integrity(text: &str) -> Result<Self, BundleError> {
         let bytes = text.strip_prefix("sha512-").and_then(|rest| STANDARD.decode(rest).ok());
         match bytes.filter(|bytes| bytes.len() == 64) {
@@ -54,8 +55,8 @@ pub(crate) struct Downloads {
 }
 
 impl Downloads {
-    /// The file of this checksum: as it was kept, else as it is fetched now. A file that is another is refused
-    /// wherever it came from.
+    /// The file with this checksum, from the cache or downloaded now. A file with another checksum
+    /// is rejected, wherever it came from.
     pub(crate) async fn get(
         &self,
         what: &str,
@@ -80,7 +81,7 @@ impl Downloads {
         Ok(bytes)
     }
 
-    /// The file of this checksum, where it was fetched before and is whole.
+    /// The file with this checksum, if it was downloaded before and is intact.
     pub(crate) fn kept(&self, wanted: &Checksum) -> Option<Vec<u8>> {
         let bytes = fs::read(self.folder.join(wanted.to_string())).ok()?;
         (wanted.of(&bytes) == *wanted).then_some(bytes)

@@ -1,8 +1,8 @@
-//! Programs that run on the bundle's own C library, whatever the image has.
+//! Makes programs use the bundle's own C library, whatever the image has.
 //!
-//! A program names its loader by an absolute path, which is why the mount point of bundles is fixed. Starting the
-//! loader by hand instead would work at any path, but the program would then take the loader for itself: Node starts
-//! itself again by that name.
+//! A program names its loader by an absolute path, which is why the mount point of bundles is
+//! fixed. Starting the loader explicitly would work at any path, but the program would then mistake
+//! the loader for itself: Node restarts itself by that name.
 
 use std::{
     fs::File,
@@ -13,14 +13,15 @@ use std::{
 
 use crate::{BundleError, MOUNT};
 
-/// The folder of the C library in a bundle.
+/// The directory of the C library in a bundle.
 pub(crate) const LIBRARIES: &str = "lib/glibc";
 pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
-/// The loader that programs for Linux with glibc name.
+/// The loader named by programs for Linux with glibc.
 const USUAL: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// What the loader has built in, and what takes its place, of the same length: it looks for libraries in the bundle
-/// alone. The longer one first: it ends as the shorter one. Otherwise a library that the bundle lacks would be taken from the image, and drag the image's C library in.
+/// The loader's built-in paths, and replacements of the same length: it then searches for libraries
+/// only in the bundle. The longer one comes first, because it ends with the shorter one. Otherwise
+/// a library that the bundle lacks would come from the image, together with the image's C library.
 const LOOKS: [(&[u8], &[u8]); 6] = [
     (b"/usr/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////////\0"),
     (b"/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////\0"),
@@ -30,7 +31,7 @@ const LOOKS: [(&[u8], &[u8]); 6] = [
     (b"\0/etc/ld.so.preload\0", b"\0/agent/etc/preload\0"),
 ];
 
-/// The loader, looking nowhere but in the bundle.
+/// The loader, restricted to the bundle.
 pub(crate) fn isolated(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError> {
     for (from, to) in LOOKS {
         let mut at = 0;
@@ -49,7 +50,7 @@ pub(crate) fn isolated(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError> {
     Ok(loader)
 }
 
-/// The loader that a file names, where it is a program that names one.
+/// The loader that a file names, if it is a program that names one.
 pub(crate) fn interpreter(path: &Path) -> std::io::Result<Option<String>> {
     let mut file = File::open(path)?;
     let mut head = [0; 64];
@@ -80,7 +81,7 @@ pub(crate) fn interpreter(path: &Path) -> std::io::Result<Option<String>> {
     Ok(None)
 }
 
-/// The programs of a tree that need the carried C library.
+/// The programs of a tree that need the included C library.
 pub(crate) fn programs(tree: &Path) -> Result<Vec<PathBuf>, BundleError> {
     let mut out = Vec::new();
     let own = tree.join(LIBRARIES);
@@ -93,7 +94,7 @@ pub(crate) fn programs(tree: &Path) -> Result<Vec<PathBuf>, BundleError> {
     Ok(out)
 }
 
-/// Has a program run on the carried C library.
+/// Makes a program use the included C library.
 pub(crate) fn bind(program: &Path, patchelf: &Path) -> Result<(), BundleError> {
     let told = |args: &[&str]| {
         let ran = Command::new(patchelf).args(args).arg(program).env_clear().output();
@@ -111,7 +112,8 @@ pub(crate) fn bind(program: &Path, patchelf: &Path) -> Result<(), BundleError> {
     let libraries = format!("{MOUNT}/{LIBRARIES}");
     let rpath = if own.is_empty() { libraries.clone() } else { format!("{libraries}:{own}") };
     let loader = format!("{libraries}/{LOADER}");
-    // The older form: it holds for what the program loads later too, and before LD_LIBRARY_PATH of an image.
+    // The older form: it also applies to libraries that the program loads later, and takes
+    // precedence over an image's LD_LIBRARY_PATH.
     told(&["--set-interpreter", &loader, "--force-rpath", "--set-rpath", &rpath])?;
     Ok(())
 }

@@ -4,13 +4,13 @@ use std::{fmt, io, path::Path};
 
 use proctor_types::{Cause, Fault};
 
-/// What failed, and what to change.
+/// What failed, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct BundleError {
     /// Names the package, the tool and its last lines.
     pub what: String,
     pub hint: Option<String>,
-    /// Whether it is a registry that cannot be reached.
+    /// Whether a registry is unreachable.
     pub is_unreachable: bool,
 }
 

@@ -1,5 +1,6 @@
-//! An agent's command line as one folder that runs in any sandbox: its packages, the interpreter they need, and
-//! the C library of that. Built once, named by its content, shown read-only at [`MOUNT`].
+//! An agent's command line as one directory that runs in any sandbox: its packages, their
+//! interpreter, and its C library. Built once, identified by its content, mounted read-only at
+//! [`MOUNT`].
 
 mod bin;
 mod bundles;
@@ -22,12 +23,13 @@ pub use error::BundleError;
 pub use recipe::{BundleKind, BundleRecipe, NodePackage, NpmPackage};
 pub use version::{LATEST, OtherVersion};
 
-/// Where every sandbox sees its bundle. Fixed: programs of the bundle name their interpreter by it.
+/// Where every sandbox mounts its bundle. Fixed, because the bundle's programs name their
+/// interpreter by this path.
 pub const MOUNT: &str = "/agent";
 
-/// The folder of a static `bash` and `sh`, where the recipe carries a shell: to be last in `PATH`, so that the
-/// image's own shell wins.
+/// The directory of a static `bash` and `sh`, if the recipe includes a shell. It goes last in
+/// `PATH`, so that the image's own shell takes precedence.
 pub const SHELL: &str = "/agent/sh";
 
-/// The file of certificates, where the recipe carries them: for `SSL_CERT_FILE` and its like.
+/// The certificate file, if the recipe includes one: for `SSL_CERT_FILE` and similar variables.
 pub const CERTIFICATES: &str = "/agent/etc/ca.pem";

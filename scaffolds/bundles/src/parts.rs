@@ -1,4 +1,5 @@
-//! What every bundle may carry beside its own packages: one table, `configs/bundles/parts.toml`.
+//! What every bundle may include besides its own packages, in one table:
+//! `configs/bundles/parts.toml`.
 
 use proctor_types::from_toml;
 use serde::Deserialize;
@@ -42,7 +43,7 @@ pub(crate) struct DebianPackage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Part {
-    /// What a program of any bundle may be linked to.
+    /// Libraries that a bundle's programs may be linked to.
     Libraries,
     Shell,
     Certificates,

@@ -1,4 +1,4 @@
-//! A Python of the bundle's own, with its packages.
+//! The bundle's own Python with its packages.
 
 use std::{
     collections::BTreeSet,
@@ -18,15 +18,16 @@ use crate::{
     wheel::{self, Requirement},
 };
 
-/// The interpreter: not in `bin`, so that nobody takes it for the image's. It finds its library by its own path.
+/// The interpreter: not in `bin`, so that it is not mistaken for the image's. It finds its library
+/// by its own path.
 pub(crate) const PROGRAM: &str = "libexec/python3.13";
-/// The folder of the packages: where Debian's Python looks.
+/// The directory of the packages, which Debian's Python searches.
 pub(crate) const FOLDER: &str = "lib/python3/dist-packages";
 
-/// Packages fetched at once.
+/// Concurrent downloads.
 const AT_ONCE: usize = 6;
 
-/// Fetches and lays the packages of a recipe.
+/// Downloads and installs the packages of a recipe.
 pub(crate) async fn lay(
     recipe: &BundleRecipe,
     requirements: &[Requirement],
@@ -34,7 +35,7 @@ pub(crate) async fn lay(
     tree: &Path,
 ) -> Result<(), BundleError> {
     let pypi = Pypi::of_this_host()?;
-    // Collected: the closure may not be held across an await.
+    // Collected: the closure cannot be held across an await.
     let fetches: Vec<_> =
         requirements.iter().map(|requirement| fetch(&pypi, downloads, requirement)).collect();
     let mut fetched = stream::iter(fetches).buffered(AT_ONCE);
@@ -74,7 +75,7 @@ async fn fetch(
     requirement: &Requirement,
 ) -> Result<Vec<u8>, BundleError> {
     let what = format!("{}=={}", requirement.name, requirement.version);
-    // One that is kept needs no index.
+    // A cached one needs no index.
     for sha256 in &requirement.sha256 {
         let wanted = Checksum::Sha256(sha256.clone());
         if let Some(bytes) = downloads.kept(&wanted) {
@@ -86,19 +87,21 @@ async fn fetch(
     downloads.get(&what, &Checksum::Sha256(sha256), pypi.bytes(&offer)).await
 }
 
-/// Compiles every module. A read-only bundle cannot keep what it compiles, so each start would do it again: seconds
-/// for a large agent. The checksum form holds no time of a file, so two builds are the same.
+/// Compiles every module. A read-only bundle cannot store compiled code, so each start would
+/// compile again, which takes seconds for a large agent. The checksum-based form contains no file
+/// time, so builds are reproducible.
 pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
     let program = tree.join(PROGRAM);
     let libraries = tree.join(LIBRARIES);
-    // By the loader, and with libraries named: the mount point is not there on this machine.
+    // Through the loader and with explicit libraries: the mount point does not exist on this
+    // machine.
     let ran = Command::new(libraries.join(LOADER))
         .arg("--library-path")
         .arg(&libraries)
         .arg("--argv0")
         .arg(&program)
         .arg(&program)
-        // In one process: the ones that Python starts itself would start without the loader.
+        // In one process: subprocesses of Python would start without the loader.
         .args(["-s", "-P", "-S", "-m", "compileall", "-q", "-j", "1"])
         .args(["--invalidation-mode", "unchecked-hash", "-s"])
         .arg(tree)
@@ -108,8 +111,8 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
         .env("PYTHONHASHSEED", "0")
         .output()
         .map_err(|error| BundleError::io(&program, &error))?;
-    // Some packages hold files that are no Python of this version: templates, tests of a parser. They fail, as
-    // they would for pip, which says nothing about it either.
+    // Some packages contain files that are not valid in this Python version: templates, tests of a
+    // parser. They fail, as they do in pip, which does not report them either.
     let compiled = tree.join("lib/python3.13/__pycache__/os.cpython-313.pyc");
     if !compiled.is_file() {
         let said = String::from_utf8_lossy(&ran.stderr);
@@ -123,7 +126,8 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
-/// The names that can be imported from the packages: what a task under test must not be.
+/// The names that can be imported from the packages, which must not include the task's package
+/// under test.
 pub(crate) fn importable(tree: &Path) -> Result<Vec<String>, BundleError> {
     let site: PathBuf = tree.join(FOLDER);
     let mut out = BTreeSet::new();

@@ -95,8 +95,8 @@ pub struct NodePackage {
 }
 
 impl BundleRecipe {
-    /// Whether some package has this version. True where it cannot be known: the packages are in a lock file, or files
-    /// beside the manifest are a part of the agent.
+    /// Whether some package has this version. True if this is unknown: the packages are in a lock
+    /// file, or files beside the manifest are part of the agent.
     pub fn holds_version(&self, version: &str) -> bool {
         if !self.files.is_empty() || self.lock.is_some() {
             return true;
@@ -106,7 +106,7 @@ impl BundleRecipe {
             || listed.iter().any(|line| same_version(&line.version, version))
     }
 
-    /// What the kinds ask for and a type cannot say.
+    /// Checks what the kinds require and a type cannot express.
     ///
     /// # Errors
     /// Names the key.
@@ -150,7 +150,7 @@ impl BundleRecipe {
     }
 }
 
-/// Whether a package's version is one of the agent: the same, or with a platform behind it.
+/// Whether a package's version matches the agent's: equal, or followed by a platform.
 pub(crate) fn is_version(found: &str, wanted: &str) -> bool {
     same_version(found, wanted)
         || found.strip_prefix(wanted).is_some_and(|platform| platform.starts_with('-'))
@@ -165,7 +165,7 @@ pub(crate) fn is_entry_point(target: &str) -> bool {
     target.split_once(':').is_some_and(|(module, function)| words(module) && words(function))
 }
 
-/// A name that is one component of a path and needs no quotes.
+/// A name that is a single path component and needs no quoting.
 pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     !name.is_empty() && !name.starts_with('.') && name.len() < 100 && name.chars().all(allowed)

@@ -1,4 +1,4 @@
-//! What is written beside a bundle's tree.
+//! The record beside a bundle's tree.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -21,7 +21,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Settles a finished tree and says what it holds.
+    /// Normalizes a finished tree and returns its record.
     pub(crate) fn of(
         folder: &Path,
         versions: BTreeMap<String, String>,
@@ -46,17 +46,17 @@ impl Record {
         fs::write(&file, text).map_err(|error| BundleError::io(&file, &error))
     }
 
-    /// `None` where nothing was finished here.
+    /// `None` if no build was finished here.
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()
     }
 
-    /// What the tree lacks or has otherwise, as far as sizes and modes tell.
+    /// What the tree lacks or has changed, judging by sizes and modes.
     pub(crate) fn damage(&self, folder: &Path) -> Option<String> {
         tree::damage(&folder.join(TREE), &self.items)
     }
 
-    /// Compares every content with what was recorded.
+    /// Compares every content with the record.
     pub(crate) fn verify(&self, folder: &Path) -> Result<(), BundleError> {
         let root = folder.join(TREE);
         if let Some(damage) = self.damage(folder) {

@@ -1,4 +1,4 @@
-//! A bundle's tree as data: what is in it, and one name for all of that.
+//! A bundle's tree as data: its content, and a digest of it.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::BundleError;
 
-/// One file or link of a bundle. Folders follow from them.
+/// One file or link of a bundle. Directories are implied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Item {
-    /// Below the bundle's root.
+    /// Relative to the bundle's root.
     pub(crate) path: String,
     pub(crate) what: What,
 }
@@ -27,13 +27,13 @@ pub(crate) enum What {
     Link { target: String },
 }
 
-/// Every file of a tree that is no link.
+/// Every regular file of a tree.
 pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>, BundleError> {
     let all = entries(root)?;
     Ok(all.into_iter().filter(|(_, kind)| kind.is_file()).map(|(path, _)| path).collect())
 }
 
-/// Every entry of a tree, folders before what they hold, in one order everywhere.
+/// Every entry of a tree, directories before their content, in a fixed order.
 fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
     let (mut out, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = open.pop() {
@@ -51,8 +51,8 @@ fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
     Ok(out)
 }
 
-/// Gives everything the owner root, where this process may, and one of two modes; refuses what a bundle never
-/// holds: a link that leaves it, a device, a name that is no text.
+/// Sets the owner of everything to root, if this process may, and one of two modes. Rejects what a
+/// bundle must not contain: a link that leaves it, a device, a name that is not UTF-8.
 pub(crate) fn settle(root: &Path) -> Result<(), BundleError> {
     let as_root = rustix::process::geteuid().is_root();
     for (path, kind) in entries(root)?.into_iter().chain([(root.to_owned(), root_kind(root)?)]) {
@@ -141,7 +141,7 @@ fn hash(path: &Path) -> std::io::Result<String> {
     }
 }
 
-/// One name for modes, paths and contents. Times and owners are no part of it.
+/// A digest of modes, paths and contents, without times and owners.
 pub(crate) fn digest(items: &[Item]) -> String {
     let mut hasher = blake3::Hasher::new();
     for item in items {
@@ -154,8 +154,8 @@ pub(crate) fn digest(items: &[Item]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// The first thing in which a tree is not what it was: by size, mode and target. Contents are compared by
-/// [`items`], which reads all of them.
+/// The first difference of a tree by size, mode and target. [`items`] compares contents, which it
+/// reads completely.
 pub(crate) fn damage(root: &Path, items: &[Item]) -> Option<String> {
     for item in items {
         let path = root.join(&item.path);

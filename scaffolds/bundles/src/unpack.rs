@@ -1,4 +1,4 @@
-//! Archives, entry by entry. What is laid down is files, and links of which a caller knows why.
+//! Unpacks archives, entry by entry: only files, and links that a caller allows.
 
 use std::{
     fs,
@@ -17,8 +17,8 @@ pub(crate) enum Entry<'a> {
     Link(PathBuf),
 }
 
-/// Hands every file and every symbolic link of a tar archive to `lay`, by its path without `.`. A path that
-/// leaves the archive, a device or a hard link ends the reading.
+/// Passes every file and every symbolic link of a tar archive to `lay`, by path without `.`. A path
+/// that leaves the archive, a device or a hard link is an error.
 pub(crate) fn tar(
     reader: impl Read,
     lay: &mut dyn FnMut(&Path, Entry<'_>) -> Result<(), BundleError>,
@@ -50,8 +50,8 @@ pub(crate) fn tar(
     Ok(())
 }
 
-/// Lays the files of a `.tar.gz` below a folder, without the folder around everything. A link is refused: no
-/// registry publishes one.
+/// Extracts the files of a `.tar.gz` below a directory, without the archive's top directory. Links
+/// are rejected: no registry publishes one.
 pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
     tar(GzDecoder::new(bytes), &mut |path, entry| {
         let rest: PathBuf = path.components().skip(1).collect();
@@ -68,8 +68,8 @@ pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
     })
 }
 
-/// Writes one file, and the folders above it. One that is there already gives way: of two packages with the same
-/// file the later wins, as with their own installers.
+/// Writes one file and its parent directories. It replaces an existing file: of two packages with
+/// the same file the later wins, as with their own installers.
 pub(crate) fn file(to: &Path, content: &mut dyn Read, executable: bool) -> Result<(), BundleError> {
     let io = |error: std::io::Error| BundleError::io(to, &error);
     fresh(to)?;
@@ -84,7 +84,7 @@ pub(crate) fn link(target: &Path, at: &Path) -> Result<(), BundleError> {
     symlink(target, at).map_err(|error| BundleError::io(at, &error))
 }
 
-/// Makes the folders above a path, and the path free.
+/// Creates a path's parents and frees the path.
 fn fresh(at: &Path) -> Result<(), BundleError> {
     if let Some(parent) = at.parent() {
         fs::create_dir_all(parent).map_err(|error| BundleError::io(parent, &error))?;
@@ -97,7 +97,7 @@ fn fresh(at: &Path) -> Result<(), BundleError> {
     }
 }
 
-/// The path without `.`, `None` where it has `..` or begins at the root.
+/// The path without `.`; `None` if it contains `..` or is absolute.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -120,7 +120,7 @@ mod tests {
 
     fn archive(name: &str, kind: tar::EntryType) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
-        // Raw: the library's own builder would refuse the hostile ones.
+        // Raw: the library's own builder would reject the hostile ones.
         header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(kind);
         header.set_mode(0o755);

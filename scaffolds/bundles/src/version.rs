@@ -1,5 +1,5 @@
-//! The recipe of another published version than the one that a manifest pins. Versions and checksums come from the
-//! registry; how the agent is started stays what the manifest says.
+//! The recipe for another published version than the one that a manifest pins. Versions and
+//! checksums come from the registry; how the agent is started still comes from the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,18 +20,19 @@ pub const LATEST: &str = "latest";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherVersion {
     pub recipe: BundleRecipe,
-    /// The exact version, also where [`LATEST`] was asked for.
+    /// The exact version, also for [`LATEST`].
     pub version: String,
-    /// Dependencies of that version which the recipe has not: a sentence each.
+    /// Dependencies of that version that the recipe lacks: a sentence each.
     pub missing: Vec<String>,
 }
 
 impl Bundles {
-    /// The recipe with its main packages at another version: those whose version is `pinned`. Dependencies follow where the
-    /// new version pins them exactly; the others keep their versions.
+    /// The recipe with another version of its main packages, which are those with version `pinned`.
+    /// Dependencies follow if the new version pins them exactly; the others keep their versions.
     ///
     /// # Errors
-    /// The registry cannot be reached or has no such version; the recipe has no package of the pinned version.
+    /// The registry is unreachable or has no such version, or the recipe has no package with the
+    /// pinned version.
     pub async fn at_version(
         &self,
         recipe: &BundleRecipe,
@@ -99,7 +100,7 @@ fn lacks(version: &str, name: &str, range: &str) -> String {
     format!("{version} depends on {name} {range}, which the bundle does not hold")
 }
 
-/// Whether a range of npm is one version.
+/// Whether an npm range is a single version.
 fn is_exact(range: &str) -> bool {
     range.starts_with(|c: char| c.is_ascii_digit())
         && range.chars().all(|c| c.is_ascii_alphanumeric() || ".-+".contains(c))
@@ -114,7 +115,8 @@ async fn of_pypi(
 ) -> Result<OtherVersion, BundleError> {
     let pypi = Pypi::of_this_host()?;
     let mut lines = wheel::requirements(&recipe.requirements)?;
-    // The agent's own package comes before others that share its version by chance: its name is in `bin`.
+    // The agent's own package takes precedence over others that happen to share its version: its
+    // name is in `bin`.
     let mains: Vec<&Requirement> =
         lines.iter().filter(|line| is_version(&line.version, pinned)).collect();
     let named = |line: &&&Requirement| {
@@ -164,13 +166,13 @@ async fn of_pypi(
     Ok(OtherVersion { recipe, version, missing })
 }
 
-/// A line of the requirements as `pip` writes it.
+/// A requirements line in pip's format.
 fn written(line: &Requirement) -> String {
     let hashes = line.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}"));
     format!("{}=={}{}\n", line.name, line.version, hashes.collect::<String>())
 }
 
-/// A release with all of its checksums, and the file to take.
+/// A release with all of its checksums, and the file to use.
 async fn requirement(
     pypi: &Pypi,
     name: &str,
@@ -202,7 +204,7 @@ async fn requirement(
     Ok((line, offer))
 }
 
-/// The version that a file of an index is of.
+/// The version of a file in an index.
 fn released<'a>(offer: &'a Offer, name: &str) -> Option<&'a str> {
     let wheel = offer.name.strip_suffix(".whl").and_then(|stem| {
         let mut parts = stem.split('-');
@@ -212,7 +214,7 @@ fn released<'a>(offer: &'a Offer, name: &str) -> Option<&'a str> {
     wheel.or_else(|| offer.version(name))
 }
 
-/// The highest version that is no preview.
+/// The highest version that is not a pre-release.
 fn newest(offers: &[Offer], name: &str) -> Option<String> {
     let numbers = |version: &str| {
         let parts = version.split('.').map(|part| part.parse::<u64>().ok());
@@ -223,13 +225,13 @@ fn newest(offers: &[Offer], name: &str) -> Option<String> {
     versions.max().map(|(_, version)| version.to_owned())
 }
 
-/// One `Requires-Dist`, where it holds without an extra.
+/// One `Requires-Dist` that applies without an extra.
 #[derive(Debug, PartialEq, Eq)]
 struct Dependency {
     name: String,
-    /// As it is written.
+    /// As written.
     range: String,
-    /// The one version that it allows.
+    /// The only version that it allows, if there is just one.
     exact: Option<String>,
 }
 

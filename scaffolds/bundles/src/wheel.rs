@@ -1,4 +1,5 @@
-//! Python packages: what `pip` would install, from the same files, without running any code of theirs.
+//! Python packages: installs what `pip` would, from the same files, without running any of their
+//! code.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +16,10 @@ use crate::{
     unpack::{self, Entry},
 };
 
-/// Bytes of a `METADATA` that are read.
+/// Maximum bytes of `METADATA`.
 const MOST_METADATA: u64 = 8 << 20;
 
-/// One line of the requirements: a release, and the checksums of its files.
+/// One requirements line: a release, and the checksums of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Requirement {
     pub(crate) name: String,
@@ -26,8 +27,8 @@ pub(crate) struct Requirement {
     pub(crate) sha256: Vec<String>,
 }
 
-/// Reads requirements as `pip` writes them: `name==version --hash=sha256:...`, with `\` at the end of a line that
-/// goes on, comments, and markers that are left to whoever wrote them.
+/// Parses requirements in pip's format: `name==version --hash=sha256:...`, with `\` for
+/// continuation lines, comments, and markers, which are ignored.
 pub(crate) fn requirements(text: &str) -> Result<Vec<Requirement>, BundleError> {
     let mut out = Vec::new();
     let joined = text.replace("\\\n", " ");
@@ -58,7 +59,7 @@ pub(crate) fn requirements(text: &str) -> Result<Vec<Requirement>, BundleError> 
 }
 
 impl Requirement {
-    /// The file of an index to take: of those with a listed checksum the wheel that fits best, else the sdist.
+    /// The file of an index to use: of those with a listed checksum the best wheel, else the sdist.
     pub(crate) fn choose(&self, offers: &[Offer]) -> Result<Offer, String> {
         let listed = |offer: &&Offer| {
             let sha256 = offer.sha256.as_ref().map(|hash| hash.to_lowercase());
@@ -81,7 +82,7 @@ impl Requirement {
     }
 }
 
-/// How well a wheel fits the carried Python; `None` where it does not.
+/// How well a wheel fits the included Python; `None` if it does not.
 fn rank(name: &str) -> Option<u8> {
     let mut tags = name.strip_suffix(".whl")?.rsplitn(4, '-');
     let (platform, abi, python) = (tags.next()?, tags.next()?, tags.next()?);
@@ -104,8 +105,8 @@ fn rank(name: &str) -> Option<u8> {
     }
 }
 
-/// Lays what a wheel has for `site-packages`. Its scripts are left out: they begin with the path of an interpreter
-/// that is not there.
+/// Installs a wheel's files for `site-packages`. Its scripts are left out: they name an interpreter
+/// that does not exist.
 pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
     let broken =
         |error: zip::result::ZipError| BundleError::new(format!("the wheel is broken: {error}"));
@@ -128,7 +129,7 @@ pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
-/// The text that says what a distribution is: `METADATA` of a wheel, `PKG-INFO` of an sdist.
+/// A distribution's metadata: `METADATA` of a wheel, `PKG-INFO` of an sdist.
 pub(crate) fn metadata(bytes: &[u8]) -> Result<String, BundleError> {
     let mut text = String::new();
     if bytes.starts_with(b"PK") {
@@ -170,7 +171,7 @@ fn read_text(content: &mut dyn Read) -> Result<String, BundleError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The values of a field of such a text, before its description.
+/// The values of a field in metadata, before its description.
 pub(crate) fn fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     let head = metadata.lines().take_while(|line| !line.trim().is_empty());
     head.filter_map(move |line| {
@@ -179,7 +180,7 @@ pub(crate) fn fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item
     })
 }
 
-/// Compares what a file says that it is with what was asked for.
+/// Compares a file's own metadata with the requested package.
 pub(crate) fn verify(bytes: &[u8], wanted: &Requirement) -> Result<(), BundleError> {
     let text = metadata(bytes)?;
     let one = |name: &'static str| fields(&text, name).next().unwrap_or_default().to_owned();
@@ -194,7 +195,7 @@ pub(crate) fn verify(bytes: &[u8], wanted: &Requirement) -> Result<(), BundleErr
     .hint("the checksum in the manifest is that of another release: correct it"))
 }
 
-/// Whether two versions are one: `1.0` is `1.0.0`, and zeros in front of a number do not count.
+/// Whether two versions are equal: `1.0` equals `1.0.0`, and leading zeros do not count.
 pub(crate) fn same_version(one: &str, other: &str) -> bool {
     let plain = |version: &str| {
         let version = version.trim().trim_start_matches(['v', 'V']).to_lowercase();
@@ -211,7 +212,7 @@ pub(crate) fn same_version(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
 
-/// Writes the one program of a wheel that has such a name.
+/// Writes the only program of a wheel with this name.
 pub(crate) fn program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), BundleError> {
     let broken =
         |error: zip::result::ZipError| BundleError::new(format!("the wheel is broken: {error}"));
@@ -226,7 +227,7 @@ pub(crate) fn program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), Bundl
     Err(BundleError::new(format!("the wheel holds no {name}")))
 }
 
-/// Where an entry of a wheel goes, below `site-packages`.
+/// The path of a wheel's entry, below `site-packages`.
 fn installed(name: &str) -> Option<&str> {
     let Some((_, rest)) = name.split_once('/').filter(|(top, _)| top.ends_with(".data")) else {
         return Some(name);
@@ -234,7 +235,7 @@ fn installed(name: &str) -> Option<&str> {
     rest.strip_prefix("purelib/").or_else(|| rest.strip_prefix("platlib/"))
 }
 
-/// Lays named folders or modules of an sdist, from its top or from `src`.
+/// Installs named directories or modules of an sdist, from its top or from `src`.
 pub(crate) fn lay_sdist(bytes: &[u8], wanted: &[String], site: &Path) -> Result<(), BundleError> {
     let mut found = BTreeMap::<&str, bool>::new();
     unpack::tar(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {

@@ -1,8 +1,10 @@
-//! Bundles, built of the real registries and run where there is nothing else: no libc, no shell, no network.
+//! Bundles, built from the real registries and run where there is nothing else: no libc, no shell,
+//! no network.
 //!
-//! The core tier builds small bundles and one that is shipped. `PROCTOR_TIER=full` or `PROCTOR_BUNDLES=all` builds all
-//! that Proctor ships, which takes minutes and gigabytes. `PROCTOR_BUNDLES=codex,gemini-cli` builds these two. The
-//! bundles are kept in `PROCTOR_BUNDLES_CACHE` if that is set.
+//! The core tier builds small bundles and one built-in one. `PROCTOR_TIER=full` or
+//! `PROCTOR_BUNDLES=all` builds all built-in ones, which takes minutes and gigabytes.
+//! `PROCTOR_BUNDLES=codex,gemini-cli` builds these two. The bundles are kept in
+//! `PROCTOR_BUNDLES_CACHE` if that is set.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
@@ -28,7 +30,8 @@ use proctor_sandbox_api::{
 };
 use proctor_types::SandboxSpec;
 
-/// What is run of each shipped bundle: the program with its arguments, and what it says.
+/// The command to run for each built-in bundle: the program with its arguments, and its expected
+/// output.
 const SHIPPED: &[(&str, &[&str], &str)] = &[
     ("claude-code", &["claude", "--version"], "2.1.329"),
     ("codex", &["codex", "--version"], "0.169.0"),
@@ -40,7 +43,7 @@ const SHIPPED: &[(&str, &[&str], &str)] = &[
     ("qwen-code", &["qwen", "--version"], "0.24.4"),
 ];
 
-/// One static program of npm, small enough for every run of the tests.
+/// A static program from npm, small enough for every test run.
 const SMALL: &str = "
 kind = 'npm'
 bin = { tool = 'lib/node_modules/@esbuild/linux-x64/bin/esbuild' }
@@ -60,7 +63,7 @@ fn recipe(text: &str) -> BundleRecipe {
     toml::from_str(text).unwrap()
 }
 
-/// A folder with what a manifest of kind `files` names.
+/// A directory with the files that a manifest of kind `files` names.
 fn beside() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("agent.sh"), "#!/bin/sh\necho I am $0\n").unwrap();
@@ -80,7 +83,7 @@ async fn of_files(cache: &Path, beside: &Path) -> Bundle {
 async fn two_builds_have_one_name_and_fixed_modes() {
     let (one, two, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), beside());
     let first = of_files(one.path(), folder.path()).await;
-    // The same from elsewhere, later, with other modes and times.
+    // The same from another directory, later, with other modes and times.
     let other = beside();
     fs::set_permissions(other.path().join("data"), fs::Permissions::from_mode(0o700)).unwrap();
     fs::set_permissions(other.path().join("data/note"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -97,7 +100,7 @@ async fn two_builds_have_one_name_and_fixed_modes() {
         }
     }
     assert_eq!((first.files, first.bytes), (3, 5 + 23));
-    // Another content is another bundle, beside the first.
+    // Different content is a different bundle, next to the first.
     fs::write(other.path().join("data/note"), "another\n").unwrap();
     let third = of_files(two.path(), other.path()).await;
     assert_ne!(third.digest, second.digest);
@@ -117,7 +120,7 @@ async fn what_is_built_is_found_and_what_is_damaged_is_built_again() {
     assert_eq!(said.lock().unwrap().len(), 0, "nothing was built");
     bundles.verify("mine", "1", &files, folder.path()).unwrap();
 
-    // Of the same length: only reading it all tells.
+    // Of the same length: only reading everything detects it.
     fs::write(built.folder.join("share/note"), "evil\n").unwrap();
     assert!(bundles.built("mine", "1", &files, folder.path()).is_some());
     let error = bundles.verify("mine", "1", &files, folder.path()).unwrap_err();
@@ -158,7 +161,7 @@ async fn a_build_that_fails_leaves_nothing_and_says_what_to_change() {
         let left = built.map_or(0, Iterator::count);
         assert_eq!(left, 0, "{error}");
     }
-    // A build that was killed left this; the next one begins anew.
+    // Left by a killed build; the next one starts over.
     let done = of_files(cache.path(), folder.path()).await;
     let mut torn = done.folder.parent().unwrap().as_os_str().to_owned();
     torn.push(".building");
@@ -221,7 +224,7 @@ async fn a_package_of_npm_is_checked_built_twice_alike_and_kept_offline() {
     let second = build(two.path()).ensure("small", "1", &small, nowhere, &quiet).await.unwrap();
     assert_eq!(first.digest, second.digest);
     assert_eq!(first.versions["@esbuild/linux-x64"], "0.28.2");
-    // What was fetched is kept: a bundle that is gone is built without any network.
+    // Downloads are cached: a removed bundle is rebuilt without a network.
     fs::remove_dir_all(one.path().join("built")).unwrap();
     let downloads = one.path().join("downloads");
     let before = fs::metadata(&downloads).unwrap().modified().unwrap();
@@ -235,10 +238,10 @@ async fn a_package_of_npm_is_checked_built_twice_alike_and_kept_offline() {
     }
 }
 
-/// One program that needs a carried C library. All of them are gigabytes.
+/// A program that needs an included C library. All of them together are gigabytes.
 const BY_DEFAULT: &str = "claude-code";
 
-/// Every bundle that Proctor ships and that was asked for, in sandboxes that hold nothing else.
+/// Every requested built-in bundle, in sandboxes that contain nothing else.
 #[tokio::test(flavor = "multi_thread")]
 async fn shipped_bundles_run_where_there_is_nothing_else() {
     let test = "shipped_bundles_run_where_there_is_nothing_else";
@@ -289,7 +292,7 @@ async fn shipped_bundles_run_where_there_is_nothing_else() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A back end with an environment that is empty: no libc, no shell, no interpreter.
+/// A back end with an empty environment: no libc, no shell, no interpreter.
 struct EmptyBackEnd {
     name: &'static str,
     backend: Box<dyn Backend>,
@@ -334,7 +337,7 @@ async fn place(
 }
 
 impl EmptyBackEnd {
-    /// What a program says that is started as a common user, in a home of its own, and how long that took.
+    /// Output and duration of a program that runs as a normal user, with its own home.
     async fn run(&self, bundle: &Bundle, command: &[&str]) -> Result<(String, f64), String> {
         let request = SandboxRequest {
             environment: self.environment.clone(),
@@ -347,7 +350,7 @@ impl EmptyBackEnd {
         argv.extend(command[1..].iter().map(|word| (*word).to_owned()));
         let run = Command::new(argv).time_limit(Duration::from_secs(120));
         let run = run.env("HOME", "/tmp").env("PATH", "/usr/bin:/bin:/agent/sh");
-        // What images set and programs of a bundle must not take.
+        // Variables that images set and programs of a bundle must ignore.
         let mut run = run.env("LD_LIBRARY_PATH", "/agent/sh").env("PYTHONHOME", "/usr");
         if self.name == "docker" {
             run.user = Some("1234:1234".to_owned());

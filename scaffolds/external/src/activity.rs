@@ -1,8 +1,8 @@
-//! Whether an agent that asks nothing still does something.
+//! Detects whether an agent that sends no requests is still working.
 //!
-//! An agent may be silent for long while a test suite runs. So the processes beside its own are looked at:
-//! as long as they use the processor, it works. Its own processor time does not count, because a client that
-//! hangs in a loop looks busy.
+//! An agent may be silent for a long time while a test suite runs. So the processes other than its
+//! own are checked: as long as they use CPU time, it works. Its own CPU time does not count,
+//! because a client that hangs in a loop looks busy.
 
 use std::{
     collections::BTreeMap,
@@ -11,20 +11,21 @@ use std::{
 
 use proctor_scaffold_api::Traffic;
 
-/// Prints this shell's process, the agent's, and the `stat` of every process, with nothing but the shell.
+/// Prints this shell's process id, the agent's, and the `stat` of every process, using only the
+/// shell.
 pub const SAMPLE: &str = "echo $$; read -r agent <\"$1\"; echo \"$agent\"; \
                           for f in /proc/[0-9]*/stat; do read -r line <$f && echo \"$line\"; done \
                           2>/dev/null; :";
 
-/// Of one processor, in the time between two looks: less is a timer, not work.
+/// Share of one CPU between two checks: less is a timer, not work.
 const LEAST_SHARE: f64 = 0.05;
-/// Clock ticks a second, in which `stat` counts on every Linux that is left.
+/// Clock ticks per second, the unit of `stat` on every current Linux.
 const TICKS: f64 = 100.0;
 
 #[derive(Debug)]
 pub struct Activity {
     requests: u64,
-    /// When something was last seen to be done.
+    /// When activity was last seen.
     since: Instant,
     looked: Instant,
     ticks: BTreeMap<u32, u64>,
@@ -38,19 +39,19 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// Whether something was asked since the last look, or waits for its answer.
+    /// Whether a request was sent since the last check, or is waiting for its response.
     pub fn asked(&mut self, traffic: &Traffic) -> bool {
         let asked = traffic.requests > self.requests || traffic.in_flight > 0;
         self.requests = traffic.requests;
         if asked {
             self.since = Instant::now();
-            // What ran before is compared with nothing: the next look begins anew.
+            // Don't compare with earlier samples: the next check starts over.
             self.ticks.clear();
         }
         asked
     }
 
-    /// For how long nothing was done, by a look at the processes.
+    /// How long nothing was done, according to a sample of the processes.
     pub fn idle(&mut self, sample: &str) -> Duration {
         let now = Instant::now();
         let ticks = ticks(sample);
@@ -69,7 +70,7 @@ impl Activity {
     }
 }
 
-/// Processor time by process: of the agent itself only what its finished children used, of the looking
+/// CPU time by process: for the agent itself only that of its finished children, for the sampling
 /// shell none.
 fn ticks(sample: &str) -> BTreeMap<u32, u64> {
     let mut lines = sample.lines();
@@ -77,20 +78,20 @@ fn ticks(sample: &str) -> BTreeMap<u32, u64> {
     let (own, agent) = (pid(), pid());
     let mut found = BTreeMap::new();
     for line in lines {
-        // `PID (NAME) STATE PARENT ...`, and a name may hold anything.
+        // `PID (NAME) STATE PARENT ...`; a name may contain anything.
         let Some((head, rest)) = line.rsplit_once(')') else { continue };
         let Some(pid) = head.split_whitespace().next().and_then(|pid| pid.parse().ok()) else {
             continue;
         };
         let fields: Vec<u64> =
             rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-        // Fields 14 to 17 of the whole line: own user and system time, then the finished children's.
+        // Fields 14 to 17 of the line: own user and system time, then the finished children's.
         let Some([user, system, of_children, of_their_system]) = fields.get(11..15) else {
             continue;
         };
         let children = of_children + of_their_system;
         let used = if Some(pid) == agent { children } else { user + system + children };
-        // The sandbox agent is process 1, and looking makes it work.
+        // The sandbox agent is process 1, and sampling makes it work.
         if Some(pid) != own && pid != 1 {
             found.insert(pid, used);
         }

@@ -1,4 +1,4 @@
-//! The manifests that Proctor ships, and those of its users.
+//! The built-in manifests, and users' manifests.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use proctor_types::RepositorySettings;
 
 use crate::{Manifest, ManifestError, RepositoryFiles, templates};
 
-/// The title of the schema of manifests.
+/// The title of the manifest schema.
 pub const TITLE: &str = "A manifest of Proctor: a command-line agent as a scaffold";
 
 macro_rules! manifests {
@@ -28,12 +28,12 @@ manifests!(
     "qwen-code",
 );
 
-/// A manifest, and the text that it was read from: a factor of every arm.
+/// A manifest and its text, which is a factor of every arm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
-    /// As it was read.
+    /// The parsed manifest.
     pub manifest: Manifest,
-    /// As it is written.
+    /// Its text as written.
     pub text: String,
 }
 
@@ -42,10 +42,10 @@ pub fn names() -> &'static [&'static str] {
     NAMES
 }
 
-/// The shipped manifest of `NAME` or `NAME@VERSION`; `None` where there is none of the name.
+/// The built-in manifest of `NAME` or `NAME@VERSION`; `None` if there is none with this name.
 ///
 /// # Errors
-/// Another version is asked for than the manifest's own: it is pinned together with its checksums.
+/// The requested version is not the manifest's own, which is pinned together with its checksums.
 pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
     let (name, version) = match asked.rsplit_once('@') {
         Some((name, version)) => (name, Some(version)),
@@ -71,10 +71,10 @@ pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
     }
 }
 
-/// A user's own manifest.
+/// Loads a user's own manifest.
 ///
 /// # Errors
-/// The file cannot be read, is no manifest, or has the name of a shipped one.
+/// The file cannot be read, is not a manifest, or has the name of a built-in one.
 pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
     let file = path.display().to_string();
     let problem = |what: String| ManifestError::new(&file, what);
@@ -93,12 +93,12 @@ pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
     Ok(loaded)
 }
 
-/// What a manifest of another version of a shipped agent is called.
+/// The name of a manifest for another version of a built-in agent.
 pub fn other_name(name: &str, version: &str) -> String {
     format!("{name}-{version}")
 }
 
-/// The manifest of a shipped agent at another version, of which nothing was tested.
+/// The manifest of a built-in agent at another version, which is untested.
 ///
 /// # Errors
 /// It does not load.
@@ -125,11 +125,11 @@ pub fn other_version(
     read(&file, &text).map(Some)
 }
 
-/// Reads and checks a manifest; `file` is for messages.
+/// Parses and checks a manifest; `file` is for messages.
 ///
 /// # Errors
-/// A key that is unknown, missing or of the wrong type; a value out of its range; a template that does
-/// not render.
+/// A key is unknown, missing or has the wrong type; a value is out of range; a template does not
+/// render.
 pub fn read(file: &str, text: &str) -> Result<Loaded, ManifestError> {
     let problem = |what: String| ManifestError::new(file, what);
     let manifest: Manifest = toml::from_str(text).map_err(|error| {
@@ -142,7 +142,7 @@ pub fn read(file: &str, text: &str) -> Result<Loaded, ManifestError> {
     Ok(Loaded { manifest, text: text.to_owned() })
 }
 
-/// What the types do not say.
+/// Checks what the types do not.
 fn check(manifest: &Manifest) -> Result<(), String> {
     let Manifest { name, version, command, stop, files, .. } = manifest;
     let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
@@ -201,7 +201,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a path is relative and stays in its folder.
+/// Whether a path is relative and stays in its directory.
 fn is_below(path: &str) -> bool {
     !path.is_empty() && !path.split('/').any(|part| ["", ".", ".."].contains(&part))
 }

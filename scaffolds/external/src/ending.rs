@@ -1,4 +1,4 @@
-//! What the end of an agent means.
+//! Interprets the end of an agent.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,22 @@ use serde_json::Value;
 
 use crate::{ExitRule, Manifest};
 
-/// Characters of the agent's last words in a reason.
+/// Maximum characters of the agent's last output in a reason.
 const WORDS: usize = 300;
 
-/// How an agent came to its end.
+/// How an agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Itself,
-    /// The trial was over: what it ended as does not count.
+    /// The trial was over, so the agent's own ending does not count.
     Stopped,
     Idle,
-    /// Its requests were turned away one after the other.
+    /// Its requests were refused one after the other.
     Refused,
 }
 
-/// The table of `docs/external.md`, from its second line on. `files` are the records that exit rules name.
+/// The table of `docs/external.md`, from its second line on. `files` are the records that exit
+/// rules name.
 pub fn judge(
     manifest: &Manifest,
     ended: Ended,
@@ -37,7 +38,8 @@ pub fn judge(
         Ended::Idle => {
             let seconds = manifest.idle_seconds;
             let why = format!("{name} asked nothing and did nothing for {seconds} s");
-            // A program that waits for a person hangs like any other: its words tell them apart.
+            // A program that waits for a person looks like any other hang: its output distinguishes
+            // them.
             let has_words = |rule: &&ExitRule| !rule.output.is_empty() || !rule.record.is_empty();
             let mut rules = manifest.exit.iter().filter(has_words);
             let rule = rules.find(|rule| says(rule, done) && record(rule, done, files).is_some());
@@ -93,7 +95,7 @@ fn says(rule: &ExitRule, done: &Completed) -> bool {
         let within = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(text);
         within(&stream.head) || within(&stream.tail)
     };
-    // Standard output is not searched: agents print the model's words there.
+    // Standard output is not searched, because agents print the model's words there.
     rule.output.is_empty() || rule.output.iter().any(|one| text(&done.stderr, one))
 }
 
@@ -161,7 +163,7 @@ mod tests {
         Completed { exited, stdout: stream(stdout), stderr: stream(stderr), ..Completed::default() }
     }
 
-    /// The model has said its last word.
+    /// The model has sent its last response.
     fn answered() -> Traffic {
         let answer = json!({
             "content": "Done.", "tool_calls": [], "extra": {}, "finish_reason": "stop", "refused": false,
@@ -178,7 +180,7 @@ mod tests {
         }
     }
 
-    /// A model may say anything, and agents print it: only their own records count.
+    /// A model may write anything, and agents print it: only their own records count.
     #[test]
     fn words_of_the_model_are_no_exit() {
         let none = BTreeMap::new();

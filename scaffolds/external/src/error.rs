@@ -1,14 +1,14 @@
 use thiserror::Error;
 
-/// A manifest that cannot be used: which, and why.
+/// An unusable manifest, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}: {what}")]
 pub struct ManifestError {
-    /// Its file, as it was named.
+    /// Its file, as named by the user.
     pub file: String,
-    /// With the key or the line.
+    /// Includes the key or the line.
     pub what: String,
-    /// What to write instead.
+    /// The fix.
     pub hint: String,
 }
 

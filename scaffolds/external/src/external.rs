@@ -19,23 +19,23 @@ use crate::{
     templates::{Filled, Variables, fill, max_output_tokens, output_tokens},
 };
 
-/// How long its own log may take to be copied out once the agent is dead.
+/// How long copying its own log may take after the agent is dead.
 const LOG_TIME: Duration = Duration::from_secs(30);
 
-/// A command-line agent that is driven in the sandbox.
+/// A command-line agent in the sandbox.
 #[derive(Debug, Clone)]
 pub struct External {
     loaded: Loaded,
     /// Absent: it has none, or it is not built.
     bundle: Option<Bundle>,
-    /// The template of what it is told.
+    /// The template of its prompt.
     task: String,
-    /// The template of what an argument says in place of a prompt that is too long for one.
+    /// The template of the argument that replaces a prompt that is too long for one.
     pointer: String,
 }
 
 impl External {
-    /// Of a manifest, with its bundle where that is built.
+    /// Creates it from a manifest, with its bundle if that is built.
     pub fn new(loaded: Loaded, bundle: Option<Bundle>) -> Self {
         Self { loaded, bundle, task: TASK.to_owned(), pointer: POINTER.to_owned() }
     }
@@ -45,11 +45,11 @@ impl External {
         json!({ "digest": bundle.digest, "versions": bundle.versions })
     }
 
-    /// The scaffold that an arm was recorded with, from the arm's own factors, without its bundle: a run goes
-    /// on with what it was planned with, whatever became of the file.
+    /// The scaffold that an arm was recorded with, from the arm's own factors and without its
+    /// bundle: a run continues with what it was planned with, whatever happened to the file.
     ///
     /// # Errors
-    /// The recorded manifest cannot be read by this version.
+    /// This version cannot read the recorded manifest.
     pub fn recorded(factors: &Value) -> Result<Option<Self>, ManifestError> {
         let Some(text) = factors["manifest"].as_str() else { return Ok(None) };
         let recorded = Self::new(read("the recorded manifest", text)?, None);
@@ -60,13 +60,13 @@ impl External {
         Ok(Some(Self { task, pointer, ..recorded }))
     }
 
-    /// The same with its bundle.
+    /// Adds its bundle.
     #[must_use]
     pub fn bundled(self, bundle: Bundle) -> Self {
         Self { bundle: Some(bundle), ..self }
     }
 
-    /// What it was made of.
+    /// Its manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.loaded.manifest
     }
@@ -103,7 +103,7 @@ impl External {
     }
 }
 
-/// What the arm says of the agent's settings in the repository.
+/// The arm's choice about the agent's settings in the repository.
 fn repository_settings(brief: &Brief) -> RepositorySettings {
     let said = brief.settings.get(RepositorySettings::KEY).cloned();
     said.and_then(|said| serde_json::from_value(said).ok()).unwrap_or_default()
@@ -113,7 +113,7 @@ fn setup(what: String) -> Stop {
     Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
 }
 
-/// Outside the work directory, so that nothing of it is part of the patch.
+/// Outside the work directory, so that none of it is part of the patch.
 fn home_for(workdir: &str) -> &'static str {
     match workdir.starts_with("/tmp") {
         true => "/var/tmp/agent-home",

@@ -1,13 +1,13 @@
-//! Command-line agents of others, each described by a manifest and driven in the sandbox.
+//! Third-party command-line agents, each described by a manifest and run in the sandbox.
 //!
 //! ```text
-//! catalogue  which manifests there are      manifest  what one says
-//! templates  what is filled in              external  the scaffold: factors, settings, driving
-//! run        start, watch, stop             ending    what its exit means
+//! catalogue  the available manifests        manifest  the format of one
+//! templates  their variables                external  the scaffold: factors, settings, running
+//! run        start, watch, stop             ending    interprets its exit
 //! repository the agent's settings files in the task's repository
 //! ```
 //!
-//! `docs/external.md` is the page of this crate.
+//! See `docs/external.md`.
 
 mod activity;
 mod catalogue;

@@ -1,4 +1,4 @@
-//! A manifest: everything that Proctor needs to know of one command-line agent, as data.
+//! A manifest: everything that Proctor needs to know about a command-line agent, as data.
 
 use std::collections::BTreeMap;
 
@@ -148,7 +148,7 @@ pub enum StopSignal {
 }
 
 impl StopSignal {
-    /// As `kill` takes it.
+    /// The name for `kill`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Term => "TERM",

@@ -1,4 +1,4 @@
-//! Settings files of the agent in the task's repository, which would override the manifest.
+//! The agent's settings files in the task's repository, which would override the manifest.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::{RepositoryFiles, run::OWN};
 
-/// Prints which of the paths exist, in the work directory (`$1`) and in each folder above it up to the root of its Git
-/// repository, where it is in one.
+/// Prints which of the paths exist, in the work directory (`$1`) and in each parent up to the root
+/// of its Git repository, if it is in one.
 const FIND: &str = r#"cd -- "$1" || exit 1
 shift
 dir=$PWD top=$PWD
@@ -25,13 +25,13 @@ while :; do
 done
 :"#;
 
-/// Moves the paths into the folder `$1`, under their numbers. Only root sees what it holds.
+/// Moves the paths into the directory `$1`, under their numbers. Only root can see its content.
 const HIDE: &str = r#"aside=$1 n=0
 shift
 umask 077 && mkdir -p "$aside" || exit 1
 for path do n=$((n + 1)); mv -- "$path" "$aside/$n" || exit 1; done"#;
 
-/// Moves them back, except where the agent has put something in their place.
+/// Moves them back, unless the agent has created something in their place.
 const RESTORE: &str = r#"aside=$1 n=0
 shift
 for path do
@@ -44,13 +44,13 @@ rm -rf "$aside""#;
 /// The agent's own files in the repository of one trial.
 pub struct Repository {
     handle: Arc<SandboxHandle>,
-    /// Where hidden files are while the agent runs.
+    /// Location of hidden files while the agent runs.
     aside: String,
     hidden: Vec<String>,
 }
 
 impl Repository {
-    /// Records which of the files are there, and hides the settings where the arm ignores them.
+    /// Records which of the files exist, and hides the settings if the arm ignores them.
     pub async fn prepare(
         files: &RepositoryFiles,
         settings: RepositorySettings,
@@ -77,7 +77,8 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Puts hidden files back. Snapshots hold them in any case, so a failure is noted and changes no result.
+    /// Restores hidden files. Snapshots contain them in any case, so a failure is noted and changes
+    /// no result.
     pub async fn restore(self, session: &mut dyn Session) -> Result<(), Stop> {
         if self.hidden.is_empty() {
             return Ok(());
@@ -111,7 +112,7 @@ impl Repository {
         Ok(())
     }
 
-    /// As root of the sandbox: the files may be another user's.
+    /// As root of the sandbox, because the files may belong to another user.
     async fn run(&self, line: &str, first: &str, rest: &[String]) -> Result<Completed, Stop> {
         let fixed = ["/bin/sh", "-c", line, "sh", first].into_iter();
         let argv = fixed.chain(rest.iter().map(String::as_str));

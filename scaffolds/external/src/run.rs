@@ -1,4 +1,4 @@
-//! One agent in one sandbox: laid, started, watched, stopped.
+//! One agent in one sandbox: sets it up, starts, watches and stops it.
 
 use std::{
     collections::BTreeMap,
@@ -26,23 +26,24 @@ use crate::{
     templates::Filled,
 };
 
-/// Says its process, then becomes the agent: a signal has to find it. Standard input is a file and no pipe: Node makes a
-/// pipe non-blocking, and an agent that then reads it at once (Continue) finds nothing while a long prompt is on its way.
+/// Writes its process id, then becomes the agent, so that a signal reaches it. Standard input is a
+/// file and not a pipe: Node makes a pipe non-blocking, and an agent that reads it immediately
+/// (Continue) finds nothing while a long prompt is still being written.
 const START: &str = "echo $$ >\"$1\" && exec <\"$2\" && shift 2 && exec \"$@\"";
 /// That file, below `HOME`.
 const STDIN: &str = ".stdin";
-/// Bytes kept of each output stream.
+/// Maximum bytes of each output stream.
 const OUTPUT: usize = 16 << 20;
-/// How long a small command of our own may take.
+/// Time limit of a small helper command.
 pub const OWN: Duration = Duration::from_secs(30);
-/// How long the agent may take to be dead once everything in the sandbox was killed.
+/// How long the agent may take to die once everything in the sandbox was killed.
 const DEATH: Duration = Duration::from_secs(5);
-/// Bytes of a file that an exit rule reads.
+/// Maximum bytes of a file that an exit rule reads.
 const RECORD: u64 = 256 << 20;
-/// Files of one pattern of `[log]`.
+/// Maximum files per pattern of `[log]`.
 const LOG_FILES: u32 = 1000;
 
-/// The agent's place in its sandbox.
+/// The agent's account in its sandbox.
 struct AgentAccount<'a> {
     handle: Arc<SandboxHandle>,
     user: Option<String>,
@@ -51,7 +52,7 @@ struct AgentAccount<'a> {
 
 type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<Completed, SandboxError>> + Send)>;
 
-/// Runs the agent to its end and says what the end means.
+/// Runs the agent to its end and interprets the end.
 pub async fn run(
     manifest: &Manifest,
     filled: Filled,
@@ -82,7 +83,8 @@ pub async fn run(
         Seen::Idle => (Ended::Idle, account.stop(&manifest.stop, running.as_mut()).await),
         Seen::Refused => (Ended::Refused, account.stop(&manifest.stop, running.as_mut()).await),
     };
-    // What left the agent's process group lives on otherwise, and would write into the tree that is graded.
+    // Processes that left the agent's process group would otherwise live on and write into the
+    // graded tree.
     let late = account.kill_everything().await?;
     repository.restore(session).await?;
     let done = match done {
@@ -103,9 +105,9 @@ enum Seen {
     Exited(Box<Result<Completed, SandboxError>>),
     /// The trial is over.
     Ending,
-    /// Nothing is asked and nothing is done.
+    /// No requests and no activity.
     Idle,
-    /// Request after request is turned away.
+    /// Request after request is refused.
     Refused,
 }
 
@@ -131,8 +133,8 @@ async fn watch(
         if activity.asked(&traffic) {
             continue;
         }
-        // Looked at only while nothing is asked. A look that fails says nothing; a broken sandbox ends the
-        // command too.
+        // Check only while there are no requests. A failed check says nothing; a broken sandbox
+        // ends the command, too.
         let sample = tokio::select! {
             done = running.as_mut() => return Seen::Exited(Box::new(done)),
             () = session.ending() => return Seen::Ending,
@@ -149,7 +151,7 @@ impl AgentAccount<'_> {
         format!("{}/.pid", self.home)
     }
 
-    /// A line of our own, as the agent's user.
+    /// A helper line, run as the agent's user.
     fn line(&self, line: &str, arguments: &[&str]) -> Command {
         let argv = ["/bin/sh", "-c", line, "sh"].into_iter().chain(arguments.iter().copied());
         let mut command = Command::new(argv).time_limit(OWN);
@@ -157,7 +159,7 @@ impl AgentAccount<'_> {
         command
     }
 
-    /// Makes the agent's `HOME`, and its files in it. The agent's user does it, so that they are its own.
+    /// Creates the agent's `HOME` and its files, as the agent's user, so that it owns them.
     async fn lay(&self, filled: &Filled) -> Result<(), Stop> {
         let made = self.line("umask 077 && mkdir -p \"$1\"", &[self.home]);
         self.laid(made, self.home).await?;
@@ -195,7 +197,8 @@ impl AgentAccount<'_> {
         }
         let path = command.env.get("PATH").map(ToString::to_string).unwrap_or_default();
         command = command.env("PATH", format!("{path}:{SHELL}").as_str()).env("HOME", self.home);
-        // Some agents load a repository's `.env`. A proxy that it names must not come between them and the gateway.
+        // Some agents load a repository's `.env`. A proxy named there must not come between them
+        // and the gateway.
         for key in ["NO_PROXY", "no_proxy"] {
             if !command.env.contains_key(key) {
                 command = command.env(key, "127.0.0.1,localhost");
@@ -215,8 +218,8 @@ impl AgentAccount<'_> {
         done.map_or_else(|_| String::new(), |done| done.stdout.text())
     }
 
-    /// Ends an agent that still runs: its signal, its grace, then everything in the sandbox. What it has
-    /// printed is kept, unless even killing took too long.
+    /// Ends a running agent: its signal, its grace period, then everything in the sandbox. Its
+    /// output is kept, unless even killing took too long.
     async fn stop(
         &self,
         rules: &StopRules,
@@ -226,7 +229,7 @@ impl AgentAccount<'_> {
         let signal = self.line(line, &[rules.signal.name(), &self.pid_file()]);
         let grace = Duration::from_secs_f64(rules.grace_seconds);
         let asked = async {
-            // One that is not heard is followed by one that cannot be ignored.
+            // An ignored signal is followed by one that cannot be ignored.
             let _ = self.handle.run(signal).await;
             sleep(grace).await;
         };
@@ -239,7 +242,7 @@ impl AgentAccount<'_> {
         killed.await.ok()
     }
 
-    /// How many processes there were.
+    /// Returns the number of processes.
     async fn kill_everything(&self) -> Result<u32, Stop> {
         let mut command = Command::shell(":").time_limit(OWN);
         command.reap_all = true;
@@ -249,7 +252,7 @@ impl AgentAccount<'_> {
     }
 }
 
-/// Keeps what the agent printed and its own log as evidence. What cannot be read of it is noted.
+/// Stores the agent's output and its own log as evidence. Unreadable parts are noted.
 async fn keep(
     manifest: &Manifest,
     account: &AgentAccount<'_>,
@@ -295,7 +298,7 @@ async fn keep(
     Ok(())
 }
 
-/// The JSON files that exit rules read, by their paths. One that is missing or holds no JSON is left out.
+/// The JSON files that exit rules read, by path. Missing files and invalid JSON are left out.
 async fn records(
     manifest: &Manifest,
     account: &AgentAccount<'_>,

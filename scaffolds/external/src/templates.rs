@@ -1,4 +1,4 @@
-//! The templates of a manifest: what is filled in when a trial begins.
+//! The templates of a manifest, which are rendered when a trial starts.
 
 use minijinja::value::Serde;
 use proctor_scaffold_api::{Limits, template_environment, template_error};
@@ -7,17 +7,18 @@ use serde_json::{Map, Value};
 
 use crate::{Manifest, prompt};
 
-/// Linux rejects an argument or a variable of this many bytes, its end included (`MAX_ARG_STRLEN`).
+/// Linux rejects an argument or a variable of this many bytes, including its terminator
+/// (`MAX_ARG_STRLEN`).
 const TOO_LONG: usize = 128 << 10;
-/// Where the prompt is when it is too long for an argument, below `HOME`.
+/// Path of a prompt that is too long for an argument, below `HOME`.
 const PROMPT_FILE: &str = "prompt.md";
-/// Output tokens of a model of which nothing is known.
+/// Output tokens of an unknown model.
 const OUTPUT_TOKENS: u64 = 32_000;
 
-/// What a template may name.
+/// The variables of a template.
 #[derive(Debug, Clone, Serialize)]
 pub struct Variables {
-    /// The whole of `prompts/external/task.md.j2`, rendered.
+    /// The rendered `prompts/external/task.md.j2`.
     pub prompt: String,
     pub statement: String,
     pub workdir: String,
@@ -27,7 +28,8 @@ pub struct Variables {
     pub token: String,
     pub model: String,
     pub context_window: Option<u64>,
-    /// The output limit that an agent is told, in tokens. None where neither the arm nor the window says one.
+    /// The output limit that an agent is told, in tokens. None if neither the arm nor the window
+    /// determines one.
     pub max_output_tokens: Option<u64>,
     /// The same, or a default.
     pub output_tokens: u64,
@@ -40,10 +42,11 @@ pub struct Variables {
     pub pointer: String,
 }
 
-/// The output limit that an agent is told, in tokens; none where nothing says one.
+/// The output limit that an agent is told, in tokens; none if nothing determines one.
 ///
-/// An agent reserves its output in the context window. Where the window is not much larger it compacts for ever, or
-/// crashes. So it is told at most a quarter of the window, or half of it where the arm's settings name a limit.
+/// An agent reserves its output in the context window. If the window is not much larger, it
+/// compacts forever or crashes. So it is told at most a quarter of the window, or half of it if the
+/// arm's settings set a limit.
 pub fn max_output_tokens(
     manifest: &Manifest,
     settings: &Map<String, Value>,
@@ -66,8 +69,8 @@ pub fn output_tokens(manifest: &Manifest, known: Option<u64>) -> u64 {
     known.or(default).unwrap_or(OUTPUT_TOKENS)
 }
 
-/// A text as a quoted YAML scalar. JSON is nearly YAML: what YAML does not take as it is, or takes for the end of a line,
-/// is escaped.
+/// A text as a quoted YAML scalar. JSON is nearly YAML: characters that YAML rejects or treats as
+/// line breaks are escaped.
 fn yaml(text: &str) -> String {
     let mut out = String::new();
     for c in Value::from(text).to_string().chars() {
@@ -86,22 +89,22 @@ fn yaml(text: &str) -> String {
     out
 }
 
-/// A manifest with everything filled in.
+/// A rendered manifest.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filled {
     pub argv: Vec<String>,
     pub stdin: String,
     pub cwd: String,
     pub env: Vec<(String, String)>,
-    /// Path below `HOME`, content, whether it is a program.
+    /// Path below `HOME`, content, whether it is executable.
     pub files: Vec<(String, String, bool)>,
-    /// The file that holds the prompt, where it was too long for an argument.
+    /// The file with the prompt, if that was too long for an argument.
     pub prompt_file: Option<String>,
 }
 
-/// Fills a manifest in. The error names the key.
+/// Renders a manifest. The error names the key.
 pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
-    // Line ends stay as they are written.
+    // Line breaks are kept as written.
     let mut templates = template_environment(true).map_err(|error| template_error(&error))?;
     templates.add_filter("yaml", |text: String| yaml(&text));
     let render = |key: &str, text: &str, with: &Variables| {
@@ -119,7 +122,7 @@ pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
     let pointer = prompt::pointer(&with.pointer, &prompt_file)?;
     let short = Variables { prompt: pointer.clone(), statement: pointer, ..with.clone() };
     let mut is_long = false;
-    // An agent that takes its prompt in an argument is told where to read it, where Linux would not start it.
+    // If Linux would reject the prompt as an argument, the agent is told where to read it.
     let mut bounded = |key: &str, text: &str, room: usize| -> Result<String, String> {
         let whole = render(key, text, with)?;
         if whole.len() < room {
@@ -139,7 +142,7 @@ pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
         }
     }
     for (name, value) in &manifest.env {
-        // With its name, and a sign between the two.
+        // Including its name and the equals sign.
         let room = TOO_LONG.saturating_sub(name.len() + 1);
         let text = bounded(&format!("env.{name}"), value, room)?;
         if !(text.is_empty() && value.contains("{%")) {
@@ -159,7 +162,7 @@ pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
     Ok(filled)
 }
 
-/// Fills a manifest in with samples, so that a mistake ends a run before its first trial.
+/// Renders a manifest with samples, so that an error ends a run before its first trial.
 pub fn check(manifest: &Manifest) -> Result<(), String> {
     for context_window in [None, Some(1)] {
         let text = || "x".to_owned();
@@ -217,7 +220,8 @@ mod tests {
         toml::from_str(&format!("{start}{text}")).unwrap()
     }
 
-    /// No shipped agent is started with its prompt as an argument, so a statement of any length reaches it whole.
+    /// No built-in agent receives its prompt as an argument, so a statement of any length reaches
+    /// it completely.
     #[test]
     fn shipped_manifests_pass_prompts_of_any_length_by_stdin_or_file() {
         let prompt = format!("{}the end", "a line of the statement\n".repeat(10_000));
@@ -247,13 +251,14 @@ mod tests {
             assert!(filled.argv[2].contains(path) && filled.env[0].1.contains(path));
             assert_eq!(filled.files, [("prompt.md".to_owned(), long, false)]);
         }
-        // Nothing but the prompt can be put elsewhere.
+        // Only the prompt can be moved to a file.
         let model = Variables { model: "m".repeat(TOO_LONG), ..variables(&manifest, "p", None) };
         let manifest = own("[command]\nargv = ['x', '{{ model }}']");
         assert!(fill(&manifest, &model).unwrap_err().contains("too long for Linux"));
     }
 
-    /// An agent whose output limit fills its window compacts for ever (OpenCode) or crashes (Continue).
+    /// An agent whose output limit fills its window compacts forever (OpenCode) or crashes
+    /// (Continue).
     #[test]
     fn the_output_limit_leaves_room_in_the_window() {
         let manifest = own("[command]\nargv = ['x']\n[settings]\noutput_tokens = 32000");
@@ -268,13 +273,14 @@ mod tests {
         assert_eq!(of(default.clone(), Some(32_768), None), Some(8192));
         assert_eq!(of(default.clone(), Some(32_768), Some(4096)), Some(4096));
         assert_eq!(of(default, Some(24_000), Some(24_000)), Some(6000));
-        // A limit that the arm sets is kept as far as it leaves half of the window.
+        // The arm's limit applies as far as it leaves half of the window.
         assert_eq!(of(json!({ "output_tokens": 12_000 }), Some(32_768), None), Some(12_000));
         assert_eq!(of(json!({ "output_tokens": 50_000 }), Some(32_768), None), Some(16_384));
         assert_eq!(output_tokens(&manifest, None), 32_000);
     }
 
-    /// What each agent is told about a window of 32K: the names of its own options are checked by hand against its package.
+    /// What each agent is told about a 32K window: the names of its options were checked manually
+    /// against its package.
     #[test]
     fn window_and_output_limit_reach_every_agent_that_can_be_told() {
         for (name, window, output) in [
@@ -319,7 +325,7 @@ mod tests {
         let scalar = yaml(text);
         let plain = |c: char| matches!(c, ' '..='~' | 'é' | '😀');
         assert!(scalar.chars().all(plain), "{scalar}");
-        // A JSON reader takes it, too, and gives the same text back.
+        // A JSON parser accepts it, too, and returns the same text.
         assert_eq!(serde_json::from_str::<String>(&scalar).unwrap(), text);
     }
 }

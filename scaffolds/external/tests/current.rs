@@ -1,4 +1,4 @@
-//! The committed schema of manifests is what the types say now. `PROCTOR_WRITE=1` writes it anew.
+//! The committed manifest schema matches the types. `PROCTOR_WRITE=1` rewrites it.
 
 use std::{fs, path::Path};
 
@@ -21,7 +21,7 @@ fn the_schema_is_current_and_closed() {
         "build again: the program carries the file"
     );
     assert_eq!(schema["additionalProperties"], false);
-    // What a shipped manifest writes, an editor with the schema knows.
+    // An editor with the schema accepts every key of a built-in manifest.
     for name in names() {
         let loaded = shipped(name).unwrap().unwrap();
         let written: Value = toml::from_str(&loaded.text).unwrap();

@@ -1,4 +1,5 @@
-//! Commands and files of the task's sandbox, on behalf of the user's program. Bounded, and recorded as tool calls.
+//! Commands and files of the task's sandbox, on behalf of the user's program: bounded, and recorded
+//! as tool calls.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +65,7 @@ enum Encoding {
     Base64,
 }
 
-/// What came of a request: an answer, an error, or the end of the trial.
+/// The result of a request: a response, an error, or the end of the trial.
 pub(crate) type Done = Result<Result<Value, Error>, Stop>;
 
 /// One request as it is recorded.
@@ -85,12 +86,12 @@ impl<'a> Recorded<'a> {
         Ok(Self { call_id, name, begun: Instant::now() })
     }
 
-    /// One that was begun before, and whose end comes now.
+    /// One that started earlier and ends now.
     pub(crate) fn since(call_id: &'a str, name: &'a str, begun: Instant) -> Self {
         Self { call_id, name, begun }
     }
 
-    /// `shown` is what the event says, `full` the whole where that is less.
+    /// `shown` is the event's text, `full` the complete one if that is cut.
     pub(crate) async fn end(
         self,
         session: &mut dyn Session,
@@ -111,7 +112,7 @@ impl<'a> Recorded<'a> {
         session.tool_returned(done).await
     }
 
-    /// The sandbox said no, or is gone.
+    /// The sandbox rejected the request or is gone.
     pub(crate) async fn refused(
         self,
         session: &mut dyn Session,
@@ -264,7 +265,7 @@ pub(crate) fn place(brief: &Brief, path: &str) -> Result<RawPath, Error> {
     Ok(resolve(brief, path))
 }
 
-/// Relative paths start at the work directory.
+/// Relative paths are resolved against the work directory.
 pub(crate) fn resolve(brief: &Brief, path: &str) -> RawPath {
     let workdir = brief.workdir.trim_end_matches('/');
     match path {

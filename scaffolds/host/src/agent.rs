@@ -1,4 +1,4 @@
-//! The user's program in its own sandbox, as a peer that says lines.
+//! The user's program in its own sandbox, as a peer that sends lines.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -11,15 +11,15 @@ use crate::{
     lines::{Lines, TooLong},
 };
 
-/// The folder that the program starts in.
+/// The program's working directory.
 pub(crate) const WORKDIR: &str = "/work";
-/// Bytes of answers that may wait for it to read them.
+/// Maximum bytes of responses that wait for it to read them.
 const BACKLOG: usize = 1 << 20;
-/// Bytes kept of the end of standard error.
+/// Bytes kept from the end of standard error.
 const TAIL: usize = 64 << 10;
-/// What it says at its end is listened to until it has been quiet for so long.
+/// At its end, output is read until it has been quiet for this long.
 const QUIET: Duration = Duration::from_millis(100);
-/// And for no longer than this altogether.
+/// And for at most this long in total.
 const LAST: Duration = Duration::from_secs(1);
 
 pub(crate) struct Agent {
@@ -29,10 +29,10 @@ pub(crate) struct Agent {
     errors: Errors,
 }
 
-/// What came next.
+/// The next event.
 pub(crate) enum Heard {
     Line(Vec<u8>),
-    /// More than a line may have.
+    /// A line that exceeds the limit.
     TooLong,
     Exited(Exited),
 }
@@ -57,16 +57,16 @@ impl Agent {
         })
     }
 
-    /// Queues a message; it is sent while the next one is waited for.
+    /// Queues a message, which is sent while waiting for the next one.
     pub(crate) fn send(&mut self, message: &Value) {
         self.running.say(format!("{message}\n").as_bytes());
     }
 
-    /// What it says next. Lines that it said before it ended come first.
+    /// The next event. Lines from before its end come first.
     ///
-    /// Of an agent that does not read its answers nothing is heard: they would pile up here.
+    /// An agent that does not read its responses is not read either: they would pile up here.
     ///
-    /// Safe to be dropped at any await, and asked again.
+    /// Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Heard, SandboxError> {
         self.running.drain(BACKLOG).await;
         loop {
@@ -91,18 +91,18 @@ impl Agent {
         }
     }
 
-    /// Whether it has ended, though lines of it may be unread.
+    /// Whether it has ended, although lines may be unread.
     pub(crate) fn has_exited(&self) -> bool {
         self.exited.is_some()
     }
 
-    /// What was kept of its standard error so far.
+    /// Its standard error so far.
     pub(crate) fn errors(&self) -> Vec<u8> {
         self.errors.text()
     }
 
-    /// The same at the end of the conversation. Its two outputs are two pipes: what it wrote to this one before its last
-    /// line may come after it.
+    /// The same at the end of the conversation. Its two outputs are two pipes: what it wrote to
+    /// this one before its last line may arrive later.
     pub(crate) async fn last_errors(&mut self) -> Vec<u8> {
         let listen = async {
             while self.exited.is_none() {
@@ -119,7 +119,7 @@ impl Agent {
     }
 }
 
-/// The head and the end of standard error.
+/// The start and the end of standard error.
 struct Errors {
     most: usize,
     head: Vec<u8>,

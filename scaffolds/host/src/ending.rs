@@ -1,13 +1,13 @@
-//! What the end of a user's program means: the table of `docs/host.md`.
+//! Interprets the end of a user's program: the table of `docs/host.md`.
 
 use proctor_sandbox_api::{ending_of, wire::Exited};
 use proctor_scaffold_api::Finish;
 use proctor_types::{Answer, ExitCause};
 
-/// Characters of its last words in a reason.
+/// Maximum characters of its last output in a reason.
 const WORDS: usize = 300;
 
-/// Of a program that ended by itself.
+/// For a program that ended by itself.
 pub(crate) fn exited(exited: &Exited, last: Option<&Answer>, errors: &[u8]) -> Finish {
     let status = ending_of(exited);
     let (cause, why) = match last {
@@ -26,7 +26,8 @@ pub(crate) fn exited(exited: &Exited, last: Option<&Answer>, errors: &[u8]) -> F
     ended(cause, with_words(why, errors))
 }
 
-/// The same of a program that has no way to say that it is done but to end: a final text is its submission.
+/// The same for a program that can signal completion only by ending: a final text is its
+/// submission.
 pub(crate) fn handed_in(end: Finish, exited: &Exited, last: Option<&Answer>) -> Finish {
     let text =
         last.is_some_and(|last| !last.content.trim().is_empty() && last.tool_calls.is_empty());

@@ -1,4 +1,5 @@
-//! The interpreter of a Python scaffold: which one it is, what is installed for it, and what a sandbox shows of it.
+//! The interpreter of a Python scaffold: its identity, its installed packages, and its visibility
+//! in a sandbox.
 
 use std::{
     env, fs,
@@ -13,18 +14,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::Programs;
 
-/// What the sandbox of a program shows of this machine in any case.
+/// What a program's sandbox shows of this machine in any case.
 const SHOWN: [&str; 2] = ["/usr", "/opt"];
-/// The oldest version that the driver runs on.
+/// The oldest version that the driver supports.
 const OLDEST: [u64; 2] = [3, 9];
 /// Set by the Python package: the interpreter that called Proctor.
 const CALLER: &str = "PROCTOR_PYTHON";
 const PROBE: &str = include_str!("probe.py");
 
-/// What is wrong, and what to change.
+/// The problem, and its fix.
 pub(crate) type Problem = (String, String);
 
-/// An interpreter with its packages. The version and the packages are factors of an arm, and the paths aren't.
+/// An interpreter with its packages. The version and the packages are factors of an arm, the paths
+/// are not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Interpreter {
     pub executable: PathBuf,
@@ -38,7 +40,7 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// Asks an interpreter what it is. `named`: the one that the arm names. `file`: the agent's file.
+    /// Queries an interpreter. `named`: the one that the arm names. `file`: the agent's file.
     pub(crate) fn find(named: Option<&str>, file: &Path) -> Result<Self, Problem> {
         let program = match named {
             Some(named) => PathBuf::from(named),
@@ -46,7 +48,7 @@ impl Interpreter {
         };
         let shown = program.display();
         let hint = "name a Python interpreter: interpreter = \"PATH\"";
-        // Isolated, as in the sandbox: variables and packages of the user's home say nothing.
+        // Isolated, as in the sandbox: variables and packages of the user's home are ignored.
         let done = Command::new(&program)
             .args(["-I", "-c", PROBE])
             .stdin(Stdio::null())
@@ -61,7 +63,7 @@ impl Interpreter {
         let mut found: Self = serde_json::from_slice(&done.stdout).map_err(|error| {
             (format!("{shown} is not a usable Python interpreter: {error}"), hint.to_owned())
         })?;
-        // A link such as `~/.local/bin/python3` is outside the installation that it leads to.
+        // A link such as `~/.local/bin/python3` is outside its installation.
         if !found.is_visible(&found.executable) {
             found.executable = fs::canonicalize(&found.executable)
                 .map_err(|error| (format!("{shown}: {error}"), hint.to_owned()))?;
@@ -99,11 +101,11 @@ impl Interpreter {
         Ok(())
     }
 
-    /// The folders that a sandbox has to be lent: the environment, and the installation that it was made from.
+    /// The directories to lend to a sandbox: the environment, and its base installation.
     pub(crate) fn roots(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> = Vec::new();
         let mut folders = vec![self.base_prefix.clone(), self.prefix.clone()];
-        // A virtual environment's `bin/python` may lead to the installation by another name, link by link.
+        // A virtual environment's `bin/python` may point to the installation through several links.
         folders.extend(links(&self.executable).iter().filter_map(|link| {
             let bin = link.parent()?;
             (!self.is_visible(link)).then(|| bin.parent().unwrap_or(bin).to_owned())
@@ -117,7 +119,7 @@ impl Interpreter {
         roots
     }
 
-    /// Names version and packages: the factor.
+    /// A digest of version and packages: the factor.
     pub(crate) fn digest(&self) -> String {
         let packages = self.packages.join("\n");
         sha256_hex(format!("{} {:?}\n{packages}", self.implementation, self.version).as_bytes())
@@ -129,7 +131,8 @@ impl Interpreter {
         format!("{} {major}.{minor}.{patch}", self.implementation)
     }
 
-    /// Changes when something is installed or removed: what the leak check found holds for one state.
+    /// Changes when something is installed or removed: the leak check's findings are valid for one
+    /// state.
     pub(crate) fn state(&self) -> String {
         let mut text = format!("{}\n", self.executable.display()).into_bytes();
         for site in &self.site {
@@ -145,7 +148,7 @@ impl Interpreter {
         sha256_hex(&text)
     }
 
-    /// Remembers where this interpreter is, for trials that know its digest alone.
+    /// Stores where this interpreter is, for trials that know only its digest.
     pub(crate) fn keep(&self, programs: &Programs) -> Result<String, Problem> {
         let digest = self.digest();
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -155,7 +158,7 @@ impl Interpreter {
         Ok(digest)
     }
 
-    /// The interpreter of a digest, if this machine knows it.
+    /// The interpreter with this digest, if this machine knows it.
     pub(crate) fn kept(programs: &Programs, digest: &str) -> Option<Self> {
         let text = programs.note(&note(digest))?;
         let found: Self = serde_json::from_str(&text).ok()?;
@@ -167,8 +170,8 @@ fn note(digest: &str) -> String {
     format!("interpreter-{digest}.json")
 }
 
-/// The interpreter that runs Proctor: the caller of the Python package, or the one beside the binary of a wheel. Else
-/// `python3` on the path.
+/// The interpreter that runs Proctor: the caller of the Python package, or the one beside the
+/// binary of a wheel. Else `python3` on the path.
 fn default_interpreter() -> PathBuf {
     let caller = env::var_os(CALLER).map(PathBuf::from);
     let beside = || {
@@ -179,7 +182,7 @@ fn default_interpreter() -> PathBuf {
     caller.filter(|path| path.is_file()).or_else(beside).unwrap_or_else(|| "python3".into())
 }
 
-/// Where a path leads, link by link.
+/// The targets of a path, link by link.
 fn links(path: &Path) -> Vec<PathBuf> {
     let (mut found, mut at) = (Vec::new(), path.to_owned());
     // The kernel follows 40.
@@ -196,12 +199,12 @@ fn is_shown(path: &Path) -> bool {
     SHOWN.iter().any(|root| path.starts_with(root))
 }
 
-/// What an agent's sandbox never shows, with the words for it.
+/// What an agent's sandbox never shows, with a description.
 fn kept_out(file: &Path) -> Vec<(PathBuf, &'static str)> {
     let mut all = vec![(file.to_owned(), "the agent's own file")];
     all.extend(env::var_os("HOME").map(|home| (PathBuf::from(home), "your home folder")));
     all.extend(env::current_dir().ok().map(|here| (here, "the current folder")));
-    // `/` holds everything: two root folders are enough to say so.
+    // `/` contains everything: two root directories are enough to detect it.
     all.push((PathBuf::from("/etc"), "this machine's root"));
     all
 }
@@ -236,7 +239,7 @@ mod tests {
         let both = roots("/p/.venv", "/root/.pyenv/versions/3.12.1");
         assert_eq!(both, ["/root/.pyenv/versions/3.12.1", "/p/.venv"]);
         assert_eq!(roots("/c/envs/x", "/c"), ["/c"]);
-        // A name that merely begins alike is another folder.
+        // A name with the same prefix is another directory.
         assert_eq!(roots("/usrlocal", "/usr"), ["/usrlocal"]);
     }
 

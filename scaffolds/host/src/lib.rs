@@ -1,15 +1,15 @@
-//! Agents of a user's own whose loop runs outside the task's sandbox.
+//! Users' own agents, whose loop runs outside the task's sandbox.
 //!
 //! ```text
 //! program   the user's program, copied by content   settings  the keys of [arms.settings]
-//! own       the sandbox that it runs in              agent     the program in it, talked to line by line
+//! own       the sandbox that it runs in              agent     the program in it, a line-based peer
 //! rpc       one message of JSON-RPC                  actions   commands and files of the task's sandbox
 //! process   the scaffold `process`                   acp       the scaffold `acp`
 //! mcp       the scaffold `mcp`                       python    the scaffold `python:FILE.py:FUNCTION`
-//! interpreter  the Python of such an arm, and what is installed for it
+//! interpreter  the Python of such an arm, and its packages
 //! ```
 //!
-//! `docs/host.md` is the page of this crate.
+//! See `docs/host.md`.
 
 mod acp;
 mod actions;
@@ -38,16 +38,16 @@ pub fn names() -> &'static [&'static str] {
     &["acp", "mcp", "process", python::NAME]
 }
 
-/// Whether a name in a configuration or a record is of a scaffold of this crate. A Python function's has its file and its
-/// own name in it.
+/// Whether a name in a configuration or a record belongs to a scaffold of this crate. That of a
+/// Python function contains its file and its name.
 pub fn is_host(name: &str) -> bool {
     names().contains(&name) || python::is_named(name)
 }
 
-/// The scaffold of a name.
+/// The scaffold with this name.
 ///
 /// # Errors
-/// The data that Proctor was built with does not load, which a test rules out.
+/// The built-in data is invalid, which a test rules out.
 pub fn scaffold(name: &str, programs: Programs) -> Result<Option<Arc<dyn Scaffold>>, String> {
     Ok(Some(match name {
         "acp" => Arc::new(acp::Acp::new(programs)?),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proctor_types::{SandboxKind, SandboxSpec, ShippedTable};
 use serde::Deserialize;
 
-/// As it is written: a factor of every arm.
+/// The text as written: a factor of every arm.
 pub(crate) const TEXT: &str = include_str!("../../../configs/host-scaffolds.toml");
 
 #[derive(Debug, Clone, Deserialize)]
@@ -35,7 +35,7 @@ struct Resources {
 }
 
 impl Limits {
-    /// The shipped ones.
+    /// The built-in limits.
     pub(crate) fn get() -> Result<&'static Self, String> {
         static LIMITS: ShippedTable<Limits> = ShippedTable::new("host-scaffolds.toml", TEXT);
         LIMITS.get()
@@ -45,7 +45,7 @@ impl Limits {
         Duration::from_secs_f64(self.leave_seconds)
     }
 
-    /// Of the agent's own sandbox.
+    /// The limits of the agent's own sandbox.
     pub(crate) fn sandbox(&self) -> SandboxSpec {
         let Resources { cpus, memory_mb, processes, disk_mb } = self.sandbox;
         SandboxSpec { kind: SandboxKind::Native, cpus, memory_mb, processes, disk_mb, clock: None }

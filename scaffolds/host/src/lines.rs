@@ -1,4 +1,4 @@
-//! A stream as lines, none of which may be too long.
+//! Splits a stream into lines with a maximum length.
 
 use std::collections::VecDeque;
 
@@ -9,12 +9,12 @@ pub(crate) struct Lines {
     open: Vec<u8>,
 }
 
-/// A line is longer than its limit.
+/// A line exceeds the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
 impl Lines {
-    /// `limit` counts the newline.
+    /// `limit` includes the newline.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, done: VecDeque::new(), open: Vec::new() }
     }
@@ -36,12 +36,12 @@ impl Lines {
         }
     }
 
-    /// The next whole line, without its newline.
+    /// The next complete line, without its newline.
     pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
         self.done.pop_front()
     }
 
-    /// The stream ended: what is open is a line.
+    /// Ends the stream: the rest counts as a line.
     pub(crate) fn end(&mut self) {
         if !self.open.is_empty() {
             self.done.push_back(std::mem::take(&mut self.open));

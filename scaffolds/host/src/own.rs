@@ -1,4 +1,5 @@
-//! The sandbox of a user's program: what it is opened from, what the program finds in it, and what its end means.
+//! The sandbox of a user's program: what it is opened from, what the program finds in it, and how
+//! its end is interpreted.
 
 use std::{
     sync::Arc,
@@ -18,10 +19,10 @@ use crate::{
     settings::Settings,
 };
 
-/// How long a small command of our own may take.
+/// Time limit of a small helper command.
 const OWN: Duration = Duration::from_secs(30);
 
-/// What [`Scaffold::own_sandbox`](proctor_scaffold_api::Scaffold::own_sandbox) asks for.
+/// The result of [`Scaffold::own_sandbox`](proctor_scaffold_api::Scaffold::own_sandbox).
 pub(crate) fn sandbox(
     settings: &Map<String, Value>,
     programs: &Programs,
@@ -45,7 +46,7 @@ pub(crate) fn sandbox(
     }))
 }
 
-/// The open one.
+/// The open sandbox.
 pub(crate) fn of(session: &dyn Session) -> Result<Arc<SandboxHandle>, Stop> {
     session.own_sandbox().cloned().ok_or_else(|| setup("the agent has no sandbox of its own"))
 }
@@ -54,7 +55,8 @@ pub(crate) fn setup(what: impl Into<String>) -> Stop {
     Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
 }
 
-/// By what a program that asks the model itself finds it, whichever client library it uses, and its own settings.
+/// Variables for a program that calls the model itself, for any client library, and its own
+/// settings.
 pub(crate) fn variables(
     brief: &Brief,
     own: &Map<String, Value>,
@@ -79,7 +81,7 @@ pub(crate) fn variables(
     Ok(all.map(|(key, value)| (key.to_owned(), value.clone())).into())
 }
 
-/// Why a conversation ended that did not finish.
+/// Why a conversation ended without finishing.
 pub(crate) enum End {
     Stop(Stop),
     /// The agent's own sandbox is gone.
@@ -92,7 +94,8 @@ impl From<Stop> for End {
     }
 }
 
-/// What the end of a conversation means for the trial. The agent's last words are kept, unless a fault ended it.
+/// Interprets the end of a conversation for the trial. The agent's last output is kept, unless a
+/// fault ended it.
 pub(crate) async fn close(
     end: Result<Finish, End>,
     place: &SandboxHandle,
@@ -100,7 +103,8 @@ pub(crate) async fn close(
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let end = match end {
-        // In nobody's journal otherwise: a sandbox that its own content has ended is an end like any other.
+        // This would be in no journal otherwise: a sandbox that its own content ended is a normal
+        // ending.
         Err(End::Broken(error)) => broken(place, error).await,
         Err(End::Stop(stop)) => Err(stop),
         Ok(finish) => Ok(finish),
@@ -111,7 +115,7 @@ pub(crate) async fn close(
     end
 }
 
-/// What the end of the agent's own sandbox means: within its limits it is the agent's doing.
+/// Interprets the end of the agent's own sandbox: within its limits the agent caused it.
 pub(crate) async fn broken(own: &SandboxHandle, error: SandboxError) -> Result<Finish, Stop> {
     let fault = error.fault("the agent's own sandbox");
     match own.exhausted(&fault).await {
@@ -120,16 +124,16 @@ pub(crate) async fn broken(own: &SandboxHandle, error: SandboxError) -> Result<F
     }
 }
 
-/// Kills what commands of the agent have left running in the task's sandbox: it would write into the tree that is
-/// graded. An image without a shell had no such commands.
+/// Kills what the agent's commands have left running in the task's sandbox, which would write into
+/// the graded tree. An image without a shell had no such commands.
 pub(crate) async fn end_commands(sandbox: &SandboxHandle) {
     let mut command = Command::shell(":").time_limit(OWN);
     command.reap_all = true;
-    // A sandbox that is gone is found out by its last snapshot.
+    // The last snapshot detects a sandbox that is gone.
     let _ = sandbox.run(command).await;
 }
 
-/// Since when an agent has asked for nothing.
+/// Since when an agent has made no request.
 pub(crate) struct Quiet {
     limit: Duration,
     since: Instant,
@@ -145,12 +149,12 @@ impl Quiet {
         (self.limit / 5).clamp(Duration::from_millis(200), Duration::from_secs(15))
     }
 
-    /// It did something.
+    /// It was active.
     pub(crate) fn seen(&mut self) {
         self.since = Instant::now();
     }
 
-    /// How it ends where it has been quiet for too long, or has its requests turned away.
+    /// How it ends if it has been quiet for too long, or its requests are refused.
     pub(crate) fn end(&mut self, traffic: &Traffic, limits: &Limits) -> Option<Finish> {
         if traffic.requests > self.requests || traffic.in_flight > 0 {
             self.seen();

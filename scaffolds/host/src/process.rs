@@ -1,4 +1,4 @@
-//! The scaffold `process`: what the user's program may ask, and where that ends.
+//! The scaffold `process`: what the user's program may request, and the limits of that.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ use crate::{
     settings::{self, Asks, Settings},
 };
 
-/// The version of the protocol: raised when a program that kept to it would have to be changed.
+/// The protocol version: increased when a conforming program would have to be changed.
 pub(crate) const PROTOCOL: u64 = 1;
-/// The id of Proctor's one request.
+/// The id of Proctor's only request.
 const FIRST: u64 = 0;
 
-/// A program of a user's that talks over its standard input and output.
+/// A user's program that communicates over its standard input and output.
 #[derive(Debug)]
 pub struct Process {
     programs: Programs,
@@ -40,10 +40,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// `programs` is where programs are kept.
+    /// `programs` is where programs are stored.
     ///
     /// # Errors
-    /// The data that Proctor was built with does not load, which a test rules out.
+    /// The built-in data is invalid, which a test rules out.
     pub fn new(programs: Programs) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()? })
@@ -92,7 +92,7 @@ impl Scaffold for Process {
     }
 }
 
-/// What a conversation with a program needs.
+/// The context of a conversation with a program.
 pub(crate) struct Conversation<'a> {
     pub(crate) limits: &'static Limits,
     pub(crate) tools: &'a ToolSet,
@@ -101,11 +101,11 @@ pub(crate) struct Conversation<'a> {
     pub(crate) idle_seconds: f64,
     /// The program's own settings.
     pub(crate) own: &'a Map<String, Value>,
-    /// A client of the program may ask the model over HTTP.
+    /// The program's own client may call the model over HTTP.
     pub(crate) endpoint: bool,
 }
 
-/// Starts the program in its own sandbox and does what it asks until the trial ends.
+/// Starts the program in its own sandbox and handles its requests until the trial ends.
 pub(crate) async fn converse(
     session: &mut dyn Session,
     with: Conversation<'_>,
@@ -132,7 +132,7 @@ pub(crate) async fn converse(
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// `initialize` is not answered.
+    /// `initialize` has not been answered.
     Greeting,
     Open,
 }
@@ -141,9 +141,9 @@ enum State {
 struct Counts {
     wrong_lines: u32,
     errors: u32,
-    /// Since the last answer of the model.
+    /// Requests since the model's last response.
     requests: u32,
-    /// Of all of the trial: they name calls that the agent gave no id.
+    /// Number of calls in the trial, which names calls without an id.
     calls: u64,
     logs: u32,
 }
@@ -151,9 +151,10 @@ struct Counts {
 struct Talk {
     limits: &'static Limits,
     idle: Duration,
-    /// If the program may ask the model over HTTP: since when it has asked for nothing in either way.
+    /// If the program may call the model over HTTP: since when it has made no request of either
+    /// kind.
     quiet: Option<Quiet>,
-    /// Requests over HTTP that were seen.
+    /// HTTP requests seen so far.
     http_requests: u64,
     tools: OpenTools,
     specs: Vec<ToolSpec>,
@@ -162,10 +163,10 @@ struct Talk {
     counts: Counts,
 }
 
-/// What a request came to.
+/// The result of a request.
 enum Replied {
     With(Result<Value, Error>),
-    /// The answer, and how the trial ends.
+    /// The response, and how the trial ends.
     Ends(Result<Value, Error>, Result<Finish, Stop>),
 }
 
@@ -248,14 +249,15 @@ impl Talk {
                     return Ok(ended(ExitCause::Crashed, why));
                 }
                 Heard::Exited(status) => {
-                    // A client of its own may have been given the last answer.
+                    // Its own client may have received the last response.
                     let last = self.last.take().or_else(|| session.traffic().answer);
                     return Ok(exited(&status, last.as_ref(), &agent.errors()));
                 }
             };
             match Message::read(&line) {
                 Ok(Message::Request { id, method, params }) => {
-                    // Nobody would read the answer of what costs a request or changes the tree.
+                    // Nothing would read the response to a request that costs money or changes the
+                    // tree.
                     if agent.has_exited() && method != "finish" {
                         continue;
                     }
@@ -312,14 +314,14 @@ impl Talk {
         }
     }
 
-    /// It asked for something, and was given it.
+    /// A request was fulfilled.
     fn seen(&mut self) {
         if let Some(quiet) = &mut self.quiet {
             quiet.seen();
         }
     }
 
-    /// The end of an agent that goes round in circles.
+    /// Returns the end of an agent that loops.
     fn count(&mut self, failed: bool) -> Option<Finish> {
         self.counts.requests += 1;
         self.counts.errors = if failed { self.counts.errors + 1 } else { 0 };
@@ -337,7 +339,7 @@ impl Talk {
         Some(ended(ExitCause::Loop, why))
     }
 
-    /// The answer to `initialize`.
+    /// Handles the response to `initialize`.
     fn greeted(&mut self, id: &Value, result: Result<Value, Value>) -> Result<(), String> {
         if self.state != State::Greeting || *id != json!(FIRST) {
             return Err("it answered a request that was not made".into());
@@ -462,7 +464,7 @@ impl Talk {
         method: &str,
         params: &Value,
     ) -> Result<(), Stop> {
-        // Others are of a later protocol: nobody waits for an answer.
+        // Other methods are from a later protocol: no response is expected.
         if method != "log" || self.counts.logs >= self.limits.log_texts {
             return Ok(());
         }
@@ -479,7 +481,7 @@ impl Talk {
     }
 }
 
-/// A stop as an answer and an end; a fault, and a run that is interrupted, have no answer.
+/// Converts a stop to a response and an end; a fault and an interrupted run have no response.
 fn stopped(done: Done) -> Result<Replied, Stop> {
     let stop = match done {
         Ok(reply) => return Ok(Replied::With(reply)),
@@ -515,7 +517,7 @@ fn finish(params: Value) -> Replied {
     }
 }
 
-/// Waits until the agent is gone, or has had its time. Nothing that it asks meanwhile is done.
+/// Waits until the agent has exited or its time is over. Its requests are no longer performed.
 async fn leave(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
     let reason = match end {
         Ok(_) => json!({ "reason": "finished" }),
@@ -531,7 +533,7 @@ async fn leave(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
                         agent.send(&rpc::reply(&id, Err(error)));
                     }
                 }
-                // Whatever its end is, it changes nothing any more.
+                // However it ends, it changes nothing any more.
                 Ok(Heard::TooLong | Heard::Exited(_)) | Err(_) => return,
             }
         }
@@ -539,7 +541,7 @@ async fn leave(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
     let _ = timeout(time, refusing).await;
 }
 
-/// Arguments of calls as the model wrote them are text; an agent may have parsed them.
+/// Call arguments are text as the model wrote them; an agent may have parsed them.
 fn as_text(mut params: Value) -> Value {
     let messages = params.get_mut("messages").and_then(Value::as_array_mut);
     for message in messages.into_iter().flatten() {

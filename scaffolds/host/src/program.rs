@@ -11,19 +11,19 @@ use std::{
 
 use proctor_types::sha256_hex;
 
-/// Where the program's own sandbox sees it.
+/// Where the program's own sandbox mounts it.
 pub const MOUNT: &str = "/agent";
 
-/// What is no part of a program: it changes with every commit.
+/// Not part of a program: it changes with every commit.
 const LEFT_OUT: &str = ".git";
-/// Python's compiled code. It changes by running, so that no digest is of it; without it a program would compile its
-/// libraries at each start.
+/// Python's compiled code. Running changes it, so it is not part of the digest; without it a
+/// program would compile its libraries at each start.
 const COMPILED: &str = "__pycache__";
-/// More is no program that somebody meant.
+/// A larger tree cannot be meant as a program.
 const MOST_ENTRIES: usize = 200_000;
 const MOST_BYTES: u64 = 1 << 30;
 
-/// A program that cannot be had: what, and why.
+/// Why a program is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramError(pub String);
 
@@ -37,17 +37,17 @@ impl std::fmt::Display for ProgramError {
 #[derive(Debug, Clone)]
 pub struct Programs {
     folder: PathBuf,
-    /// What this process has copied already, by how it looked: arms often share a program.
+    /// What this process has already copied, by metadata: arms often share a program.
     known: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Below the program's folder.
+    /// Relative to the program's directory.
     path: PathBuf,
     from: PathBuf,
     kind: Kind,
-    /// Compiled code, or its folder.
+    /// Compiled code, or its directory.
     compiled: bool,
 }
 
@@ -59,21 +59,21 @@ enum Kind {
 }
 
 impl Programs {
-    /// Copies are kept below `folder`, which is made where it is missing.
+    /// Copies are stored below `folder`, which is created if missing.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, known: Arc::default() }
     }
 
-    /// The copy of a digest, where it is there.
+    /// The copy with this digest, if it exists.
     pub fn copy_of(&self, digest: &str) -> Option<PathBuf> {
         let plain = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         Some(self.folder.join(digest)).filter(|folder| plain && folder.is_dir())
     }
 
-    /// Keeps files that Proctor carries itself: paths below one folder, and their texts. Returns the folder.
+    /// Stores embedded files: paths below one directory, and their texts. Returns the directory.
     ///
     /// # Errors
-    /// The folder of copies can't be written.
+    /// The directory of copies can't be written.
     pub(crate) fn keep_texts(&self, files: &[(&str, &str)]) -> Result<PathBuf, ProgramError> {
         let all: String = files.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
         let place = self.folder.join(sha256_hex(all.as_bytes()));
@@ -101,10 +101,10 @@ impl Programs {
         Ok(place)
     }
 
-    /// Keeps a small text beside the copies, by its name.
+    /// Stores a small text beside the copies, by name.
     ///
     /// # Errors
-    /// The folder of copies can't be written.
+    /// The directory of copies can't be written.
     pub(crate) fn keep_note(&self, name: &str, text: &str) -> Result<(), ProgramError> {
         let io = |error: io::Error| ProgramError(format!("{}: {error}", self.folder.display()));
         fs::create_dir_all(&self.folder).map_err(io)?;
@@ -114,17 +114,18 @@ impl Programs {
         Ok(())
     }
 
-    /// The text of a name, if it is kept.
+    /// The text with this name, if it exists.
     pub(crate) fn note(&self, name: &str) -> Option<String> {
         let bytes = fs::read(self.folder.join(name)).ok()?;
         String::from_utf8(bytes).ok()
     }
 
-    /// Copies a file or a folder and returns its digest: of names, modes and contents. What is in the copy is what
-    /// was hashed, whatever happens to the original meanwhile.
+    /// Copies a file or a directory and returns its digest, over names, modes and contents. The
+    /// copy contains exactly what was hashed, whatever happens to the original meanwhile.
     ///
     /// # Errors
-    /// It is not there, cannot be read or copied, or holds what is neither file, folder nor link.
+    /// It does not exist, cannot be read or copied, or contains something other than files,
+    /// directories and links.
     pub fn keep(&self, program: &Path) -> Result<String, ProgramError> {
         let problem = |what: String| ProgramError(format!("{}: {what}", program.display()));
         let entries = entries(program).map_err(problem)?;
@@ -151,9 +152,9 @@ impl Programs {
         let place = self.folder.join(&digest);
         let laid = fs::rename(making.path(), &place);
         match laid {
-            // The folder's own handle would remove a path that is not there any more.
+            // The directory's own guard would remove a path that no longer exists.
             Ok(()) => drop(making.keep()),
-            // Somebody else has laid the same one.
+            // Another process has stored the same one.
             Err(_) if place.is_dir() => {}
             Err(error) => return Err(io(error)),
         }
@@ -163,7 +164,7 @@ impl Programs {
 }
 
 impl Entry {
-    /// Lays it into the copy, and says what it is.
+    /// Copies it, and returns its part of the digest.
     fn lay(&self, copy: &Path, left: &mut u64) -> Result<String, String> {
         let path = self.path.to_str().ok_or("has a name that is not UTF-8")?;
         let to = copy.join(&self.path);
@@ -192,7 +193,7 @@ impl Entry {
                 }
                 fs::write(&to, &bytes).map_err(io)?;
                 fs::set_permissions(&to, fs::Permissions::from_mode(mode)).map_err(io)?;
-                // Compiled code is used where its source is of the time that it was compiled from.
+                // Compiled code is used only if its source has the time that it was compiled from.
                 let written = fs::File::options().append(true).open(&to);
                 written.and_then(|file| file.set_modified(modified?)).map_err(io)?;
                 format!("{path}\0{mode:o} {}\n", sha256_hex(&bytes))
@@ -201,13 +202,14 @@ impl Entry {
     }
 }
 
-/// Whether an interpreter compares compiled code with its source by time before it uses it. (The flags of PEP 552:
-/// code with a hash may be used unchecked, and would then run though no digest is of it.)
+/// Whether an interpreter compares compiled code with its source's time before using it. (The flags
+/// of PEP 552: code with a hash may be used unchecked, and would then run although no digest covers
+/// it.)
 fn is_checked(compiled: &[u8]) -> bool {
     compiled.get(4..8) == Some(&[0; 4])
 }
 
-/// Changes whenever a file changes, by what a file system says of it.
+/// Changes whenever a file changes, judging by its metadata.
 fn looks(program: &Path, entries: &[Entry]) -> String {
     let mut text = format!("{}\n", program.display());
     for entry in entries.iter().filter(|entry| !entry.compiled) {
@@ -229,7 +231,7 @@ fn file(found: &fs::Metadata) -> Kind {
     }
 }
 
-/// Everything of a program, folders before what they hold, in one order everywhere.
+/// Every entry of a program, directories before their content, in a fixed order.
 fn entries(program: &Path) -> Result<Vec<Entry>, String> {
     let found = fs::metadata(program).map_err(|error| error.to_string())?;
     if found.is_file() {
@@ -298,7 +300,7 @@ mod tests {
         let time = |root: &Path| fs::metadata(root.join("lib/a.py")).unwrap().modified().unwrap();
         assert_eq!(time(&copy), time(&one));
         assert_eq!(fs::read_link(copy.join("python")).unwrap(), Path::new("/usr/bin/python3"));
-        // Nothing half made is left, and no path leads out of the folder.
+        // Nothing partial is left, and no path leads out of the directory.
         let left = fs::read_dir(folder.path().join("programs")).unwrap().count();
         assert_eq!(left, 2);
         assert_eq!(programs.copy_of(".."), None);

@@ -1,4 +1,5 @@
-//! The scaffold `python:FILE.py:FUNCTION`: a function of the user's, called with a session by a driver of Proctor's.
+//! The scaffold `python:FILE.py:FUNCTION`: a user's function, which Proctor's driver calls with a
+//! session.
 
 use std::path::{Path, PathBuf};
 
@@ -21,14 +22,14 @@ use crate::{
 
 /// The name of the scaffold in records.
 pub const NAME: &str = "python";
-/// How a configuration names it: `python:FILE.py:FUNCTION`.
+/// Its form in a configuration: `python:FILE.py:FUNCTION`.
 const PREFIX: &str = "python:";
 /// The key of the arm's interpreter: a path in a configuration, a digest in a record.
 pub(crate) const INTERPRETER: &str = "interpreter";
-/// Whether the agent's own client may ask the model over HTTP.
+/// Whether the agent's own client may call the model over HTTP.
 const ENDPOINT: &str = "endpoint";
 const KEYS: [&str; 5] = [PROGRAM, INTERPRETER, ENDPOINT, IDLE, REQUESTS];
-/// Where the sandbox shows the driver: the package `proctor`.
+/// Where the sandbox mounts the driver: the package `proctor`.
 const PACKAGE_MOUNT: &str = "/proctor";
 const START: &str = "import sys; sys.path.insert(0, '/proctor'); from proctor._driver import main; main(sys.argv[1:])";
 
@@ -48,13 +49,13 @@ const PACKAGE: [(&str, &str); 9] = [
 const MODULES: [(&str, &str); 1] =
     [("proctor/minisweagent.py", include_str!("../../python/src/proctor/minisweagent.py"))];
 
-/// A function of a user's in a Python file.
+/// A user's function in a Python file.
 #[derive(Debug)]
 pub struct Python {
     programs: Programs,
     tools: ToolSet,
     limits: &'static Limits,
-    /// Absent: the scaffold of a record, whose settings say all.
+    /// Absent: a recorded scaffold, whose settings are complete.
     source: Option<Source>,
 }
 
@@ -64,7 +65,7 @@ struct Source {
     function: String,
 }
 
-/// Whether a name in a configuration or a record is of this scaffold.
+/// Whether a name in a configuration or a record belongs to this scaffold.
 pub(crate) fn is_named(name: &str) -> bool {
     name == NAME || name.starts_with(PREFIX)
 }
@@ -78,7 +79,7 @@ impl Source {
             .then(|| Self { file: file.into(), function: function.to_owned() })
     }
 
-    /// The folder or file to copy, and where the agent's file is in the copy.
+    /// The directory or file to copy, and the path of the agent's file in the copy.
     fn program(&self, folder: Option<&str>) -> Result<(PathBuf, PathBuf), String> {
         let Some(folder) = folder else {
             let name = self.file.file_name().unwrap_or_default();
@@ -93,10 +94,10 @@ impl Source {
 }
 
 impl Python {
-    /// The scaffold of a name: `python`, or `python:FILE.py:FUNCTION`.
+    /// The scaffold with a name: `python`, or `python:FILE.py:FUNCTION`.
     ///
     /// # Errors
-    /// The data that Proctor was built with does not load, which a test rules out.
+    /// The built-in data is invalid, which a test rules out.
     pub fn new(programs: Programs, name: &str) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()?, source: Source::of(name) })
@@ -210,7 +211,7 @@ fn text<'a>(settings: &'a Map<String, Value>, key: &str) -> Result<&'a str, (Str
     found.ok_or_else(|| (format!("the arm has no `{key}`"), "start a new run".to_owned()))
 }
 
-/// Checks the settings, copies the program, and asks the interpreter what is installed.
+/// Checks the settings, copies the program, and queries the interpreter's packages.
 fn resolve(
     source: Option<&Source>,
     given: &Map<String, Value>,
@@ -283,11 +284,11 @@ fn resolve(
     Ok(resolved.as_object().cloned().unwrap_or_default())
 }
 
-/// Copies the program and finds the interpreter of a planned arm again, if their copies are gone. `written` is the arm as
-/// the configuration has it.
+/// Recreates the copies of a planned arm's program and interpreter if they are gone. `written` is
+/// the arm in the configuration.
 ///
 /// # Errors
-/// They are gone, or something else now: the trial would run what was not planned.
+/// They are gone or have changed: the trial would run something else than planned.
 pub fn restore_python(
     programs: &Programs,
     planned: &Map<String, Value>,
@@ -389,7 +390,7 @@ mod tests {
         assert_eq!((&one["file"], &one[OWN]["effort"]), (&json!("agent.py"), &json!("low")));
         assert!(one["packages"].is_array() && one["python"].as_str().unwrap().contains(" 3."));
         assert!(!serde_json::to_string(&one).unwrap().contains("/usr/bin"), "{one:?}");
-        // With a folder its other files are factors too.
+        // With a directory, its other files are factors, too.
         let two = folder.path().join("two");
         let whole = json!({"program": two.to_str().unwrap()});
         let before = of(&two.join("agent.py"), whole.clone());

@@ -1,4 +1,4 @@
-//! One message of JSON-RPC 2.0.
+//! A JSON-RPC 2.0 message.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ pub(crate) const NO_METHOD: i64 = -32601;
 pub(crate) const PARAMS: i64 = -32602;
 /// The trial is over.
 pub(crate) const OVER: i64 = -32000;
-/// The sandbox says no.
+/// The sandbox rejected the request.
 pub(crate) const REFUSED: i64 = -32001;
 
 /// What the other side sent.
@@ -24,7 +24,7 @@ pub(crate) enum Message {
         method: String,
         params: Value,
     },
-    /// An answer to a request of ours: its result, or the error.
+    /// A response to our request: its result, or the error.
     Answer {
         id: Value,
         result: Result<Value, Value>,
@@ -50,7 +50,7 @@ impl Error {
 }
 
 impl Message {
-    /// Reads a line. The error is the answer to it.
+    /// Parses a line. The error is the response to it.
     pub(crate) fn read(line: &[u8]) -> Result<Self, Value> {
         let wrong = |id: &Value, code, what: &str| reply_error(id, &Error::new(code, what));
         let text = std::str::from_utf8(line)
@@ -90,7 +90,7 @@ impl Message {
     }
 }
 
-/// The parameters of a request, or the error that names the field.
+/// The parameters of a request, or an error that names the field.
 pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();

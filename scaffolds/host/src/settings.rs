@@ -8,21 +8,21 @@ use serde_json::{Map, Value, json};
 
 use crate::program::Programs;
 
-/// The key of the program's file or folder; a path while it is planned, a digest from then on.
+/// The key of the program's file or directory; a path while planning, a digest afterwards.
 pub const PROGRAM: &str = "program";
 /// The key of the command line.
 pub const COMMAND: &str = "command";
 pub(crate) const IDLE: &str = "idle_seconds";
-/// The program's own keys, as the resolved settings hold them.
+/// The program's own keys in the resolved settings.
 pub(crate) const OWN: &str = "settings";
-/// Which requests of an agent that asks the model itself are its main conversation.
+/// Which requests of an agent that calls the model itself belong to its main conversation.
 pub(crate) const REQUESTS: &str = "requests";
 const KEYS: [&str; 4] = [PROGRAM, COMMAND, IDLE, REQUESTS];
 
 pub(crate) const IDLE_SECONDS: f64 = 600.0;
 const MOST_IDLE: f64 = 86_400.0;
 
-/// Who asks the model for the agent.
+/// Who calls the model for the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asks {
     Proctor,
@@ -32,14 +32,14 @@ pub(crate) enum Asks {
 /// The settings as a trial reads them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
-    /// The digest of the program, where the arm names one.
+    /// The digest of the program, if the arm names one.
     pub program: Option<String>,
     pub command: Vec<String>,
     pub idle_seconds: f64,
     pub own: Map<String, Value>,
 }
 
-/// Checks the settings, copies the program, and puts its digest in the place of its path.
+/// Checks the settings, copies the program, and replaces its path with its digest.
 pub(crate) fn resolve(
     scaffold: &str,
     asks: Asks,
@@ -81,14 +81,14 @@ pub(crate) fn resolve(
         }
     };
     let mut resolved = json!({ PROGRAM: digest, COMMAND: words, IDLE: idle_seconds, OWN: own });
-    // Where it is not given the arm has the id that it always had.
+    // Without it the arm keeps the id that it always had.
     if rules != RequestRules::default() {
         resolved[REQUESTS] = json!(rules);
     }
     Ok(resolved.as_object().cloned().unwrap_or_default())
 }
 
-/// Rejects keys of the agent's own that look like a slip for one of the scaffold's.
+/// Rejects the agent's own keys that look like a typo of one of the scaffold's.
 pub(crate) fn check_own(own: &Map<String, Value>, keys: &[&str]) -> Result<(), WrongSetting> {
     for key in own.keys() {
         if let Some(near) = keys.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
@@ -123,13 +123,13 @@ pub(crate) fn request_rules(given: Option<Value>) -> Result<RequestRules, WrongS
     })
 }
 
-/// The rules of resolved settings. Without any, each request of the agent is a step.
+/// The rules in resolved settings. By default, each request of the agent is a step.
 pub(crate) fn rules(resolved: &Map<String, Value>) -> Value {
     resolved.get(REQUESTS).cloned().unwrap_or_else(|| json!(RequestRules::default()))
 }
 
 impl Settings {
-    /// As [`resolve`] has put them.
+    /// Reads the output of [`resolve`].
     pub(crate) fn read(resolved: &Map<String, Value>) -> Result<Self, String> {
         let command = resolved.get(COMMAND).and_then(Value::as_array);
         let words = command.into_iter().flatten().filter_map(Value::as_str);

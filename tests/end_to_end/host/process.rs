@@ -1,4 +1,5 @@
-//! The scaffold `process`: the example of the documentation, and an agent that behaves in every bad way.
+//! The scaffold `process`: the example of the documentation, and an agent that misbehaves in every
+//! way.
 
 use std::{
     fs,
@@ -32,7 +33,7 @@ pub(super) fn solution() -> String {
     format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
 
-/// What the models say, by their names.
+/// The models' responses, by model name.
 fn script() -> Value {
     let call =
         |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
@@ -134,7 +135,8 @@ impl Seen {
 const EXAMPLE: &str = "scaffolds/host/examples/agent.py";
 const BAD: &str = "tests/end_to_end/host/agent.py";
 
-/// The example of the documentation solves the task, by both of its ends, with the record of a built-in loop.
+/// The example of the documentation solves the task, with both of its endings, and with the record
+/// of a built-in loop.
 fn example(kind: &str) {
     let text = fs::read_to_string(root().join(EXAMPLE)).unwrap();
     assert!(text.lines().count() < 60, "the documentation says: under 60 lines");
@@ -150,7 +152,8 @@ fn example(kind: &str) {
         let returned = seen.of_kind("tool_returned");
         assert_eq!((seen.of_kind("tool_called").len(), returned.len()), (calls, calls), "{arm}");
         assert_eq!(seen.row["integrity"], "clean", "{arm}: {:#}", seen.row);
-        // The record is the one of a built-in loop: the call of the answer, and the snapshot of its step.
+        // The record is that of a built-in loop: the call of the response, and the snapshot of its
+        // step.
         let answered = seen.of_kind("model_answered");
         let call = &answered[0]["answer"]["tool_calls"][0]["id"];
         assert_eq!(seen.of_kind("tool_called")[0]["call_id"], *call, "{arm}");
@@ -174,7 +177,7 @@ fn docker_the_example_solves_the_task() {
 #[test]
 fn every_way_to_end_has_its_outcome() {
     let stage = Stage::new();
-    // A file of the user's, which the agent looks for.
+    // A file of the user that the agent looks for.
     let secret = "proctor-secret-of-the-user";
     stage.file(secret, "key");
     let probes = Way {
@@ -272,8 +275,8 @@ fn every_way_to_end_has_its_outcome() {
     assert!(chatters.logs().iter().all(|text| text.len() == 4096));
 }
 
-/// The agent's own sandbox is searched as the task's is: a program that carries the solution is refused by name, in the
-/// file itself and in an archive.
+/// The agent's own sandbox is searched like the task's: a program that contains the solution is
+/// rejected by name, in the file itself and in an archive.
 #[test]
 fn a_program_that_holds_the_solution_is_refused() {
     for packed in [false, true] {
@@ -312,7 +315,7 @@ fn a_program_that_holds_the_solution_is_refused() {
     }
 }
 
-/// A fault of the endpoint stays a fault, whatever the agent makes of it.
+/// A fault of the endpoint stays a fault, whatever the agent does with it.
 #[test]
 fn a_fault_that_the_agent_met_stays_a_fault() {
     let stage = Stage::new();
@@ -322,8 +325,9 @@ fn a_fault_that_the_agent_met_stays_a_fault() {
     assert!(seen.row["resolved"].is_null(), "{:#}", seen.row);
 }
 
-/// The content of the program is a factor and its path is not. A run goes on with what it was planned with, also
-/// where the file was changed since; where the copy is gone too, it is refused.
+/// The content of the program is a factor, its path is not. A run continues with the program that
+/// it was planned with, even if the file was changed since; if the copy is gone too, it is
+/// rejected.
 #[test]
 fn a_run_goes_on_with_the_program_that_it_was_planned_with() {
     let plan = |name: &str, agent: &str| {
@@ -346,7 +350,7 @@ fn a_run_goes_on_with_the_program_that_it_was_planned_with() {
     let cache = stage.path("cache");
     let missing = Way { name: "a", ..way("solve", "no-key") };
     let out = {
-        // Its model cannot be asked: nothing of the run is done.
+        // Its model cannot be called: nothing of the run is done.
         let out = stage.path("run");
         fs::copy(root().join(BAD), stage.path("agent.py")).unwrap();
         let text = configuration(&stage, "native", &["no-key"]);
@@ -361,7 +365,7 @@ fn a_run_goes_on_with_the_program_that_it_was_planned_with() {
         assert_eq!(status.code(), Some(3));
         out
     };
-    // The endpoint is well again, and the user has gone on with the agent.
+    // The endpoint works again, and the user has changed the agent meanwhile.
     let healed = script().to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
     stage.file("script.json", &healed);
     fs::write(stage.path("agent.py"), "raise SystemExit('another one')").unwrap();
@@ -384,7 +388,7 @@ fn a_run_goes_on_with_the_program_that_it_was_planned_with() {
     assert!(seen.answers() > 0, "{:#}", seen.row);
 }
 
-/// Mistakes are told at their keys, before anything runs.
+/// Mistakes are reported with their keys, before anything runs.
 #[test]
 fn a_mistake_is_told_at_its_key() {
     let told = |settings: &str| {

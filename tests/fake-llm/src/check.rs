@@ -1,11 +1,11 @@
-//! What a strict endpoint refuses. A scaffold that forgets a tool result is caught here and not
-//! first by a paid model.
+//! What a strict endpoint rejects. Catches a scaffold that forgets a tool result before a paid
+//! model does.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-/// The reason to refuse the request with status 400.
+/// The reason to reject the request with status 400.
 pub(crate) fn refusal(request: &Value, strict: bool) -> Option<String> {
     let Some(messages) = request["messages"].as_array() else {
         return Some("'messages' must be an array".into());

@@ -1,7 +1,8 @@
-//! The four wire formats. A script knows one conversation; each format says it in its own words.
+//! The four wire formats. A script has one conversation, which each format expresses in its own
+//! way.
 //!
-//! A request is read into the words of chat completions, by which scripts are matched and strictness
-//! is checked; an answer is written out of the script directly.
+//! A request is converted to chat completions, on which scripts are matched and strictness is
+//! checked; a response is written directly from the script.
 
 use serde_json::{Value, json};
 
@@ -16,7 +17,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The request as a chat completion's. An error is what a strict endpoint would refuse it for.
+    /// The request in the form of chat completions. An error is the reason why a strict endpoint
+    /// would reject it.
     pub(crate) fn read(self, request: &Value) -> Result<Value, String> {
         let mut read = match self {
             Self::Chat => request.clone(),
@@ -24,7 +26,7 @@ impl Format {
             Self::Messages => messages::read(request)?,
             Self::Gemini => gemini::read(request)?,
         };
-        // Tools stay in the words of their format: nothing but their length matters.
+        // Tools stay in their own format because only their length matters.
         if let (Some(read), Some(tools)) = (read.as_object_mut(), request.get("tools")) {
             read.insert("tools".into(), tools.clone());
         }
@@ -40,7 +42,7 @@ impl Format {
         }
     }
 
-    /// Billed, and of no use.
+    /// A response that is billed but useless.
     pub(crate) fn empty(self, reply: &Reply<'_>) -> Value {
         if self == Self::Chat {
             return reply.without_choices();
@@ -54,7 +56,7 @@ impl Format {
         body
     }
 
-    /// The events of a streamed answer, as text.
+    /// The events of a streamed response, as text.
     pub(crate) fn events(self, reply: &Reply<'_>, with_usage: bool) -> Vec<String> {
         let named = |data: Value| {
             let name = data["type"].as_str().unwrap_or_default();
@@ -84,7 +86,7 @@ impl Format {
     }
 }
 
-/// A call's arguments as an object, for formats whose whole answers hold no text in their place.
+/// A call's arguments as an object, for formats whose complete responses contain no string there.
 pub(crate) fn object(text: &str) -> Value {
     let parsed = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
     parsed.unwrap_or_else(|| json!({ "malformed": text }))

@@ -1,16 +1,16 @@
-//! Which answer a request gets.
+//! Selects the response to a request.
 
 use serde_json::Value;
 
 use crate::{Answer, Script};
 
-/// An answer, and a name for its place in the script.
+/// A response, and a name for its place in the script.
 pub(crate) struct Found<'a> {
     pub answer: &'a Answer,
     pub place: String,
 }
 
-/// What of a request decides its answer.
+/// The parts of a request that determine its response.
 pub(crate) struct Heard {
     /// Every message before the first assistant message.
     pub head: String,
@@ -36,7 +36,7 @@ impl Heard {
     }
 }
 
-/// The text of a message; of content in parts, the text parts.
+/// The text of a message; for content in parts, the text parts.
 pub(crate) fn text(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
@@ -73,7 +73,7 @@ impl Script {
                 let place = format!("conversation {index} turn {turn}");
                 return Some(Found { answer, place });
             }
-            // A conversation that matched and came to its end is not taken over by a later one.
+            // A matching conversation that has ended is not continued by a later one.
             break;
         }
         self.default.as_ref().map(|answer| Found { answer, place: "default".into() })

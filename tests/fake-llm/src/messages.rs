@@ -7,7 +7,7 @@ use crate::{
     wire::{Reply, pieces},
 };
 
-/// The signature of every thought. One that comes back without it is refused.
+/// The signature of every thought. A thought that is sent back without it is rejected.
 const SIGNATURE: &str = "scripted-signature";
 
 pub(crate) fn read(request: &Value) -> Result<Value, String> {
@@ -109,7 +109,7 @@ fn stop_reason(reply: &Reply<'_>) -> &'static str {
     }
 }
 
-/// The blocks with nothing in them, and the pieces that fill each.
+/// The blocks without content, and the pieces that fill each.
 fn blocks(reply: &Reply<'_>) -> Vec<(Value, Vec<Value>)> {
     let answer = reply.answer;
     let mut blocks = Vec::new();

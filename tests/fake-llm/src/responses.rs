@@ -34,7 +34,7 @@ pub(crate) fn read(request: &Value) -> Result<Value, String> {
             "function_call" => {
                 let function = json!({"name": item["name"], "arguments": item["arguments"]});
                 let call = json!({"id": item["call_id"], "function": function});
-                // Calls and the text before them are one answer.
+                // Calls and the text before them are one response.
                 let mut last = out.last_mut().filter(|last| last["role"] == "assistant");
                 match last.as_mut().and_then(|last| last["tool_calls"].as_array_mut()) {
                     Some(calls) => calls.push(call),

@@ -1,18 +1,18 @@
-//! The script: which answer is given when.
+//! The script: which response is given when.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A script file. Rules are tried first, in order, then conversations, in order, then `default`.
-/// Where nothing matches the request is refused with status 422 and a message that says so.
+/// A script file. Rules are tried first, in order, then conversations, in order, then `default`. If
+/// nothing matches, the request is rejected with status 422 and a message that says so.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
-    /// What `/v1/models` lists and what an answer names when the request names no model.
+    /// The model that `/v1/models` lists and that a response names if the request names none.
     pub model: String,
-    /// Refuse conversations that a strict endpoint would refuse (a tool call without its result).
+    /// Reject conversations that a strict endpoint would reject (a tool call without its result).
     pub strict: bool,
     #[serde(rename = "rule")]
     pub rules: Vec<Rule>,
@@ -33,14 +33,14 @@ impl Default for Script {
     }
 }
 
-/// One answer under conditions, all of which must hold. A condition that is absent always holds.
+/// One response under conditions, all of which must hold. An absent condition always holds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// A substring of the conversation's head: every message before the first assistant message.
     #[serde(default)]
     pub when: Option<String>,
-    /// The number of assistant messages in the request: 0 for the first answer.
+    /// The number of assistant messages in the request: 0 for the first response.
     #[serde(default)]
     pub turn: Option<usize>,
     /// A substring of the request's last message.
@@ -52,7 +52,7 @@ pub struct Rule {
     pub answer: Answer,
 }
 
-/// A whole conversation: the n-th turn answers a request that holds n assistant messages.
+/// A whole conversation: turn n responds to a request that contains n assistant messages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
@@ -63,7 +63,7 @@ pub struct Conversation {
     pub model: Option<String>,
     #[serde(rename = "turn")]
     pub turns: Vec<Answer>,
-    /// What follows the last turn: the last turn again. Otherwise the script's `default` follows.
+    /// Repeat the last turn after the end. Otherwise the script's `default` is used.
     #[serde(default)]
     pub repeat_last: bool,
 }
@@ -75,16 +75,16 @@ pub struct Answer {
     pub tool_calls: Vec<Call>,
     pub reasoning_content: Option<String>,
     pub refusal: Option<String>,
-    /// Absent: `tool_calls` where there are calls, else `stop`.
+    /// Absent: `tool_calls` if there are calls, otherwise `stop`.
     pub finish_reason: Option<String>,
-    /// Further vendor fields of the message, as they are.
+    /// Further vendor-specific fields of the message, verbatim.
     pub extra: Map<String, Value>,
     pub usage: UsageSpec,
     /// Before the head of the response.
     pub delay_seconds: f64,
     /// Between two chunks of a stream.
     pub chunk_delay_seconds: f64,
-    /// What happens before this answer is given, in order.
+    /// Faults before this response is given, in order.
     #[serde(rename = "fault")]
     pub faults: Vec<Fault>,
 }
@@ -93,7 +93,7 @@ pub struct Answer {
 #[serde(deny_unknown_fields)]
 pub struct Call {
     pub name: String,
-    /// A table is written as JSON; a string is sent as it is, so that it may be malformed.
+    /// A table is written as JSON; a string is sent verbatim, so it may be malformed.
     #[serde(default = "no_arguments")]
     pub arguments: Value,
 }
@@ -111,8 +111,8 @@ impl Call {
     }
 }
 
-/// `usage = false` leaves it out, `usage = true` (the default) counts four bytes a token, a table
-/// gives it.
+/// `usage = false` leaves it out, `usage = true` (the default) counts four bytes per token, a table
+/// sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum UsageSpec {
@@ -135,7 +135,8 @@ pub struct TokenCounts {
     pub reasoning: u64,
 }
 
-/// The first `times` requests for this answer fail so. Counted per answer and conversation head.
+/// A failure of the first `times` requests for this response. Counted per response and conversation
+/// head.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
@@ -143,10 +144,10 @@ pub struct Fault {
     /// For `status`.
     #[serde(default)]
     pub status: Option<u16>,
-    /// The `Retry-After` header, as it is: seconds or an HTTP date.
+    /// The `Retry-After` header, verbatim: seconds or an HTTP date.
     #[serde(default)]
     pub retry_after: Option<String>,
-    /// Absent: an error object in the endpoint's form.
+    /// Absent: an error object in the endpoint's format.
     #[serde(default)]
     pub body: Option<String>,
     #[serde(default)]
@@ -167,9 +168,9 @@ pub enum FaultKind {
     Status,
     /// The connection ends without a response.
     Drop,
-    /// The head comes, half of the body comes, the connection ends.
+    /// Head and half of the body are sent, then the connection ends.
     Truncate,
-    /// Status 200, a whole body, and JSON that stops in the middle.
+    /// Status 200 and a complete body with JSON that stops in the middle.
     Malformed,
     /// Status 200 and a page of HTML.
     NotJson,
@@ -188,7 +189,7 @@ pub enum ScriptError {
     Malformed { path: String, why: String },
 }
 
-/// The line and the reason in one line; the parser's own text shows the script over several.
+/// The line and the reason on one line; the parser's own message shows the script on several.
 fn not_toml(text: &str, error: &toml::de::Error) -> String {
     const LONGEST: usize = 400;
     let start = error.span().map_or(0, |span| span.start);

@@ -1,4 +1,4 @@
-//! The server: one accept loop, each connection a task of it.
+//! The server: one accept loop, and a task for each connection.
 
 use std::{
     collections::HashMap,
@@ -30,20 +30,21 @@ use crate::{
     Answer, Fault, FaultKind, Script, check, format::Format, matching::Heard, wire::Reply,
 };
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Seen {
     /// Parsed, or null.
     pub body: Value,
-    /// As it came. Not told over HTTP.
+    /// The exact bytes. Not available over HTTP.
     #[serde(skip)]
     pub bytes: Bytes,
     /// The path that it was sent to.
     pub path: String,
-    /// The `Authorization` header, or the key in the header of another API. Not told over HTTP.
+    /// The `Authorization` header, or the key in the header of another API. Not available over
+    /// HTTP.
     #[serde(skip)]
     pub authorization: Option<String>,
-    /// What of the script answered, and the fault if one came first.
+    /// The part of the script that responded, and the fault if one came first.
     pub answered: String,
 }
 
@@ -85,7 +86,7 @@ impl FakeLlm {
         Ok(Self { address, state, serving })
     }
 
-    /// What a client is configured with, such as `http://127.0.0.1:34567/v1`.
+    /// The address to configure a client with, such as `http://127.0.0.1:34567/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -95,9 +96,9 @@ impl FakeLlm {
         self.state.lock().seen.clone()
     }
 
-    /// Ends only with the process or by an error of the listener's task.
+    /// Only returns when the listener's task fails.
     pub async fn served(mut self) {
-        // The result is of no use: the task only ends when it is aborted.
+        // The result is useless: the task only ends when it is aborted.
         let _ = (&mut self.serving).await;
     }
 }
@@ -111,7 +112,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Inner {
     seen: Vec<Seen>,
-    /// How many requests an answer has had in a conversation, by its place and the head.
+    /// Number of requests for a response in a conversation, by its place and the head.
     asked: HashMap<(String, String), u64>,
 }
 
@@ -121,7 +122,7 @@ impl Shared {
     }
 }
 
-/// Marks a response that must not be sent: the connection is to end instead.
+/// Marks a response that must not be sent; the connection is closed instead.
 #[derive(Debug, Clone)]
 struct Hangup;
 
@@ -137,7 +138,7 @@ async fn serve(listener: TcpListener, router: Router) {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(_) => {
-                    // Out of descriptors, most likely: give others time to close theirs.
+                    // Probably out of file descriptors: give others time to close theirs.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -145,7 +146,7 @@ async fn serve(listener: TcpListener, router: Router) {
             Some(_) = connections.join_next() => continue,
         };
         let router = router.clone();
-        // Not `axum::serve`: its handlers cannot end a connection without an answer.
+        // Not `axum::serve`: its handlers cannot end a connection without a response.
         let service = service_fn(move |request: Request<hyper::body::Incoming>| {
             let answered = router.clone().oneshot(request.map(Body::new));
             async move {
@@ -157,7 +158,7 @@ async fn serve(listener: TcpListener, router: Router) {
             }
         });
         connections.spawn(async move {
-            // A client that goes away in the middle is not an error of the server.
+            // A client that disconnects in the middle is not an error of the server.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -242,7 +243,7 @@ async fn complete(
     }
 }
 
-/// The fault that the `index`-th request of an answer meets.
+/// The fault for the `index`-th request of a response.
 fn due(faults: &[Fault], index: u64) -> Option<&Fault> {
     let mut end = 0;
     faults.iter().find(|fault| {
@@ -251,7 +252,7 @@ fn due(faults: &[Fault], index: u64) -> Option<&Fault> {
     })
 }
 
-/// `streamed`: whether the stream is to tell its usage.
+/// `streamed`: whether the stream should report its usage.
 async fn given(
     answer: &Answer,
     format: Format,
@@ -298,7 +299,7 @@ async fn failed(fault: &Fault, format: Format, reply: &Reply<'_>, streamed: bool
                 false => (json, given(format.whole(reply).to_string()).into_bytes()),
             };
             let half = Bytes::copy_from_slice(&whole[..whole.len() / 2]);
-            // The pause lets the half arrive before the connection ends.
+            // The pause lets the first half arrive before the connection ends.
             let end = stream::once(async {
                 pause(0.05).await;
                 Err(Ended)

@@ -1,4 +1,4 @@
-//! The OpenAI chat completions format: whole answers, chunks of a stream, error objects.
+//! The OpenAI chat completions format: complete responses, chunks of a stream, error objects.
 
 use serde_json::{Map, Value, json};
 
@@ -7,13 +7,13 @@ use crate::{
     matching::{Heard, text},
 };
 
-/// Fixed, so that two answers to one request are equal byte by byte.
+/// Fixed, so that two responses to one request are equal byte by byte.
 pub(crate) const CREATED: u64 = 1_700_000_000;
 
 /// Bytes of text in one chunk of a stream.
 const CHUNK: usize = 12;
 
-/// An answer bound to the request that it answers.
+/// A response together with its request.
 pub(crate) struct Reply<'a> {
     pub answer: &'a Answer,
     pub id: String,
@@ -34,7 +34,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The body of an answer that is not streamed.
+    /// The body of a response that is not streamed.
     pub(crate) fn whole(&self) -> Value {
         let answer = self.answer;
         let mut message = Map::new();
@@ -60,12 +60,12 @@ impl<'a> Reply<'a> {
         self.envelope("chat.completion", vec![choice], self.usage)
     }
 
-    /// A completion that has usage and no choice: billed and useless.
+    /// A completion with usage but without a choice: billed and useless.
     pub(crate) fn without_choices(&self) -> Value {
         self.envelope("chat.completion", Vec::new(), self.usage)
     }
 
-    /// The chunks of a streamed answer, without the final `[DONE]`.
+    /// The chunks of a streamed response, without the final `[DONE]`.
     pub(crate) fn chunks(&self, with_usage: bool) -> Vec<Value> {
         let answer = self.answer;
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
@@ -159,7 +159,7 @@ fn usage(answer: &Answer, request: &Value) -> Option<TokenCounts> {
             let none = Vec::new();
             let messages = request["messages"].as_array().unwrap_or(&none);
             let said: usize = messages.iter().map(|message| text(message).len()).sum();
-            // As every endpoint counts them that passes them on to its model.
+            // Endpoints that pass tools on to their model count them.
             let tools = &request["tools"];
             let asked = said + if tools.is_null() { 0 } else { tools.to_string().len() };
             let reasoned = answer.reasoning_content.as_deref().unwrap_or_default().len();
@@ -185,7 +185,7 @@ fn quarter(bytes: usize) -> u64 {
     bytes.div_ceil(4) as u64
 }
 
-/// An error object in the endpoint's form.
+/// An error object in the endpoint's format.
 pub(crate) fn error(message: &str, kind: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
 }

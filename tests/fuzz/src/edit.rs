@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-/// Which kind of edit, and three choices that it makes.
+/// The kind of edit, and three choices that it makes.
 pub(crate) type Edit = (u8, u32, u32, u32);
 
-/// Larger inputs only take time.
+/// Larger inputs only cost time.
 const LARGEST: usize = 1 << 16;
 
-/// What readers stumble over. Texts of JSON stand here as they are written.
+/// Inputs that parsers often get wrong. JSON strings are written here verbatim.
 const ODD: &[&str] = &[
     "null",
     "true",
@@ -85,13 +85,13 @@ pub(crate) fn apply(mut input: Vec<u8>, seeds: &[Vec<u8>], (kind, a, b, c): Edit
     input
 }
 
-/// A part of `length` bytes that begins at `at`: mostly a short one.
+/// A part of `length` bytes that begins at `at`, usually a short one.
 fn part(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
     let most = if choice.is_multiple_of(4) { length } else { 16 };
     at..(at + choice % (most + 1)).min(length)
 }
 
-/// Replaces a piece of `input` by one of `other`.
+/// Replaces a piece of `input` with one of `other`.
 fn swap(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> bool) {
     let piece = |bytes: &[u8], choice: usize| {
         let mut start = 0;
@@ -108,7 +108,7 @@ fn swap(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> b
     input.splice(to, other[from].iter().copied());
 }
 
-/// Replaces a node of the input, or of one of its lines, by `node`.
+/// Replaces a node of the input, or of one of its lines, with `node`.
 fn json(input: &mut Vec<u8>, choice: usize, node: Value) {
     let lines: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
     let line = choice % lines.len();

@@ -1,8 +1,9 @@
-//! Fuzzing on stable Rust: edits of real inputs, for a bounded time, the same ones from the same seed.
+//! Fuzzing on stable Rust: edits real inputs for a limited time, with the same edits for the same
+//! seed.
 //!
-//! Proptest chooses the edits, catches panics and shrinks a failing list of edits. It does not measure
-//! coverage: seeds that are real, and edits that keep JSON and words whole, lead past the parsers.
-//! A stack that overflows ends the process; the line printed at the start says how to repeat it.
+//! Proptest chooses the edits, catches panics and shrinks a failing list of edits. It does not
+//! measure coverage: real seeds, and edits that keep JSON and words intact, get past the parsers. A
+//! stack overflow ends the process; the line printed at the start says how to repeat it.
 
 mod edit;
 #[path = "../../tier.rs"]
@@ -27,16 +28,16 @@ const SECONDS: f64 = 1.5;
 const FULL_SECONDS: f64 = 120.0;
 /// No input of the sizes made here may take longer.
 const SLOWEST: Duration = Duration::from_secs(5);
-/// Inputs between two looks at the clock.
+/// Number of inputs between two checks of the clock.
 const BATCH: u32 = 32;
-/// Characters that an error may have.
+/// Maximum number of characters of an error.
 const TOLD: usize = 900;
 
-/// Fuzzes with the files of the folder `seeds`. `accepts` asserts what must hold of an input and says
-/// whether it was taken for what it should be, which every seed as it stands must be.
+/// Fuzzes with the files of the directory `seeds`. `accepts` asserts what must hold for any input
+/// and returns whether the input was accepted as valid, which every unchanged seed must be.
 ///
-/// `PROCTOR_FUZZ_SECONDS` sets the time. With it, and in the full tier, each run has different inputs;
-/// `PROCTOR_FUZZ_SEED` repeats those of an earlier run.
+/// `PROCTOR_FUZZ_SECONDS` sets the time. With it, and in the full tier, each run has different
+/// inputs; `PROCTOR_FUZZ_SEED` repeats those of an earlier run.
 pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     let folder = seeds.as_ref();
     let seeds = read(folder);
@@ -52,7 +53,7 @@ pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     };
     let first = number("PROCTOR_FUZZ_SEED").map_or_else(fresh, |seed| seed as u64);
     let name = folder.display();
-    // Past the capture of the test harness: nothing of that is shown where a stack overflows.
+    // Bypasses the capture of the test harness, which shows nothing after a stack overflow.
     let _ = writeln!(std::io::stderr(), "fuzz: {name}: PROCTOR_FUZZ_SEED={first}");
     let (began, limit) = (Instant::now(), Duration::from_secs_f64(seconds.unwrap_or(SECONDS)));
     let (inputs, taken) = (Cell::new(0_u64), Cell::new(0_u64));
@@ -76,7 +77,7 @@ pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     let _ = writeln!(std::io::stderr(), "fuzz: {name}: {inputs} inputs, {taken} of them accepted");
 }
 
-/// Asserts that an error is told in one line of a bearable length, and names what it is about.
+/// Asserts that an error is one line of a reasonable length, and names what it is about.
 #[track_caller]
 pub fn told(error: &str, place: &str) {
     assert!(!error.contains('\n'), "an error of several lines: {error}");
@@ -105,7 +106,7 @@ fn number(name: &str) -> Option<f64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// The failure and the input, with as few edits as fail.
+/// The failure and the input, with as few edits as possible.
 fn batch(
     seeds: &[Vec<u8>],
     seed: u64,

@@ -1,4 +1,4 @@
-//! What several machines need: `worker`, `submit`, `cancel`.
+//! Arguments for several machines: `worker`, `submit`, `cancel`.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -39,12 +39,12 @@ pub struct SubmitArgs {
 }
 
 impl SubmitArgs {
-    /// The engine's settings. Of one that is given twice, the last counts.
+    /// The engine's settings. If one is given twice, the last counts.
     pub fn settings(&self) -> BTreeMap<String, String> {
         self.engine_set.iter().cloned().collect()
     }
 
-    /// An option that plans a run, where one is given.
+    /// The first option that plans a run, if any was given.
     pub fn planning_option(&self) -> Option<&'static str> {
         let args = &self.run;
         let given = [

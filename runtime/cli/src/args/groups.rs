@@ -1,4 +1,4 @@
-//! `proctor --help`: the commands, grouped by what people want to do.
+//! `proctor --help`: the commands, grouped by purpose.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory as _};
 
 use super::Cli;
 
-/// The commands of each group, in the order in which they are listed.
+/// The commands of each group, in display order.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Run agents", &["init", "run", "resume", "rerun", "fork", "grade"]),
     ("Run on many machines", &["submit", "worker", "cancel"]),
@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Set up this machine", &["doctor", "scaffold", "clean", "schema", "completions", "man"]),
 ];
 
-/// What goes before and behind the groups.
+/// The help before and after the groups.
 const HEAD: &str = "{about-with-newline}\n{usage-heading} {usage}\n";
 const TAIL: &str = "\nOptions:\n{options}\n\n`proctor help COMMAND` describes a command and its options.{after-help}";
 
@@ -33,12 +33,12 @@ fn template(command: &Command) -> String {
     let width = command.get_subcommands().map(|one| one.get_name().len()).max().unwrap_or(0);
     let mut out = HEAD.to_owned();
     for (group, names) in GROUPS {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "\n{}{group}:{}", header.render(), header.render_reset());
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            // One line each: the rest is in the help of the command.
+            // One line each; the rest is in the command's own help.
             let first = about.split(['.', ':', ';']).next().unwrap_or_default();
             let (on, off) = (literal.render(), literal.render_reset());
             let _ = writeln!(out, "  {on}{name:<width$}{off}  {first}");
@@ -80,9 +80,9 @@ mod tests {
             }
         }
         assert!(rest.contains("Options:") && rest.contains("--quiet"), "{help}");
-        // A brace would be taken for a tag of the template.
+        // The template would parse a brace as a tag.
         assert!(!help.contains(['{', '}']), "{help}");
-        // The help of a command stays as it was.
+        // The help of a single command is unchanged.
         let run = command().find_subcommand_mut("run").unwrap().render_help().to_string();
         assert!(run.contains("--dry-run") && !run.contains(GROUPS[0].0), "{run}");
     }

@@ -1,4 +1,4 @@
-//! What is masked in files that go to others.
+//! Arguments for masking files that are shared.
 
 use std::path::PathBuf;
 

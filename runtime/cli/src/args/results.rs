@@ -1,4 +1,4 @@
-//! What reads a run: `show`, `curve`, `report`, `label`.
+//! Commands that read a run: `show`, `curve`, `report`, `label`.
 
 use std::path::PathBuf;
 

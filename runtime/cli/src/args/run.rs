@@ -1,4 +1,4 @@
-//! What drives trials: `run`, `rerun`, `fork`, `shell`.
+//! Commands that run trials: `run`, `rerun`, `fork`, `shell`.
 
 use std::path::PathBuf;
 

@@ -105,7 +105,7 @@ pub enum StatsFormat {
     Json,
 }
 
-/// What `--attack` without names stands for.
+/// The meaning of `--attack` without names.
 pub const WHOLE_PACK: &str = "all";
 
 #[derive(Debug, Args)]

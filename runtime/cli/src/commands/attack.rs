@@ -1,4 +1,4 @@
-//! `proctor tasks validate --attack`: the pack of attacks, graded on each task as gold was.
+//! `proctor tasks validate --attack`: grades the attack pack on each task the way gold was graded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ use crate::{
     open_files,
 };
 
-/// Below the validation's run: a run of its own, with an arm for each attack.
+/// Below the validation's run: a separate run with an arm per attack.
 const FOLDER: &str = "attacks";
 
 /// What is attacked: the tasks of a validation, after gold and noop.
@@ -46,7 +46,7 @@ pub struct Attacked<'a> {
     pub jobs: usize,
 }
 
-/// The attacks of the pack that a user named, in the order of the pack.
+/// The attacks of the pack that a user named, in pack order.
 pub fn chosen(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
     let pack = pack().map_err(|why| anyhow::anyhow!(why))?;
     if named == WHOLE_PACK {
@@ -62,10 +62,10 @@ pub fn chosen(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
     Ok(pack.iter().filter(|one| names.contains(&one.name.as_str())).collect())
 }
 
-/// By task, in the order of the arms.
+/// By task, in arm order.
 type AllMade = BTreeMap<usize, Vec<(usize, Made)>>;
 
-/// Carries the pack out. `None`: it was interrupted.
+/// Runs the pack. `None`: it was interrupted.
 pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, CommandError> {
     let names = names(&on.pack, on.tasks);
     let pack_digest = digest();
@@ -145,7 +145,7 @@ pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, Comma
     }))
 }
 
-/// The pack's attacks, and behind them what the tasks bring along.
+/// The pack's attacks, followed by the tasks' own.
 fn names(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
     let of_pack =
         pack.iter().map(|one| CertifiedAttack { name: one.name.clone(), class: one.class });
@@ -159,7 +159,7 @@ fn names(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
     of_pack.chain(own.into_iter().map(|name| CertifiedAttack { name, class: None })).collect()
 }
 
-/// Every patch, made of what the noop trial began with.
+/// Every patch, created from the start of the noop trial.
 fn all_made(on: &Attacked<'_>, names: &[CertifiedAttack]) -> Result<AllMade, CommandError> {
     let run = RunDir::view(on.validated)?;
     let record = run.read_run()?;
@@ -216,7 +216,7 @@ fn result_of(verdict: &Verdict) -> AttackResult {
     AttackResult { seen_as: kinds.collect(), classes, policies, ..AttackResult::default() }
 }
 
-/// Names the tasks by their content.
+/// Identifies the tasks by their content.
 fn dataset(tasks: &[PlannedTask]) -> String {
     let digests: BTreeSet<String> = tasks.iter().map(|planned| planned.task.digest()).collect();
     sha256_hex(digests.into_iter().collect::<Vec<_>>().join("\n").as_bytes())

@@ -1,4 +1,4 @@
-//! What attacks did, for the person at the terminal.
+//! Prints the results of attacks.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::checks;
 const OUTCOMES: [AttackOutcome; 4] =
     [AttackOutcome::Beaten, AttackOutcome::Seen, AttackOutcome::Unverified, AttackOutcome::Passed];
 
-/// One line an attack: on how many tasks it ended how. It fits on 80 columns.
+/// One line per attack: the number of tasks by outcome. It fits in 80 columns.
 pub fn table(certificate: &AttackCertificate) -> String {
     let has_official = results(certificate).any(|(.., one)| one.policies.contains_key("official"));
     let policies: &[&str] = if has_official { &["strict", "official"] } else { &["strict"] };
@@ -52,7 +52,7 @@ pub fn table(certificate: &AttackCertificate) -> String {
 /// Columns of an attack's name.
 const NAME: usize = 30;
 
-/// Four columns and a space; nothing is a point.
+/// Four columns and a space; zero is a dot.
 fn cell(count: usize) -> String {
     if count == 0 { "    .".to_owned() } else { format!("{count:5}") }
 }
@@ -66,8 +66,8 @@ fn results(certificate: &AttackCertificate) -> impl Iterator<Item = Result<'_>> 
         .flat_map(|task| task.attacks.iter().map(|(name, one)| (&task.task, name.as_str(), one)))
 }
 
-/// What fails the dataset, one line a task: attacks that resolved under `strict`, and the tasks' own cheats that
-/// resolved under any policy, whatever was seen.
+/// The failures of the dataset, one line per task: attacks that resolved under `strict`, and the
+/// tasks' own cheats that resolved under any policy, detected or not.
 pub fn failed(certificate: &AttackCertificate) -> Vec<String> {
     let mut by_task: BTreeMap<&TaskId, Vec<String>> = BTreeMap::new();
     for (task, attack, one) in results(certificate) {
@@ -82,8 +82,8 @@ pub fn failed(certificate: &AttackCertificate) -> Vec<String> {
     by_task.into_iter().map(|(task, told)| format!("{task}: {}", told.join(", "))).collect()
 }
 
-/// What else there is to say: what the benchmark's own procedure let pass, and whether that is known of it; what
-/// has no verdict.
+/// Further notes: what the benchmark's own procedure accepted, and whether that is known; what has
+/// no verdict.
 pub fn allowed(certificate: &AttackCertificate) -> Vec<String> {
     let mut said = Vec::new();
     for attack in &certificate.attacks {

@@ -1,4 +1,4 @@
-//! `proctor cancel`: ends the workers that `proctor submit` queued. The run stays resumable.
+//! `proctor cancel`: ends the workers that `proctor submit` queued. The run can still be resumed.
 
 use std::{
     path::Path,
@@ -22,7 +22,7 @@ use crate::{
 const ASKED: Duration = Duration::from_secs(30);
 /// A worker that was killed counts as live for a lease.
 const CLOSING: Duration = Duration::from_secs(90);
-/// Between two looks at the run directory.
+/// Interval between two checks of the run directory.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {

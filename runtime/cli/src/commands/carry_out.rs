@@ -1,4 +1,4 @@
-//! Carries out a plan in a run directory: what `run`, `resume` and `tasks validate` share.
+//! Runs a plan in a run directory: the common part of `run`, `resume` and `tasks validate`.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -39,24 +39,24 @@ use crate::{
     workers::continuation,
 };
 
-/// The exit status of a run that is done but in which some trials have no verdict.
+/// The exit status of a finished run in which some trials have no verdict.
 pub const INCOMPLETE: u8 = 3;
-/// Trials whose fault could not be recorded are named up to this many: all have the same one, mostly.
+/// Maximum number of named trials whose fault could not be recorded: most have the same fault.
 const SHOWN: usize = 3;
-/// As a shell counts a program that an interrupt ended.
+/// The status that a shell uses for an interrupted program.
 pub const INTERRUPTED: u8 = 130;
 
-/// Signals within this time of the first are one wish to end.
+/// Signals within this time of the first count as the same request.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
 /// What asked the run to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interrupt {
-    /// ^C: somebody who can press it once more.
+    /// ^C: the user can press it again.
     Key,
-    /// Something asks the process to end, or its terminal went away.
+    /// The process is asked to end, or its terminal closed.
     Ending,
-    /// The process is to finish what it does and to begin nothing: its job's time is almost over.
+    /// The process should finish current work and start nothing new: its job's time is almost over.
     Drain,
 }
 
@@ -64,7 +64,7 @@ async fn interrupted() -> Interrupt {
     let Ok(mut term) = signal(SignalKind::terminate()) else { return pending().await };
     let Ok(mut drain) = signal(SignalKind::user_defined1()) else { return pending().await };
     let hangup = async {
-        // What `nohup` started is to outlive its terminal: a handler would take that away.
+        // A process started with `nohup` must outlive its terminal, so don't install a handler.
         match if ignores_hangup() { None } else { signal(SignalKind::hangup()).ok() } {
             Some(mut hangup) => drop(hangup.recv().await),
             None => pending().await,
@@ -78,14 +78,14 @@ async fn interrupted() -> Interrupt {
     }
 }
 
-/// Schedulers signal every process of a job, and the job's script may pass its signal on: what comes within a moment is
-/// the same wish.
+/// Schedulers signal every process of a job, and the job's script may forward its signal. Signals
+/// within a moment count as the same request.
 async fn interrupted_again() {
     sleep(SAME_WISH).await;
     interrupted().await;
 }
 
-/// Whether SIGHUP, the first of signals, was ignored when the process began.
+/// Whether SIGHUP, signal number 1, was ignored when the process started.
 fn ignores_hangup() -> bool {
     static IGNORED: LazyLock<bool> = LazyLock::new(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -99,20 +99,20 @@ fn ignores_hangup() -> bool {
 /// How a plan ended.
 pub enum Carried {
     Interrupted,
-    /// It finished what it did, as it was told to, and left the rest.
+    /// It finished current work, as requested, and left the rest.
     Drained,
     Done {
-        /// The user was told of `proctor resume`.
+        /// The message about `proctor resume` was printed.
         told_to_resume: bool,
         /// Trials were left because this process has too little time for them.
         too_late: bool,
-        /// The trials that were finished before, as they were read then.
+        /// The trials that were already finished, as read then.
         finished: HashMap<TrialId, Checked>,
     },
 }
 
-/// Carries a plan out and prints its report. The caller has asked `open_files::check` about it before it made the
-/// run directory.
+/// Runs a plan and prints its report. The caller has called `open_files::check` before it created
+/// the run directory.
 pub async fn carry_out(
     run: RunDir,
     plan: Plan,
@@ -144,7 +144,7 @@ pub async fn carry_out(
         tell!("trials are left that this job's time limit is too short for now");
         return Ok(ExitCode::from(UNFINISHED));
     }
-    // What is damaged is not tried again before it is restored.
+    // Don't retry a damaged trial until it is restored.
     let waits =
         |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
     if !told_to_resume && report.tasks.iter().any(waits) {
@@ -156,7 +156,8 @@ pub async fn carry_out(
     Ok(if complete && kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
-/// Verdicts that were withdrawn to be given anew, and could not be: what was recorded is not lost by it.
+/// Restores verdicts that were withdrawn for regrading but could not be replaced, so that no
+/// recorded result is lost.
 fn give_back(out: &Path) -> Result<Vec<TrialId>, CommandError> {
     let run = RunDir::view(out).map_err(CommandError::of_run)?;
     let mut kept = Vec::new();
@@ -169,7 +170,7 @@ fn give_back(out: &Path) -> Result<Vec<TrialId>, CommandError> {
     Ok(kept)
 }
 
-/// Carries a plan out and says nothing of its results.
+/// Runs a plan without reporting its results.
 pub async fn carry(
     run: RunDir,
     mut plan: Plan,
@@ -183,11 +184,11 @@ pub async fn carry(
     let out = run.path().to_owned();
     tell!("run directory: {}", out.display());
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
-    // Grading alone asks no model, so a script need not be served, nor told of. Of other models nothing depends
-    // on it, and no trial is read for them here.
+    // Grading alone calls no model, so scripts need not be served or reported. Other models don't
+    // matter either, and no trial is read for them here.
     let is_scripted =
         |arm: &Arm| arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT));
-    // The one look at the record of what was: of ten thousand trials it takes a second.
+    // The only time the existing record is read: for ten thousand trials it takes a second.
     let trials = plan.chosen();
     let checked = check_all(&run, &trials);
     let is_driven =
@@ -200,7 +201,7 @@ pub async fn carry(
     let scripts = Scripts::serve(if is_driven { &arms } else { &[] }).await?;
     plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
 
-    // The tables of tokens take a fifth of a second; better here than within the first step.
+    // Loading the token tables takes 0.2 s; do it now rather than in the first step.
     proctor_gateway::tokens::load().await;
     let (tell, told) = mpsc::unbounded_channel();
     let watcher = tokio::spawn(progress::watch(told, board));
@@ -256,10 +257,10 @@ pub async fn carry(
         tell!("and {} that could not be recorded", plural(more, "trial"));
     }
     let mut halted = halted(&context, &plan, &ends);
-    // One for whose sake nothing waits was told when its trial ended.
+    // A halt that holds up no trial was reported when its trial ended.
     let held_back = context.halts.all().into_iter().filter(|halt| halt.waiting > 0);
     halted.extend(held_back.map(|halt| not_started(&halt.fault, halt.waiting)));
-    // The watcher ends when the run context, which holds the sender, is gone.
+    // The watcher ends when the run context, which holds the sender, is dropped.
     drop(context);
     watcher.await?;
     for line in halted {
@@ -302,7 +303,7 @@ fn board_of(trials: &[(TrialId, PlannedTask, Arc<Arm>)], checked: &[Checked]) ->
     board
 }
 
-/// What an endpoint turned away, and how many trials were not started because of it.
+/// What an endpoint rejected, and how many trials were not started because of it.
 fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<String> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {
@@ -325,7 +326,7 @@ fn not_started(fault: &Fault, trials: usize) -> String {
     format!("halted: {fault}; {} not started", plural(trials, "trial"))
 }
 
-/// The rate limits of the run's configuration.
+/// The rate limits in the run's configuration.
 pub fn endpoints(run: &RunDir) -> Result<Vec<EndpointRates>, CommandError> {
     let record = run.read_run()?;
     let Some(tables) = record.config.get("endpoints") else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! Flake certificates: made of a validation's run, read for a grading.
+//! Flake certificates: created from a validation's run, and read for a grading.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,10 +17,10 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// The longest tests of a task that a certificate names.
+/// Number of a task's slowest tests that a certificate lists.
 const SLOWEST: usize = 5;
 
-/// Reads a certificate that a run is to consult.
+/// Reads a certificate for use in a run.
 pub fn read(path: &Path) -> Result<Certificate, UserError> {
     let shown = path.display();
     let hint = "`proctor tasks validate --repeat 3 --certificate FILE` writes one";
@@ -45,7 +45,7 @@ pub fn write(path: &Path, certificate: &Certificate) -> Result<(), CommandError>
     Ok(())
 }
 
-/// What it lists, for the person at the terminal.
+/// Prints what it lists.
 pub fn tell(certificate: &Certificate) {
     for task in &certificate.tasks {
         for (id, seen) in &task.flaky {
@@ -67,11 +67,11 @@ pub fn tell(certificate: &Certificate) {
     }
 }
 
-/// Reads what gold, noop and the reduced gold left in a validation's run.
+/// Reads the results of gold, noop and the reduced gold in a validation's run.
 pub fn of_run(out: &Path) -> Result<Certificate, CommandError> {
     let run = RunDir::view(out)?;
     let record = run.read_run()?;
-    // One run cannot tell a flaky test from a steady one.
+    // A single run cannot tell a flaky test from a steady one.
     let repeated = record.tasks.iter().filter(|_| record.attempts > 1);
     let tasks = repeated.map(|task| certify(&run, &record, task));
     let backend = record.arms.first().map(|arm| arm.sandbox.kind.to_string());
@@ -154,7 +154,7 @@ fn unsteady(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u32>>
     seen
 }
 
-/// Ids that passed in every run of gold and not in every reduced one.
+/// Ids that passed in every run of gold but not in every reduced one.
 fn reduced_only(gold: &[Verdict], reduced: &[Verdict]) -> BTreeSet<String> {
     let passes =
         |verdict: &Verdict, id: &String| verdict.tests.get(id) == Some(&TestStatus::Passed);
@@ -165,7 +165,7 @@ fn reduced_only(gold: &[Verdict], reduced: &[Verdict]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Milliseconds are all that is meant.
+/// Rounds to milliseconds.
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

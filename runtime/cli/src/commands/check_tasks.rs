@@ -1,4 +1,5 @@
-//! `run --check-tasks`: gold and noop on a sample of the tasks, before the first trial asks a model.
+//! `run --check-tasks`: runs gold and noop on a sample of the tasks before the first trial calls a
+//! model.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +17,12 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// Runs both on so many tasks, the same ones each time, on the back end of the first arm. Tasks without a gold are left
-/// out.
+/// Runs both on this many tasks, the same ones each time, on the first arm's back end. Tasks
+/// without gold are left out.
 ///
 /// # Errors
-/// A task of the sample that gold does not resolve, or that noop does: no trial of it could be believed.
+/// A task of the sample that gold does not resolve or that noop resolves: its trials would be
+/// meaningless.
 pub async fn check_tasks(
     arms: &[Arm],
     tasks: &[PlannedTask],

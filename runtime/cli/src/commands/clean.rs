@@ -1,7 +1,7 @@
-//! `proctor clean`: gives back the room of what can be made again.
+//! `proctor clean`: frees the space of files that can be recreated.
 //!
-//! Only what has a name that Proctor gives is looked at: the cache may be a folder that holds other
-//! things too, and a run directory is never a cache. What a live run may be using stays.
+//! It only considers names that Proctor creates, because the cache may be a directory with other
+//! content, and a run directory is never a cache. Files that a live run may be using are kept.
 
 use std::{
     fs, io,
@@ -16,10 +16,10 @@ use proctor_types::{SandboxKind, plural};
 
 use crate::{assemble, error::CommandError, home, print::result};
 
-/// Whether a name is of the form that Proctor gives.
+/// Whether a name has a form that Proctor creates.
 type IsMade = fn(&str) -> bool;
 
-/// What is cached beside the back ends: where, what it is called, and the form of its names.
+/// Caches other than the back ends': path, label, and the form of the names.
 const CACHES: &[(&str, &str, IsMade)] = &[
     ("sources/archives", "source archive", |name| {
         name.strip_suffix(".tar.gz").is_some_and(|digest| is_hex(digest, 64))
@@ -47,14 +47,14 @@ const CACHES: &[(&str, &str, IsMade)] = &[
     }),
 ];
 
-/// Smaller ones are too many to be named one by one.
+/// Smaller entries are too many to be listed individually.
 const SMALL: u64 = 1 << 20;
 
 pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
     let mut sum = Sum { dry_run, older_than, items: 0, bytes: 0 };
     if cache.is_dir() {
-        // Held to the end: a run that begins now waits.
+        // Held until the end: a run that starts now waits.
         match home::alone(&cache)? {
             None => tell!("kept: {}: a live run uses it", cache.display()),
             Some(_alone) => {
@@ -93,7 +93,7 @@ struct Sum {
 impl Sum {
     fn takes(&self, made: Option<SystemTime>) -> bool {
         let Some(least) = self.older_than else { return true };
-        // What has no date is not known to be old.
+        // An entry without a date may be new.
         made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age >= least)
     }
 
@@ -121,14 +121,14 @@ impl Sum {
             .iter()
             .map(|(folder, kind, is_made)| ((*folder).to_owned(), *kind, *is_made))
             .collect();
-        // Datasets of the hub, by name and commit.
+        // Hub datasets, by name and commit.
         for (name, _) in entries(&cache.join("hub"))? {
             folders.push((format!("hub/{name}"), "dataset", |name| is_hex(name, 40)));
         }
         for (folder, kind, is_made) in folders {
             let (mut small, mut bytes) = (0_u64, 0);
             for (name, path) in entries(&cache.join(&folder))? {
-                // Nothing that Proctor caches is a run, whatever its name.
+                // A run is never a cache, whatever its name.
                 if !is_made(&name) || path.join("run.json").exists() {
                     continue;
                 }
@@ -183,7 +183,7 @@ fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Names with their paths; none where the folder is not there.
+/// Names with their paths; empty if the directory does not exist.
 fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -198,7 +198,8 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(all)
 }
 
-/// Bytes of all files below a path; links are not followed, and what cannot be read counts nothing.
+/// Total bytes of all files below a path. Links are not followed, and unreadable entries count as
+/// zero.
 fn size(path: &Path) -> u64 {
     let Ok(found) = fs::symlink_metadata(path) else { return 0 };
     if !found.is_dir() {
@@ -207,7 +208,8 @@ fn size(path: &Path) -> u64 {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
 }
 
-/// Removes a file, a link or a folder. A source may have folders that its owner may not write.
+/// Removes a file, a link or a directory. A source may contain directories that its owner cannot
+/// write.
 fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path)?.is_dir() {
         false => fs::remove_file(path),

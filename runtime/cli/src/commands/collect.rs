@@ -1,4 +1,4 @@
-//! `proctor collect` and `proctor collect-pulls`: a dataset folder out of a repository.
+//! `proctor collect` and `proctor collect-pulls`: create a dataset directory from a repository.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ use crate::{
     tasks,
 };
 
-/// The exit status of a collection that gave no task.
+/// The exit status of a collection without tasks.
 const NO_TASK: u8 = 3;
 
 pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
@@ -80,7 +80,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     Ok(ended(&out, args.dry_run || has_tasks, left_out, "rejects.jsonl"))
 }
 
-/// What became of each task, in Markdown.
+/// The result for each task, in Markdown.
 fn table(renewed: &[Renewed]) -> String {
     let mut out = String::from("| task | from | newest | now |\n| --- | --- | --- | --- |\n");
     for task in renewed {
@@ -92,7 +92,7 @@ fn table(renewed: &[Renewed]) -> String {
     out
 }
 
-/// The exit status of a collection, and what is said last.
+/// The exit status of a collection, and its last message.
 fn ended(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCode {
     tell!("written: {}", out.display());
     if left_out > 0 {
@@ -129,7 +129,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             sources: &sources,
             cache,
             jobs: args.jobs as usize,
-            // Nothing is drawn.
+            // Nothing is random.
             seed: String::new(),
             dry_run: false,
             attacks: Attacks::Sample(0),
@@ -146,7 +146,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
     Ok(ended(&out, tasks > 0, rejects, "rejects.jsonl"))
 }
 
-/// What is searched in each clone.
+/// The searches, one per clone.
 fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
@@ -172,7 +172,7 @@ fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
     Ok(clones.iter().enumerate().map(search).collect())
 }
 
-/// The folder's name for some clones: that of the only one, else a common one.
+/// The directory's name for some clones: that of the only one, else a generic one.
 fn name_of(searches: &[Pulls]) -> String {
     match searches {
         [only] => {
@@ -183,8 +183,9 @@ fn name_of(searches: &[Pulls]) -> String {
     }
 }
 
-/// Collects from every clone; returns the summary, how many tasks there are, and how many pull requests gave none. One clone is
-/// the dataset itself. Of several, each has a folder below it, and one that fails does not keep the others.
+/// Collects from every clone. Returns the summary, the number of tasks, and the number of pull
+/// requests without one. A single clone becomes the dataset itself. Of several, each gets a
+/// subdirectory, and a failing one does not stop the others.
 async fn each_clone(
     searches: &[Pulls],
     out: &Path,
@@ -200,7 +201,7 @@ async fn each_clone(
     for (index, search) in searches.iter().enumerate() {
         let clone = search.clone.display().to_string();
         let name = name_of(std::slice::from_ref(search));
-        // Two clones may have folders of one name.
+        // Two clones may have directories with the same name.
         let folder = out.join(format!("{:02}-{name}", index + 1));
         tell(&format!("{clone}: {} of {}", index + 1, searches.len()));
         let collected = match search.clone.is_dir() {
@@ -251,7 +252,7 @@ fn told(error: CollectError) -> CommandError {
     }
 }
 
-/// Said before hours of work.
+/// Checked before hours of work.
 fn is_folder(out: &Path) -> Result<(), UserError> {
     if out.exists() && !out.is_dir() {
         let what = format!("--out {}: it is a file", out.display());
@@ -260,7 +261,7 @@ fn is_folder(out: &Path) -> Result<(), UserError> {
     Ok(())
 }
 
-/// A dry run has no tasks, and would write so over those of a collection.
+/// A dry run has no tasks and would overwrite those of a collection.
 fn keeps_its_tasks(out: &Path) -> Result<(), UserError> {
     let tasks = out.join("tasks.jsonl");
     match fs::metadata(&tasks) {
@@ -278,7 +279,7 @@ fn is_day(text: &str) -> bool {
     text.bytes().map(shape).eq(*b"0000-00-00")
 }
 
-/// A folder's name for an origin.
+/// A directory name for an origin.
 fn folder_of(origin: &str) -> String {
     let last = origin.trim_end_matches('/').rsplit('/').next().unwrap_or(origin);
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
@@ -289,13 +290,13 @@ fn folder_of(origin: &str) -> String {
     }
 }
 
-/// What to write in the place of what cannot be read.
+/// A hint for a repository that cannot be read.
 fn what_helps(named: &str) -> String {
     let address = named.strip_prefix("git+").unwrap_or(named);
     if !address.contains("://") {
         return "for example: proctor collect boltons==25.0.0 --out boltons".to_owned();
     }
-    // An @ before the last part belongs to the address: `https://user@host/owner/name`.
+    // An @ before the last part belongs to the URL: `https://user@host/owner/name`.
     let (url, state) = match address.rsplit_once('@') {
         Some((url, state)) if url.matches('/').count() > 2 => (url, state),
         _ => (address, "HEAD"),

@@ -1,4 +1,4 @@
-//! `proctor compare`: which arm is better, and whether it can be told.
+//! `proctor compare`: which arm is better, and whether the difference is significant.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,7 +48,7 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
         tell!("note: a control is the only arm, and there is nothing to compare it with");
     }
     tell_apart(&mut trials, &arms);
-    // An unknown arm is told before anything is computed.
+    // Report an unknown arm before computing anything.
     let gates = gates(&args.gates, &trials)?;
     let texts = if args.full { Texts::Full } else { Texts::Digests };
     let mut comparison = compare_with(&trials, args.why.then_some(&arms), texts);
@@ -70,7 +70,7 @@ fn gates(texts: &[String], trials: &[TrialResult]) -> Result<Vec<Gate>, UserErro
     texts.iter().map(read).collect()
 }
 
-/// Of several gates the one that tells most against the arms: incomplete, failed, undecided.
+/// Of several gates, the worst result counts: incomplete, failed, undecided.
 fn status(comparison: &Comparison) -> ExitCode {
     let any = |result| comparison.gates.iter().any(|gate| gate.result == result);
     if any(GateResult::Incomplete) {
@@ -84,7 +84,7 @@ fn status(comparison: &Comparison) -> ExitCode {
     }
 }
 
-/// Arms of several runs may have one name: then the id goes with it.
+/// If arms of several runs have the same name, adds the id to the name.
 pub fn tell_apart(trials: &mut [TrialResult], arms: &[Arm]) {
     let mut named: BTreeMap<&str, u32> = BTreeMap::new();
     for arm in arms {

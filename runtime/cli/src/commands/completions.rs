@@ -1,4 +1,4 @@
-//! `proctor completions` and `proctor man`: what shells and `man` want to know of the commands.
+//! `proctor completions` and `proctor man`: command descriptions for shells and `man`.
 
 use std::{fs, path::Path, process::ExitCode};
 
@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::{args::Cli, commands::export::new_or_empty, error::CommandError, print::result};
 
-/// What the program is called where it is completed.
+/// The program's name in completions.
 const NAME: &str = "proctor";
 
 pub fn completions(shell: Shell) -> Result<ExitCode, CommandError> {
@@ -17,7 +17,7 @@ pub fn completions(shell: Shell) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A page for each command: `proctor.1`, `proctor-run.1`, ...
+/// Writes one page per command: `proctor.1`, `proctor-run.1`, ...
 pub fn man(out: &Path) -> Result<ExitCode, CommandError> {
     new_or_empty(out)?;
     fs::create_dir_all(out)?;
@@ -52,7 +52,7 @@ mod tests {
             let usage = command.render_usage().to_string();
             let usage = usage.trim_start_matches("Usage:").trim();
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            // An alias of a name is a command of its own nowhere else.
+            // A name and its alias are separate commands only here.
             write!(
                 out,
                 "\n## {}\n\n{about}\n\n```\n{usage}\n```\n\n",
@@ -60,7 +60,7 @@ mod tests {
             )
             .unwrap();
         }
-        // Global arguments are told once.
+        // Describe global arguments only once.
         let told = |arg: &&Arg| {
             arg.is_global_set() == is_top
                 && !arg.is_hide_set()

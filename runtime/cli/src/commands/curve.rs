@@ -1,4 +1,4 @@
-//! `proctor curve`: what a smaller limit would have given, from the snapshots of a run.
+//! `proctor curve`: results under smaller limits, computed from a run's snapshots.
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode, sync::Arc};
 
@@ -72,7 +72,7 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
-/// The budgets that are asked for, ascending.
+/// The requested budgets, ascending.
 struct Budget {
     name: &'static str,
     kind: PrefixBudget,
@@ -120,9 +120,9 @@ impl Budget {
         }
     }
 
-    /// Leaves out arms that were limited to less than is asked for, where another differs from them in that limit
-    /// alone and was limited to more: of the arms that a matrix makes of limits, the largest shows what the others
-    /// would have given.
+    /// Leaves out arms with a limit below the request if another arm differs only in that limit and
+    /// has a higher one. Of the arms that a matrix creates from limits, the one with the highest
+    /// limit shows the results of the others.
     fn largest(&self, arms: Vec<Arm>) -> Vec<Arm> {
         let most = self.ats.last().copied().unwrap_or_default();
         let others: Vec<String> = arms.iter().map(|arm| self.without_limit(arm)).collect();
@@ -146,17 +146,17 @@ impl Budget {
         kept
     }
 
-    /// The limit as a number; an arm without one has no highest value.
+    /// The limit as a number; infinite for an arm without one.
     fn highest(&self, arm: &Arm) -> f64 {
         self.limit(arm).unwrap_or(f64::INFINITY)
     }
 
-    /// All factors of an arm but its limit of this kind, as text.
+    /// All factors of an arm except its limit of this kind, as text.
     fn without_limit(&self, arm: &Arm) -> String {
         canonical(&self.with_limit(arm, None).factors())
     }
 
-    /// Refuses what the run cannot tell.
+    /// Rejects budgets that the run has no data for.
     fn check(&self, arm: &Arm, allow_truncated: bool) -> Result<(), UserError> {
         let most = self.ats.last().copied().unwrap_or_default();
         if let Some(limit) = self.limit(arm).filter(|limit| most > *limit) {
@@ -181,7 +181,7 @@ impl Budget {
         Ok(())
     }
 
-    /// The arm with a smaller limit: another arm.
+    /// The arm with a smaller limit, which is a different arm.
     fn limited(&self, arm: &Arm, at: f64) -> Arm {
         self.with_limit(arm, Some(at)).identified()
     }
@@ -200,7 +200,7 @@ impl Budget {
         arm
     }
 
-    /// Whether the trial's own end was this limit.
+    /// Whether this limit ended the trial.
     fn ended(&self, ending: &Ending, arm: &Arm, at: f64) -> bool {
         let kind = match self.kind {
             PrefixBudget::Steps => BudgetKind::Steps,
@@ -217,35 +217,35 @@ fn is_told(arm: &Arm) -> bool {
     arm.budget.disclosure != Disclosure::Hidden
 }
 
-/// A trial of the plan with what is known of its trees.
+/// A trial of the plan with what is known about its trees.
 struct Trial {
     id: TrialId,
     planned: PlannedTask,
     arm: Arc<Arm>,
     result: TrialResult,
-    /// Absent: it has no verdict, or its record cannot be read whole.
+    /// Absent: it has no verdict, or its record is incomplete.
     prefixes: Option<Prefixes>,
     /// By tree.
     verdicts: BTreeMap<String, Option<Verdict>>,
 }
 
 impl Trial {
-    /// The verdict of a tree, where it is known that there is one or none.
+    /// The verdict of a tree, if it is known whether there is one.
     fn known(&self, tree: &str) -> Option<&Option<Verdict>> {
         self.verdicts.get(tree)
     }
 }
 
-/// A patch, and the trials and trees that ask for its verdict.
+/// A patch, and the trials and trees that need its verdict.
 type Asked = (Vec<u8>, Vec<(usize, String)>);
 
 struct Drawing<'a> {
     path: &'a Path,
     record: &'a RunRecord,
-    /// Those of the record that are drawn.
+    /// The record's arms that are plotted.
     arms: Vec<Arm>,
     trials: Vec<Trial>,
-    /// Made when the first tree has to be graded.
+    /// Created when the first tree has to be graded.
     context: Option<Arc<RunContext>>,
     gradings: u64,
 }
@@ -326,8 +326,8 @@ impl<'a> Drawing<'a> {
         Point::of((budget.name, at), &results, bound, truncated)
     }
 
-    /// Runs a sample with the smallest budget and lays the curve's verdicts beside it. Gold and the like are
-    /// left out: nothing of theirs is chance.
+    /// Runs a sample with the smallest budget and compares it with the curve's verdicts. Gold and
+    /// similar arms are left out, because they are deterministic.
     async fn check(
         &mut self,
         budget: &Budget,
@@ -390,7 +390,7 @@ impl<'a> Drawing<'a> {
                 FirstResolvedSearch::new(trees.len(), end.is_some_and(|verdict| verdict.resolved))
             })
             .collect();
-        // All trials take a turn at once: each asks for one tree, and none waits for another's search.
+        // All trials take turns: each requests one tree, and none waits for another's search.
         loop {
             let turn: Vec<(usize, usize)> = searches
                 .iter()
@@ -405,7 +405,7 @@ impl<'a> Drawing<'a> {
             for (trial, tree) in turn {
                 let verdict = self.trials[trial].known(&trees[trial][tree].1);
                 let verdict = verdict.and_then(Option::as_ref);
-                // What cannot be graded is told as it happens, and is no solution.
+                // Gradings that fail are reported as they happen and do not count as a solution.
                 searches[trial].tell(tree, verdict.is_some_and(|verdict| verdict.resolved));
             }
         }
@@ -427,7 +427,7 @@ impl<'a> Drawing<'a> {
 
     /// Grades trees of trials that have no verdict yet, each patch once.
     async fn grade(&mut self, wanted: Vec<(usize, String)>) -> Result<(), CommandError> {
-        // One patch in one place, whoever made it, and who asks for its verdict.
+        // Group equal patches and the trees that need their verdict.
         let mut patches: BTreeMap<String, Asked> = BTreeMap::new();
         for (index, tree) in wanted {
             let trial = &mut self.trials[index];
@@ -491,7 +491,7 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// Back ends are started where there is something to grade.
+    /// Back ends start only if there is something to grade.
     async fn context(&mut self) -> Result<Arc<RunContext>, CommandError> {
         if let Some(context) = &self.context {
             return Ok(Arc::clone(context));
@@ -500,10 +500,10 @@ impl<'a> Drawing<'a> {
         let backends = assemble::backends(&self.record.arms, &cache).await?;
         let run = RunDir::view(self.path).map_err(CommandError::of_run)?;
         let plan: Plan = plan_of(self.record);
-        // Nobody watches: what fails is told where it is asked for.
+        // There is no watcher: failures are reported by the caller.
         let (tell, _) = mpsc::unbounded_channel();
         let grading = (Grading::Once, Flakes::of(self.record));
-        // Nothing is driven, so no bundle is needed.
+        // No agent runs, so no bundle is needed.
         let parts = (grading, scaffolds::of_arms(self.record.arms.iter())?);
         let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
         let context = Arc::new(context);

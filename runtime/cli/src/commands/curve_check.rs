@@ -1,4 +1,4 @@
-//! `proctor curve --check N`: a sample of tasks for real at the smallest budget that was asked for.
+//! `proctor curve --check N`: really runs a sample of tasks at the smallest requested budget.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     home, progress, scaffolds,
 };
 
-/// So many of the tasks, the same ones each time and more of them where more are asked for.
+/// A sample of `count` tasks: the same ones each time, and a superset for a larger count.
 pub fn sample(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
     let mut order: Vec<&RunTask> = tasks.iter().collect();
     order.sort_by_key(|task| sha256_hex(task.task.id.as_str().as_bytes()));
@@ -27,8 +27,8 @@ pub fn sample(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
     tasks.iter().filter(|task| chosen.contains(&task.task.id)).cloned().collect()
 }
 
-/// Runs a plan in a directory of its own, or what is missing of it there: an answer that was paid is not
-/// paid again. Returns its trials and how many answers were given now.
+/// Runs a plan, or its missing part, in a directory of its own, so that no paid response is paid
+/// again. Returns its trials and the number of new responses.
 pub async fn run_for_real(
     path: &Path,
     record: &RunRecord,
@@ -66,7 +66,7 @@ pub async fn run_for_real(
     let context = assemble::context(run, &plan, endpoints, backends, &cache, parts, tell)?;
     let context = Arc::new(context);
     dispatch(Arc::clone(&context), &plan, &standing, record.jobs).await;
-    // The watcher ends when the run context, which holds the sender, is gone.
+    // The watcher ends when the run context, which holds the sender, is dropped.
     drop(context);
     watcher.await?;
     let results = results_of(path, false)?;

@@ -11,15 +11,15 @@ use proctor_types::{Fault, Layer, OnFinding, SandboxKind, SandboxSpec, Task};
 
 use crate::{assemble, error::CommandError, home, print::result};
 
-/// A task that needs nothing but a shell. Its set-up line makes the back end build a layer.
+/// A task that needs only a shell. Its set-up command makes the back end build a layer.
 const TASK: &str = r#"{
     "schema_version": 1, "id": "doctor", "statement": "",
     "environment": { "base": "host", "setup": ["true"] },
     "workdir": "/testbed", "fail_to_pass": [], "test_command": ["true"]
 }"#;
 
-/// Runs the kit and a trial on every back end that starts. One that does not is named with its hint; the exit
-/// status is 0 where one starts and every one that does passes.
+/// Runs the kit and a trial on every back end that starts. One that does not is reported with its
+/// hint. The exit status is 0 if at least one starts and all that start pass.
 pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
     let (mut works, mut fails) = (false, false);
@@ -50,7 +50,7 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         let results = proctor_conformance::run_kit(backend.as_ref(), &prepared, !full).await;
         result(&format!("{name}:\n{}\n", proctor_conformance::render(&results)))?;
         result(&gaps(backend.as_ref(), &prepared).await)?;
-        // What is skipped is a gap of the machine, which was just named.
+        // Skipped tests are gaps of the machine, which were just listed.
         let mut well =
             results.iter().all(|result| result.passed || result.skipped_reason.is_some());
         match trial(backend.as_ref(), &cache).await {
@@ -66,8 +66,8 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
     Ok(if works && !fails { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Opens a sandbox exactly as a trial does and runs `true` in it. The kit opens sandboxes without a task, so it
-/// cannot see what fails between the two.
+/// Opens a sandbox exactly as a trial does and runs `true` in it. The kit opens sandboxes without a
+/// task, so it cannot detect failures between the two.
 ///
 /// # Errors
 /// The step that failed, and why.
@@ -114,7 +114,7 @@ async fn trial(backend: &dyn Backend, cache: &Path) -> Result<(), (&'static str,
     ran.and(closed)
 }
 
-/// What a sandbox of usual limits does not enforce here, each with its hint.
+/// Limits that a normal sandbox does not enforce here, each with its hint.
 async fn gaps(backend: &dyn Backend, prepared: &Prepared) -> String {
     let (environment, limits) = (prepared.clone(), SandboxSpec::default());
     let spec =

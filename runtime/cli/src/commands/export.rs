@@ -1,4 +1,4 @@
-//! `proctor export`: the trials of a run in a form that other tools read.
+//! `proctor export`: writes the trials of a run in other tools' formats.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,10 +29,10 @@ use crate::{
     trials::{Found, planned},
 };
 
-/// Beside what was written: what it cannot hold.
+/// Written next to the export: what it cannot represent.
 pub const FIDELITY: &str = "fidelity.json";
 
-/// Letters of a name in a file's name. What goes before and behind it has room, too, below 255 bytes.
+/// Maximum length of a name in a file name. The rest of the file name also has to fit in 255 bytes.
 const LONGEST: usize = 180;
 
 pub fn export(
@@ -102,7 +102,7 @@ pub fn export(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A folder that nothing is mixed with.
+/// Requires a directory without other content.
 pub fn new_or_empty(out: &Path) -> Result<(), UserError> {
     if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(UserError::new(format!("{} is not empty", out.display()))
@@ -119,9 +119,9 @@ struct Export<'a> {
     format: Format,
     fidelity: Fidelity,
     files: BTreeSet<PathBuf>,
-    /// Those of Inspect, by the arm's name: samples of one arm come between those of others.
+    /// Inspect archives by arm name: samples of one arm alternate with those of others.
     archives: BTreeMap<String, (ZipWriter<fs::File>, Log<'a>)>,
-    /// Those of submissions.
+    /// Submission directories.
     folders: Folders<'a>,
 }
 
@@ -210,7 +210,8 @@ impl<'a> Export<'a> {
         format!("{name}.{attempt}.{}", self.format.ending()).into()
     }
 
-    /// What an arm's files are called. Two arms whose names differ only in what no file name has are told apart by id.
+    /// The name of an arm's files. Two arms whose names differ only in characters that file names
+    /// cannot have are distinguished by id.
     fn arm(&self, found: Found<'_>) -> String {
         let name = safe(&found.arm.name);
         let alike = self.record.arms.iter().filter(|arm| safe(&arm.name) == name).count();
@@ -220,7 +221,7 @@ impl<'a> Export<'a> {
         }
     }
 
-    /// Adds a sample to the archive of its arm.
+    /// Adds a sample to its arm's archive.
     fn archive(&mut self, found: Found<'a>, sample: &Value) -> Result<(), CommandError> {
         let name = self.arm(found);
         if !self.archives.contains_key(&name) {
@@ -250,7 +251,8 @@ impl<'a> Export<'a> {
         Ok(())
     }
 
-    /// Writes a file that is a trial's alone. The inner error: on a disk that knows no letter case another trial has it.
+    /// Writes a file that belongs to one trial. The inner error: on a case-insensitive disk another
+    /// trial has it.
     fn write_new(
         &mut self,
         file: &Path,
@@ -283,7 +285,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// Adds a file to an archive. `shown`: what the archive is called where something is masked.
+/// Adds a file to an archive. `shown`: the archive's name in the list of masked values.
 fn add(
     archive: &mut ZipWriter<fs::File>,
     file: &str,
@@ -295,8 +297,8 @@ fn add(
     Ok(())
 }
 
-/// A task's name as a file's. Where it cannot stay as it is it ends in digits of its own: other ids may come to the same
-/// letters. `~` is in no name that stays.
+/// A task's name as a file name. A name that has to change ends in a hash, because other ids may
+/// map to the same letters. `~` occurs in no unchanged name.
 fn name_of_task(id: &str) -> String {
     match safe(id) {
         name if name == id || name.contains('~') => name,
@@ -304,7 +306,8 @@ fn name_of_task(id: &str) -> String {
     }
 }
 
-/// A name as a file's. A long one keeps its head, and ends in digits of its own, so that two long names do not meet.
+/// A name as a file name. A long one is cut and ends in a hash, so that two long names do not
+/// collide.
 fn safe(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._=+-".contains(c);
     let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();

@@ -22,12 +22,12 @@ use crate::{
     trials::planned,
 };
 
-/// Beside the tables: what their columns mean.
+/// Written next to the tables: the meaning of their columns.
 const COLUMNS: &str = "columns.json";
 /// The version of `columns.json`.
 const COLUMNS_SCHEMA: u32 = 1;
 
-/// Writes the tables of a run, which may still be running. One trial is in memory at a time.
+/// Writes the tables of a run, which may still be running. Only one trial is in memory at a time.
 pub fn export_tables(
     run: &Path,
     format: TableFormat,
@@ -54,7 +54,7 @@ pub fn export_tables(
         start(steps).map_err(cannot_write)?,
         start(tests).map_err(cannot_write)?,
     );
-    // The report lists the trials of the plan in the plan's order.
+    // The report lists the trials in plan order.
     for (found, trial) in planned(&record).iter().zip(&report.tasks) {
         let arm = report.arms.iter().find(|arm| arm.arm == trial.arm);
         let arm_name = found.arm.name.as_str();
@@ -105,7 +105,7 @@ pub fn export_tables(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cells of a row without secrets.
+/// The cells of a row with secrets masked.
 fn masked(mask: &Mask, table: &str, cells: Vec<Cell>) -> Vec<Cell> {
     let without = |cell| match cell {
         Cell::Text(text) => Cell::Text(mask.text(Path::new(table), &text)),

@@ -1,8 +1,8 @@
-//! `proctor run CONFIG --out RUN --extend`: arms, tasks and attempts are added to a run, and only what is missing of
-//! it is carried out.
+//! `proctor run CONFIG --out RUN --extend`: adds arms, tasks and attempts to a run and runs only
+//! what is missing.
 //!
-//! Arms are known by their factors and tasks by their content: a changed factor is another arm, and a task that
-//! changed is refused. Nothing of a trial that is there is written again.
+//! Arms are identified by their factors and tasks by their content. A changed factor makes a new
+//! arm; a changed task is rejected. Existing trials are not rewritten.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -17,7 +17,7 @@ use crate::{
     rules, workers,
 };
 
-/// A run that is to be extended, locked, and its plan as it was and as it becomes.
+/// A locked run to extend, with its old and new plan.
 pub struct Extension {
     pub run: RunDir,
     pub record: RunRecord,
@@ -26,7 +26,7 @@ pub struct Extension {
     attempts: u32,
 }
 
-/// Opens the run and lays the configuration over its plan.
+/// Opens the run and applies the configuration to its plan.
 pub fn open(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError> {
     if !RunDir::view(out).is_ok_and(|run| run.path().is_dir()) {
         let what = format!("--extend: {} holds no run", out.display());
@@ -43,7 +43,7 @@ pub fn open(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError>
     laid(run, record, resolved)
 }
 
-/// The same for a look: nothing is locked, and nothing will be written.
+/// Like `open`, without a lock and without writing anything.
 pub fn view(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError> {
     let run = RunDir::view(out).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
@@ -77,7 +77,7 @@ fn laid(
 }
 
 impl Extension {
-    /// Adds the tasks that are new.
+    /// Adds the new tasks.
     pub fn add_tasks(&mut self, tasks: Vec<RunTask>) -> Result<(), UserError> {
         for task in tasks {
             match self.record.tasks.iter().find(|known| known.task.id == task.task.id) {
@@ -96,7 +96,7 @@ impl Extension {
         Ok(())
     }
 
-    /// The trials that would be carried out, by name.
+    /// The names of the trials that would run.
     ///
     /// # Errors
     /// The run cannot be read.
@@ -110,7 +110,7 @@ impl Extension {
         Ok(missing)
     }
 
-    /// What is added, in one line.
+    /// The additions in one line.
     pub fn told(&self) -> String {
         let added = [
             plural(self.record.arms.len() - self.arms, "arm"),
@@ -120,7 +120,7 @@ impl Extension {
         format!("added: {}", added.join(", "))
     }
 
-    /// Writes the plan as it is now.
+    /// Writes the new plan.
     pub fn write(&mut self, selection: Option<Selection>) -> Result<(), CommandError> {
         let change = format!("extended: {}", self.told());
         self.record.changes.push(RunChange {
@@ -134,7 +134,7 @@ impl Extension {
     }
 }
 
-/// The run's arms, each as the configuration addresses it now, and the new ones behind them.
+/// The run's arms with the configuration's present endpoints, followed by the new arms.
 fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), CommandError> {
     let mut config = serde_json::to_value(&resolved.file)?;
     let written = config.get_mut("arms").map(Value::take).unwrap_or_default();
@@ -146,7 +146,8 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), Comman
     for (arm, file) in resolved.arms.iter().zip(written.drain(..)) {
         let (name, is_new) = match record.arms.iter_mut().find(|known| known.id == arm.id) {
             Some(known) => {
-                // Its endpoint, its price and the limits that it shares are no factors: the latest hold.
+                // Its endpoint, its price and its shared limits are not factors: the latest values
+                // apply.
                 let name = known.name.clone();
                 *known = Arm { name: name.clone(), ..arm.clone() };
                 (name, false)
@@ -169,10 +170,10 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), Comman
         }
     }
     record.arms.extend(added);
-    // A run has one limit for all, and it is the latest.
+    // A run has one limit for all arms; the latest applies.
     let shared = resolved.file.budget.run;
     record.arms.iter_mut().for_each(|arm| arm.budget.run = shared);
-    // Models that only earlier arms ask are still told where they were.
+    // Keep the endpoints of models that only earlier arms use.
     if let (Some(models), Some(earlier)) =
         (config.get_mut("models").and_then(Value::as_object_mut), record.config.get("models"))
     {
@@ -185,7 +186,8 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), Comman
     Ok(())
 }
 
-/// The name of a new arm: its own, or where an arm of the run has it, that and what differs between them.
+/// The name of a new arm: its own, or, if an arm of the run has that name, the name and the
+/// differences.
 fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>) -> String {
     let Some(other) = arms.iter().find(|one| one.name == arm.name) else { return arm.name.clone() };
     let (mut before, mut after) = (Map::new(), Map::new());

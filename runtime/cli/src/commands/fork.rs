@@ -1,4 +1,5 @@
-//! `proctor fork RUN --trial TASK/ARM/ATTEMPT --step K`: goes on from a step of a trial with another arm.
+//! `proctor fork RUN --trial TASK/ARM/ATTEMPT --step K`: continues from a step of a trial with
+//! another arm.
 
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ use crate::{
     trials::{Found, named},
 };
 
-/// Keys of `--set` that are the arm's.
+/// Keys of `--set` that belong to the arm.
 const OF_THE_ARM: [&str; 9] = [
     "name",
     "scaffold",
@@ -93,7 +94,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     carry_out(child, plan, 1, backends, &cache, Grading::Once, flakes).await
 }
 
-/// The parent's arm with what `--set` changes, and the hint.
+/// The parent's arm with the changes of `--set` and the hint.
 fn other_arm(
     config: &serde_json::Value,
     found: &Found<'_>,
@@ -115,7 +116,7 @@ fn other_arm(
             Some(text) => hint = Some(text.to_owned()),
             None if OF_THE_ARM.contains(&key) => {
                 config::set(&mut table, &format!("arms.0.{set}"))?;
-                // A run has one such limit, for all arms.
+                // A run has one such limit for all arms.
                 if set.starts_with("budget.run.") {
                     config::set(&mut table, set)?;
                 }
@@ -138,7 +139,7 @@ fn is_same_model(one: &Arm, other: &Arm) -> bool {
     of(one) == of(other)
 }
 
-/// Why the conversation cannot go along, if so.
+/// Why the conversation cannot be copied, if it cannot.
 fn files_alone_because(
     found: &Found<'_>,
     arm: &Arm,

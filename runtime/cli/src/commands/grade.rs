@@ -1,4 +1,4 @@
-//! `proctor grade`: patches that exist already, in fresh sandboxes.
+//! `proctor grade`: grades existing patches in fresh sandboxes.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
         return grade_log::grade_log(log, task);
     }
     let mut args = args;
-    // `--tasks` takes all words behind it, a run directory too.
+    // `--tasks` takes all following words, including a run directory.
     if args.run.is_none()
         && args.predictions.is_none()
         && args.tasks.last().is_some_and(|last| Path::new(last).join("run.json").is_file())
@@ -62,9 +62,9 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
     }
 }
 
-/// A run beside itself, for verdicts that leave its own alone.
+/// Copies a run, so that regrading does not change the original's verdicts.
 fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
-    // Nothing writes to it meanwhile, and it is a run.
+    // Ensures that it is a run and that nothing writes to it meanwhile.
     let _held = RunDir::open(run).map_err(CommandError::of_run)?;
     if std::fs::read_dir(out).is_ok_and(|mut found| found.next().is_some()) {
         return Err(UserError::new(format!("--out: {} is not empty", out.display()))
@@ -80,16 +80,18 @@ fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
     Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned()).into())
 }
 
-/// Grades every recorded patch of a run anew: the old verdicts are withdrawn first, so that a killed
-/// regrading is a run with missing verdicts, which `resume` completes. A trial whose record is damaged
-/// keeps its verdict for when the record is whole again, and one that cannot be graded has its own back.
+/// Grades every recorded patch of a run again. The old verdicts are withdrawn first, so that a
+/// killed regrading is a run with missing verdicts, which `resume` completes. A trial with a
+/// damaged record keeps its verdict until the record is restored, and a trial that cannot be graded
+/// gets its verdict back.
 async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     let (mut kept, mut withdrawn) = (Vec::new(), Vec::new());
     {
         let run = RunDir::open(path).map_err(CommandError::of_run)?;
         workers::expect_none(path)?;
         let record: RunRecord = run.read_run()?;
-        // Everything is read, not only what a report trusts: what cannot be graded keeps its verdict.
+        // Read everything, not only what a report relies on: what cannot be graded keeps its
+        // verdict.
         let mut verifier = run.verifier();
         for found in planned(&record) {
             let id = found.id();
@@ -105,7 +107,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     }
     let done = resume(path, &[], ResumeOptions::default(), Grading::Anew).await;
     if done.is_err() {
-        // Nothing was graded, for a reason that all trials share.
+        // Nothing was graded, for a reason that affects all trials.
         let run = RunDir::open(path).map_err(CommandError::of_run)?;
         for id in &withdrawn {
             run.trial_path(id).give_verdict_back()?;
@@ -122,7 +124,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     })
 }
 
-/// What no grading could do with the tasks.
+/// Rejects tasks that cannot be graded.
 fn check(file: &str, sandbox: &SandboxSpec, planned: &[PlannedTask]) -> Result<(), UserError> {
     let arm = Arm {
         control: false,

@@ -1,4 +1,4 @@
-//! `proctor grade --log`: a log that somebody else's grading left. Nothing runs.
+//! `proctor grade --log`: grades an existing log. Nothing runs.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,7 +16,8 @@ use crate::{
 
 const GIVE_A_FILE: &str = "give a file with the one row that the log belongs to";
 
-/// Prints the verdict, as `verdict.json` has it. Its status says that there is one, not which.
+/// Prints the verdict in the form of `verdict.json`. The exit status says that there is a verdict,
+/// not which.
 pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
     let task = one_task(row)?;
     let of_row = |error: LogError| told(error, log, row);
@@ -30,8 +31,8 @@ pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a user must know of a log that says nothing of the task's tests. Official graders count each such test as not
-/// passed, so the verdict stands.
+/// A warning about a log without results of the task's tests. Official graders count each such test
+/// as not passed, so the verdict is still valid.
 fn note(log: &Path, found: &LogFound) -> Option<(String, String)> {
     let (log, reader) = (log.display(), &found.reader);
     if found.results == 0 {
@@ -49,7 +50,7 @@ fn note(log: &Path, found: &LogFound) -> Option<(String, String)> {
     })
 }
 
-/// The one task of a file. Relative paths are from the current folder.
+/// The single task in a file. Relative paths are resolved against the current directory.
 fn one_task(row: &Path) -> Result<Task, CommandError> {
     let shown = row.display();
     let pattern = row.to_string_lossy().into_owned();

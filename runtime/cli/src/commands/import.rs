@@ -1,4 +1,5 @@
-//! `proctor import`: trajectories and predictions of others, as a run that can be looked at and graded.
+//! `proctor import`: turns trajectories and predictions of other tools into a run that can be
+//! viewed and graded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,14 +33,16 @@ use crate::{
     tasks,
 };
 
-/// Folders above a file whose names may be the task's: some agents call every file alike.
+/// Number of parent directories whose names may be the task's: some agents use the same file name
+/// everywhere.
 const ABOVE: usize = 3;
-/// A number beyond it is a mistake of the file: the plan of a run has a place for each attempt up to the highest.
+/// A higher attempt number is an error in the file: a run's plan has an entry for each attempt up
+/// to the highest.
 const MOST_ATTEMPTS: u32 = 1_000;
 
-/// One trial of a file.
+/// One trial in a file.
 struct Given {
-    /// Names that may be the task's, the likeliest first.
+    /// Names that may be the task's, the most likely first.
     tasks: Vec<String>,
     arm: String,
     attempt: Option<u32>,
@@ -122,7 +125,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What one file holds.
+/// The content of one file.
 fn read(
     file: &Path,
     format: Option<ImportFormat>,
@@ -193,13 +196,15 @@ fn patches(file: &Path, sha256: &str, fidelity: &mut Fidelity) -> Result<Vec<Giv
     Ok(all)
 }
 
-/// What the task may be called: as the file says, or as the file or a folder above it is called.
+/// Possible names of the task: as given in the file, or the name of the file or of a parent
+/// directory.
 fn names(file: &Path, format: Format, imported: &Imported) -> Vec<String> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let endings = [".traj.json", ".traj", ".json"];
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
     let said = imported.task.clone();
-    // SWE-agent's own files say there which kind of environment it was. Those that Proctor wrote say the arm, too.
+    // SWE-agent's own files have the type of environment there. Those that Proctor wrote also have
+    // the arm.
     let said = said.filter(|said| {
         let is_proctors = imported.arm.is_some();
         let is_in_the_name = || stem == said || stem.starts_with(&format!("{said}."));
@@ -210,7 +215,7 @@ fn names(file: &Path, format: Format, imported: &Imported) -> Vec<String> {
     said.into_iter().chain([stem.to_owned()]).chain(above).collect()
 }
 
-/// The tasks of the files, whole where a dataset has them. Each of `given` has one name then.
+/// The tasks of the files, complete if a dataset has them. Afterwards each of `given` has one name.
 async fn plan(args: &ImportArgs, given: &mut [Given]) -> Result<Vec<PlannedTask>, CommandError> {
     if args.tasks.is_empty() {
         let mut planned: Vec<PlannedTask> = Vec::new();
@@ -255,7 +260,7 @@ async fn plan(args: &ImportArgs, given: &mut [Given]) -> Result<Vec<PlannedTask>
     Ok(all.into_iter().filter(|planned| used.contains(planned.task.id.as_str())).collect())
 }
 
-/// A task of which no more is known than what its agent was told.
+/// A task of which only the agent's input is known.
 fn bare(id: &str, made: &Made) -> Task {
     let statement = match made {
         Made::Trial(imported) => imported.statement(),
@@ -300,7 +305,7 @@ fn bare(id: &str, made: &Made) -> Task {
 
 type Trials = BTreeMap<(String, String, u32), Given>;
 
-/// By arm, task and attempt. Files that name no attempt take the next that is free.
+/// By arm, task and attempt. Files without an attempt take the next free one.
 fn trials(given: Vec<Given>) -> Result<Trials, UserError> {
     let mut trials = Trials::new();
     let (named, unnamed): (Vec<_>, Vec<_>) =
@@ -335,7 +340,8 @@ fn trials(given: Vec<Given>) -> Result<Trials, UserError> {
     Ok(trials)
 }
 
-/// One arm a name: its factors are the name and what the files say. One file may have several names.
+/// One arm per name. Its factors are the name and what the files say. One file may have several
+/// names.
 fn arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
     let mut names: BTreeMap<&str, Vec<&Given>> = BTreeMap::new();
     for given in trials.values() {

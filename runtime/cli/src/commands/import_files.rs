@@ -1,5 +1,5 @@
-//! Which files `proctor import` reads of a folder: trajectories if there are any, and predictions if there are none.
-//! Agents write settings, logs and results beside them, which are passed over.
+//! The files of a directory that `proctor import` reads: trajectories, or predictions if there are
+//! none. Agents write settings, logs and results next to them, which are skipped.
 
 use std::{
     fs, io,
@@ -11,17 +11,17 @@ use proctor_interchange::{Format, trajectory_format};
 use super::export::FIDELITY;
 use crate::{args::ImportFormat, error::UserError};
 
-/// What was found below a folder.
+/// The files found below a directory.
 #[derive(Debug, Default)]
 pub struct Below {
-    /// In the order of their paths.
+    /// In path order.
     pub files: Vec<PathBuf>,
-    /// Other files.
+    /// Number of other files.
     pub passed_over: usize,
 }
 
 impl ImportFormat {
-    /// None for predictions, which are no trajectory.
+    /// `None` for predictions, which have no trajectory.
     pub fn of_trajectories(self) -> Option<Format> {
         match self {
             Self::Atif => Some(Format::Atif),
@@ -32,7 +32,8 @@ impl ImportFormat {
     }
 }
 
-/// The files of `folder` that have the form that is asked for, or any where none is. Links are not followed.
+/// The files of `folder` in the requested format, or in any format if none is requested. Links are
+/// not followed.
 pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<Below, UserError> {
     let all = walk(folder)
         .map_err(|error| UserError::new(format!("{} cannot be read: {error}", folder.display())))?;

@@ -1,4 +1,4 @@
-//! `proctor tasks impossible`: a variant of each task that no honest solution resolves.
+//! `proctor tasks impossible`: creates a variant of each task that no honest solution resolves.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,7 +22,8 @@ use crate::{
     home, progress, scaffolds, tasks,
 };
 
-/// Writes the variants. A task that has none is named, and its reason; where none has one, that is a mistake.
+/// Writes the variants. Tasks without one are listed with the reason. If no task has one, that is
+/// an error.
 pub async fn impossible(
     patterns: &[String],
     kind: SandboxKind,
@@ -37,7 +38,7 @@ pub async fn impossible(
     let loaded = tasks::whole(patterns, &cache).await?;
     let backend = assemble::backend(kind, &cache).await?;
     let planned = tasks::built(loaded, &cache, &backend).await?;
-    // A run that is never begun.
+    // A run that never starts.
     let started =
         run::start(temporary.path(), &resolved.file, resolved.arms.clone(), &planned, None)?;
     let plan = Plan {
@@ -84,7 +85,7 @@ pub async fn impossible(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Relative paths start at the folder of the new file: they are made whole.
+/// Makes relative paths absolute, because they are resolved against the new file's directory.
 fn placed(mut task: Task, planned: &PlannedTask) -> Result<Task, CommandError> {
     let whole = |path: &mut String| -> Result<(), CommandError> {
         let full: PathBuf = std::path::absolute(planned.base_dir.join(&*path))?;
@@ -93,7 +94,7 @@ fn placed(mut task: Task, planned: &PlannedTask) -> Result<Task, CommandError> {
     };
     match &mut task.source {
         Some(Source::Path { path } | Source::Archive { archive: path, .. }) => whole(path)?,
-        // An address, or the folder of a clone.
+        // A URL, or the path of a clone.
         Some(Source::Git { git, .. }) if planned.base_dir.join(&*git).exists() => whole(git)?,
         Some(Source::Git { .. } | Source::Pypi { .. }) | None => {}
     }

@@ -1,4 +1,5 @@
-//! `proctor init`: writes a first run configuration, from options or from three questions on a terminal.
+//! `proctor init`: writes a first run configuration, from options or from three questions on a
+//! terminal.
 
 use std::{
     collections::BTreeSet,
@@ -22,12 +23,12 @@ use crate::{
 
 const TEMPLATE: &str = include_str!("../../../../configs/init.toml.j2");
 
-/// The scaffold if none is chosen.
+/// The default scaffold.
 const SCAFFOLD: &str = "tools";
 
 pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     let shown = args.file.display().to_string();
-    // Before any question: the answers would be lost.
+    // Before any question, because the answers would be lost.
     if args.file.symlink_metadata().is_ok() {
         return Err(exists(&shown).into());
     }
@@ -80,7 +81,7 @@ fn exists(shown: &str) -> UserError {
         .hint("name another file: proctor init FILE")
 }
 
-/// A model as it was named, and what is known of it.
+/// A model as named, and what is known about it.
 struct Model {
     name: String,
     found: VendorModel,
@@ -122,7 +123,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Asks for everything that no option gave. An answer that cannot be used is asked for again.
+    /// Asks for everything that no option gave. Repeats a question after an unusable answer.
     fn ask(&mut self, input: &mut impl BufRead, out: &mut impl Write) -> Result<(), CommandError> {
         if self.tasks.is_empty() {
             let text = "Tasks: files, folders, globs or hf:// datasets [the demo's task]";
@@ -191,7 +192,7 @@ impl Answers {
     }
 }
 
-/// Asks for words until each of them can be used. An empty answer has none.
+/// Asks for words until all of them are usable. An empty answer has none.
 fn words<T>(
     input: &mut impl BufRead,
     out: &mut impl Write,
@@ -227,7 +228,7 @@ struct Filling {
     models: Vec<Table>,
 }
 
-/// An arm, each value as TOML.
+/// An arm, with each value as TOML.
 #[derive(Debug, Serialize)]
 struct Arm {
     name: String,
@@ -316,7 +317,7 @@ mod tests {
         let (done, out) = asked(&mut answers, "\n\n");
         done.unwrap();
         assert!(out.contains("Tasks: ") && !out.contains("Model: "), "{out}");
-        // A scaffold that asks no model needs none.
+        // A scaffold that calls no model needs none.
         let mut answers = nothing();
         answers.scaffolds.push(scaffold("gold").unwrap());
         let (done, out) = asked(&mut answers, "\n");

@@ -1,4 +1,4 @@
-//! `proctor label`: what a person says of a trial, beside its record.
+//! `proctor label`: stores a person's notes on a trial next to its record.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -13,7 +13,7 @@ use crate::{
     trials::{Index, named, planned},
 };
 
-/// Characters of a label and of a comment: a label is a name.
+/// Maximum characters of a label and of a comment: a label is a name.
 const LABEL: usize = 60;
 const COMMENT: usize = 4_000;
 
@@ -66,14 +66,14 @@ fn check(option: &str, text: &str, most: usize) -> Result<(), UserError> {
         .hint("a label is a short name; --comment has room for the rest"))
 }
 
-/// Every label, in the order of the plan.
+/// Every label, in plan order.
 fn list(run: &RunDir, record: &RunRecord) -> String {
     let labels = run.labels();
     let mut out = String::new();
     for found in planned(record) {
         let id = found.id();
         for label in labels.standing.iter().filter(|label| label.trial == id) {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ =
                 writeln!(out, "{}: {}", visible_line(&found.name()), visible_line(&label.told()));
         }

@@ -1,4 +1,4 @@
-//! Predictions made elsewhere, as arms of a run: one an author, one trial an attempt.
+//! Predictions from other tools as arms of a run: one arm per author, one trial per attempt.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -17,14 +17,14 @@ use crate::{
     tasks::TOLD,
 };
 
-/// What a file of predictions holds, and how it is to be counted.
+/// The content of a predictions file, and how to count it.
 pub struct Given {
     predictions: Predictions,
     include_failed: bool,
 }
 
-/// Reads a file. Entries that are no predictions are named, and the others are graded. A file without a
-/// prediction is an error.
+/// Reads a file. Reports invalid entries and grades the others. A file without a prediction is an
+/// error.
 pub fn read(file: &Path, include_failed: bool) -> Result<Given, UserError> {
     let predictions = read_predictions(file).map_err(|error| UserError::new(error.to_string()))?;
     let entries = once_each(predictions.bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
@@ -47,11 +47,11 @@ impl Given {
         self.predictions.attempts()
     }
 
-    /// Names predictions for tasks that the dataset does not have.
+    /// Reports predictions for tasks that the dataset does not have.
     ///
     /// # Errors
     ///
-    /// Where no prediction is for any task: a report of zeros would hide a wrong file.
+    /// No prediction matches any task: a report of zeros would hide a wrong file.
     pub fn tell_strangers(&self, planned: &[PlannedTask]) -> Result<(), UserError> {
         let known: BTreeSet<&str> =
             planned.iter().map(|planned| planned.task.id.as_str()).collect();
@@ -73,7 +73,8 @@ impl Given {
         Ok(())
     }
 
-    /// One arm an author: its factors are who it is and what the predictions say. Two authors may say the same.
+    /// One arm per author. Its factors are the author and what the predictions say, because two
+    /// authors may say the same.
     pub fn arms(&self, sandbox: &SandboxSpec) -> Vec<Arm> {
         let include_failed = self.include_failed;
         let made = |(name, attempts): (&String, &Attempts)| {
@@ -114,7 +115,7 @@ impl Given {
     }
 }
 
-/// An arm of patches that are there already.
+/// An arm of existing patches.
 pub fn arm(name: &str, sandbox: &SandboxSpec, settings: Value) -> Arm {
     Arm {
         control: false,

@@ -1,4 +1,4 @@
-//! `proctor tasks quality`: what speaks against each task of a dataset.
+//! `proctor tasks quality`: reports problems of each task of a dataset.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use crate::{
     tasks,
 };
 
-/// The tree of a task's source on this host, where there is one.
+/// The tree of a task's source on this host, if there is one.
 #[derive(Debug)]
 struct Tree(Option<PathBuf>);
 
@@ -32,7 +32,7 @@ impl ReadFile for Tree {
     }
 }
 
-/// Prints a line for each task that has something against it, and writes the file where one is asked for.
+/// Prints a line for each task with problems, and writes the file if requested.
 pub async fn quality(
     patterns: &[String],
     certificate: Option<&Path>,
@@ -41,7 +41,7 @@ pub async fn quality(
     let read = certificate.map(certificate::read).transpose()?;
     let cache = home::cache()?;
     let loaded = tasks::whole(patterns, &cache).await?;
-    // Only a recipe that was not built before needs a sandbox.
+    // Only recipes that have not been built need a sandbox.
     let planned = match loaded.recipes.is_empty() {
         true => tasks::planned(&loaded)?,
         false => {
@@ -84,7 +84,7 @@ pub async fn quality(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A source that cannot be had costs the signs in its tests, and no more.
+/// If a source is unavailable, only the checks of its tests are skipped.
 async fn tree(planned: &PlannedTask, sources: &Sources) -> Tree {
     let Some(source) = &planned.task.source else { return Tree(None) };
     match sources.fetch(source, &planned.base_dir).await {
@@ -96,7 +96,7 @@ async fn tree(planned: &PlannedTask, sources: &Sources) -> Tree {
     }
 }
 
-/// Reads a quality file that a report is to show.
+/// Reads a quality file for a report.
 pub fn read(path: &Path) -> Result<QualityFile, UserError> {
     let shown = path.display();
     let hint = "`proctor tasks quality --out FILE` writes one";
@@ -113,7 +113,7 @@ pub fn read(path: &Path) -> Result<QualityFile, UserError> {
     Ok(read)
 }
 
-/// What there is to say, one task a line and what it is below it.
+/// The findings: one task per line, with its findings below.
 fn table(judged: &[TaskQuality]) -> String {
     let mut out = String::new();
     for task in judged {

@@ -1,4 +1,4 @@
-//! `proctor report --recheck`: finished trials that the rules of this version would treat differently.
+//! `proctor report --recheck`: finished trials that this version's rules would treat differently.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
@@ -15,7 +15,7 @@ use crate::{
     trials::{Found, planned},
 };
 
-/// What heads the official log in the log of a grading, and what may follow it.
+/// The heading of the official log in a grading log, and what may follow it.
 const OFFICIAL: &[u8] = b"\n===== official: ";
 const WIDE: &[u8] = b"\n===== the whole suite =====\n";
 
@@ -26,18 +26,18 @@ struct Changed {
     task: String,
     arm: String,
     attempt: u32,
-    /// What the record says.
+    /// The recorded result.
     recorded: String,
-    /// What the rules of this version say.
+    /// The result by this version's rules.
     now: String,
     why: String,
 }
 
 #[derive(Debug, Serialize)]
 struct Rechecked {
-    /// The rules of this version.
+    /// This version's rules.
     rules: u32,
-    /// Of each run, the rules that it was made under.
+    /// For each run, the rules that it was made under.
     runs: Vec<RunRules>,
     trials: Vec<Changed>,
 }
@@ -49,7 +49,7 @@ struct RunRules {
     finished: usize,
 }
 
-/// Lists the trials. Nothing of the record changes.
+/// Lists the trials without changing the record.
 pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, CommandError> {
     let mut all = Rechecked { rules: RULES, runs: Vec::new(), trials: Vec::new() };
     for path in runs {
@@ -64,7 +64,7 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
                 continue;
             };
             finished += 1;
-            // A run of the present rules was judged by them.
+            // A run under the present rules needs no recheck.
             if record.rules == RULES {
                 continue;
             }
@@ -99,7 +99,7 @@ fn text(all: &Rechecked) -> String {
     text
 }
 
-/// What of one trial the present rules judge otherwise: recorded, now, and why.
+/// What the present rules judge differently in one trial: recorded, now, and why.
 fn changes(
     run: &RunDir,
     found: &Found<'_>,
@@ -132,7 +132,7 @@ fn recorded_official(verdict: &Verdict) -> Option<bool> {
     verdict.policies.get("official").map(|policy| policy.resolved)
 }
 
-/// Why the trial's end would not be scored.
+/// Why the trial's ending would not be scored.
 fn attribution(
     blobs: &Blobs,
     journal: &std::path::Path,
@@ -162,7 +162,7 @@ fn attribution(
         });
     let Some((status, request, body)) = last else { return Ok(None) };
     let bytes = |hash: Option<String>| hash.and_then(|hash| blobs.get(&hash).ok());
-    // What the endpoint said is needed to judge it.
+    // The classification needs the endpoint's response.
     let Some(body) = bytes(body) else { return Ok(None) };
     let length = bytes(request).map_or(u64::MAX, |request| request.len() as u64);
     let body = String::from_utf8_lossy(&body);
@@ -171,8 +171,8 @@ fn attribution(
     Ok(why.map(|why| format!("{why} (status {status})")))
 }
 
-/// What the official reader of this version makes of a recorded log. Nothing for a task without an official policy, and
-/// for policies that read a log for each file.
+/// The result of this version's official parser for a recorded log. `None` for a task without an
+/// official policy, and for policies that read one log per file.
 fn official(task: &Task, log: &[u8]) -> Option<bool> {
     let from = find(log, OFFICIAL)? + OFFICIAL.len();
     let rest = log.get(from..)?;

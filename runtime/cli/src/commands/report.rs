@@ -1,4 +1,4 @@
-//! `proctor report`: the plan's trials, with what is recorded of each.
+//! `proctor report`: the plan's trials with their recorded results.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -25,13 +25,13 @@ use crate::{
     trials::{Found, planned, refuse_copies},
 };
 
-/// Files are damaged that no verdict depends on.
+/// Exit status: files that no verdict depends on are damaged.
 const DAMAGED: u8 = 1;
-/// The file of the scaffold of that name.
+/// The file of the scaffold with that name.
 const SINGLE_SHOT: &str = "scaffold/single-shot.json";
 
-/// Reports what there is: an incomplete run is no error of whoever asks how far it is, and its report
-/// says so in the first line. With `verify` everything that was recorded is read, and damage is an error.
+/// Reports what exists. An incomplete run is not an error; its report says so in the first line.
+/// With `verify`, everything that was recorded is read, and damage is an error.
 pub fn report(
     runs: &[PathBuf],
     format: ReportFormat,
@@ -48,7 +48,7 @@ pub fn report(
     let mut plan_damaged = false;
     refuse_copies(runs)?;
     for run in runs {
-        // First: a plan that cannot be read is told before any trial of it.
+        // First: report an unreadable plan before any of its trials.
         let (more, damaged) = remarks_of(run, verify)?;
         results.extend(results_of(run, verify)?);
         remarks.extend(more);
@@ -57,12 +57,12 @@ pub fn report(
             pages.push(page_of(run)?);
         }
     }
-    // For machines the id tells arms apart that have one name.
+    // In machine-readable formats the id distinguishes arms with the same name.
     let arms: Vec<Arm> = distinct(pages.iter().flat_map(|page| &page.record.arms));
     if arms.len() > 1 {
         tell_apart(&mut results, &arms);
     }
-    // Only what looks at trials again needs them again: they are most of what a large run takes of memory.
+    // Keep the trials only if they are read again: they use most of the memory of a large run.
     let again = quality.is_some() || is_read_at_length(format);
     let kept = if again { results.clone() } else { Vec::new() };
     let mut report = with(proctor_report::build(results), remarks);
@@ -109,14 +109,14 @@ pub fn report(
     })
 }
 
-/// What a text says below its tables, for who reads something else.
+/// Reports damage on stderr, because only the text format lists it below its tables.
 fn tell_damage(report: &Report) {
     for damage in report.tasks.iter().flat_map(|trial| &trial.damage) {
         tell!("damaged: {damage}");
     }
 }
 
-/// The report of one run directory, read from disk but for the trials that are known.
+/// The report of one run directory, read from disk except for trials that are known.
 pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, CommandError> {
     let run = RunDir::view(path).map_err(CommandError::of_run)?;
     let record: RunRecord = run.read_run()?;
@@ -133,7 +133,7 @@ pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, C
     Ok(report)
 }
 
-/// Says of trials what people said of them. What is no label is no error of whoever asks for a report.
+/// Adds people's labels to trials. Invalid labels do not fail a report.
 fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
     let labels = RunDir::view(run)?.labels();
     for bad in &labels.bad {
@@ -143,7 +143,7 @@ fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Adds the factors of each arm, and says of forked arms where they come from.
+/// Adds the factors of each arm, and the origin of forked arms.
 fn describe_arms(report: &mut Report, run: &Path) -> Result<(), CommandError> {
     for arm in RunDir::view(run)?.read_run()?.arms {
         if let Some(shown) = report.arms.iter_mut().find(|shown| shown.arm == arm.id) {
@@ -157,14 +157,14 @@ fn with(report: Report, remarks: BTreeSet<String>) -> Report {
     Report { remarks: remarks.into_iter().collect(), ..report }
 }
 
-/// Keeps it as `report.json`.
+/// Saves it as `report.json`.
 pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
     RunDir::view(run)?.write_report(report)?;
     Ok(())
 }
 
-/// What a reader of a run's numbers must know besides them, and whether its plan is damaged. With `verify` its
-/// copy is read, too.
+/// Remarks that a reader of a run's numbers must know, and whether its plan is damaged. With
+/// `verify` its copy is read, too.
 fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), CommandError> {
     let run = RunDir::view(run)?;
     let (record, damage) = if verify { run.verify_run()? } else { run.check_run()? };
@@ -263,13 +263,13 @@ fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), Comm
     Ok((remarks, damaged))
 }
 
-/// The same, as the beginning of a sentence.
+/// Capitalizes the first letter.
 fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// Whether a format compares arms and needs each to have a name of its own.
+/// Whether a format compares arms and needs unique arm names.
 fn is_read_at_length(format: ReportFormat) -> bool {
     matches!(format, ReportFormat::Markdown | ReportFormat::Html)
 }
@@ -283,7 +283,7 @@ fn page(
     Ok(proctor_html::report(&ReportPage { report, comparison, trials, runs })?)
 }
 
-/// A run by the name of its folder: where it lies on this machine is nobody's business who is sent the page.
+/// A run by the name of its directory. Its full path stays private when the page is shared.
 pub fn page_of(run: &Path) -> Result<RunPage, CommandError> {
     let record = RunDir::view(run).map_err(CommandError::of_run)?.read_run()?;
     let path = run.canonicalize().unwrap_or_else(|_| run.to_owned());
@@ -291,7 +291,7 @@ pub fn page_of(run: &Path) -> Result<RunPage, CommandError> {
     Ok(RunPage { name, record })
 }
 
-/// Each arm once, in the order in which they come.
+/// Each arm once, in order of first appearance.
 pub fn distinct<'a>(all: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
     let mut arms: Vec<Arm> = Vec::new();
     for arm in all {
@@ -302,8 +302,9 @@ pub fn distinct<'a>(all: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
     arms
 }
 
-/// Every trial of the plan, in its order. With `verify` they are read one after the other, since each must know
-/// which blobs were read before it; else by a thread for each core, since all of them are read.
+/// Every trial of the plan, in order. With `verify` they are read sequentially, because each must
+/// know which blobs were read before. Otherwise there is one thread per core, since all of them are
+/// read.
 pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, CommandError> {
     let run = RunDir::view(path).map_err(CommandError::of_run)?;
     let record: RunRecord = run.read_run()?;
@@ -321,7 +322,7 @@ pub fn result_of_trial(run: &RunDir, found: &Found<'_>) -> TrialResult {
     result_of(run, found, run.check(&found.id()))
 }
 
-/// One trial. Whatever cannot be read of it is said of it, and keeps no other from being reported.
+/// One trial. Whatever cannot be read is reported for this trial and affects no other.
 fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
     let (id, task, arm) = (found.id(), found.task, found.arm);
     let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
@@ -354,8 +355,8 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
     }
 }
 
-/// What a trial of one answer keeps beside its trajectory. Of one that cannot be read nothing is reported: no verdict
-/// depends on it.
+/// What a single-response trial stores next to its trajectory. An unreadable file is ignored: no
+/// verdict depends on it.
 fn single_of(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
     let bytes = proctor_files::read(&run.trial_path(id).path().join(SINGLE_SHOT)).ok()?;
     serde_json::from_slice(&bytes).ok()

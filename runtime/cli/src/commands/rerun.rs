@@ -1,5 +1,5 @@
-//! `proctor rerun RUN --select faulted|missing|all`: repeats trials of a run. What was there becomes the evidence of a
-//! try that does not count.
+//! `proctor rerun RUN --select faulted|missing|all`: re-runs trials of a run. Earlier results are
+//! kept as discarded tries.
 
 use std::{collections::BTreeSet, path::Path, process::ExitCode};
 
@@ -14,7 +14,7 @@ use crate::{
     home, open_files, rules, workers,
 };
 
-/// Trials that are named in full; of more the number is told.
+/// Maximum number of trials that are listed by name; beyond that only their number is shown.
 const NAMED: usize = 20;
 
 pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError> {
@@ -45,7 +45,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     if let Some(more) = chosen.len().checked_sub(NAMED).filter(|more| *more > 0) {
         tell!("  and {more} more");
     }
-    // Everything that can be refused is refused before anything is put aside.
+    // Reject everything that can be rejected before setting anything aside.
     open_files::check(record.jobs, chosen.len(), record.arms.iter())?;
     assemble::check_models(&record.arms, &|_, error| error)?;
     let cache = home::cache()?;
@@ -56,7 +56,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     run.write_run(&record)?;
     let mut only = BTreeSet::new();
     for (id, ..) in chosen {
-        // What has not ended is gone on with as `resume` does.
+        // Unfinished trials continue as in `resume`.
         if select != Select::Missing {
             put_aside(&run, &id)?;
         }
@@ -67,7 +67,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     carry_out(run, plan, record.jobs, backends, &cache, Grading::Once, flakes).await
 }
 
-/// What is there of a trial becomes a try of the past, as with a resumed trial.
+/// Sets aside what exists of a trial as a discarded try, as in a resumed trial.
 fn put_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
     let dir = run.trial_path(id);
     if dir.path().exists() {
@@ -76,7 +76,7 @@ fn put_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Why a trial is repeated; `None` where it is not.
+/// Why a trial is re-run; `None` if it is not.
 fn reason(checked: &Checked, select: Select) -> Option<String> {
     let lost = checked.is_lost();
     let fault = checked.outcome.as_ref().and_then(|outcome| match &outcome.ending {

@@ -17,19 +17,19 @@ use crate::{
     workers,
 };
 
-/// What the user asks of a resumed run.
+/// The user's options for resuming a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResumeOptions {
-    /// Trials at once. Absent: as many as the run was planned with.
+    /// Concurrent trials. Absent: the planned number.
     pub jobs: Option<usize>,
     /// Finished trials whose record is gone may run again.
     pub confirm: bool,
-    /// Also where an engine's workers run the trials.
+    /// Run here even if an engine's workers run the trials.
     pub here: bool,
 }
 
-/// Goes on with the plan that the run directory holds; nothing is read from the datasets again.
-/// `sets` may change what trials share and where models are asked: see [`resume_set`].
+/// Continues the plan in the run directory without reading the datasets again. `sets` may change
+/// what trials share and the models' endpoints: see [`resume_set`].
 pub async fn resume(
     path: &Path,
     sets: &[String],
@@ -59,7 +59,7 @@ pub async fn resume(
         }
         Grading::Anew => {}
     }
-    // Grading alone drives nothing.
+    // Grading alone runs no agent.
     let gone = match grading {
         Grading::Once => gone_trials(&run, &record, options)?,
         Grading::Anew => BTreeSet::new(),
@@ -69,7 +69,8 @@ pub async fn resume(
         run.write_run(&record)?;
     }
     if !gone.is_empty() {
-        // To throw results away until they please is no measurement: the record says what is driven again.
+        // Discarding results until they look right is not a measurement, so the record lists what
+        // runs again.
         let names = gone.iter().map(ToString::to_string).collect();
         let trials = plural(gone.len(), "trial");
         let change = format!("repeated: {trials} whose record was removed ({})", first_of(names));
@@ -81,8 +82,8 @@ pub async fn resume(
     go_on(run, &record, options, grading, None).await
 }
 
-/// Works on a run beside other workers, until no trial is left. Nothing of its plan is written. `time_left`: when this
-/// process must have ended.
+/// Works on a run next to other workers until no trial is left. Its plan is not written.
+/// `time_left`: when this process must have ended.
 pub async fn join(
     path: &Path,
     options: ResumeOptions,
@@ -99,11 +100,11 @@ pub async fn join(
     go_on(run, &record, options, Grading::Once, until).await
 }
 
-/// Finished trials that would run again, because their record was removed or lies in a folder that no trial of the
-/// plan has.
+/// Finished trials that would run again, because their record was removed or is in a directory of
+/// no planned trial.
 ///
 /// # Errors
-/// There are some, or there may be, and the user did not confirm that they are paid for again.
+/// There are some, or there may be, and the user did not confirm paying for them again.
 fn gone_trials(
     run: &RunDir,
     record: &RunRecord,
@@ -120,7 +121,7 @@ fn gone_trials(
     let moved = moved.filter(is_missing);
     let mut gone: BTreeSet<TrialId> = moved.cloned().collect();
     gone.extend(run.removed_trials());
-    // A journal that names no trial of the plan may be a trial's whose id has changed.
+    // A journal of an unplanned trial may belong to a trial whose id has changed.
     let is_foreign = unplanned
         .iter()
         .any(|one| one.journals > 0 && one.trials.iter().all(|id| !planned.contains(id)));
@@ -159,7 +160,7 @@ async fn go_on(
     }
     let mut plan = Plan { until, ..plan_of(record) };
     if grading == Grading::Anew {
-        // What is graded anew is what was submitted. Driving the rest would ask models, which is `resume`'s.
+        // Regrade what was submitted. Running the rest would call models, which is `resume`'s job.
         plan.only = Some(finished(&run, &plan));
     } else {
         assemble::check_models(&record.arms, &|_, error| error)?;
@@ -177,7 +178,7 @@ fn finished(run: &RunDir, plan: &Plan) -> BTreeSet<TrialId> {
     plan.trials().into_iter().map(|(id, ..)| id).filter(|id| run.check(id).finished).collect()
 }
 
-/// The plan that a run directory holds.
+/// The plan in a run directory.
 pub fn plan_of(record: &RunRecord) -> Plan {
     let planned = record.tasks.iter().map(|named| PlannedTask {
         task: Arc::new(named.task.clone()),

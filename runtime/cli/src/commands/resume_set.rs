@@ -1,4 +1,5 @@
-//! `resume --set`: what of a planned run may change. Factors may not: another value of one is another arm.
+//! `resume --set`: what may change in a planned run. Factors may not, because another value of one
+//! makes another arm.
 
 use proctor_types::{ModelSpec, RunChange, RunRecord};
 use serde_json::Value;
@@ -9,7 +10,7 @@ use crate::{
     error::UserError,
 };
 
-/// Lays new shared limits over every arm, and new endpoints over the arms that ask a model.
+/// Applies new shared limits to every arm, and new endpoints to the arms that call a model.
 pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
     for set in sets {
         let mut alone = toml::Table::new();
@@ -49,7 +50,7 @@ fn check(alone: &toml::Table, path: &[String]) -> Result<(), UserError> {
     })
 }
 
-/// Lays new shared limits over every arm's. They are no factors, so the arms stay what they are.
+/// Applies new shared limits to every arm. They are not factors, so the arms stay the same.
 fn raise(record: &mut RunRecord, set: &str, path: &[String]) -> Result<(), UserError> {
     for arm in &mut record.arms {
         let mut table =
@@ -61,7 +62,7 @@ fn raise(record: &mut RunRecord, set: &str, path: &[String]) -> Result<(), UserE
     Ok(())
 }
 
-/// Gives every arm that asks the model its new endpoint, and says so in the plan.
+/// Gives every arm that calls the model its new endpoint, and records it in the plan.
 fn move_endpoint(
     record: &mut RunRecord,
     name: &str,

@@ -40,7 +40,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     }
 }
 
-/// What a configuration came to.
+/// The result of preparing a configuration.
 pub enum Prepared {
     /// Its plan was shown.
     Done,
@@ -48,7 +48,7 @@ pub enum Prepared {
     Ready(Box<Ready>),
 }
 
-/// A plan that is written and that nothing of has begun.
+/// A written plan that has not started.
 pub struct Ready {
     pub run: RunDir,
     plan: Plan,
@@ -58,7 +58,7 @@ pub struct Ready {
     flakes: Flakes,
 }
 
-/// Plans a run, and writes the plan unless it is a look only.
+/// Plans a run, and writes the plan unless it is only shown.
 pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     let cache = home::cache()?;
     let config = shipped::find(&args.config, &cache)?;
@@ -84,13 +84,13 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
         let all = plural(all_arms, "arm");
         tell!("note: {} of {all}", resolved.arms.len());
     }
-    // A bad one ends the run before anything is built.
+    // An invalid certificate ends the run before anything is built.
     if let Some(path) = &resolved.file.grading.certificate {
         certificate::read(path)
             .map_err(|error| written.about(&["grading", "certificate"], error))?;
     }
     if args.dry_run {
-        // Recipes are named, not built: a look at a plan starts nothing.
+        // List recipes without building them: showing a plan starts nothing.
         let (loaded, _) = chosen(&args, &resolved, &written, &cache).await?;
         let planned = tasks::planned(&loaded)?;
         check(&resolved, &written, &planned)?;
@@ -122,13 +122,13 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
         let file = &resolved.file;
         let written_arm = file.arms.iter().find(|one| one.name == arm.name);
         let Some(model) = written_arm.and_then(|one| one.model.as_deref()) else { return error };
-        // All else of a model was checked as it was resolved: what is left is its key, or its address.
+        // The rest of a model was checked when it was resolved; only its key or its URL is left.
         let keyed = arm.model.as_ref().is_some_and(|model| model.key_env.is_some());
         let key = if keyed { "key_env" } else { "base_url" };
         written.about(&["models", model, key], error)
     })?;
     let (loaded, selection) = chosen(&args, &resolved, &written, &cache).await?;
-    // Before a back end is asked for anything: recipes build for minutes.
+    // Before using a back end: recipes build for minutes.
     check(&resolved, &written, &tasks::planned(&loaded)?)?;
     let mut resolved = resolved;
     if scaffolds::build(&resolved.file).await? {
@@ -188,7 +188,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     Ok(Prepared::Ready(Box::new(Ready { run, plan, jobs, backends, cache, flakes })))
 }
 
-/// Puts the place of an arm's key in front of a message.
+/// Adds the place of an arm's key to a message.
 fn place(resolved: &RunConfig, written: &Written) -> impl Fn(&Arm, &str, UserError) -> UserError {
     |arm, key, error| {
         let index = resolved.arms.iter().position(|one| one.id == arm.id).unwrap_or(0).to_string();
@@ -200,7 +200,7 @@ fn place(resolved: &RunConfig, written: &Written) -> impl Fn(&Arm, &str, UserErr
     }
 }
 
-/// What agents bring along of the plan's tasks.
+/// Checks agents' bundles for content of the plan's tasks.
 fn check_bundles(
     resolved: &RunConfig,
     written: &Written,
@@ -214,13 +214,13 @@ fn size(resolved: &RunConfig, tasks: usize) -> Size<'_> {
     Size { arms: &resolved.arms, tasks, attempts: file.attempts, jobs: file.jobs }
 }
 
-/// The folder in which earlier runs lie: that of the run's own directory.
+/// The directory with earlier runs: the parent of the run's own directory.
 fn runs_beside(out: Option<&Path>) -> PathBuf {
     let parent = out.and_then(Path::parent);
     parent.map_or_else(|| PathBuf::from("runs"), Path::to_owned)
 }
 
-/// The tasks that are asked for, and which of all they are.
+/// The requested tasks, and which of all tasks they are.
 async fn chosen(
     args: &RunArgs,
     resolved: &RunConfig,
@@ -233,7 +233,7 @@ async fn chosen(
     Ok((loaded, selection))
 }
 
-/// What no trial of the plan could do, told by the arm's line.
+/// Rejects what no trial of the plan could do, with the arm's line.
 fn check(resolved: &RunConfig, written: &Written, tasks: &[PlannedTask]) -> Result<(), UserError> {
     checks::plan(
         &resolved.arms,
@@ -252,7 +252,7 @@ fn check(resolved: &RunConfig, written: &Written, tasks: &[PlannedTask]) -> Resu
         .map_err(|error| written.about(&["jobs"], error))
 }
 
-/// What `[statement]` asks for and no task of the plan has, told where it is written.
+/// Rejects `[statement]` keys that affect no task of the plan, with their line.
 fn statements(
     resolved: &RunConfig,
     written: &Written,
@@ -277,7 +277,7 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Makes the run directory and writes the plan before anything of it starts.
+/// Creates the run directory and writes the plan before anything starts.
 pub fn start(
     out: &Path,
     file: &ConfigFile,
@@ -327,9 +327,9 @@ pub fn start(
     Ok((run, Flakes::of(&record)))
 }
 
-/// The tasks as a run's plan has them.
+/// The tasks in the form of a run's plan.
 pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
-    // Hundreds of tasks may share a folder, and all of it is read.
+    // Hundreds of tasks may share a directory, and all of it is read.
     let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
     let mut source = |one: &PlannedTask| {
         let source = one.task.source.as_ref()?;
@@ -346,7 +346,7 @@ pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
     planned.iter().map(one).collect()
 }
 
-/// What `--extend` would add and carry out.
+/// Shows what `--extend` would add and run.
 fn show_extension(
     out: &Path,
     resolved: &RunConfig,

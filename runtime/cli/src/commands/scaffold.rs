@@ -1,4 +1,5 @@
-//! `proctor scaffold`: which scaffolds there are, and the bundles of those that run in the sandbox.
+//! `proctor scaffold`: lists the scaffolds and manages the bundles of those that run in the
+//! sandbox.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -40,7 +41,7 @@ pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The name and the version of a shipped agent that is neither pinned nor added.
+/// The name and the version of a built-in agent that is neither pinned nor added.
 fn other_version(asked: &str) -> Result<Option<(&str, &str)>, UserError> {
     let Some((name, version)) = asked.rsplit_once('@') else { return Ok(None) };
     let known = proctor_external::names().contains(&name);
@@ -51,7 +52,7 @@ fn other_version(asked: &str) -> Result<Option<(&str, &str)>, UserError> {
     Ok((!is_pinned).then_some((name, version)))
 }
 
-/// Writes the manifest of another version, with the checksums that the registry names.
+/// Writes the manifest of another version, with the registry's checksums.
 async fn fetch_version(
     bundles: &Bundles,
     name: &str,
@@ -106,7 +107,7 @@ fn list(bundles: &Bundles) -> Result<(), CommandError> {
         };
         let bundle = if found.untested { format!("{bundle}, untested") } else { bundle };
         let size = Cell::new(bundle).set_alignment(CellAlignment::Left);
-        // As configurations name it.
+        // As in configurations.
         table.add_row([Cell::new(&found.asked), Cell::new(&found.version), size]);
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
@@ -117,7 +118,8 @@ fn built(bundles: &Bundles, found: &Bundled) -> Option<Bundle> {
     bundles.built(&found.name, &found.version, found.recipe.as_ref()?, &found.folder)
 }
 
-/// The manifest, and below it as comments what was built of it: the whole stays a manifest.
+/// Prints the manifest, followed by build information as comments, so that the output is a valid
+/// manifest.
 fn show(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
     let mut text = found.text.trim_end().to_owned();
     text.push('\n');

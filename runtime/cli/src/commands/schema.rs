@@ -1,10 +1,10 @@
-//! `proctor schema`: what an editor needs to know of a file.
+//! `proctor schema`: prints schemas for editors.
 
 use std::process::ExitCode;
 
 use crate::{args::SchemaOf, config, error::CommandError, print};
 
-/// Prints a schema as the repository has it below `configs/`.
+/// Prints a schema as stored in the repository below `configs/`.
 pub fn schema(of: SchemaOf) -> Result<ExitCode, CommandError> {
     let schema = match of {
         SchemaOf::Config => config::config_schema(),

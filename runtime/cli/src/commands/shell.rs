@@ -1,4 +1,4 @@
-//! `proctor shell`: a shell in a sandbox that stands as a task begins, or as a trial was.
+//! `proctor shell`: a shell in a sandbox in the state of a task's start or of a trial.
 
 use std::{
     io::{IsTerminal as _, Read as _, Write},
@@ -28,10 +28,11 @@ use crate::{
     trials::named,
 };
 
-/// Where input that is no terminal waits for the shell, which removes it before it reads the first command.
+/// Holds input that does not come from a terminal. The shell removes it before it reads the first
+/// command.
 const INPUT: &str = "/tmp/.proctor-shell-input";
 
-/// With a terminal of its own where the sandbox has the program for it, so that lines can be edited and ^C is a signal.
+/// With a pseudo-terminal if the sandbox has a program for it, so that line editing and ^C work.
 const ON_A_TERMINAL: &str = "shell=$(command -v bash || echo /bin/sh); \
     if script -qec true /dev/null >/dev/null 2>&1; then \
     exec script -qec \"stty $1 2>/dev/null; exec $shell\" /dev/null; fi; exec $shell -i";
@@ -78,7 +79,7 @@ fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandE
     let found = named(&record, trial)?;
     let id = found.id();
     if let Some(step) = args.step {
-        // Before a sandbox is opened, and as the user's mistake.
+        // Before opening a sandbox, and as a usage error.
         ForkPoint::of(&run, &id, step)?.map_err(|why| {
             UserError::new(format!("--step {step}: {}: {why}", found.name()))
                 .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
@@ -87,7 +88,7 @@ fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandE
     Ok((run, id))
 }
 
-/// A run of one trial that is never begun.
+/// A run of one trial that never starts.
 async fn of_task(
     args: &ShellArgs,
     folder: &Path,
@@ -202,7 +203,7 @@ fn print(to: &mut dyn Write, bytes: &[u8]) -> std::io::Result<()> {
     to.flush()
 }
 
-/// What is typed. A thread of its own: a read of a terminal cannot be given up.
+/// Terminal input, read by a separate thread: a terminal read cannot be cancelled.
 fn keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
     let (send, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -216,10 +217,10 @@ fn keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
     keys
 }
 
-/// The user's terminal, which hands every key on while this lives.
+/// The user's terminal in raw mode while this lives.
 struct Terminal {
     saved: String,
-    /// As `stty` of the sandbox is told.
+    /// In the form of `stty`'s arguments.
     size: String,
 }
 

@@ -1,4 +1,4 @@
-//! `proctor tasks list` and `show`: a dataset for people to read.
+//! `proctor tasks list` and `show`: print a dataset for people.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -14,15 +14,15 @@ use crate::{
     home, print, tasks,
 };
 
-/// The user's mistake, as [`CommandError`] has it.
+/// The exit status of a usage error, as in [`CommandError`].
 const BAD_ROWS: u8 = 2;
 
-/// All good tasks of some patterns, and what is wrong with the rest.
+/// All valid tasks of some patterns, and what is wrong with the rest.
 async fn read(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandError> {
     let cache = home::cache()?;
     let mut loaded = tasks::read(patterns, &cache).await?;
     let bad = std::mem::take(&mut loaded.bad);
-    // Only recipes have to be built, and only for building is a sandbox needed.
+    // Only recipes have to be built, which needs a sandbox.
     if loaded.recipes.is_empty() {
         return Ok((loaded.tasks, bad));
     }
@@ -54,7 +54,7 @@ pub async fn list(patterns: &[String]) -> Result<ExitCode, CommandError> {
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_ROWS) })
 }
 
-/// Shows one task. `--tasks` takes all words behind it: an id that stands there is the last of them.
+/// Shows one task. `--tasks` takes all following words, so an id may be the last of them.
 pub async fn show(
     id: Option<String>,
     mut patterns: Vec<String>,
@@ -101,7 +101,7 @@ fn benchmark(task: &Task) -> String {
     })
 }
 
-/// The task without its solution. A mask is one, read backwards.
+/// The task without its solution. A reversed mask is a solution, too.
 fn without_gold(mut task: Task) -> Task {
     let hide = |patch: &mut Option<String>| {
         if let Some(text) = patch {
@@ -123,7 +123,7 @@ fn text(task: &Task, gold: bool) -> String {
     let mut out = format!("{}\n\n", task.id);
     let mut fact = |name: &str, value: String| {
         if !value.is_empty() {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(out, "{name:<12} {value}");
         }
     };
@@ -194,5 +194,5 @@ fn text(task: &Task, gold: bool) -> String {
     out
 }
 
-/// Ids of one list that are shown to a reader.
+/// Maximum number of ids shown per list.
 const SHOWN_IDS: usize = 20;

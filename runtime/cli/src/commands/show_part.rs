@@ -68,7 +68,8 @@ pub fn show_part(
             run.blobs_of(&dir).get(hash)?
         }
     };
-    // Raw bytes: a patch or a file is what it is. A closed pipe ends the printing, as everywhere.
+    // Raw bytes: a patch or a file is printed unchanged. A closed pipe ends the output, as
+    // everywhere.
     let mut out = io::stdout().lock();
     match out.write_all(&bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
@@ -80,7 +81,7 @@ fn line(value: &Value) -> Vec<u8> {
     format!("{value}\n").into_bytes()
 }
 
-/// The work directory after a step, or at the end. Step 0 is before the agent began.
+/// The work directory after a step, or at the end. Step 0 is before the agent started.
 fn tree(
     run: &RunDir,
     found: Found<'_>,

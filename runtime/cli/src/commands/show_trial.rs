@@ -15,7 +15,8 @@ use crate::{
     trials::{Found, Index, labels_of, matching, step, trial},
 };
 
-/// Tests that passed are counted. So many tracebacks of those that did not are shown, and so many tests of each.
+/// Passed tests are only counted. Maximum number of tracebacks of the others, and of tests per
+/// traceback.
 const SHOWN_TESTS: usize = 10;
 
 pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
@@ -169,17 +170,17 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
     out
 }
 
-/// Tests that failed with one traceback.
+/// Tests that failed with the same traceback.
 struct Failure<'a> {
     key: String,
     tests: Vec<&'a TestLine>,
 }
 
-/// The tests that failed, each traceback once.
+/// The failed tests, grouped by traceback.
 fn failures(failed: &[&TestLine]) -> Vec<String> {
     let mut found: Vec<Failure<'_>> = Vec::new();
     for test in failed.iter().copied() {
-        // A line of the log that names the test says the same of each.
+        // Ignore the test's name in a log line, because it differs for each test.
         let key = test.log.replace(&test.id, "");
         match found.iter_mut().find(|known| known.key == key) {
             Some(known) => known.tests.push(test),
@@ -194,7 +195,7 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
         lines.extend(first.log.lines().map(|text| format!("    {text}")));
         let (indent, named) = match (first.log.is_empty(), others.len()) {
             (_, 0) => continue,
-            // Nothing is folded that is not there.
+            // A single test needs no folding.
             (true, _) => ("", SHOWN_TESTS - 1),
             (false, count) => {
                 lines.push(format!("  the same for {}:", plural(count, "other test")));
@@ -213,7 +214,7 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
     lines
 }
 
-/// What a person said.
+/// A person's label.
 fn said(label: &Said) -> String {
     let step = label.step.map_or_else(String::new, |step| format!(", step {step}"));
     match label.comment.as_str() {
@@ -222,7 +223,7 @@ fn said(label: &Said) -> String {
     }
 }
 
-/// One line a step.
+/// One line per step.
 fn row(step: &StepRow) -> String {
     let did: String = step.did.join("; ").replace('\n', " ").chars().take(160).collect();
     let failed = if step.failed { " [failed]" } else { "" };

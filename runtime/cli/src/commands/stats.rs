@@ -1,4 +1,4 @@
-//! `proctor tasks stats`: how large the tasks of datasets are.
+//! `proctor tasks stats`: the sizes of datasets' tasks.
 
 use std::{path::Path, process::ExitCode};
 
@@ -20,7 +20,7 @@ use crate::{
     tasks,
 };
 
-/// The version of what `--format json` prints.
+/// The version of the `--format json` output.
 const STATS_SCHEMA: u32 = 1;
 
 /// Prints a column for each dataset.
@@ -46,7 +46,7 @@ async fn measured(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandEr
     let patterns = [pattern.to_owned()];
     let mut loaded = tasks::whole_keeping(&patterns, cache, Keep::Files).await?;
     let files = std::mem::take(&mut loaded.files);
-    // Only a recipe that was not built before needs a sandbox.
+    // Only recipes that have not been built need a sandbox.
     let planned = match loaded.recipes.is_empty() {
         true => tasks::planned(&loaded)?,
         false => {
@@ -95,13 +95,13 @@ impl State<'_> {
     }
 }
 
-/// `None` for a task whose image holds its source.
+/// `None` for a task whose image contains its source.
 async fn state_of(
     planned: &PlannedTask,
     sources: &Sources,
 ) -> Result<Option<State<'static>>, String> {
     let Some(source) = &planned.task.source else { return Ok(None) };
-    // A clone of this machine is read in place: a checkout for each task would take long.
+    // Read local clones in place: checking out each task would take long.
     if let Source::Git { git, commit } = source {
         let folder = planned.base_dir.join(git);
         if folder.is_dir() {
@@ -113,7 +113,8 @@ async fn state_of(
     Ok(Some(State::Tree(tree.folder)))
 }
 
-/// Name and value of every figure, for a reader. An estimate begins with `~`, an unknown figure is `-`.
+/// Name and value of every figure, for people. An estimate starts with `~`, an unknown figure is
+/// `-`.
 fn figures(of: &DatasetStats) -> Vec<(&'static str, String)> {
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
@@ -143,7 +144,7 @@ fn figures(of: &DatasetStats) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What the figures of a dataset leave out.
+/// What a dataset's figures leave out.
 fn notes(of: &DatasetStats) -> Vec<String> {
     let mut out = Vec::new();
     let mut note = |count: usize, what: &str| {
@@ -207,7 +208,7 @@ fn markdown(all: &[DatasetStats]) -> String {
     out
 }
 
-/// The same figures without marks: what is unknown is empty.
+/// The same figures without marks: unknown figures are empty.
 fn csv(all: &[DatasetStats]) -> String {
     let field = |text: &str| match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

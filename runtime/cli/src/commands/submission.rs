@@ -1,4 +1,5 @@
-//! `proctor export --format swebench-submission`: the folders that SWE-bench's repository of experiments takes.
+//! `proctor export --format swebench-submission`: writes the directories that SWE-bench's
+//! experiments repository accepts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,10 +15,11 @@ use serde_json::Value;
 
 use crate::{error::CommandError, mask::Mask, trials::Found};
 
-/// Of tasks whose dataset does not say which set they are.
+/// For tasks whose dataset does not name its split.
 const SPLIT: &str = "test";
 
-/// `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts are several folders: a submission has one.
+/// `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts need several directories, because a
+/// submission has one attempt.
 pub fn submission_folder(record: &RunRecord, found: Found<'_>, arm: &str) -> PathBuf {
     let benchmark = found.task.task.benchmark.as_ref();
     let split = benchmark.and_then(|benchmark| benchmark.split.as_deref());
@@ -30,7 +32,8 @@ pub fn submission_folder(record: &RunRecord, found: Found<'_>, arm: &str) -> Pat
     Path::new("evaluation").join(split).join(format!("{}_{arm}{attempt}", day(record.created)))
 }
 
-/// The files of a trial below its folder. An empty patch has none of the logs: the benchmark's harness never runs it.
+/// The files of a trial below its directory. An empty patch has no logs: the benchmark's harness
+/// never runs it.
 pub fn files_of_trial(
     trial: &Trial<'_>,
     trajectory: &Value,
@@ -60,7 +63,7 @@ pub fn files_of_trial(
     Ok(files)
 }
 
-/// The folders of an export, and what each came to.
+/// The directories of an export with their results.
 #[derive(Default)]
 pub struct Folders<'a>(BTreeMap<PathBuf, Tally<'a>>);
 
@@ -77,7 +80,7 @@ impl<'a> Folders<'a> {
         tally.resolved += usize::from(verdict.is_some_and(is_resolved));
     }
 
-    /// Writes the pages about each folder.
+    /// Writes the pages that describe each directory.
     pub fn close(
         &self,
         record: &RunRecord,

@@ -1,4 +1,4 @@
-//! `proctor submit`: hands a run's trials to workers that a scheduler starts.
+//! `proctor submit`: assigns a run's trials to workers that a scheduler starts.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -49,7 +49,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         let planned = crate::args::RunArgs { out: Some(out.clone()), ..args.run };
         match prepare(planned).await? {
             Prepared::Done => return Ok(ExitCode::SUCCESS),
-            // Its lock ends here: workers take none.
+            // This releases its lock: workers take none.
             Prepared::Ready(ready) => drop(ready),
         }
     }

@@ -1,4 +1,4 @@
-//! `proctor tasks`: what a dataset holds, and whether it can be trusted.
+//! `proctor tasks`: inspects and validates datasets.
 
 use std::process::ExitCode;
 

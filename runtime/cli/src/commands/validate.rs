@@ -35,17 +35,17 @@ use crate::{
     selection, tasks,
 };
 
-/// The arm that runs gold with half of everything, for the certificate.
+/// The arm that runs gold with half of all resources, for the certificate.
 pub const REDUCED: &str = "gold, reduced";
 
-/// What is asked of one validation.
+/// The options of one validation.
 pub struct Validation {
     pub dataset: Dataset,
     /// How often gold and noop run.
     pub repeat: u32,
-    /// Attacks of the pack that are graded, too, as they were asked for.
+    /// Attacks of the pack to grade as well, as requested.
     pub attack: Option<String>,
-    /// So many tasks of the dataset.
+    /// Number of tasks of the dataset.
     pub limit: Option<u64>,
     pub kind: SandboxKind,
     pub jobs: usize,
@@ -88,7 +88,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         ..Plan::default()
     };
     let images = Arc::clone(&backend);
-    // Each repetition counts only if it really runs.
+    // A repetition counts only if it really runs.
     let backends = BTreeMap::from([(kind, backend)]);
     let flakes = Flakes::default();
     let again = backends.clone();
@@ -151,7 +151,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     for (planned, wrong) in exposed_tasks(&report, &RunDir::view(out)?, &planned) {
         for Exposure { what, is_readable_test } in wrong {
             let line = format!("{}: {what}", planned.task.id);
-            // What a benchmark's own rows show its agents is part of that benchmark.
+            // What a benchmark's own rows show to its agents is part of that benchmark.
             match (is_readable_test && asked.visible_tests) || planned.task.benchmark.is_some() {
                 true => tell!("note: {line}"),
                 false => invalid.push(line),
@@ -174,13 +174,13 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     }
     tell!("invalid:\n  {}", invalid.join("\n  "));
     if asked.out.is_none() {
-        // Whoever is to repair a task needs its log.
+        // Fixing a task requires its log.
         tell!("kept: {}", temporary.keep().display());
     }
     Ok(ExitCode::from(1))
 }
 
-/// The run's folder, which somebody needs who is to repair a task.
+/// Keeps the run's directory, which is needed to fix a task.
 fn kept(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
     out.map_or_else(|| temporary.keep(), Path::to_owned)
 }
@@ -237,19 +237,20 @@ fn not_for_gold(planned: &[PlannedTask]) -> BTreeSet<&TaskId> {
     tasks.map(|planned| &planned.task.id).collect()
 }
 
-/// What tells most about a trial: the grading's log, or the trajectory, which ends in the fault.
+/// The most informative file of a trial: the grading log, or the trajectory, which ends in the
+/// fault.
 fn log_of(trial: &TrialDir) -> Option<PathBuf> {
     let logs = [trial.grade().join("log.txt"), trial.trajectory()];
     logs.into_iter().find(|log| log.exists())
 }
 
-/// Something that a task shows its agent, or a test that it does not have.
+/// Something that a task reveals to its agent, or a test that does not exist.
 struct Exposure {
     what: String,
     is_readable_test: bool,
 }
 
-/// What the trials show of each task's `hidden` and of its fail-to-pass ids.
+/// What the trials show about each task's `hidden` paths and its fail-to-pass ids.
 fn exposed_tasks<'a>(
     report: &Report,
     run: &RunDir,
@@ -274,7 +275,7 @@ fn exposed_tasks<'a>(
     planned.iter().map(of_task).collect()
 }
 
-/// The work directory as the agent of a trial found it.
+/// The work directory as a trial's agent found it.
 struct Start {
     tree: Tree,
     blobs: Blobs,
@@ -283,7 +284,7 @@ struct Start {
 }
 
 impl Start {
-    /// As the trial's journal has it. Nothing where it has none, such as that of a fault.
+    /// From the trial's journal. `None` if there is none, such as after a fault.
     fn of(run: &RunDir, id: &TrialId) -> Option<Self> {
         let dir = run.trial_path(id);
         let blobs = run.blobs_of(&dir);
@@ -328,8 +329,8 @@ impl Start {
     }
 }
 
-/// Fail-to-pass ids that no test has: the run of gold lacks them, though it has results of other tests, or nothing
-/// makes their file.
+/// Fail-to-pass ids that no test has: gold's run lacks them although it has results of other tests,
+/// or nothing creates their file.
 fn unknown_ids(task: &Task, verdict: &Verdict, start: Option<&Start>) -> Option<Exposure> {
     let is_missing = |status: &TestStatus| *status == TestStatus::Missing;
     let has_results = !verdict.tests.values().all(is_missing);
@@ -353,8 +354,7 @@ fn unknown_ids(task: &Task, verdict: &Verdict, start: Option<&Start>) -> Option<
     (!ids.is_empty()).then_some(Exposure { what, is_readable_test: false })
 }
 
-/// Trials whose verdict is not what their arm's must be. The reduced runs judge the tests, not the
-/// task.
+/// Trials whose verdict does not match their arm. The reduced runs judge the tests, not the task.
 fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) -> Vec<String> {
     let mut invalid = Vec::new();
     for trial in &report.tasks {
@@ -398,7 +398,7 @@ fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) -> Vec
     invalid
 }
 
-/// What a reference solution shows that is resolved in its own container and in no other.
+/// Note for a reference solution that is resolved only in its own container.
 const SERVER: &str = "; it resolves it only with the processes that it leaves running: grade such tasks with \
                       `grading.harbor_shared = true`";
 
@@ -420,7 +420,7 @@ fn rewards(verdict: &Verdict) -> String {
     format!("; rewards: {}", said.join(", "))
 }
 
-/// What the images of a plan would run and a sandbox does not, once for each image.
+/// What the plan's images would start but a sandbox does not, once per image.
 async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeSet<String> {
     let mut bases = BTreeMap::new();
     for planned in planned {
@@ -435,7 +435,7 @@ async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeSet<S
     }
     let mut lines = BTreeSet::new();
     for (name, base) in bases {
-        // An image that cannot be read has failed its trials, with a reason.
+        // An unreadable image has already failed its trials with a reason.
         let Ok(settings) = backend.image_settings(&base).await else { continue };
         let parts = [("ENTRYPOINT", settings.entrypoint), ("CMD", settings.cmd)];
         let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
@@ -450,11 +450,11 @@ async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeSet<S
     lines
 }
 
-/// Fail-to-pass tests that pass though nothing was done: what they ask for is there already.
+/// Fail-to-pass tests that pass without a solution: the requested behavior already exists.
 fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
     let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
     let mut told = BTreeSet::new();
-    // Where all pass, the trial is invalid, and named there.
+    // If all pass, the trial is invalid and reported there.
     let partly = |trial: &&TaskReport| Some(&trial.arm) == noop && trial.resolved != Some(true);
     for trial in report.tasks.iter().filter(partly) {
         let id =
@@ -487,7 +487,7 @@ fn failed_tests(verdict: &Verdict) -> String {
     said.collect()
 }
 
-/// What a task asks for that is there already.
+/// What a task requests although it already exists.
 fn passed_tests(verdict: &Verdict) -> String {
     match verdict.fail_to_pass.passed.as_slice() {
         [] => String::new(),
@@ -510,7 +510,7 @@ fn config_of(asked: &Validation) -> ConfigFile {
     ConfigFile { attempts: asked.repeat, jobs: asked.jobs, ..file }
 }
 
-/// A configuration of arms that are only scaffolds.
+/// A configuration whose arms are only scaffolds.
 pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile>) -> ConfigFile {
     ConfigFile {
         base: None,

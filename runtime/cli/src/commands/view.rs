@@ -1,5 +1,5 @@
-//! `proctor view`: runs as pages on loopback. Read-only; every page is made when it is asked for, so a run that
-//! goes on is seen as it is.
+//! `proctor view`: serves runs as read-only pages on loopback. Every page is created on request, so
+//! a run in progress is shown as it is.
 
 use std::{
     convert::Infallible,
@@ -31,12 +31,12 @@ use crate::{
     trials::{Page, Pages},
 };
 
-/// After a connection that could not be taken.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Bytes of the token: as many as nobody guesses.
+/// Bytes of the token; enough to be unguessable.
 const TOKEN: usize = 16;
 
-/// Writes the pages of the runs below a folder.
+/// Writes the pages of the runs below a directory.
 pub fn view_as_files(runs: &[PathBuf], out: &Path, mask: &Mask) -> Result<ExitCode, CommandError> {
     let pages = Pages::open(runs)?;
     new_or_empty(out)?;
@@ -46,7 +46,7 @@ pub fn view_as_files(runs: &[PathBuf], out: &Path, mask: &Mask) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves the runs until it is interrupted. The first line of standard output is the address.
+/// Serves the runs until it is interrupted. The first line of standard output is the URL.
 pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError> {
     let pages = Pages::open(runs)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
@@ -58,7 +58,7 @@ pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError>
     result(&format!("http://{address}/{token}/\n"))?;
     tell!("showing {}; ^C ends it", plural(runs.len(), "run"));
     let site = Arc::new(Site { pages, token, address });
-    // Ten thousand trials take a while to read: not while somebody waits for the first page.
+    // Reading ten thousand trials takes a while; don't make the first page wait for it.
     let ahead = Arc::clone(&site);
     std::thread::spawn(move || ahead.pages.read_ahead());
     let ended = tokio::signal::ctrl_c();
@@ -68,8 +68,7 @@ pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError>
             _ = &mut ended => return Ok(ExitCode::SUCCESS),
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
-                // Nobody waits for an answer on a connection that is gone. Without descriptors it would come at once
-                // and again.
+                // The client is gone. Without free descriptors the error would repeat immediately.
                 Err(_) => {
                     tokio::time::sleep(PAUSE).await;
                     continue;
@@ -93,7 +92,7 @@ pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError>
                     Ok::<_, Infallible>(answer.response())
                 }
             });
-            // Whoever leaves in the middle of an answer is no error of this process.
+            // A client that disconnects during a response is not our error.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -118,7 +117,7 @@ struct Answer {
     status: StatusCode,
     kind: &'static str,
     body: Vec<u8>,
-    /// What it is called as long as it says the same.
+    /// Its entity tag, which changes with the content.
     tag: Option<HeaderValue>,
 }
 
@@ -128,7 +127,7 @@ impl Answer {
         Self { status, kind, body: body.as_bytes().to_owned(), tag: None }
     }
 
-    /// Nothing but its name, where whoever asks has it already: so a page that goes on is asked for again and again.
+    /// Returns 304 if the client already has this content, so that an open page can poll cheaply.
     fn unless(mut self, known: Option<&HeaderValue>) -> Self {
         if self.status == StatusCode::OK {
             let mut hasher = DefaultHasher::new();
@@ -153,7 +152,8 @@ impl Answer {
     }
 }
 
-/// What a page may do: show itself, with the viewer's own script and style sheet, and ask this server for another page.
+/// Restricts a page to its own content, the viewer's script and style sheet, and requests to this
+/// server.
 fn headers(map: &mut HeaderMap, kind: &'static str) {
     let policy = HeaderValue::from_static(
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; \
@@ -175,7 +175,7 @@ fn headers(map: &mut HeaderMap, kind: &'static str) {
 
 impl Site {
     fn answer(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> Answer {
-        // A page elsewhere whose name was made to lead here asks by that name.
+        // DNS rebinding: a page elsewhere whose name resolves to this server sends that name.
         if !self.is_own(host) {
             return Answer::of(StatusCode::FORBIDDEN, "not this host's name\n");
         }
@@ -211,7 +211,7 @@ impl Site {
     }
 }
 
-/// Takes as long wherever the first difference is.
+/// Compares in constant time.
 fn same(a: &str, b: &str) -> bool {
     let different = a.bytes().zip(b.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
     a.len() == b.len() && different == 0

@@ -1,4 +1,4 @@
-//! `proctor watch`: how far a run is that another process carries out, read from its folder.
+//! `proctor watch`: shows the progress of a run in another process, read from its directory.
 
 use std::{
     collections::HashMap,
@@ -28,14 +28,15 @@ use crate::{
     workers::user,
 };
 
-/// Between two looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(1);
-/// Between two lines where standard error is no terminal.
+/// Checks between two lines if standard error is not a terminal.
 const PACE: u32 = 30;
-/// Bytes at a journal's end that tell what a trial is at. An event that is longer is of no help, and the one before is told.
+/// Bytes read from a journal's end to find a trial's activity. If the last event is longer, the
+/// previous one is shown.
 const TAIL: u64 = 64 << 10;
 
-/// Ends when every trial has a verdict, or when somebody ends it: the run does not notice.
+/// Ends when every trial has a verdict, or when the user stops it. The run is not affected.
 pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(run).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
@@ -43,7 +44,7 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let queue = Queue::ask(run.path())?;
     let mut told_queue = Vec::new();
     let mut board = board(&run, &plan).with_jobs(record.jobs);
-    // Once: the plan does not change under whoever watches.
+    // Once: the plan does not change meanwhile.
     let trials = plan.chosen();
     let mut seen = HashMap::new();
     let overhead = table().map_err(user)?.overhead_seconds as f64;
@@ -88,8 +89,8 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the scheduler says of a run's workers. It is asked at most every few seconds, and a controller that hangs does
-/// not hold up the rest.
+/// The scheduler's state of a run's workers. It is queried at most every few seconds, and a hanging
+/// controller does not block the rest.
 struct Queue {
     lines: Receiver<Vec<String>>,
     asking: Option<JoinHandle<()>>,
@@ -128,9 +129,9 @@ impl Drop for Queue {
     }
 }
 
-/// A line for each submission that was not cancelled, and one for workers that live.
+/// A line for each submission that was not cancelled, and one for live workers.
 fn states(run: &Path) -> Vec<String> {
-    // What can't be read now is read the next time.
+    // Whatever is unreadable now is read the next time.
     let Ok(submissions) = Submissions::of(run) else { return Vec::new() };
     let mut lines = Vec::new();
     for one in submissions.open() {

@@ -1,4 +1,4 @@
-//! `proctor worker`: runs trials of a run beside other workers.
+//! `proctor worker`: runs trials of a run next to other workers.
 
 use std::process::ExitCode;
 
@@ -11,11 +11,11 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// What Slurm says of a job without a time limit, or before it knows one.
+/// Slurm's values for a job without a time limit, or before it knows one.
 const NO_LIMIT: [&str; 3] = ["UNLIMITED", "NOT_SET", "INVALID"];
 
 pub async fn worker(args: WorkerArgs) -> Result<ExitCode, CommandError> {
-    // Until the run listens to it, the signal must not kill this process.
+    // Until the run handles the signal, it must not kill this process.
     let _listens = signal(SignalKind::user_defined1());
     let left = match args.time_left.as_deref().map(str::trim) {
         None => None,

@@ -1,4 +1,4 @@
-//! Where a run stands: counted from events, or from what lies in its folder.
+//! The progress of a run, counted from events or from the content of its directory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,21 +13,21 @@ use proctor_types::{Outcome, TrialId, plural};
 
 use super::watch::name;
 
-/// Rows of arms, and of trials under way, that a screen shows.
+/// Maximum rows of arms and of running trials on a screen.
 const SHOWN: usize = 8;
 /// Cells of a bar.
 const BAR: u64 = 10;
 
-/// The plan and what has come of it.
+/// The plan and its results so far.
 #[derive(Debug)]
 pub struct Board {
     begun: Instant,
     arms: Vec<ArmRow>,
     done: BTreeSet<TrialId>,
-    /// Done when this process began: they say nothing of the time that is left.
+    /// Done before this process started: they say nothing about the remaining time.
     before: usize,
     trials: usize,
-    /// Trials at once.
+    /// Concurrent trials.
     jobs: usize,
     running: BTreeMap<TrialId, Running>,
     faults: usize,
@@ -42,11 +42,11 @@ struct ArmRow {
     planned: usize,
     done: usize,
     resolved: usize,
-    /// Seconds that a trial of the arm may take. Absent: no limit.
+    /// Time limit of the arm's trials in seconds. Absent: no limit.
     limit: Option<f64>,
 }
 
-/// A trial under way.
+/// A running trial.
 #[derive(Debug, Clone)]
 pub struct Running {
     pub arm: String,
@@ -62,7 +62,7 @@ impl Running {
 }
 
 impl Board {
-    /// Of a plan: each trial with its arm's name and its limit on the wall time, in seconds.
+    /// For a plan: each trial with its arm's name and its wall-time limit in seconds.
     pub fn new<'a>(plan: impl Iterator<Item = (&'a TrialId, &'a str, Option<f64>)>) -> Self {
         let mut board = Self {
             begun: Instant::now(),
@@ -100,13 +100,13 @@ impl Board {
         &mut self.arms[at]
     }
 
-    /// A trial that had its verdict before. `resolved`: as far as anybody has read it.
+    /// A trial that already had its verdict. `resolved`: as far as it was read.
     pub fn was_done(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
         self.graded(trial, arm, resolved);
         self.before = self.done.len();
     }
 
-    /// A trial that is graded once more is done once: no counter passes its total.
+    /// A regraded trial counts once: no counter exceeds its total.
     pub fn graded(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
         self.running.remove(trial);
         if self.done.insert(trial.clone()) {
@@ -130,7 +130,7 @@ impl Board {
         self.unpriced |= outcome.spent.unpriced;
     }
 
-    /// Trials that have a verdict, and all.
+    /// The number of trials with a verdict, and the total.
     pub fn counts(&self) -> (usize, usize) {
         (self.done.len(), self.trials)
     }
@@ -185,7 +185,7 @@ impl Board {
         }
     }
 
-    /// Where the run stands, in one line.
+    /// The progress in one line.
     pub fn summary(&self) -> String {
         let mut parts = vec![self.so_far(), self.spending()];
         parts.retain(|part| !part.is_empty());
@@ -221,8 +221,8 @@ impl Board {
         format!("{cost}, {} tokens/min", short(self.tokens as f64 / minutes))
     }
 
-    /// Seconds, by what the trials of this process took, and no more than the limits of the open trials allow. Absent
-    /// before the first.
+    /// Remaining seconds, extrapolated from this process's trials and capped by the limits of the
+    /// open trials. Absent before the first trial ends.
     fn left(&self) -> Option<f64> {
         let now = self.done.len() - self.before;
         let open = self.trials.saturating_sub(self.done.len());
@@ -231,7 +231,7 @@ impl Board {
         Some(self.most().map_or(left, |most| left.min(most)))
     }
 
-    /// Seconds that the open trials may take by their limits. Absent if one of them has no limit.
+    /// Maximum seconds of the open trials by their limits. Absent if one of them has no limit.
     fn most(&self) -> Option<f64> {
         let (mut sum, mut longest) = (0.0, 0.0_f64);
         for arm in self.arms.iter().filter(|arm| arm.done < arm.planned) {
@@ -242,11 +242,11 @@ impl Board {
         Some((sum / self.jobs as f64).max(longest))
     }
 
-    /// The whole screen. Lines may be longer than it is wide: whoever draws cuts them.
+    /// The whole screen. Lines may be longer than its width; the drawing code cuts them.
     pub fn lines(&self) -> Vec<String> {
         let clock = clock(self.begun.elapsed().as_secs_f64());
         let mut lines = vec![format!("{clock} {}", self.so_far())];
-        // A line of its own: both do not fit 80 columns.
+        // On a separate line: both do not fit in 80 columns.
         lines.extend(Some(format!("  {}", self.spending())).filter(|_| self.tokens > 0));
         if self.arms.len() > 1 {
             lines.extend(self.arms.iter().take(SHOWN).map(|arm| {
@@ -354,7 +354,7 @@ mod tests {
         assert!(board.summary().ends_with("left"), "{}", board.summary());
     }
 
-    /// The first trial took long, since an environment was built before it.
+    /// The first trial took long, because an environment was built before it.
     #[test]
     fn the_time_that_is_left_stays_within_the_limits() {
         let plan: Vec<_> = (1..=5).map(trial).collect();
@@ -368,7 +368,7 @@ mod tests {
         assert!(late(None, 2) >= 2400.0);
         assert_eq!(late(Some(60.0), 2), 120.0);
         assert_eq!(late(Some(60.0), 1), 240.0);
-        // One trial takes its time, however many run at once.
+        // A trial takes its own time, however many run at once.
         assert_eq!(late(Some(60.0), 100), 60.0);
         // Faster than the limits.
         assert!(late(Some(100_000.0), 1) < 3000.0);

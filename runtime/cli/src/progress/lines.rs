@@ -1,4 +1,4 @@
-//! An event in one line, for a log.
+//! Formats an event as one log line.
 
 use proctor_core::Progress;
 use proctor_types::{Ending, PATCH_REJECTED, plural};
@@ -9,7 +9,7 @@ use super::{
     watch::name,
 };
 
-/// What happened. `board` has taken note of it.
+/// The event as text. `board` already includes it.
 pub(super) fn told(event: &Progress, board: &Board) -> String {
     match event {
         Progress::Stepped { trial, arm, step } => format!("{}: step {step}", name(trial, arm)),

@@ -1,4 +1,4 @@
-//! What a run says while it goes on, on stderr (`docs/progress.md`).
+//! Progress output of a run, on stderr (`docs/progress.md`).
 
 mod board;
 mod lines;

@@ -1,10 +1,10 @@
-//! Progress for programs: a JSON object a line.
+//! Progress for programs: one JSON object per line.
 
 use proctor_core::{Doing, Progress};
 use proctor_types::TrialId;
 use serde_json::{Map, Value, json};
 
-/// An event as an object; the keys that are there depend on `event`. `None`: nothing that a program would look for.
+/// An event as an object; its keys depend on `event`. `None`: not relevant to programs.
 pub(super) fn object(event: &Progress, seconds: f64) -> Option<Value> {
     let (kind, trial, rest) = match event {
         Progress::Started { trial, arm } => ("started", Some((trial, arm)), json!({})),

@@ -1,4 +1,4 @@
-//! Errors that were printed already.
+//! Tracks errors that were already printed.
 
 use std::{
     collections::BTreeMap,
@@ -13,12 +13,13 @@ static PRINTED: Mutex<BTreeMap<String, Printed>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
 struct Printed {
-    /// What met the error first.
+    /// Where the error first occurred.
     by: String,
     times: usize,
 }
 
-/// The error itself if it was not printed yet. Otherwise its kind, who met it first, and the count.
+/// The error itself if it was not printed yet. Otherwise its kind, where it first occurred, and the
+/// count.
 pub fn brief(who: &str, error: &str) -> String {
     let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = printed
@@ -31,7 +32,7 @@ pub fn brief(who: &str, error: &str) -> String {
     }
 }
 
-/// A reference to an error that was printed, for a message that is no further one.
+/// A reference to a printed error, for a message that is not another occurrence.
 pub fn refer(error: &str) -> String {
     let printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
     match printed.get(&error_key(error)) {

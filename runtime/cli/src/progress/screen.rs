@@ -1,9 +1,9 @@
-//! The lines at the bottom of a terminal that are drawn anew, and what scrolls away above them.
+//! The redrawn lines at the bottom of a terminal, and the messages that scroll away above them.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use proctor_types::visible;
 
-/// indicatif cuts each line to the terminal's width whenever it draws, also after the window was resized.
+/// indicatif cuts each line to the terminal's width on every draw, even after a resize.
 pub struct Screen {
     all: MultiProgress,
     rows: Vec<ProgressBar>,
@@ -30,9 +30,9 @@ impl Screen {
         }
     }
 
-    /// Says something that stays.
+    /// Prints a permanent message.
     pub fn say(&self, text: &str) {
-        // A terminal that is gone takes nothing, and the run goes on.
+        // If the terminal is gone, the output is lost and the run continues.
         let _ = self.all.println(text);
     }
 

@@ -1,4 +1,4 @@
-//! From the dispatcher's events to what somebody sees.
+//! Displays the dispatcher's events.
 
 use std::{
     io::IsTerminal as _,
@@ -13,9 +13,9 @@ use tokio::{sync::mpsc::UnboundedReceiver, time::interval};
 
 use super::{board::Board, lines::told, objects::object, screen::Screen};
 
-/// Between two drawings of the screen.
+/// Interval between two redraws.
 const FRAME: Duration = Duration::from_millis(250);
-/// Between two lines of a log that say how far the run is.
+/// Interval between two progress lines in a log.
 const PACE: Duration = Duration::from_secs(30);
 
 /// How progress is told.
@@ -33,29 +33,29 @@ pub enum How {
 
 static CHOSEN: OnceLock<How> = OnceLock::new();
 
-/// What the command line says, once: it holds for whatever the call runs.
+/// Sets the progress format from the command line, once for the process.
 pub fn choose(how: How) {
     let _ = CHOSEN.set(how);
 }
 
-/// What was chosen, or the default.
+/// The chosen format, or the default.
 pub fn chosen() -> How {
     CHOSEN.get().copied().unwrap_or(How::Auto)
 }
 
-/// Standard error can be drawn on.
+/// Whether standard error can be drawn on.
 pub fn is_screen() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     std::io::stderr().is_terminal() && !dumb
 }
 
-/// Tells progress until the run lets go of its sender. `board`: the plan, and what of it was done before.
+/// Shows progress until the run drops its sender. `board`: the plan, and what was already done.
 pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     let how = chosen();
     let begun = Instant::now();
     let mut screen = (how == How::Auto && is_screen()).then(Screen::new);
     let mut frames = interval(if screen.is_some() { FRAME } else { PACE });
-    // The first tick is at once.
+    // The first tick is immediate.
     frames.tick().await;
     loop {
         let event = tokio::select! {
@@ -76,7 +76,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
             (_, How::None) => {}
             (_, How::Json) => {
                 if let Some(object) = object(&event, seconds) {
-                    // For programs: written out, it would be no JSON.
+                    // For programs: escaping would break the JSON.
                     eprintln!("{object}");
                 }
             }
@@ -95,7 +95,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     }
 }
 
-/// What stays above the screen: what ended, and what went wrong. The rest is on it.
+/// What stays above the screen: endings and problems. The rest is on the screen.
 fn is_news(event: &Progress) -> bool {
     match event {
         Progress::Stepped { .. }
@@ -104,7 +104,7 @@ fn is_news(event: &Progress) -> bool {
         | Progress::Waiting { .. }
         | Progress::Waited { .. }
         | Progress::GradingRecorded { .. } => false,
-        // Its verdict follows, or why there is none.
+        // Its verdict follows, or the reason why there is none.
         Progress::Ended { outcome, .. } => outcome.ending.is_unfinished(),
         _ => true,
     }

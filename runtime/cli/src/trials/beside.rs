@@ -1,4 +1,4 @@
-//! The trials of a task beside each other.
+//! The trials of a task side by side.
 
 use proctor_html::{Choice, Side, parted};
 use proctor_record::RunDir;
@@ -7,14 +7,15 @@ use proctor_report::TaskReport;
 use super::{Found, overview::word_of, place::Form, planned, search::said, shown::Shown, step};
 use crate::error::CommandError;
 
-/// Trials that are shown where none are named, and the most that are.
+/// Number of trials shown if none are named, and the maximum.
 const SHOWN: usize = 4;
 const MOST: usize = 12;
 
 /// The trials that are shown, and those that could be.
 type Beside = (Vec<Side>, Vec<Choice>);
 
-/// `named` are the trials that are asked for; none: the first of each arm. `None`: there is no such task.
+/// `named` are the requested trials; if empty, the first of each arm. `None`: there is no such
+/// task.
 pub fn beside(
     runs: &[Shown],
     task: &str,
@@ -40,7 +41,7 @@ pub fn beside(
             1 => format!("{} / {}", found.arm.name, found.attempt),
             _ => format!("{}: {} / {}", run.name, found.arm.name, found.attempt),
         };
-        // One that did nothing has nothing to be beside.
+        // A trial without steps has nothing to compare.
         let steps = report.steps.is_none_or(|steps| steps > 0);
         let wanted = if named.is_empty() { steps } else { is_named(run, found) };
         let index = match wanted && sides.len() < most {

@@ -1,4 +1,4 @@
-//! Runs that hold the same trials.
+//! Detects runs that contain the same trials.
 
 use std::{
     collections::{BTreeSet, HashMap, hash_map::Entry},
@@ -13,7 +13,8 @@ use crate::{
     trials::planned,
 };
 
-/// Rejects runs whose trials would count twice: one that is named twice, and a copy beside its original.
+/// Rejects runs whose trials would count twice: a run that is named twice, or a copy next to its
+/// original.
 pub fn refuse_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
     let mut places = BTreeSet::new();
     for run in runs {

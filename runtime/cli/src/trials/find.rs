@@ -1,10 +1,10 @@
-//! A trial by the names of its task and its arm.
+//! Finds a trial by the names of its task and its arm.
 
 use proctor_types::{Arm, RunRecord, RunTask, TrialId};
 
 use crate::{config, error::UserError};
 
-/// A trial of the plan, with what it is of.
+/// A trial of the plan with its task and arm.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
     pub task: &'a RunTask,
@@ -18,7 +18,7 @@ impl Found<'_> {
         TrialId { task, arm, attempt: self.attempt }
     }
 
-    /// Whether it is part of the run. Few runs lack a trial, and of those that do not no id is made.
+    /// Whether it is part of the run. Few runs lack a trial, so an id is computed only for those.
     pub fn is_planned(&self, record: &RunRecord) -> bool {
         (1..=record.attempts).contains(&self.attempt)
             && (record.absent.is_empty() || !record.absent.contains(&self.id()))
@@ -30,7 +30,7 @@ impl Found<'_> {
     }
 }
 
-/// Every trial, in the order in which trials are carried out.
+/// Every trial, in the order in which trials run.
 pub fn planned(record: &RunRecord) -> Vec<Found<'_>> {
     let mut all = Vec::new();
     for attempt in 1..=record.attempts {
@@ -42,10 +42,10 @@ pub fn planned(record: &RunRecord) -> Vec<Found<'_>> {
     all
 }
 
-/// All trials of the names, in the order of the plan. What is not named is not asked for.
+/// All trials that match the names, in plan order. An absent name matches all.
 ///
 /// # Errors
-/// Nothing is called so; the hint has what is near.
+/// Nothing has that name; the hint suggests similar names.
 pub fn matching<'a>(
     record: &'a RunRecord,
     task: Option<&str>,
@@ -78,11 +78,11 @@ pub fn matching<'a>(
     Ok(found)
 }
 
-/// The trial of `TASK/ARM/ATTEMPT`. Tasks and arms may have slashes in their names; the arm may be given by its name or
-/// by the first digits of its id, and both be left out where the run has one.
+/// The trial of `TASK/ARM/ATTEMPT`. Task and arm names may contain slashes. The arm can be its name
+/// or the first digits of its id. Task and arm can be omitted if the run has only one.
 ///
 /// # Errors
-/// There is no such trial; the hint names those there are.
+/// There is no such trial; the hint lists the existing ones.
 pub fn named<'a>(record: &'a RunRecord, trial: &str) -> Result<Found<'a>, UserError> {
     let (rest, attempt) = match trial.rsplit_once('/') {
         Some((rest, number)) => match number.parse() {
@@ -122,7 +122,8 @@ pub fn named<'a>(record: &'a RunRecord, trial: &str) -> Result<Found<'a>, UserEr
     }
 }
 
-/// What is called so, or else the one whose name or id begins so, or else the one that has it in its name.
+/// The item with exactly this name, or else the one whose name or id starts with it, or else the
+/// one whose name contains it.
 fn one<'a, T>(
     all: &'a [T],
     what: &str,
@@ -133,7 +134,7 @@ fn one<'a, T>(
     let that = |is: &dyn Fn(&str) -> bool| -> Vec<&'a T> {
         all.iter().filter(|one| names(one).into_iter().any(is)).collect()
     };
-    // Two arms may have one name: then both are meant.
+    // Two arms may have the same name: then both match.
     let exact = that(&|name| name == wanted);
     if !exact.is_empty() {
         return Ok(exact);

@@ -1,5 +1,5 @@
-//! Where the events of a journal lie, and a row for each step. A journal is read once, and then only what was added to it:
-//! one step of a long trial is a few lines of it.
+//! The positions of a journal's events, and a row for each step. A journal is read once; later
+//! reads cover only what was appended. One step of a long trial is only a few lines of it.
 
 use std::{
     fs,
@@ -18,25 +18,25 @@ use serde_json::Value;
 
 use super::words::{arguments_text, words};
 
-/// What is known of a journal.
+/// What is known about a journal.
 #[derive(Debug, Clone)]
 pub struct Index {
     journal: PathBuf,
-    /// Which file it was: a new try has a journal of its own.
+    /// Identifies the file: a new try has a new journal.
     file: u64,
-    /// Whole lines, and where they end.
+    /// Number of complete lines, and where they end.
     lines: usize,
     at: u64,
-    /// Of each step, from 0: where its lines begin, and their numbers.
+    /// For each step, from 0: the offsets and numbers of its lines.
     places: Vec<Vec<(u64, usize)>>,
-    /// What was sent for an answer that has not come: its line is that of the step before.
+    /// The request for a response that has not arrived; its line belongs to the previous step.
     asked: Option<Asked>,
-    /// The work directory after a step, in the order of the journal.
+    /// The work directory after a step, in journal order.
     trees: Vec<(u64, String)>,
     pub rows: Vec<StepRow>,
-    /// What cannot be read of it.
+    /// The unreadable parts.
     pub damage: Vec<String>,
-    /// Of the last event: seconds of its try, and since the epoch.
+    /// Time of the last event: seconds of its try, and since the epoch.
     last: f64,
     pub last_wall: f64,
 }
@@ -61,7 +61,7 @@ impl Index {
         Ok(index)
     }
 
-    /// What the trial is at, as far as its journal tells.
+    /// The trial's present activity, according to its journal.
     pub fn now(&self) -> String {
         match (&self.asked, self.rows.last()) {
             (Some(_), _) => format!("asks the model for step {}", self.rows.len() + 1),
@@ -72,14 +72,15 @@ impl Index {
         }
     }
 
-    /// Whether the journal is still this file, and how much of it was read. `None`: it is another one.
+    /// Whether the journal is still the same file and completely read. `None`: it is another file.
     pub fn is_whole(&self) -> Option<bool> {
         let file = fs::metadata(&self.journal).ok()?;
         let same = file.ino() == self.file && file.len() >= self.at;
         same.then_some(file.len() == self.at)
     }
 
-    /// Reads what was added. A torn last line may be in the middle of being written: it is read the next time.
+    /// Reads what was appended. An incomplete last line may still be in writing and is read the
+    /// next time.
     pub fn read_on(&mut self) -> Result<(), RecordError> {
         let mut events = Events::since(&self.journal, self.at, self.lines)?;
         for line in events.by_ref() {
@@ -98,7 +99,7 @@ impl Index {
 
     fn take(&mut self, line: &EventLine) -> Result<(), BadLine> {
         let step = line.step as usize;
-        // No journal skips steps by the thousand: a number that does is not believed.
+        // No journal skips thousands of steps: such a number is an error.
         if step > self.places.len() + self.lines + 1_000 {
             return Ok(());
         }
@@ -134,7 +135,7 @@ impl Index {
         let Some(row) = step.checked_sub(1).and_then(|at| self.rows.get_mut(at)) else {
             return Ok(());
         };
-        // What comes late, such as the end of a request to the proxy, makes no step longer.
+        // Late events, such as the end of a proxy request, do not extend a step.
         if step == self.places.len() - 1 {
             row.seconds = (line.t_mono - row.at).max(row.seconds);
         } else {
@@ -143,7 +144,7 @@ impl Index {
         add(row, line)
     }
 
-    /// The lines of a step. 0 is what comes before the first answer.
+    /// The lines of a step. Step 0 is everything before the first response.
     pub fn step(&self, number: u64) -> impl Iterator<Item = Result<EventLine, BadLine>> + '_ {
         let places = self.places.get(number as usize).into_iter().flatten();
         let last = number as usize == self.rows.len();
@@ -153,7 +154,8 @@ impl Index {
             .filter_map(|(at, line)| Events::since(&self.journal, *at, *line).ok()?.next())
     }
 
-    /// The work directory before a step, after it, and before the first. A step that took no snapshot changed nothing.
+    /// The work directory before a step, after it, and before the first. A step without a snapshot
+    /// changed nothing.
     pub fn trees(&self, number: u64) -> Option<[&str; 3]> {
         let until = |most: u64| self.trees.iter().rev().find(|(step, _)| *step <= most);
         let (first, before) = (self.trees.first()?, until(number.checked_sub(1)?)?);
@@ -198,12 +200,13 @@ struct Returned {
 }
 
 impl Returned {
-    /// The output stands between other fields, as the runtime writes them: it is only compared, and may be a megabyte. So
-    /// what follows it is read by itself. A line that is in another order is read whole.
+    /// Reads a line. The output is between other fields, in the order that Proctor writes. It is
+    /// only compared and may be a megabyte, so the rest is parsed separately. A line in another
+    /// order is parsed completely.
     fn of(line: &EventLine) -> Result<(Self, u64), BadLine> {
         const OUTPUT: &[u8] = b",\"shown\":";
         const AFTER: &[u8] = b",\"full\":";
-        // Neither can stand within a text, where quotes are written otherwise.
+        // Neither can occur within a string, where quotes are escaped.
         let json = line.json();
         if let (Some(from), Some(to)) = (memmem::find(json, OUTPUT), memmem::rfind(json, AFTER))
             && from < to
@@ -254,7 +257,7 @@ fn add(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
         "model_answered" => answered(row, &line.part::<Answered>()?.answer),
         "tool_called" => {
             let Called { name, arguments } = line.part()?;
-            // The answer named the call already; a client's own tools are known by this event alone.
+            // The response already named the call; a client's own tools appear only in this event.
             let call = words(&name, &arguments_text(&arguments));
             if !row.did.contains(&call) {
                 row.did.push(call);
@@ -285,7 +288,7 @@ fn add(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
         }
         "trial_resumed" => {
             let Resumed { whole_steps } = line.part()?;
-            // What came of its calls is taken back: they run again.
+            // The results of its calls are discarded: they run again.
             if whole_steps < row.number {
                 (row.tool_seconds, row.failed, row.seen) = (0.0, false, 0);
             }

@@ -1,10 +1,10 @@
-//! The lines of a grading log that tell of one test.
+//! Finds the lines of a grading log that concern one test.
 
-/// Lines of one test that are shown.
+/// Maximum lines shown per test.
 const SHOWN: usize = 40;
 
-/// The section of a test that failed, as pytest prints it, or else the lines that name it. Empty where the log
-/// does not know it.
+/// The section of a failed test, as pytest prints it, or else the lines that mention it. Empty if
+/// the log does not mention it.
 pub fn about(log: &str, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
@@ -30,7 +30,7 @@ pub fn about(log: &str, test: &str) -> String {
     cut(&named)
 }
 
-/// The end of a section says why it failed, so its beginning goes first.
+/// The end of a section has the reason for the failure, so its start is cut.
 fn cut(lines: &[&str]) -> String {
     let gone = lines.len().saturating_sub(SHOWN);
     let kept = lines[gone..].join("\n");

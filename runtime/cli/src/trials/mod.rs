@@ -1,4 +1,4 @@
-//! Trials for people to look at: found by readable names, read step by step.
+//! Trials for people: found by readable names, read step by step.
 
 mod beside;
 mod copies;

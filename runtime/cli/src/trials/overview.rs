@@ -1,4 +1,4 @@
-//! The first page: the trials that a filter lets through, as a matrix of each run, and how far each run is.
+//! The first page: the filtered trials as a matrix of each run, and each run's progress.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,12 +18,12 @@ use super::{
 };
 use crate::error::CommandError;
 
-/// Trials on a page; a task's are not torn apart.
+/// Trials per page; those of one task stay together.
 const ON_A_PAGE: usize = 800;
-/// Trials that go on and are told of.
+/// Maximum number of running trials listed.
 const GOING_ON: usize = 12;
 
-/// Trials of one task that are in the matrix, by arm, and how many of them resolve it.
+/// One task's trials in the matrix, by arm, and how many of them resolve it.
 struct Group<'a> {
     run: usize,
     task: &'a str,
@@ -44,7 +44,7 @@ pub fn filter_of(query: &Query) -> Filter {
     }
 }
 
-/// The address of this filter, but for the number of the page.
+/// The URL of this filter, without the page number.
 fn again(filter: &Filter) -> String {
     let fields = [
         ("text", &filter.text),
@@ -58,7 +58,7 @@ fn again(filter: &Filter) -> String {
     format!("?{given}page=")
 }
 
-/// `whole`: all of it on one page, as a file.
+/// `whole`: everything on one page, as a file.
 pub fn overview(
     runs: &[Shown],
     mut filter: Filter,
@@ -137,14 +137,14 @@ fn reached(arm: &ArmReport) -> String {
     format!("{}/{} resolved, {}", arm.resolved, arm.trials, percent(arm.resolved_rate))
 }
 
-/// What is counted while trials are passed through a filter.
+/// What is counted while trials are filtered.
 #[derive(Debug, Default)]
 struct Told {
     arms: BTreeMap<String, u64>,
     words: BTreeMap<&'static str, u64>,
     endings: BTreeMap<String, u64>,
     reasons: BTreeMap<String, u64>,
-    /// Trials of a task, in all runs.
+    /// Number of trials of a task, in all runs.
     of_task: BTreeMap<String, usize>,
     shown: usize,
     of: usize,
@@ -174,7 +174,8 @@ impl Told {
             })
             .collect();
         let places = planned(record);
-        // By address, which is faster than by name: of ten thousand trials each is looked up.
+        // By memory address, which is faster than by name: each of ten thousand trials is looked
+        // up.
         let address = |task: &RunTask| std::ptr::from_ref(task).addr();
         let rows = record.tasks.iter().map(address).zip(0..).collect::<HashMap<_, usize>>();
         let all = places.iter().zip(&read.report.tasks).zip(&read.begun);
@@ -251,7 +252,7 @@ fn cell(found: &Found<'_>, report: &TaskReport, begun: bool, run: usize, form: F
     }
 }
 
-/// A verdict in words, and its class.
+/// A verdict in words, and its CSS class.
 pub fn word_of(resolved: Option<bool>) -> (&'static str, &'static str) {
     match resolved {
         Some(true) => ("resolved", "yes"),
@@ -260,7 +261,7 @@ pub fn word_of(resolved: Option<bool>) -> (&'static str, &'static str) {
     }
 }
 
-/// How far a run is, in a sentence; its trials that have begun and not ended; whether any is yet to end.
+/// A run's progress in a sentence; its running trials; whether any has yet to end.
 type State = (String, Vec<(String, String)>, bool);
 
 fn state(run: &Shown, read: &Read, form: Form) -> Result<State, CommandError> {
@@ -270,7 +271,8 @@ fn state(run: &Shown, read: &Read, form: Form) -> Result<State, CommandError> {
     if ended == of {
         let missing = of - graded;
         let open = if missing == 0 { "all of them" } else { &format!("{graded} of them") };
-        // Grading comes after the ending, and some trials are never graded: a run is over where nothing is left to do.
+        // Grading follows the ending, and some trials are never graded: a run is over when nothing
+        // is left to do.
         let expected = read.results.iter().filter(|one| {
             let ending = one.outcome.as_ref().map(|outcome| &outcome.ending);
             one.verdict.is_none() && ending.is_some_and(|ending| !ending.is_unfinished())

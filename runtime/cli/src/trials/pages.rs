@@ -22,7 +22,7 @@ use super::{
 use crate::{commands::result_of_trial, error::CommandError};
 
 const HTML: &str = "text/html; charset=utf-8";
-/// Bytes of a sandbox or an endpoint are never more than text.
+/// Bytes of a sandbox or an endpoint are served only as text.
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The runs that are shown.
@@ -30,7 +30,7 @@ pub struct Pages {
     pub(super) runs: Vec<Shown>,
 }
 
-/// What an address has.
+/// The content of an address.
 #[derive(Debug)]
 pub struct Page {
     pub kind: &'static str,
@@ -49,20 +49,20 @@ impl Pages {
         Ok(Self { runs: runs.collect::<Result<_, _>>()? })
     }
 
-    /// Reads what every run comes to. What cannot be read is told of on its page.
+    /// Reads the results of every run. Unreadable ones are reported on their page.
     pub fn read_ahead(&self) {
         for run in &self.runs {
             let _ = run.read();
         }
     }
 
-    /// The page of an address below the root, which ends in `/`. `None`: there is none.
+    /// The page of an address below the root, which ends in `/`. `None`: there is no such page.
     ///
-    /// - nothing: the matrix of each run, as far as a filter lets it through
-    /// - `RUN/TASK/ARM/ATTEMPT`: a trial. `RUN` counts from 1, `ARM` is as on disk
+    /// - empty: the matrix of each run, filtered
+    /// - `RUN/TASK/ARM/ATTEMPT`: a trial. `RUN` counts from 1, `ARM` has the form used on disk
     /// - `RUN/TASK/ARM/ATTEMPT/step/K`: one step
-    /// - `RUN/TASK/ARM/ATTEMPT/bytes/HASH`: what its record kept by this hash
-    /// - `beside/TASK`: its trials beside each other
+    /// - `RUN/TASK/ARM/ATTEMPT/bytes/HASH`: the blob of its record with this hash
+    /// - `beside/TASK`: its trials side by side
     /// - `search`
     /// - the viewer's script and style sheet
     pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, CommandError> {
@@ -123,7 +123,7 @@ impl Pages {
         Ok(Some(proctor_html::beside(task, &sides, &choices, &links)?))
     }
 
-    /// How many trials a task has, in all runs.
+    /// The number of a task's trials, in all runs.
     pub(super) fn trials_of(&self, task: &str) -> usize {
         let of = |run: &Shown| {
             planned(&run.record).iter().filter(|one| one.task.task.id.as_str() == task).count()
@@ -132,7 +132,7 @@ impl Pages {
     }
 }
 
-/// A trial with its page's links, and whether it goes on.
+/// A trial with its page's links, and whether it is running.
 pub(super) fn told(
     shown: &Shown,
     found: Found<'_>,
@@ -181,7 +181,7 @@ pub(super) fn step_page(
     let Some(mut told) = step(&index, &run.blobs_of(&dir), number) else { return Ok(None) };
     told.labels = labels_of(&run, found, Some(number));
     if let Some(query) = query {
-        // A tree that is damaged takes nothing else of the page away.
+        // A damaged tree does not affect the rest of the page.
         match workspace(&index, &run.blobs_of(&dir), number, query) {
             Ok(folder) => told.workspace = folder,
             Err(error) => told.notes.push(error.to_string()),
@@ -191,7 +191,7 @@ pub(super) fn step_page(
     Ok(Some(proctor_html::step(&told, &found.name(), &index.rows, links, live)?))
 }
 
-/// Exact bytes of the record: a request, a response, a whole output.
+/// Exact bytes of the record: a request, a response, a complete output.
 fn bytes(shown: &Shown, found: Found<'_>, hash: &str) -> Result<Option<Page>, CommandError> {
     let is_hash = hash.len() == 64 && hash.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
     let run = RunDir::view(&shown.path)?;

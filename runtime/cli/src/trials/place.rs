@@ -9,7 +9,8 @@ use super::Found;
 /// Hex digits of an arm's id in an address, as on disk.
 pub const ARM: usize = 12;
 
-/// Letters of a name of a file. A longer one is cut, and told from others by a hash of all of it.
+/// Maximum length of a file name. A longer one is cut and made unique with a hash of the whole
+/// name.
 const LONGEST: usize = 200;
 
 /// The first twelve digits of an arm's id.
@@ -18,7 +19,7 @@ pub fn arm_of<'a>(found: &Found<'a>) -> &'a str {
     arm.get(..ARM).unwrap_or(arm)
 }
 
-/// How an address is written: for a server, or as the name of a file.
+/// How an address is written: for a server, or as a file name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Served,
@@ -26,13 +27,13 @@ pub enum Form {
 }
 
 impl Form {
-    /// `RUN/TASK/ARM/ATTEMPT`, with the number of the run.
+    /// `RUN/TASK/ARM/ATTEMPT`, with the run's number.
     pub fn trial(self, run: usize, found: &Found<'_>) -> String {
         let task = self.name(found.task.task.id.as_str());
         format!("{run}/{task}/{}/{}", arm_of(found), found.attempt)
     }
 
-    /// The trials of a task beside each other.
+    /// The trials of a task side by side.
     pub fn beside(self, task: &str) -> String {
         format!("beside/{}", self.name(task))
     }
@@ -41,7 +42,8 @@ impl Form {
         match self {
             Self::Served => encoded(text),
             Self::File => {
-                // No name begins with a point: it would be hidden, or lead out. No letter of it needs an escape.
+                // No name starts with a dot: it would be hidden or lead out. No character needs an
+                // escape.
                 let plain = |at: usize, byte: u8| {
                     byte.is_ascii_alphanumeric()
                         || b"_-".contains(&byte)
@@ -72,7 +74,7 @@ fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// What follows the `?` of an address, as a form sends it.
+/// The query string of an address, as a form sends it.
 #[derive(Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
@@ -91,7 +93,7 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Empty where it is not there.
+    /// Empty if absent.
     pub fn one(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }

@@ -9,10 +9,10 @@ use proctor_types::{RunTask, Spent, TestGroup, Verdict};
 use super::{Found, Index, log};
 use crate::error::CommandError;
 
-/// Bytes of a log that are read: its end says what failed.
+/// Maximum bytes of a log that are read, from its end: that is where failures are.
 const MOST_LOG: usize = 16 << 20;
 
-/// Reads all of a trial but what its steps hold.
+/// Reads everything of a trial except the content of its steps.
 pub fn trial(
     run: &RunDir,
     name: &str,
@@ -28,7 +28,7 @@ pub fn trial(
     let report = build(vec![result.clone()]);
     let told = report.tasks.first();
     let (outcome, verdict) = (result.outcome.as_ref(), result.verdict.as_ref());
-    // Of a trial that goes on its steps tell what it has spent so far.
+    // For a running trial, its steps show what it has spent so far.
     let so_far = |steps: &[StepRow]| Spent {
         input_tokens: steps.iter().map(|step| step.input).sum(),
         output_tokens: steps.iter().map(|step| step.output).sum(),
@@ -121,7 +121,7 @@ fn log_of(dir: &TrialDir) -> String {
     String::from_utf8_lossy(&bytes[from..]).into_owned()
 }
 
-/// Those that failed first, each kind in the order of the task.
+/// Failed tests first; each kind in task order.
 fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
     let mut lines = Vec::new();
     let mut take = |kind: &'static str, group: &TestGroup, passed: bool| {
@@ -142,7 +142,7 @@ fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
     lines
 }
 
-/// What people said of a trial and of its steps, or of one step. What is no label says nothing here.
+/// People's labels of a trial and its steps, or of one step. Invalid labels are ignored here.
 pub fn labels_of(run: &RunDir, found: Found<'_>, step: Option<u64>) -> Vec<Said> {
     let id = found.id();
     let mut labels = run.labels().standing;
@@ -156,13 +156,13 @@ pub fn labels_of(run: &RunDir, found: Found<'_>, step: Option<u64>) -> Vec<Said>
     said.collect()
 }
 
-/// The patch of a trial, as text; empty where there is none.
+/// The patch of a trial as text; empty if there is none.
 pub fn patch_of(run: &RunDir, found: Found<'_>) -> String {
     let patch = run.trial_path(&found.id()).read_patch().ok().flatten().unwrap_or_default();
     String::from_utf8_lossy(&patch).into_owned()
 }
 
-/// What it is seen beside: the gold, or else the mask reversed. Empty where there is neither.
+/// The patch to compare with: gold, or else the reversed mask. Empty if there is neither.
 pub fn gold_of(task: &RunTask) -> String {
     let mask = || Patch::read(task.task.mask.as_deref()?.as_bytes()).reversed().ok();
     match &task.task.gold {

@@ -1,4 +1,5 @@
-//! The results of a run as they are now. Of ten thousand trials, those are read again whose files have changed.
+//! The present results of a run. Of ten thousand trials, only those whose files have changed are
+//! read again.
 
 use std::{
     fs,
@@ -17,18 +18,18 @@ use crate::{
     error::CommandError,
 };
 
-/// What was read of a run.
+/// The results that were read.
 #[derive(Debug)]
 pub struct Read {
-    /// In the order of the plan, as in the report.
+    /// In plan order, as in the report.
     pub results: Vec<TrialResult>,
     pub report: Report,
-    /// Whether a trial has begun.
+    /// Whether each trial has started.
     pub begun: Vec<bool>,
     stamps: Vec<Stamp>,
 }
 
-/// When a trial's outcome and its verdict were written, and how large they are; absent where they are not.
+/// Modification time and size of a trial's outcome and verdict; absent if the file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     outcome: Option<(i64, i64, u64)>,
@@ -43,7 +44,7 @@ impl Stamp {
     }
 }
 
-/// The results of one run, kept from one look to the next.
+/// The results of one run, cached between reads.
 #[derive(Debug, Default)]
 pub struct Results(Mutex<Option<Arc<Read>>>);
 
@@ -55,7 +56,7 @@ impl Results {
         let stamp = |found: &super::Found<'_>| {
             let dir = run.trial_path(&found.id());
             let outcome = Stamp::of(&dir.outcome());
-            // A trial that has ended has a journal, too.
+            // A finished trial has a journal, too.
             let begun = outcome.is_some() || dir.trajectory().exists();
             Stamp { outcome, verdict: Stamp::of(&dir.verdict()), begun }
         };

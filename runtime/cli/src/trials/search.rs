@@ -1,5 +1,5 @@
-//! Full text over the journals of runs. A journal is read an event at a time; of a line that cannot have the text only
-//! its bytes are looked at.
+//! Full-text search over the journals of runs. A journal is read event by event; a line that cannot
+//! match is only scanned as bytes.
 
 use proctor_html::{Hit, Search};
 use proctor_record::{EventLine, Events, RunDir};
@@ -15,21 +15,21 @@ use super::{
 };
 use crate::error::CommandError;
 
-/// Places that are shown.
+/// Maximum matches shown.
 const HITS: usize = 200;
-/// Characters beside what was found.
+/// Characters of context around a match.
 const BESIDE: usize = 90;
-/// Characters of what was found that are shown.
+/// Maximum characters of a match.
 const FOUND: usize = 200;
-/// Places before one that may be the same.
+/// Number of preceding matches that are checked for duplicates.
 const AGAIN: usize = 16;
-/// Bytes of a compiled pattern: what a person writes needs less.
+/// Size limit of a compiled pattern in bytes: handwritten patterns need less.
 const PATTERN: usize = 1 << 20;
 
-/// What is looked for.
+/// What to search for.
 struct Wanted {
     text: Regex,
-    /// A plain part of it that every line with it has.
+    /// A literal part that every matching line contains.
     part: Option<bytes::Regex>,
 }
 
@@ -38,7 +38,7 @@ impl Wanted {
         let plain = regex::escape(text);
         let source = if is_pattern { text } else { &plain };
         let regex = RegexBuilder::new(source).case_insensitive(true).size_limit(PATTERN).build()?;
-        // In a journal these are written otherwise, of arguments of a call twice over.
+        // A journal escapes these, and those in a call's arguments twice.
         let is_escaped =
             |sign: char| sign.is_control() || !sign.is_ascii() || "\"\\/".contains(sign);
         let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();
@@ -51,16 +51,16 @@ impl Wanted {
         self.part.as_ref().is_none_or(|part| part.is_match(line))
     }
 
-    /// The first place in a text, and how many more there are.
+    /// The first match in a text, and the number of further ones.
     fn hit(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
-        // A pattern that fits nothing at all fits everywhere.
+        // A pattern that matches the empty string matches everywhere.
         let mut all = self.text.find_iter(text).filter(|found| !found.is_empty());
         let first = all.next()?.range();
         Some((first, all.count()))
     }
 }
 
-/// The answer to a query, over all journals or the one of a trial.
+/// The result of a query, over all journals or one trial's.
 pub fn search(runs: &[Shown], query: &Query) -> Result<Search, CommandError> {
     let (text, trial) = (query.one("q"), query.one("trial"));
     let mut search = Search {
@@ -96,7 +96,7 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, CommandError> {
                 1 => found.name(),
                 _ => format!("{}: {}", run.name, found.name()),
             };
-            // A bad line is told of on the page of its trial.
+            // The trial's page reports a bad line.
             for line in Events::of(&journal)?.flatten() {
                 if !wanted.may_have(line.json()) {
                     continue;
@@ -108,7 +108,7 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, CommandError> {
                         break;
                     }
                     let hit = hit(&name, &place, line.step, place_in, &text, at, more);
-                    // A call that the answer made is recorded again when it is carried out.
+                    // A call in a response is recorded again when it runs.
                     if !search.hits.iter().rev().take(AGAIN).any(|known| *known == hit) {
                         search.hits.push(hit);
                     }
@@ -127,13 +127,13 @@ fn same_place(trial: &str, run: usize, found: &Found<'_>) -> bool {
     trial == said(run, found)
 }
 
-/// The place of a trial for people: its address with nothing encoded.
+/// A trial's address without percent-encoding, for people.
 pub fn said(run: usize, found: &Found<'_>) -> String {
     let (task, arm) = (&found.task.task.id, super::place::arm_of(found));
     format!("{run}/{task}/{arm}/{}", found.attempt)
 }
 
-/// The search for what a trial says of a test.
+/// The search for a test in a trial.
 pub fn for_test(run: usize, found: &Found<'_>, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
@@ -153,7 +153,7 @@ fn hit(
     let from = before.char_indices().rev().nth(BESIDE).map_or(0, |(at, _)| at);
     let to = after.char_indices().nth(BESIDE).map_or(after.len(), |(at, _)| at);
     let found: String = text[at.clone()].chars().take(FOUND).collect();
-    // A browser looks for it within one block of text.
+    // A browser searches within one block of text.
     let line = found.lines().next().unwrap_or_default();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     Hit {
@@ -169,7 +169,7 @@ fn hit(
     }
 }
 
-/// The texts of an event, with what they are.
+/// The texts of an event with their labels.
 fn texts(line: &EventLine) -> Vec<(String, String)> {
     let kinds = [
         "model_asked",
@@ -181,7 +181,7 @@ fn texts(line: &EventLine) -> Vec<(String, String)> {
         "url_requested",
         "try_failed",
     ];
-    // What is asked later repeats answers and outputs.
+    // Later requests repeat responses and outputs.
     if !kinds.contains(&line.kind.as_str()) || (line.kind == "model_asked" && line.step > 0) {
         return Vec::new();
     }

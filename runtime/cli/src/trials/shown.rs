@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::CommandError;
 
-/// Journals whose places are kept. More are read again.
+/// Number of journal indexes kept in memory; others are read again.
 const INDEXES: usize = 64;
 
 /// A run that is shown.
@@ -40,7 +40,7 @@ impl Shown {
         Ok(Self { number, path: path.to_owned(), name, record, results, indexes })
     }
 
-    /// The trial of the parts of an address behind the run's.
+    /// The trial of the parts of an address after the run.
     pub fn find(&self, task: &str, arm: &str, attempt: &str) -> Option<Found<'_>> {
         let record = &self.record;
         let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
@@ -49,19 +49,19 @@ impl Shown {
         found.is_planned(record).then_some(found)
     }
 
-    /// What the run comes to now.
+    /// The run's present results.
     pub fn read(&self) -> Result<Arc<Read>, CommandError> {
         self.results.now(&self.path, &self.record)
     }
 
-    /// The steps of a trial as they are now; `None` where it has not begun.
+    /// The present steps of a trial; `None` if it has not started.
     pub fn index(&self, found: &Found<'_>) -> Result<Option<Arc<Index>>, CommandError> {
         let journal = RunDir::view(&self.path)?.trial_path(&found.id()).trajectory();
         let known = {
             let kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
             kept.get(&journal).cloned()
         };
-        // Reading takes a while where a journal is long: others are not kept from theirs.
+        // Reading a long journal takes a while; don't block access to others.
         let read = match known.as_ref().and_then(|index| Some((index, index.is_whole()?))) {
             Some((index, true)) => return Ok(Some(Arc::clone(index))),
             Some((index, false)) => {

@@ -1,4 +1,5 @@
-//! All pages as files. Links between them are relative, so the folder can be opened, moved and hosted.
+//! Writes all pages as files. Links between them are relative, so the directory can be opened,
+//! moved and hosted.
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 
@@ -17,12 +18,12 @@ use super::{
 };
 use crate::{error::CommandError, mask::Mask};
 
-/// The first page as a file, and what the others end in.
+/// The first page's file name, and the suffix of the others.
 const HOME: &str = "index.html";
 const ENDING: &str = ".html";
 
 impl Pages {
-    /// Writes every page, masked. Returns how many files there are.
+    /// Writes every page with secrets masked. Returns the number of files.
     pub fn write(&self, out: &Path, mask: &Mask) -> Result<u64, CommandError> {
         let links = Links { home: HOME, ending: ENDING, ..Links::default() };
         fs::create_dir_all(out)?;

@@ -1,4 +1,4 @@
-//! One step of a trial, whole.
+//! One complete step of a trial.
 
 use proctor_html::{Call, Sent, Step, Url};
 use proctor_record::{Blobs, PatchPolicy, RecordError, Tree, between};
@@ -20,7 +20,7 @@ pub fn step(index: &Index, blobs: &Blobs, number: u64) -> Option<Step> {
         }
     }
     if let Some([before, after, first]) = index.trees(number) {
-        // A tree that is damaged takes nothing else of the step away.
+        // A damaged tree does not affect the rest of the step.
         let mut told = |diff: Result<String, RecordError>| {
             diff.unwrap_or_else(|error| {
                 step.notes.push(error.to_string());
@@ -54,7 +54,7 @@ fn tell(step: &mut Step, event: Event) {
             }
         }
         Event::ToolReturned { name, shown, full, exit_status, seconds, malformed, .. } => {
-            // Outputs come in the order of their calls.
+            // Outputs arrive in the order of their calls.
             let waiting =
                 step.calls.iter_mut().find(|call| call.shown.is_none() && call.name == name);
             if let Some(call) = waiting {

@@ -1,11 +1,11 @@
-//! Calls in few words, and whole.
+//! Formats calls, in short and in full.
 
 use serde_json::Value;
 
-/// Characters of what a step did, on its line.
+/// Maximum characters of a step's summary.
 const WORDS: usize = 100;
 
-/// The tool and the first words of its call: of arguments with one text, that text.
+/// The tool and the start of its arguments; if the arguments have only one text, that text.
 pub fn words(name: &str, arguments: &str) -> String {
     let text = match serde_json::from_str::<Value>(arguments) {
         Ok(value) => arguments_text(&value),
@@ -44,7 +44,7 @@ pub fn arguments_text(arguments: &Value) -> String {
     }
 }
 
-/// Arguments for people: a line for each field.
+/// Arguments for people: one line per field.
 pub fn pretty(arguments: &str) -> String {
     match serde_json::from_str::<Value>(arguments) {
         Ok(Value::Object(fields)) => {
@@ -56,7 +56,7 @@ pub fn pretty(arguments: &str) -> String {
     }
 }
 
-/// What a model thought, where an endpoint told it.
+/// A model's reasoning, if the endpoint returned it.
 pub fn reasoning(extra: &serde_json::Map<String, Value>) -> String {
     let fields = ["reasoning_content", "reasoning", "thinking"];
     let known = fields.iter().find_map(|field| extra.get(*field));

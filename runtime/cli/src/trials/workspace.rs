@@ -1,4 +1,4 @@
-//! The work directory after a step, a folder at a time, and what a file of it holds.
+//! The work directory after a step, one directory at a time, and the content of a file.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use super::{
     place::{Query, encoded},
 };
 
-/// Entries of a folder that are listed, and bytes of a file that are shown.
+/// Maximum entries listed per directory, and maximum bytes shown per file.
 const LISTED: usize = 1_000;
 const SHOWN: usize = 256 << 10;
 
-/// What a folder of the tree holds, one name.
+/// One entry of a directory in the tree.
 #[derive(Default)]
 struct Below {
     is_folder: bool,
-    /// Paths below it, and how many of them the step changed.
+    /// Number of paths below it, and how many of them the step changed.
     paths: u64,
     changed: u64,
     size: u64,
     mark: &'static str,
-    /// Where a link leads.
+    /// The target of a link.
     link: String,
 }
 
-/// The folder that `in` names and the file that `open` names. `None`: no snapshot was taken by then.
+/// The directory that `in` names and the file that `open` names. `None`: there is no snapshot yet.
 pub fn workspace(
     index: &Index,
     blobs: &Blobs,
@@ -59,7 +59,7 @@ pub fn workspace(
             below.paths += 1;
             below.changed += u64::from(!mark.is_empty());
         } else {
-            // What has no content and leads nowhere is a folder, or nothing that can be read.
+            // An entry without content or target is a directory, or unreadable.
             below.is_folder |= entry.hash.is_none() && entry.link.is_none();
             (below.size, below.mark) = (entry.size, mark);
             below.link = entry.link.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn workspace(
     let left_out = names.len().saturating_sub(LISTED);
     let opened = query.one("open");
     let entry = |(name, below): (Vec<u8>, Below)| {
-        // A name that is no text can be listed, and not asked for.
+        // A name that is not UTF-8 can be listed but not requested.
         let href = match std::str::from_utf8(&name) {
             Ok(_) if below.mark == "gone" && !below.is_folder => String::new(),
             Ok(_) if !below.link.is_empty() => String::new(),
@@ -93,7 +93,7 @@ pub fn workspace(
     }))
 }
 
-/// The folders from the top to this one, each with its address.
+/// The directories from the top to this one, each with its address.
 fn above(place: &str) -> Vec<(String, String)> {
     let mut all = vec![("/".to_owned(), address("", ""))];
     let mut path = String::new();

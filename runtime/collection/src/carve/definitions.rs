@@ -1,4 +1,4 @@
-//! What a file defines that can be carved.
+//! Finds the definitions in a file that can be carved.
 
 use std::collections::BTreeSet;
 
@@ -16,37 +16,38 @@ use super::{
     scope,
 };
 
-/// One definition. Overloads, a property's getter and setter, and the branches of an `if` are several
-/// definitions of one path.
+/// One definition. Overloads, a property's getter and setter, and the branches of an `if` are
+/// several definitions of one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Definition {
     /// Dotted path in the file.
     pub(crate) path: String,
     pub(crate) kind: Kind,
-    /// The line of its first decorator, or of its `def`: where its code begins for the interpreter.
+    /// The line of its first decorator, or of its `def`: where its code starts for the interpreter.
     pub(crate) first: usize,
     /// The line of the `def` or `class` itself.
     pub(crate) line: usize,
     pub(crate) last: usize,
-    /// Names that a function's body hands on, as opposed to those that it only calls: they are looked up
-    /// whenever it runs, though no call of them is seen.
+    /// Names that a function's body passes on without calling them: they are looked up whenever it
+    /// runs, although no call is visible.
     pub(crate) values: BTreeSet<String>,
     pub(crate) traits: Traits,
 }
 
-/// What a function's text says of it that its signature does not.
+/// What a function's text shows beyond its signature.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Traits {
-    /// Exceptions that it names where it raises them.
+    /// Exceptions that it raises by name.
     pub(crate) raises: BTreeSet<String>,
-    /// It is a generator.
+    /// Whether it is a generator.
     pub(crate) yields: bool,
-    /// Its parameters without an annotation, in order, and an empty name where what it returns has none.
+    /// Its parameters without an annotation, in order, and an empty name if the return type is not
+    /// annotated.
     pub(crate) untyped: Vec<String>,
 }
 
 impl Definition {
-    /// Lines, decorators and documentation included.
+    /// Number of lines, including decorators and documentation.
     pub(crate) fn lines(&self) -> usize {
         self.last + 1 - self.first
     }
@@ -57,7 +58,8 @@ impl Definition {
     }
 }
 
-/// The definitions of a file, in its order, without those inside functions: these go with theirs.
+/// The definitions of a file, in order, without those inside functions, which go with their
+/// function.
 pub(crate) fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError> {
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;
@@ -106,7 +108,7 @@ impl Traits {
     }
 }
 
-/// What a function does by itself, and the functions inside it do for it.
+/// What a function and its nested functions do.
 #[derive(Default)]
 struct Body {
     raises: BTreeSet<String>,
@@ -138,7 +140,7 @@ impl<'a> Visitor<'a> for Body {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Yield(_) | Expr::YieldFrom(_) if self.inside == 0 => self.yields = true,
-            // What it yields is its own.
+            // What a lambda yields is its own.
             Expr::Lambda(_) => return,
             _ => {}
         }
@@ -146,7 +148,7 @@ impl<'a> Visitor<'a> for Body {
     }
 }
 
-/// The name of a class of exceptions; `None` for a variable that holds one.
+/// The name of an exception class; `None` for a variable that holds one.
 fn exception(expr: &Expr) -> Option<String> {
     let (name, whole) = match expr {
         Expr::Name(name) => (name.id.as_str(), name.id.to_string()),
@@ -161,7 +163,7 @@ fn exception(expr: &Expr) -> Option<String> {
     (is_class && !whole.starts_with("self.") && !whole.starts_with("cls.")).then_some(whole)
 }
 
-/// The names of a body that are loaded other than to be called.
+/// The names in a body that are loaded other than for a call.
 #[derive(Default)]
 struct Values(BTreeSet<String>);
 

@@ -1,4 +1,4 @@
-//! What was taken away, as its interface: signatures and docstrings, verbatim from the source.
+//! The interface of the removed code: signatures and docstrings, verbatim from the source.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub enum Kind {
     Method,
 }
 
-/// One carved name. Overloads and a property's getter and setter are one object of several
+/// One carved name. Overloads and a property's getter and setter are one object with several
 /// definitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Object {
@@ -27,18 +27,19 @@ pub struct Object {
     /// Dotted path in the file.
     pub path: String,
     pub kind: Kind,
-    /// Other names of it that went too.
+    /// Its aliases that were removed, too.
     pub aliases: Vec<String>,
     /// Its definitions without their bodies, as Python: decorators, signature, docstring, `...`.
     pub stub: String,
 }
 
-/// What an interface shows beside what is public.
+/// What an interface shows besides its public part.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
-    /// What is said of the function at a dotted path: comments in its stub.
+    /// Notes on the function at a dotted path: comments in its stub.
     pub(crate) notes: &'a dyn Fn(&str) -> Vec<String>,
-    /// Private names that are shown, too, since tests use them. `None`: classes do not say what their instances have.
+    /// Private names that are shown, too, because tests use them. `None`: classes do not list
+    /// instance attributes.
     pub(crate) named: Option<&'a BTreeSet<String>>,
 }
 
@@ -50,10 +51,10 @@ impl View<'_> {
     }
 }
 
-/// A class attribute of more lines is named without its value.
+/// A longer class attribute is shown without its value.
 const SHOWN_LINES: usize = 4;
 
-/// The stub of the definition at `path`, moved to the left margin.
+/// The stub of the definition at `path`, without indentation.
 pub(super) fn stub(text: &str, stmt: &Stmt, path: &str, view: View<'_>) -> Option<String> {
     let mut out = String::new();
     match stmt {
@@ -74,7 +75,7 @@ fn function(text: &str, def: &StmtFunctionDef, path: &str, view: View<'_>, out: 
         out.push_str(&text[docstring]);
         out.push('\n');
     }
-    // What an overload is called with is told with the function behind it.
+    // The function after its overloads has their notes.
     let overload = |it: &Decorator| match &it.expression {
         Expr::Name(name) => name.id.as_str() == "overload",
         Expr::Attribute(attribute) => attribute.attr.as_str() == "overload",
@@ -139,7 +140,7 @@ fn class(text: &str, def: &StmtClassDef, path: &str, view: View<'_>, out: &mut S
     }
 }
 
-/// `name = value` of names that are shown.
+/// `name = value` for names that are shown.
 fn attribute(text: &str, assign: &StmtAssign, shows: &dyn Fn(&str) -> bool) -> Option<String> {
     let is_shown = |target: &Expr| matches!(target, Expr::Name(name) if shows(&name.id));
     if !assign.targets.iter().all(is_shown) {
@@ -153,7 +154,7 @@ fn attribute(text: &str, assign: &StmtAssign, shows: &dyn Fn(&str) -> bool) -> O
     Some(format!("{}...", names.trim_end_matches(['(', '\\', '\n', ' ']).to_owned() + " "))
 }
 
-/// What other names of a class stand for: `__ior__ = _refuse`.
+/// The targets of a class's aliases: `__ior__ = _refuse`.
 fn aliased(body: &[Stmt]) -> BTreeSet<String> {
     let value = |stmt: &Stmt| match stmt {
         Stmt::Assign(assign) => match &*assign.value {
@@ -165,10 +166,11 @@ fn aliased(body: &[Stmt]) -> BTreeSet<String> {
     body.iter().filter_map(value).collect()
 }
 
-/// Every object has these, so they say nothing of a class.
+/// Every object has these, so they say nothing about a class.
 const EVERY: [&str; 4] = ["__class__", "__dict__", "__module__", "__weakref__"];
 
-/// The attributes that methods of a class set on `self`, but for what the class itself has.
+/// The attributes that a class's methods set on `self`, without those that the class itself
+/// defines.
 fn instances(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     let mut found = Instances::default();
     body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| found.visit_stmt(it));
@@ -203,7 +205,7 @@ fn body_indent(text: &str, start: usize, body: &[Stmt]) -> String {
     let own = &text[line_start(text, start)..start];
     let first = body.first().map_or(start, |stmt| stmt.start().to_usize());
     let head = &text[line_start(text, first)..first];
-    // A body on the header's own line has no indentation to copy.
+    // A body on the header's line has no indentation to copy.
     if head.trim().is_empty() && head.len() > own.len() {
         head.to_owned()
     } else {
@@ -217,7 +219,7 @@ fn docstring(body: &[Stmt]) -> Option<std::ops::Range<usize>> {
         .then(|| stmt.value.start().to_usize()..stmt.value.end().to_usize())
 }
 
-/// Dunder methods are part of an interface; single underscores are not.
+/// Dunder methods are part of an interface; names with a single underscore are not.
 fn is_public(name: &str) -> bool {
     !name.starts_with('_') || (name.starts_with("__") && name.ends_with("__"))
 }

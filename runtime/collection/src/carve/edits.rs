@@ -1,9 +1,9 @@
-//! Cuts in a text, and the walk that finds where to make them.
+//! Cuts in a text, and the traversal that finds them.
 
 use ruff_python_ast::{ExceptHandler, Stmt};
 use ruff_text_size::Ranged;
 
-/// Replaces the bytes `start..end` by `with`.
+/// Replaces the bytes `start..end` with `with`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edit {
     pub(super) start: usize,
@@ -17,7 +17,7 @@ impl Edit {
     }
 }
 
-/// Applies edits in any order; overlapping ones become one.
+/// Applies edits in any order; overlapping ones are merged.
 pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.start, edit.end));
     let mut out = String::with_capacity(text.len());
@@ -33,16 +33,16 @@ pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     out
 }
 
-/// What is to become of a statement.
+/// What to do with a statement.
 pub(super) enum Treatment {
-    /// It stays; what it holds is asked about.
+    /// Keep it and visit its content.
     Keep,
     Remove,
-    /// It stays with these changes.
+    /// Keep it with these changes.
     Change(Vec<Edit>),
 }
 
-/// Where a statement stands: the dotted path of the definitions around it.
+/// The position of a statement: the dotted path of the enclosing definitions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Enclosing<'a> {
     pub(super) prefix: &'a str,
@@ -56,7 +56,7 @@ impl Enclosing<'_> {
 }
 
 /// Asks `judge` about every statement, outer ones first, and returns the edits. A block that would
-/// be left empty gets `pass`.
+/// become empty gets `pass`.
 pub(super) fn walk(
     text: &str,
     block: &[Stmt],
@@ -88,18 +88,18 @@ pub(super) fn walk(
             Treatment::Remove => removed.push(index),
         }
     }
-    // A module may be empty; the suite of any statement may not.
+    // A module may be empty, but not the suite of a statement.
     let empty =
         removed.len() == block.len() && block.first().is_some_and(|stmt| indent(text, stmt) > 0);
     for (count, &index) in removed.iter().enumerate() {
-        // Nothing after it stays in its block.
+        // Nothing after it remains in its block.
         let last = removed[count..].len() == block.len() - index;
         let mut edit = removal(text, block, index, last);
         if empty && count == 0 && edit.with.is_empty() {
             let column = indent(text, &block[index]);
             let start = line_start(text, block[index].start().to_usize());
             edit.with = format!("{}pass{}", &text[start..start + column], newline(text));
-            // The blank lines between header and first statement are nobody's.
+            // Keep the blank lines between the header and the first statement.
             edit.start = edit.start.max(start_of_comments(text, block, index));
         }
         out.push(edit);
@@ -107,7 +107,7 @@ pub(super) fn walk(
     out
 }
 
-/// The suites that a statement holds.
+/// The suites in a statement.
 pub(super) fn blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
     match stmt {
         Stmt::FunctionDef(stmt) => vec![&stmt.body],
@@ -133,8 +133,8 @@ pub(super) fn blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
     }
 }
 
-/// Takes a statement's lines away, with the comments that belong to it. A statement that shares
-/// its line with others becomes `pass` instead.
+/// Removes a statement's lines with its comments. A statement that shares its line with others
+/// becomes `pass` instead.
 fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     let stmt = &block[index];
     let (start, end) = (stmt.start().to_usize(), stmt.end().to_usize());
@@ -146,7 +146,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     }
     let mut from = start_of_comments(text, block, index);
     let mut to = line_end(text, end);
-    // Comments at the end of the body, deeper than the statement, are its own.
+    // Comments at the end of the body that are indented more than the statement belong to it.
     let column = indent(text, stmt);
     let mut ahead = to;
     while ahead < text.len() {
@@ -166,7 +166,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
             to = line_end(text, to);
         }
     } else {
-        // The last of its block: the space after the block stays, the space before it goes.
+        // The last in its block: keep the space after the block and remove the space before it.
         while from > 0 && text[line_start(text, from - 1)..from].trim().is_empty() {
             from = line_start(text, from - 1);
         }
@@ -174,12 +174,12 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     Edit::cut(from, to)
 }
 
-/// The start of the comment lines directly above a statement, at its own indentation.
+/// The start of the comment lines directly above a statement, with its indentation.
 fn start_of_comments(text: &str, block: &[Stmt], index: usize) -> usize {
     let stmt = &block[index];
     let column = indent(text, stmt);
     let mut from = line_start(text, stmt.start().to_usize());
-    // Never into the statement before: its last line may look like a comment inside a string.
+    // Stop at the previous statement: its last line may look like a comment inside a string.
     let floor = match index.checked_sub(1).and_then(|before| block.get(before)) {
         Some(before) => line_end(text, before.end().to_usize()),
         None => 0,

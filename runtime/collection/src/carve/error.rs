@@ -1,6 +1,6 @@
-//! Why a carve is refused.
+//! Why a carve is rejected.
 
-/// Always names the file, and the place in it where there is one.
+/// Always names the file, and the place in it if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CarveError {
     #[error("{file}: {why}")]
@@ -9,13 +9,13 @@ pub enum CarveError {
     Syntax { file: String, why: String },
     #[error("{file} has no `{path}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     NotFound { file: String, path: String, near: Option<String> },
-    /// Something that stays needs what goes already when it is imported.
+    /// Something that remains needs removed code at import time.
     #[error(
         "{file}:{line}: `{name}` is needed when this is imported, so taking it away would break \
          the package; carve what needs it too, or leave `{name}`"
     )]
     Needed { file: String, line: usize, name: String },
-    /// The check after the cut: a fault of the carver, said rather than shipped.
+    /// The check after the cut failed: a bug of the carver.
     #[error("{file}: the cut would not parse any more: {why}")]
     Broken { file: String, why: String },
 }

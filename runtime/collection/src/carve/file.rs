@@ -1,4 +1,4 @@
-//! One file: definitions and aliases out, `__all__` brought in line.
+//! Edits one file: removes definitions and aliases, and updates `__all__`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,15 +21,15 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Parsed<ModModule>, CarveEr
         .map_err(|error| CarveError::Syntax { file: file.to_owned(), why: error.to_string() })
 }
 
-/// A file after its definitions went.
+/// A file after the removal of its definitions.
 pub(super) struct Cut {
     pub(super) text: String,
     pub(super) objects: Vec<Object>,
-    /// Dotted paths that nothing in the file binds any more.
+    /// Dotted paths that the file no longer binds.
     pub(super) gone: BTreeSet<String>,
 }
 
-/// Stub and code of what a file defines at a dotted path; `None` where it defines nothing there.
+/// Stub and code of what a file defines at a dotted path; `None` if it defines nothing there.
 pub(crate) fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(String, String)> {
     let parsed = parse_module(text).ok()?;
     let (mut stubs, mut code) = (Vec::new(), String::new());
@@ -49,7 +49,7 @@ pub(crate) fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(St
     (!stubs.is_empty()).then(|| (stubs.join("\n"), code))
 }
 
-/// Takes the definitions at `wanted` (dotted paths) out of a file, and the aliases of them.
+/// Removes the definitions at `wanted` (dotted paths) and their aliases from a file.
 pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, CarveError> {
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;
@@ -97,7 +97,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
     };
     let edits = walk(text, body, TOP, &mut judge);
     if let Some(path) = wanted.iter().find(|path| !objects.contains_key(*path)) {
-        // A target inside another target goes with it.
+        // A target inside another target is removed with it.
         let inside = wanted.iter().any(|outer| path.starts_with(&format!("{outer}.")));
         if !(inside && known.contains(path)) {
             let near = nearest(path, &known);
@@ -126,7 +126,7 @@ fn survey(
         Treatment::Keep
     });
     let mut aliases: BTreeMap<String, String> = BTreeMap::new();
-    // An alias may have an alias, and stand before it in a conditional: until nothing is added.
+    // An alias may have an alias that precedes it in a conditional: repeat until nothing is added.
     loop {
         let before = aliases.len();
         for (names, value) in &all {
@@ -153,14 +153,14 @@ fn root(aliases: &BTreeMap<String, String>, value: &str) -> String {
     at.to_owned()
 }
 
-/// `a = b = name`: the paths of the new names and of what they name.
+/// `a = b = name`: the paths of the new names and of their target.
 fn alias_of(stmt: &Stmt, place: Enclosing<'_>) -> Option<(Vec<String>, String)> {
     let (targets, value): (Vec<&Expr>, &Expr) = match stmt {
         Stmt::Assign(stmt) => (stmt.targets.iter().collect(), &stmt.value),
         Stmt::AnnAssign(stmt) => (vec![&stmt.target], stmt.value.as_deref()?),
         _ => return None,
     };
-    // A variable inside a function is no alias but part of what the function does.
+    // A variable inside a function is not an alias but part of the function.
     let Expr::Name(value) = value else { return None };
     if place.in_function {
         return None;
@@ -179,7 +179,7 @@ fn is_class(body: &[Stmt], path: &str) -> bool {
     !path.is_empty() && !scope::class_bodies(body, path).is_empty()
 }
 
-/// Of `paths`, those that the text binds nowhere.
+/// The paths that the text does not bind anywhere.
 pub(super) fn gone<'a>(
     file: &str,
     text: &str,
@@ -197,7 +197,7 @@ pub(super) fn gone<'a>(
     Ok(paths.filter(|path| !stays(path)).cloned().collect())
 }
 
-/// Takes names out of `__all__`, however it is built: assigned, added to, appended, extended.
+/// Removes names from `__all__`, however it is built: assigned, added to, appended, extended.
 pub(super) fn without_exports(
     file: &str,
     text: &str,
@@ -229,7 +229,7 @@ fn change(edits: Vec<Edit>) -> Treatment {
     if edits.is_empty() { Treatment::Keep } else { Treatment::Change(edits) }
 }
 
-/// `__all__.append("name")` goes as a whole, `__all__.extend([...])` loses entries.
+/// `__all__.append("name")` is removed as a whole, `__all__.extend([...])` loses entries.
 fn exported_by_call(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Treatment {
     let Expr::Call(call) = expr else { return Treatment::Keep };
     let Expr::Attribute(method) = &*call.func else { return Treatment::Keep };
@@ -276,13 +276,13 @@ fn entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
         return out;
     }
     match stays[..] {
-        // Nothing stays: the whole literal, so that no lone comma is left.
+        // Nothing remains: cut the whole literal, so that no lone comma is left.
         [] => {
             let empty = if tuple { "()" } else { "[]" };
             let (start, end) = (expr.start().to_usize(), expr.end().to_usize());
             out = vec![Edit { start, end, with: empty.into() }];
         }
-        // `("a")` is no tuple: the one that stays needs its comma.
+        // `("a")` is not a tuple: the only remaining entry needs its comma.
         [only] if tuple => {
             let last = items.last().map_or(only.end, |last| last.end);
             let tail = comma_after(text, last).map_or(last, |comma| comma + 1);
@@ -296,7 +296,7 @@ fn entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
     out
 }
 
-/// The text, if it still parses.
+/// The text, if it can still be parsed.
 pub(super) fn checked(file: &str, text: String) -> Result<String, CarveError> {
     match parse_module(&text) {
         Ok(_) => Ok(text),

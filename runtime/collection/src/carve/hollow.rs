@@ -1,4 +1,4 @@
-//! Functions that do nothing, in the place of those that do something.
+//! Replaces functions with functions that do nothing.
 
 use ruff_python_ast::{Stmt, StmtFunctionDef};
 use ruff_python_parser::parse_module;
@@ -9,14 +9,14 @@ use super::{
     file::TOP,
 };
 
-/// What functions return that do nothing.
+/// The return value of functions that do nothing.
 pub(crate) const NOTHING: &str = "None";
 
-/// Stands for a function's first argument in what it returns.
+/// Represents a function's first argument in the return value.
 pub(crate) const FIRST: &str = "{first}";
 
-/// The text in which the functions at some dotted paths, and those below these paths, return the same at once; `None`
-/// where it cannot be parsed.
+/// The text in which the functions at some dotted paths, and below them, immediately return
+/// `returns`; `None` if it cannot be parsed.
 pub(crate) fn hollow(
     text: &str,
     returns: &str,
@@ -41,14 +41,14 @@ pub(crate) fn hollow(
 }
 
 fn body(def: &StmtFunctionDef, returns: &str) -> String {
-    // Of `__init__` Python takes nothing else.
+    // Python accepts nothing else from `__init__`.
     if returns == NOTHING || def.name.as_str() == "__init__" {
         return "pass".to_owned();
     }
     format!("return {}", returns.replace(FIRST, &first(def)))
 }
 
-/// The name of the first argument that a caller gives.
+/// The name of the first argument that a caller passes.
 fn first(def: &StmtFunctionDef) -> String {
     let parameters = def.parameters.posonlyargs.iter().chain(&def.parameters.args);
     let mut names = parameters.map(|it| it.parameter.name.to_string());

@@ -1,4 +1,4 @@
-//! Imports of one package's modules by one another.
+//! Imports between the modules of one package.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::{
     references,
 };
 
-/// Dotted module name to the paths that are gone in it.
+/// Removed paths by dotted module name.
 pub(super) type Gone = BTreeMap<String, BTreeSet<String>>;
 
 /// A module of the package.
@@ -39,11 +39,11 @@ impl Module {
     }
 }
 
-/// One import that runs at import time and names something gone.
+/// An import that runs at import time and names something removed.
 pub(super) struct Lost {
     pub(super) offset: usize,
     pub(super) name: String,
-    /// What the importing module calls it.
+    /// Its name in the importing module.
     pub(super) bound: String,
 }
 
@@ -51,19 +51,19 @@ pub(super) struct Lost {
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) lost: Vec<Lost>,
-    /// The edits that take those names out of their statements.
+    /// The edits that remove those names from their statements.
     pub(super) edits: Vec<Edit>,
-    /// Names that `import *` no longer brings.
+    /// Names that `import *` no longer provides.
     pub(super) starred: BTreeSet<String>,
-    /// Local dotted names of modules, to what is gone in them.
+    /// Local dotted names of modules, with the paths removed in them.
     pub(super) modules: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Reads a module's import statements. Those inside functions run later, those in a `try` with
-/// handlers are prepared to fail, those under `TYPE_CHECKING` never run: all three stay.
+/// Reads a module's import statements. Three kinds are kept: those inside functions run later,
+/// those in a `try` with handlers may fail, and those under `TYPE_CHECKING` never run.
 pub(super) fn find(text: &str, body: &[Stmt], module: &Module, gone: &Gone) -> Findings {
     let mut findings = Findings::default();
-    // The ranges of statements whose imports stay.
+    // The ranges of statements whose imports are kept.
     let mut sheltered: Vec<(usize, usize)> = Vec::new();
     let edits = walk(text, body, TOP, &mut |stmt, place: Enclosing<'_>| {
         let at = stmt.start().to_usize();

@@ -1,8 +1,8 @@
-//! Takes items out of a list that is written out: names of an import, entries of `__all__`.
+//! Removes items from a literal list: names of an import, entries of `__all__`.
 
 use super::edits::{Edit, line_end, line_start};
 
-/// One item of a list, and whether it goes.
+/// One item of a list, and whether to remove it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
     pub(super) start: usize,
@@ -10,14 +10,14 @@ pub(super) struct Item {
     pub(super) goes: bool,
 }
 
-/// The cuts that leave the other items, their comments and a legal list behind. At least one item
-/// stays: the caller removes a list of which nothing stays as a whole, where it must.
+/// The cuts that leave the other items, their comments and a valid list. At least one item must
+/// remain: the caller removes an empty list as a whole if necessary.
 pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
     let mut out = Vec::new();
     for (index, item) in items.iter().enumerate().filter(|(_, item)| item.goes) {
         match comma_after(text, item.end) {
             Some(comma) => out.push(with_comma(text, item.start, comma + 1)),
-            // The last item without a comma: what goes is everything after the last that stays.
+            // The last item without a comma: remove everything after the last remaining item.
             None => {
                 let from = items[..index].iter().rev().find(|item| !item.goes);
                 out.push(Edit::cut(from.map_or(item.start, |item| item.end), item.end));
@@ -30,11 +30,11 @@ pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
 fn with_comma(text: &str, start: usize, end: usize) -> Edit {
     let (first, last) = (line_start(text, start), line_end(text, end));
     let rest = text[end..last].trim();
-    // Alone on its line: the line goes, with the comment that says something about it.
+    // Alone on its line: remove the line with its comment.
     if text[first..start].trim().is_empty() && (rest.is_empty() || rest.starts_with('#')) {
         return Edit::cut(first, last);
     }
-    // The last on its line: no white space is left at the line's end.
+    // The last on its line: leave no white space at the line's end.
     if rest.is_empty() {
         let head = text[..start].trim_end_matches([' ', '\t']).len();
         return Edit::cut(head, last - text[end..last].trim_start_matches([' ', '\t', '\r']).len());
@@ -43,7 +43,7 @@ fn with_comma(text: &str, start: usize, end: usize) -> Edit {
     Edit::cut(start, end + spaces)
 }
 
-/// The comma that follows an item, over white space and comments.
+/// The comma after an item, across white space and comments.
 pub(super) fn comma_after(text: &str, mut at: usize) -> Option<usize> {
     loop {
         let rest = &text[at..];

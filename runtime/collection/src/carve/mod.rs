@@ -1,4 +1,4 @@
-//! Takes objects out of a Python package, so that the rest still parses and still imports.
+//! Removes objects from a Python package so that the rest can still be parsed and imported.
 
 mod definitions;
 mod describe;

@@ -1,4 +1,4 @@
-//! A carve over a whole source tree.
+//! Carves a whole source tree.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,29 +16,30 @@ use super::{
     references,
 };
 
-/// What else a carve takes into account.
+/// Options of a carve.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CarveOptions<'a> {
-    /// Other modules of the package lose their imports of what goes, too, and not only package files
-    /// (`__init__.py`). What they need at import time is refused all the same.
+    /// Also remove imports of removed code from other modules of the package, not only from package
+    /// files (`__init__.py`). Needs at import time are still rejected.
     pub importers: bool,
-    /// Further files that stay as they are: what they import may not go.
+    /// Further files that must not change: what they import cannot be removed.
     pub watched: &'a [String],
-    /// The modules of the package, where not every Python file below it is one: tests that lie there stay as they are.
+    /// The modules of the package, if not every Python file below it is one: tests there are kept
+    /// unchanged.
     pub modules: Option<&'a BTreeSet<String>>,
 }
 
-/// What a carve came to.
+/// The result of a carve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carving {
-    /// In the order of files and paths.
+    /// In file and path order.
     pub objects: Vec<Object>,
-    /// Path below the tree, to the text before and after.
+    /// The text before and after, by path below the tree.
     pub files: BTreeMap<String, (String, String)>,
 }
 
 impl Carving {
-    /// The mask: a git patch that takes the objects away. Reversed it is the gold.
+    /// The mask: a Git patch that removes the objects. Reversed, it is the gold patch.
     pub fn mask(&self) -> String {
         let changes = self.files.iter();
         patch_of(changes.map(|(path, (before, after))| {
@@ -47,30 +48,30 @@ impl Carving {
     }
 }
 
-/// One module's text as it is by now.
+/// A module's present text.
 struct Text {
     module: Module,
     before: String,
     now: String,
-    /// It is only looked at.
+    /// It is only read.
     watched: bool,
 }
 
-/// [`carve_with`] no options: what a recipe lists.
+/// [`carve_with`] without options: what a recipe lists.
 ///
 /// # Errors
-/// As there.
+/// See [`carve_with`].
 pub fn carve(root: &Path, wanted: &BTreeMap<String, Vec<String>>) -> Result<Carving, CarveError> {
     carve_with(root, wanted, CarveOptions::default())
 }
 
-/// Takes the objects of `wanted` (file to dotted paths) out of the tree at `root`, in memory.
+/// Removes the objects of `wanted` (dotted paths by file) from the tree at `root`, in memory.
 ///
-/// Re-exports in package files (`__init__.py`) and entries of `__all__` go with them. What else
-/// needs them while it is imported is an error that names the place.
+/// Re-exports in package files (`__init__.py`) and entries of `__all__` are removed with them. Any
+/// other need at import time is an error that names the place.
 ///
 /// # Errors
-/// [`CarveError`]: a file that cannot be read, a path that is not there, a use at import time.
+/// [`CarveError`]: a file cannot be read, a path is missing, or something is used at import time.
 pub fn carve_with(
     root: &Path,
     wanted: &BTreeMap<String, Vec<String>>,
@@ -84,7 +85,7 @@ pub fn carve_with(
         texts.retain(|file, _| modules.contains(file) || wanted.contains_key(file));
     }
     for file in options.watched {
-        // A file of another dialect, which this parser cannot read, is not imported either.
+        // A file in a dialect that this parser does not support is not imported either.
         if !texts.contains_key(file) && load_file(root, file, Path::new(""), &mut texts).is_ok() {
             texts.entry(file.clone()).and_modify(|text| text.watched = true);
         }
@@ -101,7 +102,7 @@ pub fn carve_with(
         all_gone.entry(text.module.name.clone()).or_default().extend(done.gone);
         objects.extend(done.objects);
     }
-    // A re-export that goes may be re-exported again: until no module loses a name any more.
+    // A removed re-export may be re-exported again: repeat until no module loses a name.
     loop {
         let before = count(&all_gone);
         for (file, text) in &mut texts {
@@ -162,10 +163,10 @@ fn lose(
     Ok(())
 }
 
-/// Nothing that stays may need at import time what goes.
+/// Checks that nothing that remains needs removed code at import time.
 fn check(file: &str, text: &Text, all_gone: &Gone) -> Result<(), CarveError> {
     let needed = |offset: usize, name: &str| {
-        // The line in the file as it was, where the text did not move it beyond recognition.
+        // The line in the original file, if the text has not changed beyond recognition.
         let line = text.now[offset..].lines().next().unwrap_or_default();
         let line = original_line(&text.before, &text.now, offset, line);
         CarveError::Needed { file: file.to_owned(), line, name: name.to_owned() }
@@ -183,14 +184,15 @@ fn check(file: &str, text: &Text, all_gone: &Gone) -> Result<(), CarveError> {
     }
 }
 
-/// Lines were only taken away, so a line stood at its number or below: the first of the same text.
+/// Lines were only removed, so the original line is at this number or below: the first with the
+/// same text.
 fn original_line(before: &str, now: &str, offset: usize, rest: &str) -> usize {
     let number = line_number(now, offset);
     let found = before.lines().enumerate().skip(number - 1).find(|(_, line)| line.ends_with(rest));
     found.map_or(number, |(index, _)| index + 1)
 }
 
-/// Reads all modules of the package that `file` belongs to.
+/// Reads all modules of the package that contains `file`.
 fn load_package(
     root: &Path,
     file: &str,
@@ -226,8 +228,8 @@ fn load_package(
                 && let Err(error) = load_file(root, name, &start, texts)
                 && name == file
             {
-                // Another file that this parser cannot read (a template, an old dialect) is not
-                // imported either.
+                // Another file that this parser does not support (a template, an old dialect) is
+                // not imported either.
                 return Err(error);
             }
         }

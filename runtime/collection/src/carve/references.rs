@@ -1,4 +1,4 @@
-//! What a module needs while it is being imported.
+//! Finds what a module needs while it is imported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +10,23 @@ use ruff_text_size::Ranged;
 
 use super::scope;
 
-/// Finds names that are gone and needed at import time: everything outside function bodies, and
-/// decorators, defaults, base classes and (unless postponed) annotations of what stays.
+/// Finds removed names that are needed at import time: everything outside function bodies, and
+/// decorators, defaults, base classes and (unless postponed) annotations of the remaining code.
 ///
-/// Comprehension variables are not told from module names: a carve is refused once too often
-/// rather than once too seldom.
+/// Comprehension variables are not distinguished from module names, so a carve may be rejected
+/// unnecessarily but never accepted wrongly.
 pub(super) struct References<'a> {
-    /// Dotted paths of this module that are gone.
+    /// Removed dotted paths of this module.
     gone: &'a BTreeSet<String>,
-    /// Local names of other modules, to what is gone there.
+    /// Local names of other modules, with the paths removed there.
     modules: &'a BTreeMap<String, BTreeSet<String>>,
     postponed: bool,
-    /// The class bodies around the visitor: path and own names.
+    /// The enclosing class bodies: path and own names.
     classes: Vec<(String, BTreeSet<String>)>,
     found: Vec<(usize, String)>,
 }
 
-/// Offset and name of each reference to something gone.
+/// Offset and name of each reference to something removed.
 pub(super) fn find(
     body: &[Stmt],
     gone: &BTreeSet<String>,
@@ -148,7 +148,7 @@ pub(super) fn is_type_checking(branch: &StmtIf) -> bool {
         .is_some_and(|name| name == "TYPE_CHECKING" || name.ends_with(".TYPE_CHECKING"))
 }
 
-/// `a.b.c` as text, where it is nothing but names.
+/// `a.b.c` as text, if it consists only of names.
 fn dotted(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Name(name) => Some(name.id.to_string()),

@@ -1,4 +1,4 @@
-//! Which names a module or class body binds.
+//! Finds the names that a module or class body binds.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ fn collect(block: &[Stmt], out: &mut BTreeSet<String>) {
     }
 }
 
-/// The names that one text binds at its top and another does not.
+/// The top-level names that `before` binds and `after` does not.
 pub(crate) fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
     let names = |text: &str| {
         parse_module(text).map(|parsed| bound(&parsed.syntax().body)).unwrap_or_default()
@@ -63,7 +63,7 @@ pub(crate) fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
     names(before).difference(&names(after)).cloned().collect()
 }
 
-/// The statements of a block's own scope, those below conditions and loops included.
+/// The statements of a block's own scope, including those below conditions and loops.
 pub(crate) fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
     let mut out = Vec::new();
     for stmt in block {
@@ -75,7 +75,7 @@ pub(crate) fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
     out
 }
 
-/// The plain names of an assignment's target.
+/// The plain names in an assignment's target.
 pub(super) fn targets(target: &Expr, out: &mut BTreeSet<String>) {
     match target {
         Expr::Name(name) => {
@@ -88,7 +88,7 @@ pub(super) fn targets(target: &Expr, out: &mut BTreeSet<String>) {
     }
 }
 
-/// The bodies of the class at a dotted path: more than one where it is defined conditionally.
+/// The bodies of the class at a dotted path: several if it is defined conditionally.
 pub(super) fn class_bodies<'a>(block: &'a [Stmt], path: &str) -> Vec<&'a [Stmt]> {
     let (head, rest) = path.split_once('.').map_or((path, None), |(head, rest)| (head, Some(rest)));
     let mut out = Vec::new();

@@ -1,4 +1,5 @@
-//! The carver on real code: any selection of definitions of the interpreter's own library.
+//! Tests the carver on real code: arbitrary selections of definitions from the interpreter's own
+//! library.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,7 @@ use proctor_types::sha256_hex;
 
 use super::{CarveError, Definition, Kind, carve, definitions, file::parse};
 
-/// Files that are looked at; `PROCTOR_CARVE_FILES` says how many instead.
+/// Number of files; `PROCTOR_CARVE_FILES` overrides it.
 const FILES: usize = 200;
 
 #[test]
@@ -28,7 +29,7 @@ fn a_mask_of_any_definitions_parses_and_reversed_gives_the_bytes_back() {
     });
     let count = |what: Option<bool>| results.iter().filter(|result| **result == what).count();
     let (carved, refused) = (count(Some(true)), count(Some(false)));
-    // Most of the library can be carved: else the test would say nothing.
+    // Most of the library can be carved; otherwise the test would prove nothing.
     assert!(carved > 2 * refused && carved > 100, "{carved} carved, {refused} refused");
     println!("{} files: {carved} carved, {refused} refused", files.len());
 }
@@ -55,7 +56,7 @@ fn library() -> Vec<PathBuf> {
     out
 }
 
-/// Whether some definitions of a file could be carved; nothing where it has none.
+/// Whether some definitions of a file could be carved; `None` if it has none.
 fn carve_some(path: &Path) -> Option<bool> {
     let text = fs::read_to_string(path).ok()?;
     let found = definitions("m.py", &text).ok()?;
@@ -85,7 +86,7 @@ fn carve_some(path: &Path) -> Option<bool> {
                 assert!(apply(&gold, after) == before.as_bytes(), "{}: the gold", path.display());
                 return Some(true);
             }
-            // What is needed at import stays.
+            // What is needed at import time is kept.
             Err(CarveError::Needed { name, .. }) => {
                 let tail = name.rsplit('.').next().unwrap_or(&name).to_owned();
                 let before = wanted.len();
@@ -100,7 +101,7 @@ fn carve_some(path: &Path) -> Option<bool> {
     None
 }
 
-/// Path and lines of each definition. What may lose a part of itself, a class, has only its path.
+/// Path and lines of each definition. A class may lose a part of itself, so it has only its path.
 fn code<'a>(text: &'a str, found: &'a [Definition]) -> Vec<(&'a str, Vec<&'a str>)> {
     let lines: Vec<&str> = text.split('\n').collect();
     let of = |it: &Definition| match it.kind {
@@ -114,7 +115,7 @@ fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// A third of them, the same ones each time.
+/// A third of them, always the same ones.
 fn is_chosen(path: &str, text: &str) -> bool {
     sha256_hex(format!("{path}{}", text.len()).as_bytes()).as_bytes()[0].is_multiple_of(3)
 }

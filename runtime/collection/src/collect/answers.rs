@@ -1,4 +1,4 @@
-//! Answers of a model, each of which is had once: kept by the model and the question.
+//! A model's responses, each requested once and cached by model and prompt.
 
 use std::path::Path;
 
@@ -8,21 +8,21 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{kept::Kept, pipeline::keep, settings::Settings};
 
-/// A model that answers one question at a time. Who implements it counts what that costs.
+/// A model that responds to one prompt at a time. The implementation counts the cost.
 #[async_trait]
 pub trait Model: Send + Sync {
-    /// As its endpoint calls it.
+    /// Its endpoint's name for it.
     fn name(&self) -> &str;
 
-    /// The model with its parameters: an answer that is kept under another key does not count.
+    /// The model with its parameters: a response cached under another key does not count.
     fn key(&self) -> &str;
 
     /// # Errors
-    /// The endpoint gave no answer.
+    /// The endpoint did not respond.
     async fn answer(&self, question: &str) -> Result<String, Fault>;
 }
 
-/// A model, and the answers that it gave.
+/// A model and its cached responses.
 pub struct Answers<'a> {
     model: &'a dyn Model,
     kept: Kept,
@@ -31,7 +31,7 @@ pub struct Answers<'a> {
 
 impl<'a> Answers<'a> {
     /// # Errors
-    /// The settings that came with the program are broken.
+    /// The built-in settings are invalid.
     pub fn new(model: &'a dyn Model, cache: &Path) -> Result<Self, Fault> {
         let kept = Kept::new(&cache.join("collections"), "answers");
         Ok(Self { model, kept, attempts: Settings::get()?.tops.model.attempts.max(1) })
@@ -41,11 +41,12 @@ impl<'a> Answers<'a> {
         self.model
     }
 
-    /// What `read` makes of an answer. One that it cannot read is asked for again, some times. `what` is told of where
-    /// none can be read: whom it is about, and what was not in the answers.
+    /// Returns what `read` parses from a response. An invalid response is requested again a few
+    /// times. `what` is used in the error if none can be parsed: the subject, and what the
+    /// responses lacked.
     ///
     /// # Errors
-    /// The endpoint gave no answer, or none that can be read.
+    /// The endpoint did not respond, or no response can be parsed.
     pub(super) async fn ask<T: Serialize + DeserializeOwned>(
         &self,
         stage: &str,
@@ -70,7 +71,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// The last JSON object of an answer that is of a type.
+/// The last JSON object of this type in a response.
 pub(super) fn last_json<T: DeserializeOwned>(answer: &str) -> Option<T> {
     let starts = answer.match_indices('{').map(|(at, _)| at);
     let mut found = starts.filter_map(|at| {

@@ -1,4 +1,4 @@
-//! The objects that a test file is about, as a model says it: FeatureBench's way, level by level.
+//! Asks a model which objects a test file is about, level by level as FeatureBench does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use super::{
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/tops.md.j2");
 
-/// What the questions about a project's test files share.
+/// What the prompts about a project's test files share.
 pub(super) struct Asking<'a> {
     pub(super) answers: &'a Answers<'a>,
     pub(super) package: &'a str,
@@ -45,10 +45,10 @@ struct Shown {
 }
 
 impl Asking<'_> {
-    /// What the model says of each test file.
+    /// The model's answer for each test file.
     ///
     /// # Errors
-    /// The endpoint gave no answer, or none that can be read.
+    /// The endpoint did not respond, or no response can be parsed.
     pub(super) async fn all(
         &self,
         graphs: &BTreeMap<String, FileGraph>,
@@ -87,7 +87,7 @@ impl Asking<'_> {
         Ok(out)
     }
 
-    /// Those of a few functions that the file is about.
+    /// The functions in a batch that the file is about.
     async fn of_batch(
         &self,
         file: &str,
@@ -114,8 +114,8 @@ struct Answered {
     tested_object_ids: BTreeSet<String>,
 }
 
-/// The list in the last block of JSON that holds one. A name that was not asked about makes none of it count: a model that
-/// invents names did not read the question.
+/// The list in the last JSON block that contains one. A name that was not in the prompt invalidates
+/// the response: a model that invents names did not read the prompt.
 fn read(answer: &str, known: &BTreeSet<String>) -> Option<BTreeSet<String>> {
     let last = last_json::<Answered>(answer)?.tested_object_ids;
     last.is_subset(known).then_some(last)

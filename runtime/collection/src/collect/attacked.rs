@@ -1,4 +1,5 @@
-//! The pack of attacks on grading (`docs/attacks.md`), tried on verified tasks: one that an attack resolves is none.
+//! Runs the pack of attacks on grading (`docs/attacks.md`) on verified tasks. A task that an attack
+//! resolves is rejected.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,25 +22,26 @@ use super::{
     verify,
 };
 
-/// Which tasks the pack is tried on.
+/// The tasks on which the pack runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attacks {
     All,
-    /// So many of each level, drawn by the seed.
+    /// This many of each level, drawn with the seed.
     Sample(usize),
 }
 
-/// What was tried, for the report. It counts no outcome that chance decides.
+/// The attacks that ran, for the report. It counts no random outcomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attacked {
-    /// The pack, by its content.
+    /// The pack's digest.
     pub pack: String,
     pub tasks: Vec<String>,
-    /// Attacks that could be made, over these tasks. None of a task that stayed was resolved without being seen.
+    /// Attacks that could be made on these tasks. On the remaining tasks, none was resolved without
+    /// being detected.
     pub attacks: usize,
 }
 
-/// What became of the pack on one task: how many attacks were made, or which one resolved it.
+/// The result of the pack on one task: the number of attacks made, or the one that resolved it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Tried {
     Withstood(usize),
@@ -47,10 +49,11 @@ enum Tried {
 }
 
 impl Shared<'_> {
-    /// Tries the pack on some of the tasks that `outcomes` have; those that do not withstand it are rejected.
+    /// Runs the pack on some of the tasks in `outcomes`; those that do not withstand it are
+    /// rejected.
     ///
     /// # Errors
-    /// A fault of the pack. One of a sandbox rejects its task as `fault`.
+    /// A fault of the pack. A sandbox fault rejects its task as `fault`.
     pub(super) async fn attacked(
         &self,
         outcomes: &mut [Outcome],
@@ -103,7 +106,8 @@ impl Shared<'_> {
     async fn try_pack(&self, made: &Made) -> Result<Tried, Fault> {
         let task = &made.task;
         let (environment, findings) = verify::find(self.judge(), task).await?;
-        // What an attack breaks elsewhere would stop it, too: it is tried on the tests that it must make pass.
+        // Other tests that an attack breaks would stop it, too. Run it only on the tests that it
+        // must make pass.
         let alone = Task { pass_to_pass: Vec::new(), ..task.clone() };
         let mut count = 0;
         for (name, patch) in attempts(task, &self.tree.folder)? {
@@ -121,7 +125,7 @@ impl Shared<'_> {
     }
 }
 
-/// The attacks of the pack that can be made on a task, and those that it brings along.
+/// The attacks of the pack that can be made on a task, and the task's own.
 fn attempts(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fault> {
     let broken = |why: String| Fault::new(Layer::Grade, why);
     let start = Start::of(task, tree)?;

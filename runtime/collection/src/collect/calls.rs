@@ -1,4 +1,4 @@
-//! Calls between functions, as a run told them.
+//! Calls between functions, as reported by a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::observe::Record;
 
-/// A piece of code as the interpreter names it.
+/// A code object as the interpreter names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Code {
     /// Below the work directory.
@@ -15,15 +15,15 @@ pub(super) struct Code {
     pub(super) name: String,
 }
 
-/// Caller and called one, by their numbers. Without a caller: begun by the test runner.
+/// Caller and callee by number. Without a caller, the test runner started it.
 pub(super) type Edge = (Option<usize>, usize);
 
-/// The calls that the process of one test file saw.
+/// The calls in one test file's process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileCalls {
     /// Before the first test and between tests: imports and collection.
     pub(super) imports: BTreeSet<Edge>,
-    /// While a test ran, its fixtures included.
+    /// During a test, including its fixtures.
     pub(super) tests: BTreeMap<String, BTreeSet<Edge>>,
 }
 
@@ -32,16 +32,17 @@ pub(super) struct FileCalls {
 pub(super) struct Calls {
     pub(super) code: Vec<Code>,
     pub(super) files: BTreeMap<String, FileCalls>,
-    /// Of code, by its number: the types of each parameter, and under no name those of what it returned.
+    /// The types of each parameter of a code object, by its number; those of its return value have
+    /// an empty name.
     #[serde(default)]
     pub(super) types: BTreeMap<usize, Types>,
 }
 
-/// Types that were seen, by parameter.
+/// Observed types by parameter.
 pub(super) type Types = BTreeMap<String, BTreeSet<String>>;
 
 impl Calls {
-    /// Adds what a start told. Each process counts its code by itself.
+    /// Adds the records of a start. Each process numbers its code objects separately.
     pub(super) fn take(&mut self, records: &[Record]) {
         let mut known: BTreeMap<Code, usize> =
             self.code.iter().cloned().enumerate().map(|(number, code)| (code, number)).collect();

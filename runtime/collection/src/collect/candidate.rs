@@ -1,4 +1,4 @@
-//! One test file, from its tops to a verified task or the reason why there is none.
+//! Processes one test file, from its tops to a verified task or a reason for rejection.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,7 +38,7 @@ use crate::{
     freeze::{freeze_in, run_once},
 };
 
-/// All that the candidates of a collection share.
+/// What all candidates of a collection share.
 pub(super) struct Shared<'a> {
     pub(super) backend: &'a dyn Backend,
     pub(super) sources: &'a Sources,
@@ -50,19 +50,19 @@ pub(super) struct Shared<'a> {
     pub(super) suite: Suite,
     pub(super) objects: Objects,
     pub(super) graphs: BTreeMap<String, FileGraph>,
-    /// Python files beside the tests that are no tests: they stay, and so does what they import.
+    /// Python files beside the tests that are not tests: they, and what they import, are kept.
     pub(super) helpers: Vec<String>,
     pub(super) settings: &'a Settings,
     pub(super) seed: String,
-    /// What runs showed of functions.
+    /// What runs showed about functions.
     pub(super) notes: Notes,
-    /// The model that is asked, where one is.
+    /// The model to ask, if any.
     pub(super) answers: Option<Answers<'a>>,
-    /// What a model said of each test file; empty where none was asked.
+    /// The model's answer for each test file; empty if there is no model.
     pub(super) said: BTreeMap<String, Vec<tops::Candidate>>,
 }
 
-/// A test file that gives no task.
+/// A test file without a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reject {
     pub file: String,
@@ -76,40 +76,40 @@ pub struct Reject {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Made {
     pub(super) task: Task,
-    /// In FeatureBench's fields.
+    /// With FeatureBench's fields.
     pub(super) row: serde_json::Value,
     pub(super) facts: Facts,
     #[serde(default)]
     pub(super) solvability: Solvability,
 }
 
-/// What the complexity table counts.
+/// The values for the complexity table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     pub task: String,
-    /// The test file that it is about.
+    /// Its test file.
     pub file: String,
     pub policy: String,
     /// Words of the statement.
     pub words: usize,
-    /// Lines and files of the gold, and functions in it.
+    /// Lines and files of the gold patch, and functions in it.
     pub lines: usize,
     pub files: usize,
     pub functions: usize,
     pub tops: Vec<String>,
     pub fail_to_pass: usize,
     pub pass_to_pass: usize,
-    /// Other files whose tests must go on passing.
+    /// Other files whose tests must still pass.
     pub pass_to_pass_files: usize,
-    /// Of the tests of its own file, the share that passes without the feature.
+    /// The share of tests in its own file that pass without the feature.
     pub pass_rate: f64,
-    /// The share that passes without it or on functions that do nothing.
+    /// The share that passes without it or with functions that do nothing.
     #[serde(default)]
     pub idle_rate: f64,
-    /// Lines of the gold that the statement tells, beyond signatures and documentation: a share.
+    /// The share of gold lines that the statement reveals, beyond signatures and documentation.
     pub leak_score: f64,
     pub meets_minima: bool,
-    /// It is one of the smaller set.
+    /// Whether it is in the smaller set.
     pub lite: bool,
     /// What its tests require, and where that can be learned.
     #[serde(default)]
@@ -126,7 +126,7 @@ pub(super) enum Outcome {
     Reject(Reject),
 }
 
-/// What a policy leaves to be taken away.
+/// What a policy allows to be removed.
 #[derive(Clone)]
 pub(super) struct Removal {
     pub(super) others: Others,
@@ -138,7 +138,7 @@ pub(super) struct Removal {
 
 impl Shared<'_> {
     /// # Errors
-    /// A fault that says nothing about the candidate: another try may help.
+    /// A fault that says nothing about the candidate: a retry may help.
     pub(super) async fn candidate(&self, file: &str) -> Result<Outcome, Fault> {
         match self.make(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
@@ -183,7 +183,8 @@ impl Shared<'_> {
         Judge { backend: self.backend, sources: self.sources }
     }
 
-    /// The first policy that leaves a task of FeatureBench's size, else the one that leaves most.
+    /// The first policy that yields a task of FeatureBench's size, else the one that yields the
+    /// largest.
     fn choose(
         &self,
         file: &str,
@@ -275,13 +276,13 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Files that can be asked to go on passing.
+    /// Files whose tests pass reliably.
     fn steady_graphs(&self) -> BTreeMap<String, FileGraph> {
         let steady = self.graphs.iter().filter(|(file, _)| self.suite.steady.contains_key(*file));
         steady.map(|(file, graph)| (file.clone(), graph.clone())).collect()
     }
 
-    /// One run under the mask. Inside: what failed of the other files, and what the run printed.
+    /// One run with the mask applied. The inner value: the other files' failures, and the output.
     pub(super) async fn try_out(
         &self,
         file: &str,
@@ -323,7 +324,8 @@ impl Shared<'_> {
         }
     }
 
-    /// Puts back what an agent could read elsewhere in the work directory, while something is left.
+    /// Restores code that an agent could read elsewhere in the work directory, as long as something
+    /// remains removed.
     async fn without_twins(
         &self,
         file: &str,
@@ -371,7 +373,8 @@ impl Shared<'_> {
             ids: Some(ids),
             feature: Some(file.to_owned()),
         };
-        // Before the runs: what an agent could read makes no task, however its tests behave.
+        // Before the runs: if an agent could read the solution, there is no task, whatever its
+        // tests do.
         verify::look_through(self.judge(), &draft.task, &environment, &findings).await?;
         let hidden = draft.task.hidden.clone();
         let place = (self.backend, &environment, &findings);
@@ -441,7 +444,7 @@ impl Shared<'_> {
         Ok(Made { task, row, facts, solvability })
     }
 
-    /// The feature in the words of the model, where one is asked.
+    /// The model's description of the feature, if there is a model.
     async fn overview(
         &self,
         file: &str,
@@ -464,7 +467,7 @@ impl Shared<'_> {
         Ok(self.prose(file, &code, &stubs).await?)
     }
 
-    /// What the model says of some code, where one is asked.
+    /// The model's description of some code, if there is a model.
     pub(super) async fn prose(
         &self,
         file: &str,
@@ -476,7 +479,7 @@ impl Shared<'_> {
         prose(answers, file, Feature { package, summary, code, stubs }).await.map(Some)
     }
 
-    /// What is taken away, with what runs and its text say of it.
+    /// What is removed, with notes from runs and from its text.
     fn noted(&self, file: &str, removal: &Removal) -> Carving {
         let mut carving = removal.carving.clone();
         let Some(graph) = self.graphs.get(file) else { return carving };
@@ -505,7 +508,7 @@ impl Shared<'_> {
     }
 }
 
-/// What each policy lacks; once where all lack the same.
+/// What each policy lacks; once if all lack the same.
 fn told(refused: &[(String, String)]) -> String {
     if let [(_, first), rest @ ..] = refused
         && rest.iter().all(|(_, why)| why == first)
@@ -516,7 +519,7 @@ fn told(refused: &[(String, String)]) -> String {
     each.join("; ")
 }
 
-/// As reports print a share.
+/// Rounds a share for reports.
 pub(super) fn rounded(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }

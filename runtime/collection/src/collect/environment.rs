@@ -1,4 +1,4 @@
-//! An environment in which a project's tests run, found without a hand.
+//! Finds an environment in which a project's tests run, automatically.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -15,40 +15,41 @@ use super::{
 pub(super) const WORKDIR: &str = "/testbed";
 pub(super) const PYTHON: &str = "/venv/bin/python";
 const PIP: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
-/// The project's README stands in its metadata, and an example there is often one of a docstring that is
-/// taken away: the leak check would refuse the task. Nothing reads it from there, so the description goes.
+/// A project's metadata contain its README, which often repeats an example from a removed
+/// docstring: the leak check would reject the task. Nothing reads it from there, so remove the
+/// description.
 const WITHOUT_DESCRIPTION: &str = "for file in /venv/lib/python3*/site-packages/*.dist-info/direct_url.json; \
      do [ ! -f $file ] || sed -i '/^\\r*$/,$d' ${file%/*}/METADATA; done";
-/// Where pip leaves what it built the project with.
+/// Where pip leaves the packages that built the project.
 const BUILD: &str = "/venv/build";
-/// Two variables name it: from pip 25.3 on `PIP_CONSTRAINT` does not reach the environment of a build, and
-/// `PIP_BUILD_CONSTRAINT` does.
+/// Two variables point to it: from pip 25.3 on, `PIP_CONSTRAINT` does not apply to build
+/// environments, but `PIP_BUILD_CONSTRAINT` does.
 const BUILD_PINS: &str = "/venv/build-pins.txt";
-/// What the project itself needs, as its metadata say once it is installed.
+/// The project's own requirements, from its metadata after installation.
 const NEEDED: &str = "import importlib.metadata as m; print(*sorted({line for it in m.distributions() if \
      it.read_text(\"direct_url.json\") or str(it.locate_file(\"\")).startswith(\"/testbed\") for line in it.requires or ()}), \
      sep=\"\\n\")";
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
-/// What was found: the set-up lines of every task, with each package pinned.
+/// The result: the set-up lines of every task, with each package pinned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Environment {
     pub(super) setup: Vec<String>,
-    /// Modules that no package was found for.
+    /// Modules without a known package.
     pub(super) missing: Vec<String>,
     /// `Python 3.11.2`.
     pub(super) python: String,
-    /// The command of every task's tests.
+    /// The test command of every task.
     pub(super) test_command: Vec<String>,
 }
 
-/// What an environment holds.
+/// The content of an environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Installed {
     pub(super) pins: Vec<String>,
-    /// The project is installed, from its tree.
+    /// The project is installed from its tree.
     pub(super) editable: bool,
-    /// Pins of what it was built with.
+    /// Pins of the packages that built it.
     pub(super) built_with: Vec<String>,
     /// `Python 3.11.2`.
     pub(super) python: String,
@@ -75,11 +76,11 @@ pub(super) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) 
     }
 }
 
-/// Builds environments until the tests find what they import, a bounded number of times; then pins what
-/// the last one holds.
+/// Builds environments until the tests find their imports, a bounded number of times, and pins the
+/// packages of the last one.
 ///
 /// # Errors
-/// A fault of the environment: no interpreter that the project allows, no package index.
+/// An environment fault: no interpreter that the project allows, or no package index.
 pub(super) async fn find(
     backend: &dyn Backend,
     source: &SourceTree,
@@ -104,7 +105,7 @@ pub(super) async fn find(
         let bench = Bench::new(backend, &prepared, project, settings);
         let order = Order::new(Mode::Collect, settings, project.tests.clone());
         let records = bench.observe(&order, "looking for tests").await;
-        // A pytest of the project's own choice may be too old for the interpreter.
+        // The pytest version that the project requires may be too old for the interpreter.
         let finds =
             |records: &Vec<Record>| records.iter().any(|it| matches!(it, Record::Items { .. }));
         let limited = project.requirements.iter().any(|it| is_pytest(it));
@@ -148,7 +149,7 @@ fn is_pytest(requirement: &str) -> bool {
     proctor_types::package_name(bare(requirement)) == "pytest"
 }
 
-/// A module of the project itself is not on an index, or is somebody else's there.
+/// The project's own module is not on an index, or is another project's there.
 fn is_own(project: &Project, tree: &Path, module: &str) -> bool {
     let top = module.split('.').next().unwrap_or(module);
     let of_package = project.modules.iter().any(|file| {
@@ -165,7 +166,7 @@ fn package_of(settings: &Settings, module: &str) -> String {
     modules.get(module).or_else(|| modules.get(top)).cloned().unwrap_or_else(|| top.to_owned())
 }
 
-/// The packages of the plug-ins that pytest misses: by name, or by one of their options.
+/// The packages of plug-ins that pytest misses, by name or by one of their options.
 fn plugins(settings: &Settings, record: &Record) -> Vec<String> {
     let Record::Error { options, packages, .. } = record else { return Vec::new() };
     let known = &settings.environment.options;
@@ -179,7 +180,7 @@ fn plugins(settings: &Settings, record: &Record) -> Vec<String> {
     packages.iter().cloned().chain(options.iter().filter_map(package)).collect()
 }
 
-/// As the collector itself runs tests: plug-ins that start others, or measure, do not.
+/// The test command of the collector itself: without plug-ins that start other runs, or measure.
 fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
     let names: BTreeSet<String> =
         pins.iter().map(|pin| proctor_types::package_name(bare(pin))).collect();
@@ -191,7 +192,8 @@ fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
     [PYTHON, "-m", "pytest", "-q"].into_iter().chain(more).map(str::to_owned).collect()
 }
 
-/// The lines of a first try: what does not install is left out, and what it was needed for tells.
+/// The lines of a first attempt: packages that do not install are skipped, and failed imports show
+/// what is missing.
 fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String> {
     let mut out = vec![interpreter(project, settings)];
     out.push(format!("{PIP} {}", quoted(&settings.environment.pytest)));
@@ -201,7 +203,7 @@ fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String>
         out.push(format!("{PIP} {all} || for name in {all}; do {PIP} \"$name\" || true; done"));
     }
     if project.installable {
-        // By itself: what pip builds its dependencies with is nothing of it.
+        // Separately: the packages with which pip builds its dependencies do not belong to it.
         out.push(format!(
             "mkdir {BUILD} && TMPDIR={BUILD} {PIP} --no-clean --no-deps --editable . || true"
         ));
@@ -213,9 +215,9 @@ fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String>
     out
 }
 
-/// Lists, with their versions, the packages that the project was built with: those that pip put into the environment
-/// of the build at first, and those that the back end then asked for. Nothing where the project was built with what is
-/// in `/venv`.
+/// Lists, with versions, the packages that built the project: those that pip installed in the build
+/// environment first, and those that the back end then requested. Empty if the project was built
+/// with the packages in `/venv`.
 pub(super) fn built_with() -> String {
     format!(
         "set --; for folder in {BUILD}/pip-build-env-*/*/lib*/python*/site-packages; do [ ! -d \"$folder\" ] || set -- \
@@ -242,7 +244,7 @@ fn pinned(project: &Project, settings: &Settings, installed: &Installed) -> Vec<
     out
 }
 
-/// Makes `/venv` of the first interpreter that the project allows.
+/// Creates `/venv` with the first interpreter that the project allows.
 fn interpreter(project: &Project, settings: &Settings) -> String {
     let condition = python_condition(&project.requires_python);
     let names = settings.environment.pythons.join(" ");
@@ -264,7 +266,7 @@ fn quoted(names: &[String]) -> String {
     quoted.join(" ")
 }
 
-/// The pins of `pip freeze`, without what is made of this tree and without pip itself.
+/// The pins from `pip freeze`, without what is built from this tree and without pip itself.
 pub(super) fn pins(frozen: &str, project: &Project) -> Vec<String> {
     let own = proctor_types::package_name(&project.name);
     let mut out: Vec<String> = frozen
@@ -282,12 +284,12 @@ pub(super) fn pins(frozen: &str, project: &Project) -> Vec<String> {
     out
 }
 
-/// The pins of what a project was built with. A name that has two versions there cannot be pinned.
+/// The pins of the packages that built a project. A name with two versions cannot be pinned.
 pub(super) fn build_pins(frozen: &str, project: &Project) -> Vec<String> {
     let all = pins(frozen, project);
     let name = |pin: &String| proctor_types::package_name(bare(pin));
     let once = |pin: &&String| all.iter().filter(|other| name(other) == name(pin)).count() == 1;
-    // A file or an address is no constraint that every pip takes.
+    // Not every pip accepts a file or a URL as a constraint.
     all.iter().filter(once).filter(|pin| pin.contains("==")).cloned().collect()
 }
 

@@ -1,4 +1,4 @@
-//! The task of a test file, in Proctor's form and in FeatureBench's.
+//! The task of a test file, in Proctor's format and in FeatureBench's.
 
 use std::{collections::BTreeSet, fs};
 
@@ -68,7 +68,7 @@ impl Shared<'_> {
         }
     }
 
-    /// As FeatureBench names its tasks: repository, commit, test file, level.
+    /// FeatureBench's task names: repository, commit, test file, level.
     pub(super) fn id(&self, file: &str, level: u8) -> String {
         let repo = self.project.repository().unwrap_or_else(|| self.project.name.clone());
         let stem = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".py");
@@ -77,7 +77,7 @@ impl Shared<'_> {
         format!("{}.{commit}.{stem}.{path}.lv{level}", repo.replace('/', "__"))
     }
 
-    /// In the fields of level 1.
+    /// With the fields of level 1.
     pub(super) fn row(
         &self,
         task: &Task,
@@ -91,7 +91,7 @@ impl Shared<'_> {
             .iter()
             .map(|id| file_of(id))
             .filter(|other| removal.others.files.iter().any(|chosen| chosen == other))
-            // These rows ask for whole files: one with a test that breaks is none of them.
+            // These rows require whole files, so leave out those with a test that breaks.
             .filter(|other| !task.hidden.iter().any(|hidden| hidden == other))
             .collect();
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
@@ -101,7 +101,7 @@ impl Shared<'_> {
         self.row_of(task, file, facts, statement, patches, &others)
     }
 
-    /// A row in FeatureBench's fields; `patches` are `patch` and `test_patch`.
+    /// A row with FeatureBench's fields; `patches` are `patch` and `test_patch`.
     pub(super) fn row_of(
         &self,
         task: &Task,
@@ -132,7 +132,7 @@ impl Shared<'_> {
             "test_patch": test_patch,
             "FAIL_TO_PASS": [file],
             "PASS_TO_PASS": others,
-            // A name for whoever builds it: no image is made.
+            // A name for whoever builds it: no image is built.
             "image_name": format!("collected/{}:{}", self.project.name.to_lowercase(), short(&self.tree.digest)),
             "repo_settings": settings.to_string(),
             "lines": facts.lines,

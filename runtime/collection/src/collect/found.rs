@@ -6,12 +6,13 @@ use serde::Serialize;
 
 use super::{candidate::Shared, graph::FileGraph, suite::Suite, test_file::TestFile, tops};
 
-/// The functions that a test file reaches: those that were looked at, and the others, below those that were chosen.
+/// The functions that a test file reaches: those that were scored, and the others, below the chosen
+/// ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Found {
     file: String,
     candidates: Vec<tops::Candidate>,
-    /// Where none of them is a top: what the tests call themselves, which is taken in their place.
+    /// If none of them is a top: the tests' direct calls, which are used instead.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     instead: Vec<String>,
     below: Vec<String>,
@@ -45,7 +46,7 @@ impl Shared<'_> {
         tops::find(file, graph, &test, &self.objects, &self.graphs, &self.settings.tops)
     }
 
-    /// What a test file is about, with all that speaks for it and against it.
+    /// What a test file is about, with all evidence for and against it.
     pub(super) fn found(&self, file: &str) -> Found {
         let graph = self.graphs.get(file);
         let candidates = graph.map(|graph| self.scored(file, graph)).unwrap_or_default();
@@ -65,7 +66,7 @@ impl Shared<'_> {
     }
 }
 
-/// Where nothing tells what a file is about, it is what its tests call. `None`: something does.
+/// If nothing shows what a file is about, use what its tests call directly. `None`: something does.
 fn in_their_place(found: &[tops::Candidate], graph: &FileGraph) -> Option<BTreeSet<usize>> {
     let none = !found.iter().any(|it| it.top);
     none.then(|| graph.called_by_tests())

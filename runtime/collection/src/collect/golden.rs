@@ -1,4 +1,4 @@
-//! The golden cases of tracing: what a run shows, in the words of the scan.
+//! Golden cases of tracing: compares the calls of a run with the scanned objects.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -149,7 +149,7 @@ if __name__ == "__main__":
     as_program()
 "#;
 
-/// A module that a test is the first to import.
+/// A module that a test imports first.
 const LATE: &str = r#"
 def used(): return 6
 def made(): return below()
@@ -178,7 +178,7 @@ calls.finish()
 print(json.dumps(records))
 "#;
 
-/// Traces a run of some functions of the module by one interpreter.
+/// Traces a run of some functions of the module with one interpreter.
 fn trace(python: &str, functions: &[&str]) -> (Objects, FileGraph) {
     let (objects, graph, _) = trace_with_notes(python, functions);
     (objects, graph)
@@ -230,7 +230,7 @@ fn called(objects: &Objects, graph: &FileGraph, path: &str) -> Vec<String> {
     paths(objects, &graph.called_by(number(objects, path)))
 }
 
-/// The interpreters of this machine, of which one is enough.
+/// The interpreters of this machine; one is enough.
 fn interpreters() -> Vec<&'static str> {
     let all = ["python3", "python3.12", "python3.13"];
     let runs = |name: &&str| {
@@ -264,7 +264,7 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
         let (objects, graph) = trace(python, &functions);
         let of = |path: &str| called(&objects, &graph, path);
         for (path, expected) in [
-            // Same-named methods stay apart, also under `super()`.
+            // Methods with the same name are distinguished, also under `super()`.
             ("use_b", &["B.__init__", "B.x"][..]),
             ("B.__init__", &["A.__init__"]),
             ("A.__init__", &["A.run", "B.run"]),
@@ -272,11 +272,11 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
             ("B.run", &["helper"]),
             // A getter and its setter are one object.
             ("B.x", &["fact", "helper"]),
-            // Recursion is no edge, a circle is two.
+            // Recursion is not an edge; a cycle is two edges.
             ("fact", &[]),
             ("even", &["odd"]),
             ("odd", &["even"]),
-            // A wrapper is part of what made it.
+            // A wrapper belongs to the function that created it.
             ("deco", &["decorated"]),
             ("decorated", &["helper"]),
             ("by_lambda", &["helper"]),
@@ -285,13 +285,13 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
             ("nested", &["helper"]),
             ("waits", &["waited"]),
             ("waited", &["helper"]),
-            // What a decorator keeps is called by who finds it there.
+            // What a decorator registers is called by the code that looks it up.
             ("by_registry", &["handler"]),
             ("handler", &["helper"]),
             ("by_abstract", &["Base.shown"]),
             ("Base.shown", &["Concrete.made"]),
             ("Concrete.made", &["Base.made"]),
-            // Its constructor is nobody's code.
+            // Its constructor has no code.
             ("by_data", &["Data.__post_init__", "Data.doubled"]),
         ] {
             assert_eq!(of(path), expected, "{python}: {path}");
@@ -317,17 +317,17 @@ fn types_are_those_of_calls_and_exceptions_those_that_the_code_names() {
             let helpers = |number: usize| helper && number == checked;
             notes.lines(number(&objects, path), &objects, &graph, &helpers)
         };
-        // What is annotated is known; a class of a test is told by what it derives from.
+        // Annotated parameters are known; a test's class is described by its base class.
         assert_eq!(of("typed", true), ["Seen in tests: a: int or str; kind: m.Kind or None."]);
         assert_eq!(of("counted", true), ["Seen in tests: n: float.", "A generator."]);
-        // An exception is no answer, and what a helper raises its caller raises.
+        // An exception is not a return value, and a caller raises what its helper raises.
         let refused = "Seen in tests: x: bytes or None; returns None.";
         assert_eq!(of("refused", true), [refused, "Raises Wrong."], "{python}");
         assert_eq!(of("refused", false), [refused]);
         assert_eq!(of("checked", false), ["Seen in tests: x: bytes.", "Raises Wrong."]);
         assert_eq!(of("answered", false), ["Seen in tests: text: str; returns bytes."]);
         assert_eq!(of("Kind.__init__", false), ["Seen in tests: size: int."]);
-        // Not all of many types are told.
+        // Not all of many types are listed.
         let six = "bytes or dict or float or int or list or str or None or others";
         assert_eq!(of("many", false), [format!("Seen in tests: x: {six}; returns {six}.")]);
         assert!(of("use_a", false).is_empty());
@@ -337,7 +337,8 @@ fn types_are_those_of_calls_and_exceptions_those_that_the_code_names() {
 #[test]
 fn what_an_import_runs_is_called_by_no_test_wherever_it_happens() {
     for python in interpreters() {
-        // The first test starts an interpreter that imports the module, the second runs it as a program.
+        // The first test starts an interpreter that imports the module, the second runs it as a
+        // program.
         let (objects, graph) = trace(python, &["in_child", "in_program", "in_import"]);
         let called = paths(&objects, &graph.called_by_tests());
         let reached = paths(&objects, &graph.reached);
@@ -353,7 +354,7 @@ fn what_an_import_runs_is_called_by_no_test_wherever_it_happens() {
             assert!(called.iter().any(|path| path == name), "{python}: {name}: {called:?}");
         }
         assert!(reached.iter().any(|path| path == "used"), "{python}: {reached:?}");
-        // Of the first test alone: its interpreter's imports are none of its calls.
+        // For the first test only: its interpreter's imports are not its calls.
         let (objects, graph) = trace(python, &["in_child"]);
         let mut all = graph.reached.clone();
         all.extend(graph.called_by_tests());
@@ -390,11 +391,11 @@ fn what_others_need_stays_and_a_circle_goes_as_a_whole() {
     };
     let owned = |list: &[&str]| list.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
     assert_eq!(take(&["even"], &[], 100), (owned(&["even"]), owned(&["odd"])));
-    // Methods that stay call the helper: it is shown, too.
+    // Remaining methods call the helper, so it is shown, too.
     assert_eq!(take(&["nested"], &[], 100), (owned(&["helper", "nested"]), owned(&[])));
-    // Another file reaches the helper: it stays.
+    // Another file reaches the helper, so it is kept.
     assert_eq!(take(&["nested"], &["helper"], 100), (owned(&["nested"]), owned(&[])));
-    // What stays is walked through.
+    // The traversal continues through what is kept.
     let (shown, helpers) = take(&["use_b"], &["B.x", "nested"], 100);
     assert_eq!(
         shown,
@@ -402,7 +403,7 @@ fn what_others_need_stays_and_a_circle_goes_as_a_whole() {
         "not the constructors: they are never taken"
     );
     assert_eq!(helpers, owned(&[]));
-    // The budget is of lines: the helper is one, the function over it three.
+    // The budget is in lines: the helper has one, the function above it three.
     assert_eq!(take(&["nested"], &[], 3), (owned(&["nested"]), owned(&[])));
     assert_eq!(take(&["nested"], &["nested"], 100), (owned(&["helper"]), owned(&[])));
 }

@@ -1,4 +1,4 @@
-//! The calls of one test file, between what can be taken away.
+//! The calls of one test file between removable objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use super::{
 /// What one test file reaches.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileGraph {
-    /// What the tests call first.
+    /// The tests' first calls.
     pub(super) roots: BTreeSet<Node>,
     pub(super) next: BTreeMap<Node, BTreeSet<Node>>,
     /// All objects that run in its tests.
     pub(super) reached: BTreeSet<usize>,
     /// Objects that run when the package is imported.
     pub(super) imported: BTreeSet<usize>,
-    /// Objects that run when this file is collected, by statements outside of the package.
+    /// Objects that run when this file is collected, from statements outside of the package.
     pub(super) collected: BTreeSet<usize>,
 }
 
@@ -44,12 +44,12 @@ impl FileGraph {
             for node in caller.into_iter().chain([called]) {
                 match node {
                     Node::Object(number) => drop(out.reached.insert(*number)),
-                    // Tests are begun by the runner, whoever else calls them.
+                    // The runner starts tests, even if something else calls them, too.
                     Node::Outside(_) => drop(out.roots.insert(node.clone())),
                     Node::Module(_) | Node::Loose(..) => {}
                 }
             }
-            // A module that a test was the first to import.
+            // A module that a test imported first.
             if let (Some(Node::Module(_)), Node::Object(number)) = (caller, called) {
                 out.imported.insert(*number);
             }
@@ -65,12 +65,12 @@ impl FileGraph {
         out
     }
 
-    /// The objects that an object calls, with nothing of the package but lambdas and imports between.
+    /// The objects that an object calls, with only lambdas and imports of the package in between.
     pub(super) fn called_by(&self, number: usize) -> BTreeSet<usize> {
         self.objects_after(self.next.get(&Node::Object(number)).into_iter().flatten())
     }
 
-    /// The objects that the tests call themselves.
+    /// The objects that the tests call directly.
     pub(super) fn called_by_tests(&self) -> BTreeSet<usize> {
         self.objects_after(self.roots.iter())
     }
@@ -91,7 +91,7 @@ impl FileGraph {
     }
 }
 
-/// The objects that some nodes run, directly or not.
+/// The objects that some nodes run, directly or indirectly.
 fn run_by(
     next: &BTreeMap<&Node, BTreeSet<&Node>>,
     starts: impl Fn(&Node) -> bool,
@@ -105,7 +105,7 @@ fn run_by(
         if let Node::Object(number) = node {
             out.insert(*number);
         }
-        // What a test's module calls is followed into the package, and not into its imports.
+        // Follow calls of a test's module into the package, but not into its imports.
         let inner = next.get(node).into_iter().flatten();
         open.extend(
             inner.copied().filter(|inner| !matches!(inner, Node::Module(_) | Node::Outside(_))),

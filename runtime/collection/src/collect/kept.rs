@@ -1,4 +1,4 @@
-//! What a stage made, kept by what it was made of.
+//! Caches a stage's results by their input.
 
 use std::{
     fs, io,
@@ -8,11 +8,11 @@ use std::{
 use proctor_types::sha256_hex;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A folder of results by content. A collection that was killed goes on with what is there.
+/// A directory of results by content. An interrupted collection continues with them.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
     folder: PathBuf,
-    /// Names all that every stage depends on.
+    /// Identifies everything that all stages depend on.
     base: String,
 }
 
@@ -30,13 +30,13 @@ impl Kept {
         self.file(stage, of).is_file()
     }
 
-    /// What a stage made of the same before.
+    /// A stage's cached result for the same input.
     pub(super) fn get<T: DeserializeOwned>(&self, stage: &str, of: &str) -> Option<T> {
         let text = fs::read_to_string(self.file(stage, of)).ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// Whole or not at all: by a rename.
+    /// Atomic, with a rename.
     pub(super) fn put<T: Serialize>(&self, stage: &str, of: &str, made: &T) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let file = tempfile::NamedTempFile::new_in(&self.folder)?;

@@ -1,13 +1,13 @@
-//! What is said of a failure, without what differs from run to run.
+//! Describes failures without what differs between runs.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Characters of a reason.
+/// Maximum characters of a reason.
 const LONGEST: usize = 200;
 
-/// What stands in the place of what is of one moment or of one run. The order counts: a day is no duration.
+/// Replacements for values of one moment or one run. The order matters: a date is not a duration.
 const MOMENTARY: [(&str, &str); 6] = [
     (r"0x[0-9a-fA-F]+", "0x..."),
     (r#"(?:/private)?(?:/var)?/tmp/[^\s'",:;()\[\]<>]+"#, "/tmp/..."),
@@ -17,18 +17,18 @@ const MOMENTARY: [(&str, &str); 6] = [
         r"\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|µs|us|ms|s|secs?|seconds?|milliseconds?|min|minutes?)\b",
         "(a while)",
     ),
-    // Seconds of the epoch, what `id` gives.
+    // Epoch seconds, results of `id`.
     (r"\b\d{10,}(?:\.\d+)?\b", "(a number)"),
 ];
 
-/// One line, cut, in which addresses of objects, temporary files, days, times, durations and long numbers are masked: the same seed
-/// has to give the same bytes.
+/// One line, cut, with object addresses, temporary files, dates, times, durations and long numbers
+/// masked: the same seed has to give the same bytes.
 pub(super) fn lasting(text: &str) -> String {
     static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let read = |(pattern, mask)| Some((Regex::new(pattern).ok()?, mask));
         MOMENTARY.into_iter().filter_map(read).collect()
     });
-    // As pytest marks the lines of an error.
+    // Pytest's prefix of error lines.
     let text = text.trim();
     let text = text.strip_prefix("E  ").unwrap_or(text);
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

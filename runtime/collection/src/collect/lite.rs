@@ -1,14 +1,14 @@
-//! The smaller set: a sample of the tasks, drawn by the seed.
+//! The smaller set: a sample of the tasks, drawn with the seed.
 
 use std::collections::BTreeSet;
 
 use super::{candidate::Made, seeded::Seeded, settings::LiteSettings};
 
-/// What its tasks have in `categories`.
+/// The value in its tasks' `categories`.
 pub(super) const CATEGORY: &str = "lite";
 
-/// Marks a sample of the tasks of both levels. Each level has its share of it; in a level those of FeatureBench's size
-/// come first.
+/// Marks a sample of the tasks of both levels. Each level contributes proportionally; within a
+/// level, tasks of FeatureBench's size come first.
 pub(super) fn mark(levels: [&mut [Made]; 2], seed: &str, settings: &LiteSettings) {
     let of_each = shares([levels[0].len(), levels[1].len()], settings);
     for (index, (level, count)) in levels.into_iter().zip(of_each).enumerate() {
@@ -26,7 +26,7 @@ pub(super) fn mark(levels: [&mut [Made]; 2], seed: &str, settings: &LiteSettings
     }
 }
 
-/// How many of each level: in proportion, and one at least of a level that has tasks.
+/// The number of each level: proportional, and at least one of a level that has tasks.
 fn shares(counts: [usize; 2], settings: &LiteSettings) -> [usize; 2] {
     let all = counts[0] + counts[1];
     let wanted = (settings.share * all as f64).ceil() as usize;
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn each_level_has_its_share() {
         let of = |counts| shares(counts, &SETTINGS);
-        // As FeatureBench's own: 30 of 200.
+        // Like FeatureBench's own: 30 of 200.
         assert_eq!(of([170, 30]), [26, 4]);
         assert_eq!(of([1000, 1000]), [15, 15]);
         assert_eq!(of([40, 1]), [6, 1]);

@@ -1,4 +1,4 @@
-//! The mask: what was chosen is taken away by the carver, and what an import needs is put back.
+//! The mask: the carver removes the chosen code, and restores what imports need.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,11 +10,11 @@ use proctor_patch::Patch;
 use super::{objects::Objects, traverse::Extracted};
 use crate::{CarveError, CarveOptions, Carving, carve_with};
 
-/// Takes away as much of `extracted` as everything that stays can be imported without. Returns the carving;
-/// `extracted` is then what went.
+/// Removes as much of `extracted` as possible without breaking imports of the rest. Returns the
+/// carving; afterwards `extracted` is what was removed.
 ///
 /// # Errors
-/// A sentence: what cannot be taken away and why, where nothing of it is left in the end.
+/// A sentence: what cannot be removed and why, if nothing is left in the end.
 pub(super) fn mask(
     tree: &Path,
     objects: &Objects,
@@ -24,7 +24,7 @@ pub(super) fn mask(
 ) -> Result<Carving, String> {
     let mut last = String::new();
     let modules = objects.modules();
-    // Each round puts back what one refusal names; a project whose imports need much has many.
+    // Each round restores what one rejection names; a project whose imports need much has many.
     for _ in 0..rounds.max(1) * 8 {
         let all = extracted.all();
         if all.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn mask(
     Err(last)
 }
 
-/// The objects that a refusal is about.
+/// The objects that a rejection concerns.
 fn needed(error: &CarveError, objects: &Objects, gone: &BTreeSet<usize>) -> BTreeSet<usize> {
     let of = |fits: &dyn Fn(&super::objects::Object) -> bool| -> BTreeSet<usize> {
         let numbers = gone.iter().copied();
@@ -63,7 +63,7 @@ fn needed(error: &CarveError, objects: &Objects, gone: &BTreeSet<usize>) -> BTre
             if !here.is_empty() {
                 return here;
             }
-            // Another module's, by the name that was imported; or a name that stood for it.
+            // Another module's object, by its imported name; or an alias of it.
             let tail = name.rsplit('.').next().unwrap_or(name);
             let top = of(&|object| object.path == tail);
             if !top.is_empty() { top } else { of(&|object| object.name() == tail) }
@@ -77,7 +77,7 @@ fn needed(error: &CarveError, objects: &Objects, gone: &BTreeSet<usize>) -> BTre
     }
 }
 
-/// The objects that a failed run's messages name: what it could not find.
+/// The objects that a failed run's messages name as missing.
 pub(super) fn named_in(log: &str, objects: &Objects, gone: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut by_name: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for &number in gone {
@@ -86,7 +86,7 @@ pub(super) fn named_in(log: &str, objects: &Objects, gone: &BTreeSet<usize>) -> 
         }
     }
     let mut out = BTreeSet::new();
-    // As pytest prints the last line of an exception, and an exception without pytest.
+    // The last line of an exception as pytest prints it, and an exception without pytest.
     let errors = log.lines().filter(|line| line.starts_with("E  ") || line.contains("Error: "));
     for line in errors {
         let words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
@@ -99,7 +99,7 @@ pub(super) fn named_in(log: &str, objects: &Objects, gone: &BTreeSet<usize>) -> 
     out
 }
 
-/// Lines that a mask takes away.
+/// Lines that a mask removes.
 pub(super) fn lines_gone(mask: &str) -> usize {
     Patch::read(mask.as_bytes()).added_and_removed().1
 }

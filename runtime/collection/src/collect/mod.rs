@@ -1,4 +1,5 @@
-//! `proctor collect`: a repository into a benchmark, with no hand and no model (`docs/collection.md`).
+//! `proctor collect`: turns a repository into a benchmark, without manual work and without a model
+//! (`docs/collection.md`).
 
 mod answers;
 mod asking;

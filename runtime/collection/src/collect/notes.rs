@@ -1,5 +1,6 @@
-//! What a statement says of functions beside their signatures and documentation: the types that were seen while
-//! tests ran, what they raise, whether they are generators. Never a value, and never a line of code.
+//! Notes on functions in a statement besides their signatures and documentation: the types observed
+//! in tests, the exceptions they raise, and whether they are generators. They contain no values and
+//! no code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +10,13 @@ use super::{
     objects::Objects,
 };
 
-/// So many types are shown of a parameter.
+/// Maximum number of types shown per parameter.
 const TYPES: usize = 6;
 
-/// The notes of a project's functions.
+/// The notes on a project's functions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes {
-    /// By the number of the object.
+    /// By object number.
     seen: BTreeMap<usize, Types>,
 }
 
@@ -33,7 +34,8 @@ impl Notes {
         Self { seen }
     }
 
-    /// A line each. `helpers` are functions that nobody is shown: what they raise, whoever calls them raises.
+    /// One line each. `helpers` are functions that are not shown: their callers raise what they
+    /// raise.
     pub(super) fn lines(
         &self,
         number: usize,
@@ -45,7 +47,7 @@ impl Notes {
         let Some(object) = objects.list.get(number) else { return out };
         let yields = object.traits().any(|it| it.yields);
         if let (Some(traits), Some(seen)) = (object.traits().next(), self.seen.get(&number)) {
-            // What a constructor returns, and a generator, nobody has to be told.
+            // The return value of a constructor or a generator is obvious.
             let returns = !yields && object.name() != "__init__";
             let said = said(&traits.untyped, seen, returns);
             out.extend((!said.is_empty()).then(|| format!("Seen in tests: {said}.")));
@@ -61,7 +63,7 @@ impl Notes {
     }
 }
 
-/// `a: int or None; returns str`, of what has no annotation.
+/// `a: int or None; returns str`, for what has no annotation.
 fn said(untyped: &[String], seen: &Types, returns: bool) -> String {
     let kinds = |name: &String| {
         let (none, mut kinds): (Vec<&str>, Vec<&str>) =

@@ -1,4 +1,4 @@
-//! What can be taken away: the functions, methods and classes of a package.
+//! The objects that can be removed: functions, methods and classes of a package.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,32 +40,32 @@ impl Object {
         self.definitions.iter().filter_map(of).map(|lines| lines.join("\n")).collect()
     }
 
-    /// What its definitions say beside their signatures, the last one's first.
+    /// The traits of its definitions, the last one's first.
     pub(super) fn traits(&self) -> impl Iterator<Item = &Traits> {
         self.definitions.iter().rev().map(|it| &it.traits)
     }
 
-    /// The class that it is a method of.
+    /// The class of a method.
     pub(super) fn class(&self) -> Option<&str> {
         let (class, _) = self.path.rsplit_once('.')?;
         (self.kind == Kind::Method).then_some(class)
     }
 }
 
-/// What a piece of code stands for.
+/// What a code object represents.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Node {
     /// By its number in [`Objects`].
     Object(usize),
-    /// The statements of a module, which run when it is imported; a class body among them.
+    /// The statements of a module that run at import, including class bodies.
     Module(String),
-    /// A lambda or a generator of a module's statements.
+    /// A lambda or a generator in a module's statements.
     Loose(String, usize),
-    /// Not of the package: tests, their fixtures and helpers.
+    /// Outside the package: tests, their fixtures and helpers.
     Outside(Code),
 }
 
-/// The objects of a package, in the order of files and paths.
+/// The objects of a package, in file and path order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Objects {
     pub(super) list: Vec<Object>,
@@ -111,7 +111,7 @@ impl Objects {
         self.files.get(file)?.iter().copied().find(is_it)
     }
 
-    /// The function that is this piece of code itself.
+    /// The function with exactly this code object.
     pub(super) fn function(&self, code: &Code) -> Option<usize> {
         let is_it = |number: &usize| {
             self.list.get(*number).is_some_and(|object| {
@@ -124,7 +124,7 @@ impl Objects {
         self.files.get(&code.file)?.iter().copied().find(is_it)
     }
 
-    /// What some code stands for. Code inside a function stands for the function.
+    /// What a code object represents. Code inside a function counts as the function.
     pub(super) fn node(&self, code: &Code) -> Node {
         let Some(of_file) = self.files.get(&code.file) else { return Node::Outside(code.clone()) };
         if code.name == "<module>" {
@@ -160,7 +160,8 @@ impl Objects {
         }
     }
 
-    /// The functions that some objects hand on when they run, by name: of their own file, or else of any.
+    /// The functions that some objects pass on when they run, by name: of their own file, or else
+    /// of any.
     pub(super) fn handed_on(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut functions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, object) in self.list.iter().enumerate() {
@@ -184,7 +185,7 @@ impl Objects {
         out
     }
 
-    /// File to paths, as a carve wants them. A method of a class that goes as well is not named.
+    /// Paths by file, as a carve needs them. A method of a removed class is not listed.
     pub(super) fn wanted(&self, numbers: &BTreeSet<usize>) -> BTreeMap<String, Vec<String>> {
         let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for object in numbers.iter().filter_map(|&number| self.list.get(number)) {

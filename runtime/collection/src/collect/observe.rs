@@ -1,4 +1,4 @@
-//! Runs of a project's tests in a sandbox, as `python/observe.py` tells them.
+//! Runs a project's tests in a sandbox and reads the records of `python/observe.py`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ pub(super) enum Mode {
     Trace,
 }
 
-/// What `observe.py` is told.
+/// The input of `observe.py`.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Order<'a> {
     mode: Mode,
@@ -43,7 +43,7 @@ pub(super) struct Order<'a> {
     pub(super) files: Vec<String>,
     pub(super) deselect: BTreeSet<String>,
     pub(super) seed: Option<u64>,
-    /// Modules that are loaded once, before any file's process begins.
+    /// Modules that are loaded once, before any file's process starts.
     pub(super) warm: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Order<'a> {
     }
 }
 
-/// What is the same for several runs of a suite.
+/// What several runs of a suite share.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
     pub(super) files: Vec<String>,
@@ -85,10 +85,10 @@ pub(super) enum Record {
         id: String,
         why: String,
         missing: Option<String>,
-        /// Options, on the command line or in a file, that pytest does not know.
+        /// Options, on the command line or in a file, that pytest does not recognize.
         #[serde(default)]
         options: Vec<String>,
-        /// Plug-ins that the project's configuration asks for.
+        /// Plug-ins that the project's configuration requires.
         #[serde(default)]
         packages: Vec<String>,
     },
@@ -99,11 +99,11 @@ pub(super) enum Record {
         id: String,
         outcome: String,
         seconds: f64,
-        /// Of one that did not pass: the first line of its error.
+        /// If it did not pass: the first line of its error.
         #[serde(default)]
         why: String,
     },
-    /// A file's process ended; without a code it had to be killed.
+    /// A file's process ended; without a code it was killed.
     File {
         file: String,
         code: Option<i32>,
@@ -112,7 +112,7 @@ pub(super) enum Record {
         file: String,
         why: String,
     },
-    /// Modules of other people's packages that collecting the tests loaded.
+    /// Third-party modules that were loaded while collecting the tests.
     Loaded {
         modules: Vec<String>,
     },
@@ -123,7 +123,7 @@ pub(super) enum Record {
         /// Number, file, first line, name.
         code: Vec<(u32, String, usize, String)>,
         edges: Vec<(i64, u32)>,
-        /// Number, parameter (none: what it returned), type.
+        /// Number, parameter (empty: the return value), type.
         #[serde(default)]
         types: Vec<(u32, String, String)>,
     },
@@ -134,23 +134,23 @@ pub(super) enum Record {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ended {
     pub(super) outcome: String,
-    /// What it says of that, without what differs from run to run.
+    /// Its message, without what differs between runs.
     pub(super) why: String,
 }
 
-/// What one run of the suite came to.
+/// The result of one run of the suite.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ran {
     /// By id.
     pub(super) tests: BTreeMap<String, Ended>,
-    /// Tests that had to be killed with their file.
+    /// Tests that were killed with their file.
     pub(super) hung: BTreeSet<String>,
-    /// Files that gave nothing, and why.
+    /// Files without results, and why.
     pub(super) broken: BTreeMap<String, String>,
     pub(super) seconds: f64,
 }
 
-/// Where runs are made: a built environment.
+/// Where runs happen: a built environment.
 pub(super) struct Bench<'a> {
     backend: &'a dyn Backend,
     prepared: &'a Prepared,
@@ -168,7 +168,7 @@ impl<'a> Bench<'a> {
         Self { backend, prepared, project, settings }
     }
 
-    /// Runs `observe.py` in a fresh sandbox, without network.
+    /// Runs `observe.py` in a fresh sandbox without a network.
     pub(super) async fn observe(
         &self,
         order: &Order<'_>,
@@ -207,10 +207,10 @@ impl<'a> Bench<'a> {
         Err(Fault::new(Layer::Environment, what).cause(Cause::SetupLine))
     }
 
-    /// What is installed.
+    /// The installed packages.
     pub(super) async fn freeze(&self) -> Result<Installed, Fault> {
         let what = "listing what is installed";
-        // Isolated: the metadata that a release brings along, on PYTHONPATH, hides what was installed.
+        // Isolated: metadata in the source tree, on PYTHONPATH, would hide what was installed.
         let pip = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check"];
         self.in_sandbox(what, async |handle| {
             let ask = async |argv: &[&str]| {
@@ -240,7 +240,7 @@ impl<'a> Bench<'a> {
         .await
     }
 
-    /// One run of the suite, over as many starts as tests that hang make necessary.
+    /// One run of the suite, with as many starts as hanging tests make necessary.
     pub(super) async fn run(
         &self,
         mode: Mode,
@@ -320,7 +320,8 @@ impl<'a> Bench<'a> {
 }
 
 impl Ran {
-    /// Adds what a start told. Returns the files that were killed, with the test that was running.
+    /// Adds the records of a start. Returns the files that were killed, with the test that was
+    /// running.
     fn take(&mut self, records: &[Record]) -> Vec<(String, Option<String>)> {
         let mut killed = Vec::new();
         let mut running: Option<&String> = None;
@@ -357,7 +358,7 @@ impl Ran {
     }
 }
 
-/// The tests that were found, by file.
+/// The collected tests, by file.
 pub(super) fn items(records: &[Record]) -> BTreeMap<String, Vec<String>> {
     let items = records.iter().filter_map(|record| match record {
         Record::Items { file, ids } => Some((file.clone(), ids.clone())),
@@ -383,7 +384,7 @@ mod tests {
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// What pytest 8.4.2 prints where it does not come to a test.
+    /// Pytest 8.4.2's output if it does not reach a test.
     #[test]
     fn what_keeps_pytest_from_starting_names_what_is_missing() {
         let told = |said: &str| {

@@ -1,4 +1,4 @@
-//! What a collection starts from, as a person names it.
+//! The source of a collection, as named by the user.
 
 use std::path::Path;
 
@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 pub enum Origin {
     /// `NAME==VERSION`: the sdist of a release.
     Release { name: String, version: String },
-    /// `git+URL@COMMIT`, or a plain address with `@COMMIT` behind it.
+    /// `git+URL@COMMIT`, or a plain URL followed by `@COMMIT`.
     Commit { url: String, commit: String },
-    /// A folder of this machine.
+    /// A directory on this machine.
     Folder(String),
 }
 
 impl Origin {
     /// # Errors
-    /// A sentence for the person, with what could have been meant.
+    /// A sentence for the user, with possible corrections.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some((name, version)) = text.split_once("==") {
             let plain = |part: &str| {
@@ -55,7 +55,7 @@ impl Origin {
     /// The source of the tasks: a release with its checksum.
     ///
     /// # Errors
-    /// A fault of the environment where the index does not have the release.
+    /// An environment fault if the index does not have the release.
     pub(super) async fn source(&self, sources: &Sources) -> Result<Source, Fault> {
         match self {
             Self::Release { name, version } => sources.release(name, version).await,
@@ -63,7 +63,7 @@ impl Origin {
                 Ok(Source::Git { git: url.clone(), commit: commit.clone() })
             }
             Self::Folder(path) => {
-                // The dataset may lie elsewhere.
+                // The dataset may be elsewhere.
                 let path = std::fs::canonicalize(path)
                     .map_or_else(|_| path.clone(), |path| path.display().to_string());
                 Ok(Source::Path { path })

@@ -1,4 +1,4 @@
-//! The other test files, which must go on passing.
+//! The other test files, which must still pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::{
     settings::{PassSettings, Policy},
 };
 
-/// Which files must go on passing, and what may be taken away for them.
+/// The files that must still pass, and what may be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Others {
     pub(super) policy: Policy,
@@ -23,7 +23,7 @@ pub(super) struct Others {
 /// Chooses by a policy.
 ///
 /// # Errors
-/// A sentence: what it lacks, where it leaves no file or no top.
+/// A sentence: what is missing, if the policy leaves no file or no top.
 pub(super) fn choose(
     policy: Policy,
     file: &str,
@@ -50,7 +50,7 @@ pub(super) fn choose(
             Ok(Others { policy, files, tops: tops.clone() })
         }
         Policy::Least => {
-            // How many others need each top; the most wanted is given up first.
+            // The number of other files that need each top; the most needed one is given up first.
             let wanted = |top: &usize| {
                 others.iter().filter(|(_, graph)| graph.reached.contains(top)).count()
             };
@@ -73,7 +73,7 @@ pub(super) fn choose(
                 let most = most.map(|(top, _)| *top);
                 left.retain(|top, _| Some(*top) != most);
             }
-            // Tops were given up one by one: more are free of fewer.
+            // Tops were given up one by one: fewer tops leave more files unaffected.
             Err(format!(
                 "of {} at most {} free of its tops, and {} needed",
                 of_others(others.len()),

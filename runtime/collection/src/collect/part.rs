@@ -1,16 +1,16 @@
-//! The last resort of a removal that breaks other tests without naming why: the largest part of it that can be found, half by
-//! half.
+//! The last resort for a removal that breaks other tests without naming a cause: bisects for the
+//! largest part that works.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::candidate::{Removal, Shared, Stop};
 
 impl Shared<'_> {
-    /// A part of what `removal` takes away, with something of what the file is about, that the other tests pass without.
-    /// `failed` names tests that fail without all of it.
+    /// A part of `removal` that still contains something the file is about, and with which the
+    /// other tests pass. `failed` lists tests that fail with the whole removal.
     ///
     /// # Errors
-    /// A rejection where no such part is found; a fault of a sandbox.
+    /// A rejection if there is no such part, or a sandbox fault.
     pub(super) async fn part_of(
         &self,
         file: &str,
@@ -43,7 +43,7 @@ impl Shared<'_> {
     }
 }
 
-/// Two parts of a list; none of a single one.
+/// The two halves of a list; empty for a single element.
 fn halves(list: &[usize]) -> Vec<Vec<usize>> {
     match list.len() {
         0 | 1 => Vec::new(),

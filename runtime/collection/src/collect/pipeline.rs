@@ -37,34 +37,34 @@ use super::{
     verify,
 };
 
-/// Where a collection works.
+/// The context of a collection.
 #[derive(Clone)]
 pub struct CollectionContext<'a> {
     pub backend: &'a dyn Backend,
     pub sources: &'a Sources,
-    /// What stages made is kept below it.
+    /// Stages cache their results below it.
     pub cache: PathBuf,
-    /// Candidates at once.
+    /// Concurrent candidates.
     pub jobs: usize,
     pub seed: String,
-    /// Nothing is taken away: the tops alone are told.
+    /// Nothing is removed: only the tops are reported.
     pub dry_run: bool,
     /// The tasks whose grading is attacked.
     pub attacks: Attacks,
-    /// The test files that tasks are made of. `None`: all.
+    /// The test files to create tasks from. `None`: all.
     pub only: Option<BTreeSet<String>>,
-    /// Says what each test file is about, in the place of the weights.
+    /// Decides what each test file is about, instead of the weights.
     pub model: Option<&'a dyn Model>,
-    /// Hears what is being done, for a person to read.
+    /// Receives progress messages.
     pub tell: &'a (dyn Fn(&str) + Send + Sync),
 }
 
-/// Why a collection made no report.
+/// Why a collection produced no report.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// What was named has nothing that could be collected from.
+    /// The named source has nothing to collect.
     #[error("{what}")]
     Nothing { what: String, hint: String },
     #[error("{}: {error}", place.display())]
@@ -75,7 +75,7 @@ pub enum CollectError {
 /// `solvability.jsonl`, `tops.jsonl`, `report.json`, `summary.md`.
 ///
 /// # Errors
-/// [`CollectError`]. A candidate that gives no task is none: it is in the report.
+/// [`CollectError`]. A candidate without a task is not an error: it is in the report.
 pub async fn collect(
     origin: &Origin,
     name: &str,
@@ -218,7 +218,7 @@ pub async fn collect(
     Ok(report)
 }
 
-/// The index has nothing of the name that a person gave, and says so: nothing of this machine is broken.
+/// The index does not have the name that the user gave: a usage error, not a fault of this machine.
 fn named_nothing(fault: Fault) -> CollectError {
     match fault {
         Fault { what, hint: Some(hint), cause: Cause::Missing, .. } => {
@@ -228,7 +228,7 @@ fn named_nothing(fault: Fault) -> CollectError {
     }
 }
 
-/// Every test file, some at once; the results in the order of files.
+/// Every test file, several at a time; the results are in file order.
 async fn candidates<'a>(
     shared: &'a Shared<'_>,
     kept: &Kept,
@@ -237,7 +237,7 @@ async fn candidates<'a>(
     let wanted = |file: &&String| context.only.as_ref().is_none_or(|only| only.contains(*file));
     let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
     let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
-    // Its tasks name it: a folder of the same content may stand elsewhere.
+    // Its tasks name it: a directory with the same content may be elsewhere.
     let source = serde_json::to_string(&shared.source).unwrap_or_default();
     let of_all = &format!("{suite}\0{source}");
     let of = |file: &String| {
@@ -246,7 +246,7 @@ async fn candidates<'a>(
             let tops = said.iter().filter(|it| it.top).map(|it| it.object.as_str());
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
         }
-        // It writes a part of the statement, too.
+        // The model writes part of the statement, too.
         of.extend(shared.answers.iter().map(|answers| answers.model().key()));
         of
     };
@@ -275,7 +275,7 @@ async fn candidates<'a>(
     stream::iter(files).map(one).buffered(context.jobs.max(1)).collect().await
 }
 
-/// What a stage gave, kept for the next time unless it is a fault.
+/// A stage's result, cached unless it is a fault.
 fn settled(
     kept: &Kept,
     stage: &str,
@@ -320,7 +320,7 @@ fn sorted(outcomes: Vec<Outcome>) -> (Vec<Made>, Vec<Reject>) {
     (made, rejects)
 }
 
-/// All that every stage depends on.
+/// Everything that all stages depend on.
 pub(super) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> String {
     let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| *text).collect();
     let templates = [
@@ -344,7 +344,7 @@ pub(super) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> 
     .join("\0")
 }
 
-/// A result that cannot be kept is made again the next time, and is no reason to end this one.
+/// Write errors are ignored: the result is computed again the next time.
 pub(super) fn keep<T: serde::Serialize>(kept: &Kept, stage: &str, of: &str, made: &T) {
     if let Err(error) = kept.put(stage, of, made) {
         tracing::warn!(%error, stage, "a stage's result is not kept");
@@ -376,7 +376,7 @@ fn no_package(name: &str, in_namespaces: &[String]) -> CollectError {
     CollectError::Nothing { what, hint: hint.into() }
 }
 
-/// Python files in the folders of tests that hold no test.
+/// Python files in test directories that contain no tests.
 fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
     let known: BTreeSet<&str> = suite
         .steady
@@ -396,7 +396,7 @@ fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
         for entry in fs::read_dir(tree.join(folder)).into_iter().flatten().flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-            // At the top of a project there are its own scripts, too.
+            // The top level also contains the project's own scripts.
             let is_helper = name.ends_with(".py") && (!folder.is_empty() || name == "conftest.py");
             if is_helper && !known.contains(path.as_str()) {
                 out.push(path);

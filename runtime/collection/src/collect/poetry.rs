@@ -1,4 +1,4 @@
-//! Poetry's own requirements, in the words that pip knows (PEP 508).
+//! Converts Poetry's requirements to pip's format (PEP 508).
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,8 @@ use toml::{Table, Value};
 
 use super::settings::EnvironmentSettings;
 
-/// What the tests of a project want that Poetry keeps: of a group, else of `dev-dependencies`, and of an extra.
+/// The requirements of a project's tests in Poetry's tables: from a group, else from
+/// `dev-dependencies`, and from an extra.
 pub(super) fn wanted(poetry: Option<&Table>, settings: &EnvironmentSettings) -> Vec<String> {
     let Some(poetry) = poetry else { return Vec::new() };
     let table = |key: &str| poetry.get(key).and_then(Value::as_table);
@@ -27,10 +28,10 @@ pub(super) fn wanted(poetry: Option<&Table>, settings: &EnvironmentSettings) -> 
     out
 }
 
-/// The interpreters that it allows, where Poetry alone says it.
+/// The interpreters that it allows, if only Poetry's table says so.
 pub(super) fn interpreters(poetry: Option<&Table>) -> Option<String> {
     let limits = limits(poetry?.get("dependencies")?.get("python")?.as_str()?);
-    // 3.8 means each of 3.8.
+    // 3.8 means any 3.8.
     let is_one = limits.starts_with("==") && limits.matches('.').count() == 1;
     Some(if is_one { limits + ".*" } else { limits })
 }
@@ -48,8 +49,8 @@ fn of_entry(name: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// `None` for a folder or a file of this project's authors: a name on the index may be somebody else's. What comes
-/// from a repository or an address is asked for by name, as a release.
+/// `None` for a directory or a file of the project: the same name on the index may be another
+/// project's. A dependency from a repository or a URL is requested by name, as a release.
 fn of_table(name: &str, table: &Table) -> Option<String> {
     if table.contains_key("path") || table.contains_key("file") {
         return None;
@@ -80,8 +81,8 @@ fn of_table(name: &str, table: &Table) -> Option<String> {
     Some(format!("{name}{extras}{}{markers}", text("version").map(limits).unwrap_or_default()))
 }
 
-/// A condition on the version. Of several that would do (`||`) it is the last, which is mostly the newest. What cannot
-/// be read limits nothing.
+/// A version condition. Of several alternatives (`||`) it is the last, which is mostly the newest.
+/// Unparsable conditions are dropped.
 fn limits(text: &str) -> String {
     let last = text.rsplit("||").next().unwrap_or(text);
     let clauses = clauses(last).unwrap_or_default();
@@ -92,7 +93,7 @@ fn limits(text: &str) -> String {
 fn python(text: &str) -> Option<String> {
     let all = |part: &str| -> Option<String> {
         let of = clauses(part)?.into_iter().map(|clause| {
-            // As Poetry has it: 3.8 means each of 3.8.
+            // As in Poetry: 3.8 means any 3.8.
             let name = match clause.version.trim_end_matches(".*").split('.').count() {
                 0..=2 => "python_version",
                 _ => "python_full_version",
@@ -117,7 +118,8 @@ impl std::fmt::Display for Clause {
     }
 }
 
-/// The conditions of a text that all have to hold; none for `*`. `None` where it is in another grammar.
+/// The conditions in a text that must all be true; empty for `*`. `None` if the grammar is
+/// different.
 fn clauses(text: &str) -> Option<Vec<Clause>> {
     static CLAUSE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r"^[\s,]*(\^|~=|~|===|==|=|>=|<=|!=|>|<|)\s*v?(\*|[0-9][0-9A-Za-z.*+!-]*)").ok()
@@ -163,15 +165,15 @@ fn one(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<()> {
     Some(())
 }
 
-/// The version that ends a range: one of its numbers is one more, and those behind it are gone. Where none is chosen,
-/// the last number for zeros, the first of others.
+/// The upper end of a range: increments one of its numbers and drops those after it. If none is
+/// chosen, the last number if all are zero, else the first.
 fn next(version: &str, chosen: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
     let digits = |part: &&str| part.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     let mut numbers = Vec::new();
     for part in version.split('.').take_while(digits) {
         let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         numbers.push(part[..end].parse::<u64>().ok()?);
-        // `2b1`: what comes behind is no part of the release.
+        // `2b1`: the suffix is not part of the release.
         if end < part.len() {
             break;
         }

@@ -1,11 +1,12 @@
-//! How much of a collection is done, and about how long the rest takes. It is told, and stands in no file.
+//! The progress of a collection and its approximate remaining time. It is displayed but not stored
+//! in any file.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Counts what is done. What was kept of earlier collections takes no time, and tells nothing of the pace.
+/// Counts finished items. Cached ones take no time and do not affect the pace.
 #[derive(Debug)]
 pub(super) struct Progress {
     all: usize,
@@ -21,18 +22,18 @@ struct SoFar {
 }
 
 impl Progress {
-    /// Of `all`, so many are not kept.
+    /// Of `all` items, `to_make` are not cached.
     pub(super) fn new(all: usize, to_make: usize) -> Self {
         Self { all, to_make, so_far: Mutex::default() }
     }
 
-    /// One of those that are not kept is begun.
+    /// An uncached item starts.
     pub(super) fn begin(&self) {
         let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
         so_far.begun.get_or_insert_with(Instant::now);
     }
 
-    /// One is done: `3 of 10 done, about 4 min left`.
+    /// An item is done: `3 of 10 done, about 4 min left`.
     pub(super) fn end(&self, is_made: bool) -> String {
         let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
         so_far.done += 1;
@@ -44,13 +45,13 @@ impl Progress {
     }
 }
 
-/// At the pace so far. `None` before there is one, and where nothing is left.
+/// At the present pace. `None` before there is one, and if nothing is left.
 fn left(elapsed: Duration, made: usize, open: usize) -> Option<Duration> {
     let each = elapsed.checked_div(u32::try_from(made).ok()?)?;
     (open > 0).then(|| each.saturating_mul(u32::try_from(open).unwrap_or(u32::MAX)))
 }
 
-/// No more exact than it is known.
+/// Rounded to its accuracy.
 fn words(time: Duration) -> String {
     let minutes = (time.as_secs_f64() / 60.0).round() as u64;
     match (minutes / 60, minutes % 60) {

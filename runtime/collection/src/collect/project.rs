@@ -1,4 +1,4 @@
-//! What a source tree says about itself: read as data, nothing of it runs.
+//! What a source tree says about itself, read as data: nothing in it runs.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -11,23 +11,23 @@ use super::{
     settings::{EnvironmentSettings, Layout},
 };
 
-/// A project's own statements, as far as a collection needs them.
+/// A project's own metadata, as far as a collection needs them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Project {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) summary: String,
     pub(super) requires_python: String,
-    /// Packages that its tests want: of an extra, of a dependency group, of a requirements file.
+    /// Packages that its tests need: from an extra, a dependency group, or a requirements file.
     pub(super) requirements: Vec<String>,
     pub(super) urls: Vec<String>,
-    /// The folder that its packages are imported from: `.`, `src` or `lib`.
+    /// The directory that its packages are imported from: `.`, `src` or `lib`.
     pub(super) root: String,
     /// The package's own Python files, below the tree.
     pub(super) modules: Vec<String>,
-    /// Folders for pytest where the project's configuration names none.
+    /// Directories for pytest if the project's configuration names none.
     pub(super) tests: Vec<String>,
-    /// It can be installed.
+    /// Whether it can be installed.
     pub(super) installable: bool,
 }
 
@@ -67,7 +67,8 @@ impl Project {
             headers.iter().filter(|(key, _)| *key == "Provides-Extra").map(|(_, it)| *it).collect();
         let optional = project.and_then(|table| table.get("optional-dependencies")?.as_table());
         extras.extend(optional.into_iter().flatten().map(|(name, _)| name.as_str()));
-        // Its list, and not the extra itself, of which pip would install the tools as well.
+        // The extra's list rather than the extra itself, because pip would install its tools as
+        // well.
         let extra = settings.extras.iter().find(|name| extras.contains(name.as_str()));
         if let Some(extra) = extra {
             let listed = optional.and_then(|table| table.get(extra)?.as_array());
@@ -111,7 +112,7 @@ impl Project {
         out
     }
 
-    /// Finds the folder that packages are imported from, and their files.
+    /// Finds the directory that packages are imported from, and their files.
     fn lay_out(&mut self, tree: &Path, layout: &Layout) {
         for root in ["src", "lib", "."] {
             let (mut modules, mut of_tests) = (Vec::new(), Vec::new());
@@ -129,7 +130,7 @@ impl Project {
                     modules.push(below);
                 }
             }
-            // Where there is nothing else, the tests stand inside the package.
+            // If there is nothing else, the tests are inside the package.
             if modules.is_empty() {
                 modules = of_tests;
             }
@@ -143,8 +144,8 @@ impl Project {
         self.root = ".".to_owned();
     }
 
-    /// The packages of a tree that lie one folder deeper, in a namespace: `jaraco.text` in `jaraco`, which has no
-    /// `__init__.py`. They are not collected from.
+    /// The packages of a tree that are one level deeper, in a namespace: `jaraco.text` in `jaraco`,
+    /// which has no `__init__.py`. They are not supported.
     pub(super) fn in_namespaces(tree: &Path, layout: &Layout) -> Vec<String> {
         let mut out = BTreeSet::new();
         for root in ["src", "lib", "."] {
@@ -165,7 +166,7 @@ impl Project {
         out.into_iter().collect()
     }
 
-    /// `owner/name` of its repository, where one of its addresses is at a known forge.
+    /// `owner/name` of its repository, if one of its URLs is at a known forge.
     pub(super) fn repository(&self) -> Option<String> {
         self.urls.iter().find_map(|url| {
             let rest = url.split_once("://")?.1;
@@ -185,12 +186,13 @@ fn is_module(name: &str, layout: &Layout) -> bool {
     })
 }
 
-/// What pytest takes for a file of tests, or for its help.
+/// A name that pytest uses for test files or their helpers.
 pub(super) fn is_test_name(name: &str) -> bool {
     name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py"
 }
 
-/// Most of a folder's own files are tests: it holds those of the project, and is no package of it.
+/// Whether most of a directory's own files are tests: then it contains the project's tests and is
+/// not one of its packages.
 fn holds_tests(folder: &Path) -> bool {
     let code = names(folder).into_iter().filter(|name| name.ends_with(".py"));
     let (tests, others): (Vec<String>, Vec<String>) =
@@ -228,7 +230,7 @@ fn strings(list: &[Value]) -> impl Iterator<Item = String> + '_ {
     list.iter().filter_map(Value::as_str).map(str::to_owned)
 }
 
-/// A dependency group with those that it includes (PEP 735).
+/// A dependency group with the groups that it includes (PEP 735).
 fn group(groups: &Table, name: &str, depth: usize, out: &mut Vec<String>) {
     let Some(list) = groups.get(name).and_then(Value::as_array).filter(|_| depth < 8) else {
         return;
@@ -246,7 +248,7 @@ fn group(groups: &Table, name: &str, depth: usize, out: &mut Vec<String>) {
     }
 }
 
-/// The requirements of a file, without pip's options and checksums.
+/// The requirements in a file, without pip's options and checksums.
 fn listed_in(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| {
         let line = line.split(" #").next().unwrap_or_default();
@@ -258,7 +260,7 @@ fn listed_in(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The name of a requirement: what stands before an extra, a version or a marker.
+/// The name of a requirement: everything before an extra, a version or a marker.
 pub(super) fn bare(requirement: &str) -> &str {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
     requirement[..end.unwrap_or(requirement.len())].trim()
@@ -284,8 +286,8 @@ fn urls(headers: &[(&str, &str)], project: Option<&Table>, poetry: Option<&Table
     out.into_iter().collect()
 }
 
-/// Requires-Python as a condition on `v`, for an interpreter that has nothing but itself. What it cannot
-/// say is left out: pip says it, later.
+/// Requires-Python as a condition on `v`, for an interpreter without packages. Unsupported parts
+/// are dropped; pip reports them later.
 pub(super) fn python_condition(requires: &str) -> String {
     let clause = |part: &str| -> Option<String> {
         let part = part.trim();

@@ -1,4 +1,4 @@
-//! What a task is about, in a model's words: a paragraph above the interfaces of its statement.
+//! A model's description of a task: a paragraph above the interfaces of its statement.
 
 use proctor_datasets::fill;
 use proctor_types::{Fault, Layer};
@@ -8,7 +8,7 @@ use super::{answers::Answers, statement::told};
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/prose.md.j2");
 
-/// Fewer words tell nothing, and more are no summary.
+/// Fewer words say nothing, and more are not a summary.
 const WORDS: std::ops::RangeInclusive<usize> = 8..=300;
 
 /// What a model is shown: code that an agent will not see.
@@ -17,12 +17,12 @@ pub(super) struct Feature<'a> {
     pub(super) package: &'a str,
     pub(super) summary: &'a str,
     pub(super) code: &'a str,
-    /// What the statement shows of the code in any case.
+    /// What the statement shows of the code anyway.
     pub(super) stubs: &'a str,
 }
 
 /// # Errors
-/// The endpoint gave no answer, or only such as quote the code.
+/// The endpoint did not respond, or every response quotes the code.
 pub(super) async fn prose(
     answers: &Answers<'_>,
     file: &str,

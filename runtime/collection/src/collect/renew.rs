@@ -1,4 +1,4 @@
-//! The tasks of a dataset, made again from the newest releases of their packages.
+//! Recreates a dataset's tasks from the newest releases of their packages.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,30 +15,30 @@ use super::{
     pipeline::{CollectError, CollectionContext, collect, lines},
 };
 
-/// Of the functions that a task took away, a newer one of the same test file takes away at least this share: else it is
-/// another task.
+/// A newer task of the same test file must remove at least this share of the old task's functions;
+/// otherwise it is a different task.
 const SAME: f64 = 0.5;
 
-/// What became of one task.
+/// The result for one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Renewed {
     pub task: String,
-    /// The test file that it is about.
+    /// Its test file.
     pub file: String,
     pub from: String,
     /// The newest release.
     pub to: Option<String>,
-    /// The task that stands in its place.
+    /// The task that replaces it.
     pub renewed: Option<String>,
     /// Why there is none.
     pub why: Option<String>,
 }
 
-/// Collects again, from the newest release of each package, the test files that `tasks` are about. `out` gets a folder a
-/// release, `tasks.jsonl` with the tasks that still stand, and `renewed.jsonl`.
+/// Collects the test files of `tasks` again, from the newest release of each package. `out` gets a
+/// directory per release, `tasks.jsonl` with the tasks that are still valid, and `renewed.jsonl`.
 ///
 /// # Errors
-/// [`CollectError`]: the index cannot be asked. What makes no task any more is told.
+/// [`CollectError`]: the index is unavailable. Test files without a task any more are reported.
 pub async fn renew(
     tasks: &[Task],
     out: &Path,
@@ -137,18 +137,18 @@ impl Renewed {
     }
 }
 
-/// The test file that a task is about.
+/// The test file of a task.
 fn about(task: &Task) -> String {
     task.fail_to_pass.first().map_or("", |id| file_of(id)).to_owned()
 }
 
-/// Whether a newer task takes away enough of the same functions.
+/// Whether a newer task removes enough of the same functions.
 fn same(old: &Task, new: &Task) -> bool {
     let (old, new) = (gone(old), gone(new));
     old.intersection(&new).count() as f64 >= SAME * old.len() as f64
 }
 
-/// The functions whose first lines a mask takes away, by file and name.
+/// The functions whose first lines a mask removes, by file and name.
 fn gone(task: &Task) -> BTreeSet<(String, String)> {
     let mask = task.mask.clone().unwrap_or_default();
     let mut out = BTreeSet::new();

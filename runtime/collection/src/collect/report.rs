@@ -1,4 +1,4 @@
-//! What a collection came to: `report.json`, and the same to be read.
+//! The result of a collection: `report.json`, and a readable form.
 
 use proctor_types::{Integrity, plural};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::{
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;
 
-/// What `report.json` holds. It says nothing of the clock: the same seed gives the same bytes.
+/// The content of `report.json`. It contains no times: the same seed gives the same bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema_version: u32,
@@ -23,10 +23,10 @@ pub struct Report {
     pub version: String,
     pub python: String,
     pub seed: String,
-    /// The model that said what each test file is about.
+    /// The model that decided what each test file is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// It ended after the tops: nothing was taken away.
+    /// It ended after the tops: nothing was removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
     /// How well the tops were found, if some of the test files are labelled.
@@ -39,16 +39,16 @@ pub struct Report {
     pub solvability: SolvabilityCounts,
     pub tasks: Vec<Facts>,
     pub rejects: Vec<Reject>,
-    /// The tasks from scratch of the same test files.
+    /// The from-scratch tasks of the same test files.
     pub level_2: LevelTwo,
     /// The tasks whose grading was attacked.
     #[serde(default)]
     pub attacked: Attacked,
-    /// Tests and files that are used nowhere, and why.
+    /// Tests and files that are not used, and why.
     pub unused: Vec<Unused>,
 }
 
-/// How many test files are left after each stage.
+/// The number of test files left after each stage.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stages {
     pub tests: usize,
@@ -59,7 +59,7 @@ pub struct Stages {
     pub masked: usize,
     pub verified: usize,
     pub meets_minima: usize,
-    /// Of the verified, those of the smaller set.
+    /// Verified tasks that are in the smaller set.
     pub lite: usize,
 }
 
@@ -69,7 +69,7 @@ pub struct LevelTwo {
     pub test_files: usize,
     /// Files whose imports could be rewritten.
     pub rewritten: usize,
-    /// Files of which every test passes on the library's own objects, rewritten.
+    /// Files whose rewritten tests all pass with the library's own objects.
     pub oracle: usize,
     pub verified: usize,
     pub meets_minima: usize,
@@ -81,7 +81,7 @@ pub struct LevelTwo {
     pub rejects: Vec<Reject>,
 }
 
-/// Means over the tasks, as the table of FeatureBench's paper has them.
+/// Means over the tasks, with the values of the table in FeatureBench's paper.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Complexity {
     pub problem_words: f64,
@@ -93,7 +93,7 @@ pub struct Complexity {
     pub leak_score: f64,
 }
 
-/// What a report says beside its tasks and rejects.
+/// The content of a report besides its tasks and rejects.
 pub(super) struct Head {
     pub(super) origin: String,
     pub(super) package: String,
@@ -150,7 +150,7 @@ impl Report {
         }
     }
 
-    /// Adds what came of level 2.
+    /// Adds the results of level 2.
     pub(super) fn add_level_two(&mut self, tasks: Vec<Facts>, rejects: Vec<Reject>) {
         let ended = |stages: &[&str]| {
             let stage = |reject: &Reject| reject.stage.trim_start_matches("level_2: ").to_owned();
@@ -172,7 +172,7 @@ impl Report {
         };
     }
 
-    /// Adds what came of attacks, over both levels.
+    /// Adds the results of attacks on both levels.
     pub(super) fn add_attacked(&mut self, both: [Attacked; 2]) {
         for one in both {
             self.attacked.pack = one.pack;
@@ -181,7 +181,7 @@ impl Report {
         }
     }
 
-    /// For a person, in Markdown.
+    /// For people, in Markdown.
     pub fn summary(&self) -> String {
         let stages = &self.stages;
         let mut out = format!(

@@ -1,10 +1,11 @@
-//! Test files that ask for the same work from scratch make one task.
+//! Test files that require the same work from scratch yield one task.
 
 use std::collections::BTreeMap;
 
 use super::candidate::{Outcome, Reject};
 
-/// Keeps, of the tasks that ask for the same objects, the one with most tests; the others are rejected.
+/// Of tasks that require the same objects, keeps the one with the most tests and rejects the
+/// others.
 pub(super) fn keep_one(outcomes: &mut [Outcome]) {
     let mut best: BTreeMap<Vec<String>, (usize, String)> = BTreeMap::new();
     for outcome in outcomes.iter() {

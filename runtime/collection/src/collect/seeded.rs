@@ -1,8 +1,8 @@
-//! Chance that is the same for the same seed, on every machine and in every order of work.
+//! Random numbers that are the same for the same seed, on every machine and in every order of work.
 
 use proctor_types::sha256_hex;
 
-/// A stream of numbers that a few texts name.
+/// A stream of numbers identified by a few texts.
 #[derive(Debug, Clone)]
 pub(super) struct Seeded(u64);
 
@@ -12,7 +12,8 @@ impl Seeded {
         Self(u64::from_str_radix(&digest[..16], 16).unwrap_or(1))
     }
 
-    /// SplitMix64: a dozen numbers a task, and a library's stream may change with its version.
+    /// SplitMix64: a task needs a dozen numbers, and a library's stream may change with its
+    /// version.
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -21,13 +22,13 @@ impl Seeded {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of the numbers from `low` to `high`, both included.
+    /// A number from `low` to `high`, both included.
     pub(super) fn between(&mut self, low: usize, high: usize) -> usize {
         let width = high.saturating_sub(low) as u64 + 1;
         low + (self.next() % width) as usize
     }
 
-    /// At most so many of a list, in the order in which they are drawn.
+    /// At most `most` elements of a list, in drawing order.
     pub(super) fn sample<T>(&mut self, mut from: Vec<T>, most: usize) -> Vec<T> {
         let mut out = Vec::new();
         while out.len() < most && !from.is_empty() {
@@ -51,7 +52,7 @@ mod tests {
         assert_eq!(draw("a"), draw("a"));
         assert_ne!((draw("a"), draw("b")), (draw("b"), draw("a")));
         assert!((3..=5).contains(&draw("a").0) && draw("a").1.len() == 3);
-        // Fixed: another stream would make other tasks.
+        // Fixed: another stream would create other tasks.
         assert_eq!(Seeded::of(&["seed"]).next(), Seeded::of(&["seed"]).next());
     }
 }

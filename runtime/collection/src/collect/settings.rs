@@ -1,4 +1,4 @@
-//! `configs/collection.toml`.
+//! Reads `configs/collection.toml`.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ pub(super) struct ModelSettings {
     pub(super) attempts: usize,
 }
 
-/// Which other test files must go on passing.
+/// Which other test files must still pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
@@ -90,7 +90,7 @@ pub enum Policy {
     All,
     /// Those that share no top with the task's own.
     Least,
-    /// Drawn by the seed.
+    /// Drawn with the seed.
     Random,
 }
 
@@ -111,7 +111,7 @@ pub(super) struct TakeAway {
     pub(super) halvings: usize,
 }
 
-/// What solutions return that do nothing, besides None.
+/// Return values of solutions that do nothing, besides None.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IdleSettings {
@@ -136,7 +136,7 @@ pub(super) struct Minima {
     pub(super) pass_rate: f64,
 }
 
-/// How many tasks the smaller set has.
+/// The number of tasks in the smaller set.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LiteSettings {
@@ -147,7 +147,7 @@ pub(super) struct LiteSettings {
 
 impl Settings {
     /// # Errors
-    /// The file that came with the program is broken.
+    /// The built-in file is invalid.
     pub(super) fn get() -> Result<&'static Self, Fault> {
         static READ: ShippedTable<Settings> = ShippedTable::new("collection.toml", TEXT);
         READ.get().map_err(|error| Fault::new(Layer::Environment, error))

@@ -1,4 +1,4 @@
-//! What an agent is told: in Proctor's words, and in FeatureBench's.
+//! The agent's statement in Proctor's form and in FeatureBench's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ use crate::{Carving, Object, carve::lost_names, statement::Shown};
 const OWN: &str = include_str!("../../../../prompts/collection/statement.md.j2");
 const FEATUREBENCH: &str = include_str!("../../../../prompts/featurebench/level-1.md.j2");
 
-/// Both statements, and the share of the gold's lines that they hold beyond signatures and documentation.
+/// Both statements, and the share of gold lines that they reveal beyond signatures and
+/// documentation.
 pub(super) struct Statements {
     pub(super) own: String,
     pub(super) featurebench: String,
@@ -67,7 +68,7 @@ struct Interface {
 /// require besides.
 ///
 /// # Errors
-/// A template that cannot be filled in.
+/// A template cannot be rendered.
 pub(super) fn write(
     (project, overview, required): (&Project, Option<&str>, &[String]),
     carving: &Carving,
@@ -159,7 +160,7 @@ fn exports(carving: &Carving) -> Vec<String> {
     let others = carving.files.iter().filter(|(path, _)| !touched.contains(path.as_str()));
     let told = others.map(|(path, (before, after))| {
         let mut names = lost_names(before, after);
-        // An entry of `__all__` may be the name of a star import.
+        // An entry of `__all__` may come from a star import.
         let listed = |name: &&str| {
             let quoted = [format!("\"{name}\""), format!("'{name}'")];
             quoted.iter().any(|it| before.contains(it) && !after.contains(it))
@@ -198,11 +199,11 @@ fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
     format!("Implement {shown}{more} in {}", project.name)
 }
 
-/// A shorter line tells nothing, in bytes.
+/// A shorter line reveals nothing. In bytes.
 const TELLING: usize = 20;
 
-/// Lines of the gold that stand in a statement though no stub shows them, of all such lines. Lines that are
-/// too short to tell anything are not counted.
+/// The share of gold lines that are in a statement but in no stub. Lines that are too short to
+/// reveal anything are not counted.
 fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
     let shown: BTreeSet<String> =
         carving.objects.iter().flat_map(|object| plain(&object.stub)).collect();
@@ -214,7 +215,7 @@ fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
     share_told(hidden, &shown, statements)
 }
 
-/// The same of code that an agent does not have at all, and of what its stubs show.
+/// The same for code that an agent does not have at all, and its stubs.
 pub(super) fn told(code: &str, stubs: &str, statements: &[&str]) -> f64 {
     share_told(plain(code), &plain(stubs), statements)
 }

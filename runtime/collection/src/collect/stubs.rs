@@ -1,5 +1,5 @@
-//! Solutions that do nothing: what the statement asks for is there, and every function of it returns None, or another
-//! constant. A task that one of them resolves has tests that look at nothing.
+//! Solutions that do nothing: everything that the statement requests exists, but every function
+//! returns None or another constant. If one of them resolves a task, its tests check nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -15,10 +15,10 @@ use crate::{
     freeze::{ended, run},
 };
 
-/// The name of such a solution among a task's `cheats`.
+/// The name of such a solution in a task's `cheats`.
 const NAME: &str = "functions that do nothing";
 
-/// Solutions whose functions return one thing, whatever they are asked, by name.
+/// The name of solutions whose functions always return one value.
 pub(super) fn named(returns: &str) -> String {
     format!("functions that return {}", returns.replace(FIRST, "their first argument"))
 }
@@ -27,12 +27,12 @@ pub(super) fn cheat(patch: String) -> Cheat {
     Cheat { name: NAME.to_owned(), patch }
 }
 
-/// Over the mask: everything is back, and what was taken away does nothing.
+/// A patch over the mask: everything is restored, but the removed functions do nothing.
 pub(super) fn patch(carving: &Carving) -> String {
     patch_returning(carving, NOTHING)
 }
 
-/// The same, and what was taken away returns this.
+/// The same, with removed functions that return this value.
 fn patch_returning(carving: &Carving, returns: &str) -> String {
     let idle = carving.files.iter().map(|(file, (before, after))| {
         let paths: BTreeSet<&str> = carving
@@ -44,24 +44,25 @@ fn patch_returning(carving: &Carving, returns: &str) -> String {
         let idle = hollow(before, returns, &|path| paths.contains(path));
         (file.clone(), (after.clone(), idle.unwrap_or_else(|| before.clone())))
     });
-    // A mask is the way from one text to another, whichever these are.
+    // A mask goes from one text to another, whatever these are.
     Carving { objects: Vec::new(), files: idle.collect() }.mask()
 }
 
-/// A run that does nothing is given this, and so often the seconds of the whole suite: some of it goes on for ever.
+/// Time limits for runs with solutions that do nothing: a minimum, and a multiple of the whole
+/// suite's seconds. Some of these runs never end.
 const LEAST: f64 = 30.0;
 const TIMES: f64 = 10.0;
 
 impl Shared<'_> {
-    /// The time that a solution which does nothing has for its tests.
+    /// The time limit of the tests for a solution that does nothing.
     pub(super) fn idle_limit(&self, plan: &TestPlan) -> Duration {
         plan.time_limit.min(Duration::from_secs_f64(LEAST + TIMES * self.suite.seconds))
     }
 
-    /// How many of some tests pass on a solution that does nothing.
+    /// The number of the given tests that pass with a solution that does nothing.
     ///
     /// # Errors
-    /// A rejection where all of the task's do; a fault of a sandbox.
+    /// A rejection if all of the task's tests do, or a sandbox fault.
     pub(super) async fn pass_idle(
         &self,
         task: &Task,
@@ -74,7 +75,7 @@ impl Shared<'_> {
         let mask = task.mask.clone().unwrap_or_default().into_bytes();
         let patches: [&[u8]; 2] = [&mask, cheat.patch.as_bytes()];
         let ran = run((self.backend, environment, findings), task, &plan, &patches).await?;
-        // A run that does nothing long enough to be ended shows that it solves nothing.
+        // A run that was killed for its length shows that doing nothing solves nothing.
         let Ok(statuses) = ended(ran, "stubs") else { return Ok(0) };
         let passes = |id: &&String| statuses.get(*id) == Some(&TestStatus::Passed);
         if task.fail_to_pass.iter().all(|id| passes(&id)) {
@@ -83,10 +84,11 @@ impl Shared<'_> {
         Ok(ids.iter().filter(passes).count())
     }
 
-    /// Tries solutions whose functions return one constant: None passes no test that asks for a truth.
+    /// Runs solutions whose functions return one constant: None passes no test that requires a
+    /// truthy value.
     ///
     /// # Errors
-    /// A rejection where one resolves the task; a fault of a sandbox.
+    /// A rejection if one resolves the task, or a sandbox fault.
     pub(super) async fn constants_do_not(
         &self,
         task: &Task,

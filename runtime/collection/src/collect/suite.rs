@@ -1,4 +1,4 @@
-//! A project's tests, run and traced: what every task of it is made from.
+//! A project's tests, run and traced: the basis of all its tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,27 +13,27 @@ use super::{
     settings::Settings,
 };
 
-/// A test or a file that is used nowhere, and why.
+/// A test or a file that is not used, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unused {
     pub id: String,
     pub why: String,
 }
 
-/// Tests that pass every time, and who calls whom in them.
+/// Tests that always pass, and their call graph.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Suite {
-    /// Tests that were found.
+    /// Number of collected tests.
     pub(super) found: usize,
     /// Tests that passed in every run, by file.
     pub(super) steady: BTreeMap<String, Vec<String>>,
     pub(super) unused: Vec<Unused>,
     pub(super) calls: Calls,
-    /// Of the tests of a plain run.
+    /// Duration of the tests in a plain run.
     pub(super) seconds: f64,
 }
 
-/// Runs the suite twice as it is, the second time in random order, and once traced.
+/// Runs the suite twice unchanged, the second time in random order, and once traced.
 ///
 /// # Errors
 /// A fault of the environment or of the sandbox.
@@ -75,7 +75,7 @@ pub(super) async fn run_suite(
     Ok(suite)
 }
 
-/// What holds no test that pytest finds, though it looked: a file, or all of them.
+/// A file, or everything, in which pytest found no tests.
 fn not_collected(record: &Record) -> Option<Unused> {
     let Record::Error { id, why, .. } = record else { return None };
     let last = why.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
@@ -93,7 +93,7 @@ fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&Ran]) -> Suite {
         out.unused.push(Unused { id: (*file).clone(), why: (*why).clone() });
     }
     for (file, ids) in items {
-        // A process that was killed tells nothing about what it did not come to.
+        // A killed process says nothing about tests that it did not reach.
         if broken.contains_key(file) {
             continue;
         }
@@ -124,7 +124,7 @@ fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
         true => format!("it does not pass: {first}"),
         false => format!("its runs disagree: {}", outcomes.join(", ")),
     };
-    // What is said another way in each run would be so in each collection, too.
+    // A message that differs between runs would also differ between collections.
     let reasons: BTreeSet<&str> = runs
         .iter()
         .filter_map(|run| run.tests.get(id))

@@ -1,5 +1,5 @@
-//! What a test file says about what it tests: the names that it imports and uses, and those that it
-//! asserts something about.
+//! What a test file reveals about its subject: the names that it imports and uses, and those in its
+//! assertions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use ruff_python_ast::{
 };
 use ruff_python_parser::parse_module;
 
-/// The names of one test file.
+/// The names in one test file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TestFile {
     /// Module and name: imported and used, or used as an attribute of an imported module.
     pub(super) used: BTreeSet<(String, String)>,
-    /// Last parts of names whose value an assertion looks at.
+    /// Last parts of names whose value an assertion checks.
     pub(super) asserted: BTreeSet<String>,
-    /// Attributes that it asks for, of whatever object.
+    /// Attributes that it accesses on any object.
     pub(super) attributes: BTreeSet<String>,
 }
 
 impl TestFile {
-    /// A file that cannot be parsed says nothing.
+    /// A file that cannot be parsed has none.
     pub(super) fn read(text: &str) -> Self {
         let Ok(parsed) = parse_module(text) else { return Self::default() };
         let mut names = Names::default();
@@ -49,7 +49,7 @@ impl TestFile {
 
 #[derive(Default)]
 struct Names {
-    /// Local name to module and name in it.
+    /// Module and name by local name.
     imports: BTreeMap<String, (String, Option<String>)>,
     loaded: BTreeSet<String>,
     attributes: BTreeSet<(String, String)>,
@@ -102,12 +102,12 @@ impl<'a> Visitor<'a> for Names {
     }
 }
 
-/// Which values of one function an assertion looks at.
+/// The values in one function that an assertion checks.
 #[derive(Default)]
 struct Flow {
-    /// Names that stand in assertions, with what is called there.
+    /// Names in assertions, including called ones.
     asserted: BTreeSet<String>,
-    /// Targets, and the names on the right.
+    /// Targets, and the names on the right side.
     assigned: Vec<(BTreeSet<String>, BTreeSet<String>)>,
 }
 
@@ -174,7 +174,7 @@ fn is_assertion(name: &str) -> bool {
     name.starts_with("assert") || ["raises", "warns", "eq_", "ok_"].contains(&name)
 }
 
-/// Names and last parts of attributes of an expression.
+/// Names and last parts of attributes in an expression.
 fn tails(expr: &Expr) -> BTreeSet<String> {
     let mut tails = Tails::default();
     tails.visit_expr(expr);

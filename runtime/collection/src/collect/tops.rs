@@ -1,4 +1,4 @@
-//! The objects that a test file is about.
+//! Finds the objects that a test file is about.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::{
     test_file::TestFile,
 };
 
-/// A candidate, and what speaks for it and against it.
+/// A candidate, and the evidence for and against it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Candidate {
     #[serde(skip)]
@@ -19,11 +19,11 @@ pub(super) struct Candidate {
     pub(super) object: String,
     pub(super) score: f64,
     pub(super) top: bool,
-    /// What is true of it, with its weight.
+    /// The features that apply, with their weights.
     pub(super) because: BTreeMap<&'static str, f64>,
 }
 
-/// Scores the candidates of a test file, level by level below its tests.
+/// Scores a test file's candidates, level by level below its tests.
 pub(super) fn find(
     file: &str,
     graph: &FileGraph,
@@ -76,7 +76,7 @@ fn because(
     let dotted = module_of(&object.file);
     let top = object.path.split('.').next().unwrap_or(&object.path);
     let direct = test.used.iter().any(|(used, name)| {
-        // A package hands on what its modules define.
+        // A package re-exports what its modules define.
         let same = dotted == *used
             || dotted.ends_with(&format!(".{used}"))
             || format!(".{dotted}").contains(&format!(".{used}."));
@@ -107,13 +107,13 @@ fn because(
     out
 }
 
-/// The dotted name of a file, with what stands before the package.
+/// The dotted name of a file, including what precedes the package.
 fn module_of(file: &str) -> String {
     let path = file.trim_end_matches(".py").trim_end_matches("/__init__");
     path.replace('/', ".")
 }
 
-/// The name of a file without its ending and without what makes it a test's.
+/// A file's name without its suffix and without the part that makes it a test's.
 fn stem(file: &str) -> &str {
     let name = file.rsplit('/').next().unwrap_or(file);
     let name = name.strip_suffix(".py").unwrap_or(name);
@@ -121,7 +121,7 @@ fn stem(file: &str) -> &str {
     name.strip_suffix("_test").unwrap_or(name)
 }
 
-/// The words of a name, in lower case, without a plural's ending.
+/// The words of a name, in lower case, without a plural ending.
 fn words(name: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     let mut word = String::new();

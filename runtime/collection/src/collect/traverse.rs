@@ -1,25 +1,25 @@
-//! What goes with the tops: all that only they need.
+//! What is removed with the tops: everything that only they need.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{graph::FileGraph, objects::Objects};
 
-/// What must stay, and how much may go.
+/// What must be kept, and how much may be removed.
 pub(super) struct Bounds<'a> {
     /// Objects that other tests or imports need.
     pub(super) remained: &'a BTreeSet<usize>,
-    /// Lines of definitions.
+    /// Maximum lines of definitions.
     pub(super) lines: usize,
-    /// Names that are never taken away.
+    /// Names that are never removed.
     pub(super) never: &'a [String],
 }
 
-/// What goes.
+/// What is removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Extracted {
-    /// Shown in the statement: what the tests are about, and what code that stays calls.
+    /// Shown in the statement: what the tests are about, and what remaining code calls.
     pub(super) shown: BTreeSet<usize>,
-    /// Called by these alone.
+    /// Called only by those.
     pub(super) helpers: BTreeSet<usize>,
 }
 
@@ -38,7 +38,7 @@ impl Extracted {
         self.helpers.retain(|number| numbers.contains(number));
     }
 
-    /// Shows what the tests or code that stays call: whoever writes it again must meet them.
+    /// Shows what the tests or remaining code call, because a solution must match these interfaces.
     pub(super) fn show_entries(&mut self, graph: &FileGraph) {
         let gone = self.all();
         let mut called = graph.called_by_tests();
@@ -53,8 +53,8 @@ impl Extracted {
     }
 }
 
-/// Walks breadth first from the tops. What remains is walked through and kept. Objects that call each other
-/// in a circle go together or stay together.
+/// Breadth-first search from the tops. It continues through objects that must be kept. Objects that
+/// call each other in a cycle are removed or kept together.
 pub(super) fn extract(
     tops: &BTreeSet<usize>,
     graph: &FileGraph,
@@ -82,7 +82,7 @@ pub(super) fn extract(
     let mut left = bounds.lines;
     let mut gone = BTreeSet::new();
     for top in tops.iter().filter(|top| may_go(top)) {
-        // A top goes whatever it calls; its circle is looked at below.
+        // A top is removed whatever it calls; its cycle is handled below.
         out.shown.insert(*top);
         gone.insert(*top);
         left = left.saturating_sub(size(&[*top]));
@@ -103,7 +103,7 @@ pub(super) fn extract(
             let whole = circle.iter().all(may_go);
             let lines = size(&circle);
             if !whole || lines > left {
-                // Part of it must stay, or it is too much: it stays, and what it needs as well.
+                // Part of it must be kept, or it is too large: keep it and what it needs.
                 continue;
             }
             left -= lines;
@@ -120,7 +120,7 @@ pub(super) fn extract(
     out
 }
 
-/// The circles of more than one object, by member (Tarjan's algorithm, without recursion).
+/// The cycles of more than one object, by member (Tarjan's algorithm, without recursion).
 fn components(graph: &FileGraph) -> BTreeMap<usize, Vec<usize>> {
     let mut index: BTreeMap<usize, usize> = BTreeMap::new();
     let mut low: BTreeMap<usize, usize> = BTreeMap::new();

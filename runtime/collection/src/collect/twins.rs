@@ -1,4 +1,5 @@
-//! Functions whose code stands a second time in what stays: an agent could read them there, so they stay as well.
+//! Functions whose code also occurs in remaining files: an agent could read it there, so they are
+//! not removed.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -12,11 +13,12 @@ use proctor_setup::Leak;
 use super::{environment::WORKDIR, objects::Objects};
 use crate::Carving;
 
-/// From this share of its windows on a function is told in a file: the leak check's own share.
+/// Share of windows from which on a function counts as present in a file: the leak check's own
+/// threshold.
 const SHARE: f64 = 0.6;
 
-/// The objects of `gone` that the files of some findings tell; where none of them is told there by itself, those
-/// that most is told of. Empty where the findings are of another kind.
+/// The objects of `gone` that occur in the files of some findings; if none occurs on its own, those
+/// with the largest share. Empty if the findings are of another kind.
 pub(super) fn twins(
     leaks: &[Leak],
     gone: &BTreeSet<usize>,
@@ -56,13 +58,14 @@ pub(super) fn twins(
     out
 }
 
-/// How much of some code is told, by windows as long as the code has them.
+/// The share of some code that occurs, in windows as long as the code allows.
 fn share(code: &[String], told: &[HashSet<u64>]) -> f64 {
     for length in (1..=WINDOW_LINES).rev() {
         let own = windows(code.iter().map(String::as_str), length);
         let Some(told) = told.get(length - 1).filter(|_| !own.is_empty()) else { continue };
         let found = own.intersection(told).count();
-        // Lines alone are shared by much; here they decide only between what has nothing longer.
+        // Much code shares single lines; here they decide only between candidates without longer
+        // matches.
         return found as f64 / own.len() as f64;
     }
     0.0

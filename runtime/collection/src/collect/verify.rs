@@ -1,5 +1,5 @@
-//! The last word on a task: in fresh sandboxes gold resolves it, noop does not, and an agent would find no
-//! copy of what is hidden.
+//! The final checks of a task: in fresh sandboxes gold resolves it, noop does not, and an agent
+//! finds no copy of hidden content.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use proctor_types::{Fault, Integrity, Layer, OnFinding, SandboxSpec, Task};
 
 use super::candidate::Stop;
 
-/// Where tasks are judged.
+/// Where tasks are checked.
 #[derive(Clone, Copy)]
 pub(super) struct Judge<'a> {
     pub(super) backend: &'a dyn Backend,
     pub(super) sources: &'a Sources,
 }
 
-/// The task's environment, and what it holds of what the task hides.
+/// The task's environment, and the hidden content that it contains.
 ///
 /// # Errors
 /// A fault of the environment or of a sandbox.
@@ -34,10 +34,10 @@ pub(super) async fn find(
     Ok((environment, findings))
 }
 
-/// Looks at a sandbox as an agent has it: there must be no copy in it.
+/// Scans a sandbox in the agent's state: it must contain no copy.
 ///
 /// # Errors
-/// A rejection that names the copy; a fault of a sandbox.
+/// A rejection that names the copy, or a sandbox fault.
 pub(super) async fn look_through(
     judge: Judge<'_>,
     task: &Task,
@@ -52,7 +52,7 @@ pub(super) async fn look_through(
 /// Grades gold and noop. Returns the integrity of gold's verdict.
 ///
 /// # Errors
-/// A rejection with what was seen; a fault of a sandbox.
+/// A rejection with the findings, or a sandbox fault.
 pub(super) async fn grade_both(
     judge: Judge<'_>,
     task: &Task,
@@ -91,7 +91,7 @@ pub(super) fn unclean(task: &str, integrity: Integrity) -> String {
 /// Grades one patch.
 ///
 /// # Errors
-/// A fault of a sandbox.
+/// A sandbox fault.
 pub(super) async fn graded(
     judge: Judge<'_>,
     task: &Task,

@@ -1,4 +1,4 @@
-//! The keys of a matrix: which factor each names, and what values it crosses.
+//! The keys of a matrix: which factor each names, and which values it crosses.
 
 use proctor_types::ModelSpec;
 use toml::{Table, Value};
@@ -11,7 +11,7 @@ use crate::{
     written::Written,
 };
 
-/// The keys of `[matrix]` that are no factors.
+/// The keys of `[matrix]` that are not factors.
 const OWN: [&str; 2] = ["include", "exclude"];
 
 /// What a key of a matrix names.
@@ -19,7 +19,7 @@ const OWN: [&str; 2] = ["include", "exclude"];
 pub(super) enum FactorKey {
     /// A path below the arm.
     Arm(Vec<String>),
-    /// A key of the arm's model: of any one (`model.temperature`), or of that one alone
+    /// A key of the arm's model: for any model (`model.temperature`), or only for one
     /// (`models.NAME.temperature`).
     Model { of: Option<String>, key: String },
 }
@@ -38,7 +38,8 @@ pub(super) struct Axis {
     pub(super) values: Vec<Value>,
 }
 
-/// The axes of a matrix, in the order in which they are written; those that only `--set` has come last.
+/// The axes of a matrix, in the order in which they are written; those that only `--set` has come
+/// last.
 pub(super) fn of(matrix: &Table, written: &Written) -> Result<Vec<Axis>, Problem> {
     let mut axes = Vec::new();
     for (name, value) in matrix.iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
@@ -56,7 +57,8 @@ pub(super) fn of(matrix: &Table, written: &Written) -> Result<Vec<Axis>, Problem
     Ok(axes)
 }
 
-/// `budget.steps = [...]` is a table of tables; `"budget.steps" = [...]` is one key. Both mean the same.
+/// `budget.steps = [...]` is a table of tables; `"budget.steps" = [...]` is one key. Both mean the
+/// same.
 fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), Problem> {
     match value {
         Value::Table(table) if !table.is_empty() => {
@@ -96,9 +98,9 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
     }
 }
 
-/// What a key names: parts that hold dots are the same as parts of a table.
+/// The factor that a key names: parts that contain dots are equivalent to parts of a table.
 pub(super) fn factor_key(written: &[String]) -> Result<FactorKey, Wrong> {
-    // A model's name may hold dots, between quotes.
+    // A model's name may contain dots if it is quoted.
     if let [models, name, key] = written
         && models == "models"
     {
@@ -130,7 +132,7 @@ fn model(of: Option<String>, key: &str) -> Result<FactorKey, Wrong> {
     Ok(FactorKey::Model { of, key: key.to_owned() })
 }
 
-/// Refuses what no arm has, with the nearest key that one has.
+/// Rejects keys that no arm has, and suggests the nearest one.
 fn below(path: &[String], keys: &[Key]) -> Result<(), Wrong> {
     let Some((first, rest)) = path.split_first() else { return Ok(()) };
     let key = match keys.iter().find(|key| key.name == *first) {
@@ -159,7 +161,7 @@ fn below(path: &[String], keys: &[Key]) -> Result<(), Wrong> {
     }
 }
 
-/// A key of one of an arm's tables, written without its table, is told with it.
+/// A key of one of an arm's tables, written without its table: the error names the table.
 fn nearer(name: &str, keys: &[Key]) -> Wrong {
     let home = keys.iter().find_map(|key| match &key.kind {
         Kind::Table(inner) if inner.iter().any(|one| one.name == name) => Some(&key.name),
@@ -183,7 +185,7 @@ fn rows(name: &str) -> &'static [Key] {
     }
 }
 
-/// Every value of a table that is no table itself, with its path.
+/// Every value of a table that is not itself a table, with its path.
 pub(super) fn flat(table: &Table) -> Vec<(Vec<String>, Value)> {
     let mut out = Vec::new();
     for (name, value) in table {
@@ -198,7 +200,7 @@ pub(super) fn flat(table: &Table) -> Vec<(Vec<String>, Value)> {
     out
 }
 
-/// Lays a value over what is there: a table key by key, anything else whole.
+/// Merges a value into a table: tables key by key, anything else as a whole.
 pub(super) fn lay(table: &mut Table, path: &[String], value: Value) {
     let Some((first, rest)) = path.split_first() else { return };
     match (rest.is_empty(), value) {
@@ -235,7 +237,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Values as a sentence names them.
+/// Values as listed in a sentence.
 pub(super) fn listed(values: &[Value]) -> String {
     values.iter().map(|value| format!("`{}`", shown(value))).collect::<Vec<_>>().join(", ")
 }

@@ -1,11 +1,12 @@
-//! Models with sampling of their own: a matrix that crosses `model.temperature` makes a model for each value.
+//! Models with their own sampling settings: a matrix that crosses `model.temperature` makes a model
+//! for each value.
 
 use toml::{Table, Value};
 
 use super::{Choice, Crossed, ModelOrigin, axes::FactorKey, names::shown};
 use crate::{kind::Wrong, walk::Problem};
 
-/// Makes the model that these choices ask for, where it is not there yet, and gives it to the arm.
+/// Makes the model for these choices if it does not exist yet, and assigns it to the arm.
 pub(super) fn model(
     top: &mut Table,
     crossed: &mut Crossed,
@@ -24,7 +25,7 @@ pub(super) fn model(
     let Some((models, own)) =
         models.and_then(|models| models.get(&name).cloned().map(|own| (models, own)))
     else {
-        // Whoever looks the model up says that there is none.
+        // Looking up the model reports that it does not exist.
         return Ok(());
     };
     let Value::Table(mut own) = own else { return Ok(()) };
@@ -45,7 +46,7 @@ pub(super) fn model(
     Ok(())
 }
 
-/// What a combination has at a place: by its choices, in the arm, in its model, at the top of the file.
+/// A combination's value at a place: from its choices, the arm, its model, or the top of the file.
 pub(super) fn value(
     place: &FactorKey,
     base: &Table,

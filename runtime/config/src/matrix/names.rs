@@ -33,7 +33,7 @@ impl Names {
         Self { labels: labels.collect(), differs: differs.collect() }
     }
 
-    /// What tells a value from the others of its axis; `None` where there is no other.
+    /// What distinguishes a value from the others of its axis; `None` if it is the only one.
     pub(super) fn label(&self, axis: usize, value: usize) -> Option<String> {
         let label = self.labels.get(axis)?.get(value)?;
         self.differs.get(axis).copied().unwrap_or_default().then(|| label.clone())
@@ -43,7 +43,7 @@ impl Names {
         let mut parts: Vec<String> = base.map(str::to_owned).into_iter().collect();
         for choice in choices {
             let bare = choice.place.is_arm(&["scaffold"]) || choice.place.is_arm(&["model"]);
-            // Without a name of its own an arm has that of its scaffold and its model.
+            // Without its own name, an arm is named by its scaffold and its model.
             let own = (base.is_none() && bare).then(|| text(&choice.value, false));
             let included = choice.at.get(1).is_some_and(|part| part == "include");
             let label = match (&choice.label, included && !bare) {
@@ -59,7 +59,7 @@ impl Names {
     }
 }
 
-/// `steps` for `budget.steps`, `network` for `network.mode`; the whole key where that is not enough.
+/// `steps` for `budget.steps`, `network` for `network.mode`; the whole key if that is ambiguous.
 fn key(place: &FactorKey, whole: bool) -> String {
     match place {
         FactorKey::Model { of: Some(model), key } if whole => format!("models.{model}.{key}"),
@@ -74,7 +74,7 @@ fn key(place: &FactorKey, whole: bool) -> String {
     }
 }
 
-/// Short texts of values, no two alike.
+/// Short texts for values, all different.
 fn distinct(values: &[Value], paths: bool) -> Vec<String> {
     let short: Vec<String> = values.iter().map(|value| text(value, paths)).collect();
     let alone =
@@ -95,7 +95,7 @@ fn distinct(values: &[Value], paths: bool) -> Vec<String> {
     numbered.collect()
 }
 
-/// A value as a name has it: of a path the last part, of a file its stem.
+/// A value as it appears in a name: the last part of a path, without a file's extension.
 fn text(value: &Value, path: bool) -> String {
     match value {
         Value::String(text) if path || text.ends_with(".toml") => {
@@ -106,7 +106,7 @@ fn text(value: &Value, path: bool) -> String {
     }
 }
 
-/// A value as it is written, without quotes around it.
+/// A value as it is written, without quotes.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -36,7 +36,8 @@ fn every_combination_is_an_arm_with_a_name_of_what_differs() {
     assert_eq!((last.scaffold.as_str(), last.budget.steps), ("bash", Some(100)));
     assert_eq!(last.budget.cost_usd, Some(2.0), "what is not crossed is inherited");
     assert_eq!(last.budget.ending, proctor_types::BudgetEnding::Grace);
-    // Keys of tables and keys with dots are the same; without [[arms]] the scaffold and the model name an arm.
+    // Keys of tables and keys with dots are equivalent; without [[arms]] the scaffold and the model
+    // name an arm.
     let tables = "[matrix]\nscaffold = ['tools']\nmodel = ['m']\n[matrix.budget]\nsteps = [50, 100]\n\
         disclosure = ['hidden', 'countdown']";
     let config = text(tables, "").unwrap();
@@ -68,7 +69,7 @@ fn temperatures_make_models_of_their_own() {
     assert_eq!(names(&config)[1], "base/m/temperature=0.7");
     let of = |arm: usize| config.models[config.arms[arm].model.as_ref().unwrap()].temperature;
     assert_eq!([of(0), of(1), of(2), of(3)], [Some(0.0), Some(0.7), Some(0.0), Some(0.7)]);
-    // Of one model alone: the other is there once.
+    // For one model only: the other occurs once.
     let one = "[matrix]\nmodel = ['m', 'n']\nmodels.n.temperature = [0, 0.7]";
     let config = text(one, BASE).unwrap();
     assert_eq!(names(&config), ["base/m", "base/n/temperature=0", "base/n/temperature=0.7"]);
@@ -91,7 +92,7 @@ fn combinations_are_left_out_and_added() {
     ];
     assert_eq!(names(&config), wanted);
     assert_eq!(config.arms[4].scaffold, "tools");
-    // By what an arm has of its own, and by its name.
+    // By an arm's own keys, and by its name.
     let two = format!("{BASE}{}", BASE.replace("base", "other").replace("'tools'", "'bash'"));
     let matrix = "[matrix]\nbudget.steps = [5, 10]\n[[matrix.exclude]]\nname = 'other'\nbudget.steps = 10.0\n\
         [[matrix.exclude]]\nscaffold = 'tools'\nbudget = { cost_usd = 2, steps = 5 }";
@@ -173,7 +174,7 @@ fn mistakes_name_the_key_and_the_value() {
     assert!(error.what.contains("`matrix`") && error.what.contains("is missing"), "{error}");
 }
 
-/// A folder of prompts is named by its last part.
+/// A prompt directory is named by its last part.
 #[test]
 fn prompts_are_crossed_too() {
     let config = text("[matrix]\nprompts = ['p/one', '/q/two']", BASE).unwrap();
@@ -181,7 +182,7 @@ fn prompts_are_crossed_too() {
     assert_eq!(config.arms[1].prompts.as_deref(), Some(std::path::Path::new("/q/two")));
 }
 
-/// Names of values that look alike, of paths, and of two keys with one last part.
+/// Names of values that look alike, of paths, and of two keys with the same last part.
 #[test]
 fn names_stay_apart() {
     let config = text(

@@ -1,4 +1,4 @@
-//! What a try is gone on with, by journals that are written as a trial writes them.
+//! Tests of resuming a try, on journals written the way a trial writes them.
 
 use proctor_record::Journal;
 use proctor_sandbox_api::wire::{RawPath, SnapEntry};
@@ -31,7 +31,7 @@ impl Record {
         self.journal.append(0, event).unwrap();
     }
 
-    /// A tree of these entries, in the record.
+    /// Records a tree of these entries.
     fn tree(&self, entries: &[(&str, EntryKind, bool)]) -> String {
         let mut tree = Tree::default();
         for (path, kind, kept) in entries {
@@ -62,7 +62,7 @@ impl Record {
         base
     }
 
-    /// A send that was charged ten tokens in and one out, and its answer.
+    /// A request charged ten tokens in and one out, and its response.
     fn answered(&mut self, content: &str) {
         self.add(Event::ModelAttempted {
             attempt: 1,
@@ -126,7 +126,7 @@ impl Record {
     }
 }
 
-/// Two answers; the tree of the first is kept, the calls of the second had begun to return.
+/// Two responses. The first one's tree is kept; the second one's calls have begun to return.
 fn in_the_second_step() -> (Record, String) {
     let mut record = Record::new();
     record.begun();
@@ -196,7 +196,8 @@ fn what_an_earlier_kill_undid_stays_undone() {
     assert_eq!(calls, ["again"], "not the call that was cut");
 }
 
-/// A fault ends a try and its trial; what is recorded stands, and what led to the fault is nobody's time.
+/// A fault ends a try and its trial. Recorded events are kept, and the time that led to the fault
+/// is not charged.
 #[test]
 fn a_fault_from_outside_costs_no_answer() {
     let (mut record, tree) = in_the_second_step();
@@ -230,7 +231,8 @@ fn a_fault_from_outside_costs_no_answer() {
     assert!(past.seconds <= before.seconds && past.used.elapsed <= before.used.elapsed);
 }
 
-/// What breaks its sandbox each time is asked of the model anew; an endpoint may be down for longer.
+/// If the same response breaks its sandbox every time, ask the model again. An endpoint may be down
+/// for longer.
 #[test]
 fn a_sandbox_that_breaks_twice_after_one_answer_ends_the_try() {
     let said = |layer: Layer, between: &dyn Fn(&mut Record)| {

@@ -1,6 +1,6 @@
-//! Copies of the package under test that its environment holds: hidden from the agent, and from the code
-//! under test until the last test has run. Real packages, of which pip, setuptools and pytest carry or
-//! need copies.
+//! Copies of the package under test in its environment. They are hidden from the agent, and from
+//! the code under test until the last test has run. The tests use real packages that pip,
+//! setuptools and pytest bundle or need.
 
 #![expect(clippy::print_stdout, reason = "what was found is shown where a test fails")]
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::not_run::not_run;
 
-/// A package, the file of it that is masked, and tests of what that file does.
+/// A package, the file of it that is masked, and tests of that file's behavior.
 struct Subject {
     name: &'static str,
     version: &'static str,
@@ -29,7 +29,7 @@ struct Subject {
     tests: &'static str,
 }
 
-/// Carried by pip, setuptools and others; pytest asks for it late.
+/// Bundled by pip, setuptools and others; pytest imports it late.
 const PACKAGING: Subject = Subject {
     name: "packaging",
     version: "25.0",
@@ -51,8 +51,8 @@ const INICONFIG: Subject = Subject {
             def test_kept():\n    from iniconfig import exceptions\n    assert exceptions\n",
 };
 
-/// What a patch does that has no solution and looks for one: any file, compiled file or archive of the
-/// sandbox outside of its own folder that is called like the masked one.
+/// A patch that searches the sandbox for the solution instead of solving the task. It matches any
+/// source file, compiled file or archive outside its own directory with the name of the masked one.
 const HUNT: &str = r#"import glob, marshal, os, sys, zipfile
 
 _own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -89,7 +89,7 @@ for _code in _codes():
         pass
 "#;
 
-/// One file as a patch from one text to another.
+/// A patch that changes one file from one text to another.
 fn diff(path: &str, old: &str, new: &str) -> String {
     let mut out = format!(
         "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,{} +1,{} @@\n",
@@ -182,7 +182,7 @@ impl<'a> Stage<'a> {
         grade_patch(handle, task, patch.as_bytes(), &options).await.unwrap().verdict
     }
 
-    /// As it was graded when only the agent's sandbox was prepared.
+    /// Grades as Proctor did when it prepared only the agent's sandbox.
     async fn graded_unprepared(&self, patch: &str) -> Verdict {
         let spec = SandboxRequest {
             environment: self.environment.clone(),
@@ -204,7 +204,7 @@ impl<'a> Stage<'a> {
         for leak in &self.findings.leaks {
             println!("  {leak}");
         }
-        // The copies are there, and would do.
+        // The copies exist and the cheat would succeed with them.
         let cheated = self.graded_unprepared(&self.cheat).await;
         assert!(cheated.resolved, "{cheated:#?}");
 
@@ -215,7 +215,7 @@ impl<'a> Stage<'a> {
         let nothing = self.graded(&self.task, "").await;
         assert!(!nothing.resolved, "{nothing:#?}");
 
-        // The agent has none of them, by no policy, though its environment cannot do without.
+        // Under every policy the agent has no copy, although its environment needs them.
         for on_finding in [OnFinding::Refuse, OnFinding::Remove] {
             let limits = SandboxSpec::default();
             let preparation = Preparation {
@@ -250,7 +250,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// With copies of the subjects' own versions: another one may not fit the rest of the package.
+/// Uses the subjects' own versions as copies: another version may not fit the rest of the package.
 fn on_host() -> serde_json::Value {
     let install = "/venv/bin/pip install -q pytest==8.4.2 setuptools==80.9.0 packaging==25.0 \
                    iniconfig==2.1.0";
@@ -264,7 +264,7 @@ async fn copies_of_packaging_stay_hidden_natively() {
     let mut stage = Stage::set(&native, &PACKAGING, on_host(), cache.path()).await;
     stage.shows().await;
 
-    // A benchmark's own procedure starts pytest by itself: what that needs stays, and is told.
+    // A benchmark's own procedure starts pytest itself. What it needs stays and is reported.
     let details = json!({
         "test_cmd": "/venv/bin/python -m pytest -rA -p no:cacheprovider",
         "log_parser": "parse_log_pytest", "test_directives": ["checks/test_it.py"],

@@ -1,4 +1,4 @@
-//! The tests of trials in real sandboxes. One binary, because linking is the slow part.
+//! Tests of trials in real sandboxes. They form one binary, because linking is slow.
 
 mod hidden_copies;
 mod model_endpoint;

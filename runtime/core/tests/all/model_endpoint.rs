@@ -1,4 +1,5 @@
-//! The model endpoint: a client in the sandbox speaks to the model over HTTP, by a token and without a key.
+//! The model endpoint: a client in the sandbox calls the model over HTTP with a token and without
+//! the key.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -25,8 +26,8 @@ use serde_json::{Map, Value, json};
 
 use crate::not_run::not_run;
 
-/// Runs these lines in the sandbox, with the proxy's address and token in variables, and keeps what they
-/// print.
+/// Runs these lines in the sandbox with the proxy's address and token as variables, and keeps their
+/// output.
 struct Lines {
     lines: Vec<String>,
     said: Mutex<Vec<String>>,
@@ -66,7 +67,7 @@ impl Scaffold for Lines {
     }
 }
 
-/// In two parts, so that no file of this repository holds it.
+/// In two parts, so that no file of this repository contains it.
 fn key() -> String {
     ["sk-planted-", "a91e0b77c2"].concat()
 }
@@ -92,7 +93,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         ask("-H 'authorization: Bearer guessed'", 100),
         format!("curl -sS -i {token} $ENDPOINT/v1/models"),
         ask(token, 8),
-        // What the client does after an answer is that step's work.
+        // What the client does after a response belongs to that step.
         format!("{}; echo one > /testbed/one.txt", ask(token, 100)),
         ask(token, 100),
         "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'".into(),
@@ -176,7 +177,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     let answers =
         events.iter().filter(|line| matches!(line.event, Event::ModelAnswered { .. })).count();
     assert_eq!(answers, 2);
-    // Each step has its tree, taken when the next main request came, as a built-in loop's has.
+    // Each step has its tree, taken when the next main request arrived, as in a built-in loop.
     let snapshots = events.iter().filter_map(|line| match &line.event {
         Event::SnapshotTaken { changed, .. } if line.step > 0 => Some((line.step, *changed)),
         _ => None,
@@ -206,8 +207,8 @@ fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache/native")
 }
 
-/// The test of the name, run once more with the key in its environment: a process cannot safely change
-/// its own.
+/// Runs the named test again with the key in its environment: a process cannot safely change its
+/// own.
 fn with_key(name: &str) -> bool {
     if std::env::var_os("PROCTOR_TEST_PLANTED_KEY").is_some() {
         return true;

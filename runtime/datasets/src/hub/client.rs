@@ -1,4 +1,4 @@
-//! The hub's HTTP interface: what a revision is, and its files.
+//! The hub's HTTP interface: revisions and files.
 
 use std::{fs, io::Write, path::Path, time::Duration};
 
@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 
 use super::info::{Info, Sibling};
 
-/// How often a request is made before the hub counts as unreachable.
+/// Number of attempts before the hub counts as unreachable.
 const TRIES: u32 = 4;
 
 /// The wait after the first failed request; it doubles each time.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// A file larger than this is no dataset of tasks, in bytes.
+/// A larger file is not a dataset of tasks. In bytes.
 const SIZE_LIMIT: u64 = 8 << 30;
 
 pub(super) struct Client<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Client<'a> {
 
 impl<'a> Client<'a> {
     pub(super) fn new(endpoint: &'a str, token: Option<&'a str>) -> Result<Self, String> {
-        // Two users of the same provider may meet here; the second finds it installed.
+        // Two users of the same provider may race; the second finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))
@@ -36,7 +36,7 @@ impl<'a> Client<'a> {
         Ok(Self { client, endpoint, token })
     }
 
-    /// The commit of a revision and its files, with their checksums.
+    /// The commit of a revision, and its files with checksums.
     pub(super) async fn info(&self, name: &str, revision: &str) -> Result<Info, String> {
         let url = format!("{}/api/datasets/{name}/revision/{revision}?blobs=true", self.endpoint);
         let answer = self.get(&url).await?;
@@ -44,7 +44,7 @@ impl<'a> Client<'a> {
         let info: Info = serde_json::from_str(&text).map_err(|error| {
             format!("the hub's answer about {revision} cannot be read: {error}")
         })?;
-        // The commit names a folder of the cache.
+        // The commit names a directory of the cache.
         if !super::is_commit(&info.sha) {
             return Err(format!(
                 "the hub says that {revision} is {:?}, which is not a commit id",
@@ -54,7 +54,7 @@ impl<'a> Client<'a> {
         Ok(info)
     }
 
-    /// Fetches a file to its place. It gets its name only after its checksum was right.
+    /// Downloads a file. It gets its final name only after its checksum is verified.
     pub(super) async fn file(
         &self,
         name: &str,
@@ -127,7 +127,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// The checksums that the hub gave for a file.
+/// The hub's checksums of a file.
 struct Checks<'a> {
     sibling: &'a Sibling,
     sha256: Option<Sha256>,
@@ -137,7 +137,7 @@ struct Checks<'a> {
 impl<'a> Checks<'a> {
     fn new(sibling: &'a Sibling) -> Self {
         let sha256 = sibling.lfs.is_some().then(Sha256::new);
-        // A blob's id is the hash of its size and its content; a file of LFS has the id of its note.
+        // A blob's id is the hash of its size and content; an LFS file's is the id of its pointer.
         let blob = match (&sha256, sibling.size, &sibling.blob_id) {
             (None, Some(size), Some(_)) => {
                 let mut hasher = Sha1::new();
@@ -182,7 +182,7 @@ fn escape(part: &str) -> String {
         .collect()
 }
 
-/// The error and its causes in one line, without the address: it may carry a signature.
+/// The error and its causes in one line, without the URL, which may contain a signature.
 fn plainly(error: reqwest::Error) -> String {
     proctor_types::with_causes(&error.without_url())
 }

@@ -1,4 +1,4 @@
-//! What the hub says about a commit of a dataset.
+//! The hub's description of a dataset's commit.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Info {
-    /// The commit that a revision is.
+    /// The commit of the revision.
     pub sha: String,
     #[serde(default)]
     pub siblings: Vec<Sibling>,
@@ -19,14 +19,14 @@ pub(super) struct Sibling {
     pub rfilename: String,
     #[serde(default)]
     pub size: Option<u64>,
-    /// The id of git's blob: the checksum of files that git keeps itself.
+    /// Git's blob id: the checksum of files that are not in LFS.
     #[serde(default)]
     pub blob_id: Option<String>,
     #[serde(default)]
     pub lfs: Option<Lfs>,
 }
 
-/// The checksum of files that git does not keep itself.
+/// The checksum of LFS files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Lfs {
     #[serde(alias = "oid")]
@@ -36,7 +36,7 @@ pub(super) struct Lfs {
 const NAME: &str = "info.json";
 
 impl Info {
-    /// What was kept about a commit, if it is whole.
+    /// The cached description of a commit, if it is complete.
     pub(super) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&proctor_files::read(&folder.join(NAME)).ok()?).ok()
     }

@@ -1,4 +1,4 @@
-//! Datasets of the hub: a name and a revision become files on this host.
+//! Hub datasets: resolves a name and a revision to files on this host.
 
 mod client;
 mod info;
@@ -16,11 +16,11 @@ use crate::{
 use client::Client;
 use info::{Info, Sibling};
 
-/// The hub's address, where nothing else is said.
+/// The default hub URL.
 const PUBLIC: &str = "https://huggingface.co";
 
-/// The hub as this process reaches it, with its cache: `<owner>--<name>/<commit>/` holds the hub's
-/// answer about the commit and the files that were fetched, each of which arrived whole and checked.
+/// The hub and its cache. `<owner>--<name>/<commit>/` contains the hub's description of the commit
+/// and the downloaded files, all complete and verified.
 #[derive(Debug)]
 pub struct Hub {
     endpoint: String,
@@ -37,21 +37,21 @@ pub(crate) struct Fetched {
 }
 
 impl Hub {
-    /// The hub of `HF_ENDPOINT`, with the token of `HF_TOKEN`; both may be unset or empty.
+    /// The hub at `HF_ENDPOINT`, with the token in `HF_TOKEN`; both may be unset or empty.
     pub fn of_this_host(cache: impl Into<PathBuf>) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| PUBLIC.to_owned());
         Self::new(&endpoint, set("HF_TOKEN"), cache)
     }
 
-    /// A hub at an address. The token is sent to it alone, and nowhere that it leads to.
+    /// A hub at a URL. The token is sent only there, not to redirect targets.
     pub fn new(endpoint: &str, token: Option<String>, cache: impl Into<PathBuf>) -> Self {
         let endpoint = endpoint.trim().trim_end_matches('/').to_owned();
         let token = token.map(|token| token.trim().to_owned());
         Self { endpoint, token, cache: cache.into() }
     }
 
-    /// Brings the files of a split to this host. Without a revision the hub's `main` counts.
+    /// Downloads the files of a split. The default revision is the hub's `main`.
     pub(crate) async fn fetch(
         &self,
         name: &HubName,
@@ -62,7 +62,7 @@ impl Hub {
         let revision = name.revision.as_deref().unwrap_or("main");
         let folder = self.cache.join(name.name.replace('/', "--"));
         let client = Client::new(&self.endpoint, self.token.as_deref()).map_err(fault)?;
-        // A commit never changes: what is known about it needs no question.
+        // A commit never changes, so a cached description needs no request.
         let known = is_commit(revision).then(|| Info::read(&folder.join(revision))).flatten();
         let info = match known {
             Some(info) => info,
@@ -97,7 +97,8 @@ impl Hub {
     }
 }
 
-/// Whether a file was fetched. It was checked before it got its name, so its size tells enough.
+/// Whether a file is already downloaded. It was verified before it got its name, so checking the
+/// size is enough.
 fn is_here(place: &Path, sibling: &Sibling) -> bool {
     let sized = |length| sibling.size.is_none_or(|size| size == length);
     fs::metadata(place).is_ok_and(|found| found.is_file() && sized(found.len()))
@@ -107,7 +108,7 @@ fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A path that stays where it is put.
+/// Checks that a path does not lead out of its directory.
 fn safe(path: &str) -> Result<&str, String> {
     let stays =
         !path.starts_with('/') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));

@@ -15,9 +15,9 @@ pub(super) fn rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
     match text.get(begin) {
         Some(b'[') => elements(text, begin, None, each),
         Some(b'{') => object(text, begin, each),
-        // A line above the first row is a bad row, and no more.
+        // A line above the first row is a bad row and nothing more.
         Some(_) if next_object_line(text, begin).is_some() => {
-            // A slice is read without fault.
+            // Reading a slice cannot fail.
             let _ = jsonl::rows(text, each);
         }
         _ => {
@@ -29,10 +29,10 @@ pub(super) fn rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
 }
 
 fn object(text: &[u8], begin: usize, each: &mut dyn FnMut(RawRow)) {
-    // Several objects one after the other are JSON lines under another name.
+    // Several consecutive objects are JSON lines under another name.
     let after = end_of_value(text, begin).map(|end| skip_space(text, end));
     if after.is_some_and(|after| text.get(after) == Some(&b'{')) {
-        // A slice is read without fault.
+        // Reading a slice cannot fail.
         let _ = jsonl::rows(text, each);
         return;
     }
@@ -54,7 +54,7 @@ fn object(text: &[u8], begin: usize, each: &mut dyn FnMut(RawRow)) {
     }
 }
 
-/// Rows keyed by id say what is to be solved or tested; parts of one row do not.
+/// Rows keyed by id have a statement or tests; the parts of a single row do not.
 fn looks_like_a_row(text: &[u8]) -> bool {
     ["\"instance_id\"", "\"problem_statement\"", "\"FAIL_TO_PASS\"", "\"model_patch\""]
         .iter()
@@ -80,7 +80,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
             Some(b']') => {
                 let after = skip_space(text, here + 1);
                 match text.get(after).filter(|_| is_top) {
-                    // Arrays one behind the other.
+                    // Consecutive arrays.
                     Some(b'[') => {
                         here = skip_space(text, after + 1);
                         continue;
@@ -119,7 +119,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
         };
         let value = parse(&text[here..end]);
         each(RawRow { place, split: split(), key: None, value });
-        // Rubbish that is no value must still be left behind.
+        // Skip anything that is not a value.
         here = skip_space(text, end.max(here + 1));
     }
 }

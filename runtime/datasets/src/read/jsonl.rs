@@ -1,4 +1,4 @@
-//! One JSON object a line, or one value over several lines.
+//! One JSON object per line, or one value over several lines.
 
 use std::{
     collections::VecDeque,
@@ -11,11 +11,11 @@ use serde_json::{Value, error::Category};
 use super::{RawRow, RowLocation, json};
 use crate::bad::Complaint;
 
-/// Bytes of one value that stands over several lines.
+/// Maximum bytes of one value that spans several lines.
 const VALUE_LIMIT: usize = 64 << 20;
 
-/// Hands every value of the text to `each`. What it holds decides: a text that begins as an array is read
-/// as one, and an object may stand over several lines.
+/// Passes every value of the text to `each`. The content decides: a text that starts with an array
+/// is read as one, and an object may span several lines.
 pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<()> {
     let mut lines = Lines::new(file);
     let mut is_first = true;
@@ -25,7 +25,7 @@ pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<
             continue;
         }
         if std::mem::take(&mut is_first) && lines.begins_array(text)? {
-            // The lines before it count.
+            // Keep the number of preceding lines.
             let mut whole = vec![b'\n'; number - 1];
             whole.extend_from_slice(&line);
             lines.rest(&mut whole)?;
@@ -44,7 +44,7 @@ pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<
     Ok(())
 }
 
-/// The parser's complaint about text that stands on one line; the column is the user's to look at.
+/// The parser's error for text on one line; the column helps the user.
 pub(super) fn not_json(text: &[u8], error: &serde_json::Error) -> Complaint {
     if std::str::from_utf8(text).is_err() {
         return Complaint::whole("is not UTF-8");
@@ -56,7 +56,7 @@ pub(super) fn not_json(text: &[u8], error: &serde_json::Error) -> Complaint {
     })
 }
 
-/// Lines with their numbers, of which some can be given back.
+/// Lines with their numbers, some of which can be put back.
 struct Lines<R> {
     reader: BufReader<R>,
     number: usize,
@@ -69,7 +69,7 @@ impl<R: Read> Lines<R> {
         Self { reader, number: 0, given_back: VecDeque::new() }
     }
 
-    /// The next line with its end, and its number, counted from 1.
+    /// The next line with its line break, and its number, counted from 1.
     fn next(&mut self) -> io::Result<Option<(usize, Vec<u8>)>> {
         if let Some(line) = self.given_back.pop_front() {
             return Ok(Some(line));
@@ -91,7 +91,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Appends all that is left.
+    /// Appends the remaining lines.
     fn rest(&mut self, whole: &mut Vec<u8>) -> io::Result<()> {
         while let Some((_, line)) = self.given_back.pop_front() {
             whole.extend_from_slice(&line);
@@ -99,8 +99,8 @@ impl<R: Read> Lines<R> {
         self.reader.read_to_end(whole).map(drop)
     }
 
-    /// Whether the first line of a text begins an array of rows. A list on a line of its own, with more
-    /// lines below it, is a bad row.
+    /// Whether the first line of a text starts an array of rows. A list on a line of its own with
+    /// more lines below it is a bad row.
     fn begins_array(&mut self, first: &[u8]) -> io::Result<bool> {
         let Some(inner) = first.strip_prefix(b"[").map(<[u8]>::trim_ascii) else {
             return Ok(false);
@@ -124,8 +124,8 @@ impl<R: Read> Lines<R> {
         Ok(is_last)
     }
 
-    /// The object that begins on `first` and ends on a later line. A line that is a row by itself ends
-    /// the search: then `first` is a broken row, and no other line is lost.
+    /// The object that starts on `first` and ends on a later line. A line that is a row by itself
+    /// ends the search: then `first` is a broken row, and no other line is lost.
     fn value_over_lines(&mut self, first: &[u8]) -> io::Result<Option<Value>> {
         let mut scan = Scan::default();
         if !first.trim_ascii_start().starts_with(b"{") || scan.line(first) != Open::Yes {
@@ -156,12 +156,12 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Whether a value goes on behind a line.
+/// Whether a value continues after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
     Yes,
     No,
-    /// It is no JSON: a text does not end on its line, or more is closed than was opened.
+    /// Invalid JSON: a string does not end on its line, or there are too many closing brackets.
     Broken,
 }
 
@@ -256,7 +256,7 @@ mod tests {
                 assert_eq!(rows, [&json!({"a": 7}), &json!({"a": 8})], "{text}");
             }
         }
-        // In an array, too, where each element has a line.
+        // Also in an array with one element per line.
         let array =
             "[\n {\"a\": 7},\n {\"a\": \"open},\n {\"a\": 8},\n {\"a\": [},\n {\"a\": 9}\n]\n";
         let found: Vec<Value> = read(array).into_iter().filter_map(|(_, value)| value).collect();

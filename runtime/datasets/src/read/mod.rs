@@ -1,4 +1,4 @@
-//! Rows out of files, one at a time: a dataset is never in memory twice.
+//! Reads rows from files, one at a time: a dataset is never in memory twice.
 
 mod json;
 mod jsonl;
@@ -14,22 +14,22 @@ use crate::{DatasetError, bad::Complaint};
 /// One row of a file, or why it cannot be read.
 pub(crate) struct RawRow {
     pub place: RowLocation,
-    /// The split that it belongs to, where the file names one.
+    /// Its split, if the file names one.
     pub split: Option<String>,
-    /// The key it stands under, in an object keyed by id.
+    /// Its key in an object keyed by id.
     pub key: Option<String>,
     pub value: Result<Value, Complaint>,
 }
 
-/// The place of a row in its file, counted from 1: rows of text by line, others by number.
+/// The place of a row in its file, counted from 1: by line for text, by number otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowLocation {
     Line(usize),
     Row(usize),
 }
 
-/// Hands every row of a file to `each`, in order. What a file holds decides how it is read; its name
-/// counts where the content tells nothing.
+/// Passes every row of a file to `each`, in order. The content determines the format; the name
+/// counts only if the content is ambiguous.
 ///
 /// # Errors
 /// Only what makes the whole file useless.
@@ -54,7 +54,7 @@ pub(crate) fn rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), Data
     }
 }
 
-/// What a file holds, by its first bytes.
+/// The format of a file, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     Parquet,
@@ -75,7 +75,7 @@ fn content(file: File) -> std::io::Result<Content> {
     })
 }
 
-/// Hands every row of JSON in any form to `each`, whatever the file is called.
+/// Passes every row of JSON in any form to `each`, whatever the file's name.
 pub(crate) fn json_or_lines(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
     let unreadable = |error: std::io::Error| DatasetError::Unreadable {
         file: file.to_path_buf(),
@@ -88,7 +88,7 @@ pub(crate) fn json_or_lines(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result
     Ok(())
 }
 
-/// The end of a file's name that says what it holds.
+/// The suffix of a file's name.
 pub(crate) fn kind(file: &Path) -> &str {
     file.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
 }

@@ -31,7 +31,7 @@ pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), Strin
     Ok(())
 }
 
-/// The first codec that is not built in: the reader's own error would tell of features of a crate.
+/// The first codec that is not built in; the reader's own error would mention a crate's features.
 fn unread(reader: &SerializedFileReader<File>) -> Option<&'static str> {
     let groups = reader.metadata().row_groups().iter();
     groups.flat_map(|group| group.columns()).find_map(|column| match column.compression() {
@@ -63,7 +63,7 @@ fn value(field: Field) -> Value {
         Field::Float(value) => number(value.into()),
         Field::Double(value) => number(value),
         Field::Str(text) => Value::String(text),
-        // Writers that do not mark text as such leave bytes.
+        // Writers that do not mark text as such store bytes.
         Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
             Ok(text) => text.into(),
             Err(_) => Value::Null,
@@ -78,7 +78,7 @@ fn value(field: Field) -> Value {
             let pairs = map.entries().iter().map(|(name, field)| (key(name), value(field.clone())));
             Value::Object(pairs.collect::<Map<_, _>>())
         }
-        // Times and decimals, as they are shown.
+        // Times and decimals, in display form.
         other => other.to_string().into(),
     }
 }

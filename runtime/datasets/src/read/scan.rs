@@ -1,8 +1,8 @@
-//! Finds where values of JSON text begin and end without reading them, so that one broken row of an
-//! array leaves its neighbours readable and no array is in memory as a tree.
+//! Finds where JSON values start and end without parsing them. One broken row of an array does not
+//! affect its neighbors, and no array is in memory as a tree.
 
-/// The end of the value that begins at `at` (not white space). `None` where the text ends first, or
-/// its brackets are not closed in their order.
+/// The end of the value that starts at `at` (not white space). `None` if the text ends first, or
+/// its brackets do not match.
 pub(super) fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => end_of_string(text, at),
@@ -31,7 +31,7 @@ pub(super) fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
             }
             None
         }
-        // A number or a word, or rubbish: up to what can end it.
+        // A number, a word or rubbish: up to a delimiter.
         _ => {
             let rest = &text[at..];
             let length = rest.iter().position(|byte| matches!(byte, b',' | b']' | b'}'));
@@ -48,15 +48,15 @@ pub(super) fn end_of_string(text: &[u8], at: usize) -> Option<usize> {
         match byte {
             b'\\' => here += 2,
             b'"' => return Some(here + 1),
-            // No text of JSON goes on in the next line.
+            // No JSON string continues on the next line.
             b'\n' => return None,
             _ => here += 1,
         }
     }
 }
 
-/// The first line below `at` that begins with `{`: where reading goes on after an element that is not
-/// closed.
+/// The first line below `at` that starts with `{`: where reading continues after an unclosed
+/// element.
 pub(super) fn next_object_line(text: &[u8], at: usize) -> Option<usize> {
     let mut here = at;
     loop {

@@ -1,4 +1,4 @@
-//! From a row to a task, by the data of its shape.
+//! Builds a task from a row, using its shape's data.
 
 use std::collections::BTreeMap;
 
@@ -17,26 +17,26 @@ use super::{
 };
 use crate::{address::Options, bad::Complaint, rules};
 
-/// Where a row came from, as far as the benchmark is concerned.
+/// Where a row comes from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Provenance {
     pub split: Option<String>,
     pub revision: Option<String>,
-    /// The key that the row stands under, in an object keyed by id.
+    /// The row's key in an object keyed by id.
     pub key: Option<String>,
 }
 
-/// A task in the making: what the modules may still change.
+/// An unfinished task: what the modules may still change.
 pub(crate) struct Draft<'a> {
     pub task: Task,
     pub details: Details,
-    /// The clone that the row was completed from (FEA-Bench).
+    /// The clone that completed the row (FEA-Bench).
     pub clone: Option<String>,
     pub fields: Fields<'a>,
     pub options: &'a Options,
 }
 
-/// Makes a task of a row.
+/// Builds a task from a row.
 pub(crate) fn build(
     row: Map<String, Value>,
     shape: &Shape,
@@ -52,7 +52,7 @@ pub(crate) fn build(
     if complaints.is_empty() {
         return Ok(task);
     }
-    // The rules speak of our fields; the user looks for the row's.
+    // The rules name our fields, but the user needs the row's.
     for complaint in &mut complaints {
         let Some(field) = complaint.field.take() else { continue };
         let field = field.strip_prefix(rules::DETAILS).unwrap_or(&field);
@@ -77,7 +77,7 @@ fn draft<'a>(
     if shape.module == Module::FeaBench {
         clone = fea_bench::complete(&mut fields, &mut details, &repo, options)?;
     }
-    // The blocked addresses are made of it: those of an address would block nothing.
+    // The blocked URLs are derived from it; a URL here would block nothing.
     if repo.contains("://") || repo.starts_with("git@") {
         return Err(Complaint::at(
             "repo",
@@ -100,7 +100,7 @@ fn draft<'a>(
         Polarity::Solution => (None, patch.or(gold)),
         Polarity::Corruption => (patch, gold),
     };
-    // FeatureBench's level 2 has neither; its module says so.
+    // FeatureBench's level 2 has neither; its module checks that.
     if mask.is_none() && gold.is_none() && shape.module != Module::FeatureBench {
         return Err(fields.missing("patch"));
     }
@@ -188,7 +188,7 @@ fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, Complai
     Ok(task)
 }
 
-/// Settles where the task runs; returns the folder of its `python` and `pytest`.
+/// Determines where the task runs; returns the directory of its `python` and `pytest`.
 fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
     let shape = draft.fields.shape;
     let given = draft.fields.text("image")?;
@@ -225,7 +225,7 @@ fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
     Ok(bin)
 }
 
-/// Settles how the tests are run.
+/// Determines how the tests run.
 fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
     let shape = draft.fields.shape;
     let repo = draft.task.repo.clone().unwrap_or_default();
@@ -277,22 +277,22 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A parser may be given as code. It is kept under a name of its own, so that nobody takes it for
-/// the name of a parser; nobody runs it.
+/// A parser may be given as code. It is stored under its own name, so that it is not mistaken for a
+/// parser's name; it is never run.
 fn parser_code(details: &mut Details) {
     if details.log_parser.text().is_some_and(|text| text.contains('\n')) {
         details.log_parser_code = std::mem::take(&mut details.log_parser);
     }
 }
 
-/// Ids in their order, each once, without those in `others`.
+/// Ids in order, without duplicates and without those in `others`.
 fn distinct(ids: Vec<String>, others: &[String]) -> Vec<String> {
     let mut seen: std::collections::HashSet<&str> = others.iter().map(String::as_str).collect();
     let keep: Vec<bool> = ids.iter().map(|id| seen.insert(id)).collect();
     ids.iter().zip(keep).filter(|(_, keep)| *keep).map(|(id, _)| id.clone()).collect()
 }
 
-/// The files of both lists, in the order in which a harness names them that knows no test patch.
+/// The files of both lists, in the order of a harness that ignores the test patch.
 fn expected_files(task: &Task) -> Vec<String> {
     let sorted = |ids: &[String]| {
         let mut files = files_of(ids);
@@ -302,7 +302,7 @@ fn expected_files(task: &Task) -> Vec<String> {
     [sorted(&task.fail_to_pass), sorted(&task.pass_to_pass)].concat()
 }
 
-/// The files of test ids, in their order, each once.
+/// The files of test ids, in order, without duplicates.
 fn files_of(ids: &[String]) -> Vec<String> {
     let files = ids.iter().map(|id| file_of(id).to_owned());
     distinct(files.collect(), &[])

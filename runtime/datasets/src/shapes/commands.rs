@@ -1,11 +1,11 @@
-//! How a row's tests are run: the shell line for the record, the words for a strict run.
+//! How a row's tests run: the shell line for the record, and the words for a strict run.
 
 use proctor_types::Commands;
 use serde_json::Value;
 
 use super::shape::{ByRepo, Directives, Tests};
 
-/// Files with these ends are data, not tests: the harness never names them to the runner.
+/// Files with these suffixes are data: the harness never passes them to the runner.
 const DATA_ENDS: [&str; 11] =
     [".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml"];
 
@@ -40,8 +40,8 @@ pub(crate) fn command(row: Option<&Value>, tests: &Tests, by_repo: Option<&ByRep
     }
 }
 
-/// The words of the line that starts the tests, without leading variables, with the image's own
-/// `pytest` and `python` instead of bare ones. Of a list, a line that starts pytest is preferred.
+/// The words of the line that starts the tests, without leading variables, and with the image's own
+/// `pytest` and `python` instead of bare ones. In a list, a line that starts pytest is preferred.
 pub(crate) fn words(command: &Commands, bin: &str) -> Vec<String> {
     let lines: Vec<&str> = match command {
         Commands::One(text) => text.lines().collect(),
@@ -74,11 +74,11 @@ fn is_variable(word: &str) -> bool {
 const START: &str = ">>>>> Start Test Output";
 const END: &str = ">>>>> End Test Output";
 
-/// What a script says beside its test command: it tells, sets and remembers.
+/// Commands in a script besides its test command, which print, set and store.
 const BESIDE: [&str; 9] = ["echo", "printf", "set", "export", "cd", "source", "exit", "true", ":"];
 
-/// The test command inside an evaluation script: the line between the markers, without the
-/// directives at its end. Behind it may stand lines that keep its exit status.
+/// The test command in an evaluation script: the line between the markers, without the directives
+/// at its end. Lines that store its exit status may follow.
 pub(crate) fn of_script<'a>(script: &'a str, directives: &[String]) -> Option<&'a str> {
     let mut lines = script.lines().skip_while(|line| !line.contains(START));
     lines.next()?;
@@ -101,7 +101,7 @@ fn is_beside(line: &str) -> bool {
         || shlex::split(line).is_some_and(|words| words.iter().all(|word| is_variable(word)))
 }
 
-/// Why nothing was found in a script.
+/// Why no command was found in a script.
 pub(crate) fn no_command(script: &str) -> String {
     if script.contains(START) {
         format!("has no test command between `{START}` and `{END}`")

@@ -9,13 +9,13 @@ use serde_json::{Number, Value};
 use super::build::Draft;
 use crate::bad::Complaint;
 
-/// What the agent finds on level 2.
+/// The file that the agent finds on level 2.
 const README: &str = include_str!("../../../../prompts/featurebench/readme.md");
 
-/// How the harness installs what the agent wrote on level 2.
+/// How the harness installs the agent's work on level 2.
 const INSTALL: &str = "pip install .";
 
-/// Seconds for one file, where the row does not say.
+/// Seconds per file if the row does not say.
 const FILE_SECONDS: f64 = 600.0;
 
 /// Variables of the harness's own network, which ours replaces.
@@ -51,8 +51,8 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
         if task.mask.is_none() {
             return Err(Complaint::at("patch", "is missing; on level 1 it removes the feature"));
         }
-        // The row's test patch deletes the test, which hiding does here; what it deletes is put
-        // back from the pristine tree.
+        // The row's test patch deletes the test, which hiding does here. Grading restores deleted
+        // files from the pristine tree.
         task.hidden.clone_from(&task.fail_to_pass);
         task.test_patch = None;
         details.test_patch_deletes = true.into();
@@ -109,7 +109,7 @@ fn settings(draft: &mut Draft<'_>) {
     }
 }
 
-/// Rows name files below the work directory; some name them from the root.
+/// Rows name files relative to the work directory; some use absolute paths.
 fn relative(file: &str) -> String {
     file.strip_prefix("/testbed/").unwrap_or(file).trim_start_matches("./").to_owned()
 }

@@ -1,4 +1,4 @@
-//! A row's fields, taken out one by one under any of their names.
+//! Takes a row's fields one by one, under any of their names.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{lists, shape::Shape};
 use crate::bad::Complaint;
 
-/// A value and what the row calls it.
+/// A value and its name in the row.
 pub(crate) struct Found {
     pub name: String,
     pub value: Value,
@@ -20,13 +20,13 @@ impl Found {
     }
 }
 
-/// What is left of a row.
+/// The remaining fields of a row.
 pub(crate) struct Fields<'a> {
     pub shape: &'a Shape,
     row: Map<String, Value>,
-    /// Objects that were text; looked into by dotted names, never emptied.
+    /// Objects that were text; accessed by dotted names, never removed.
     inner: BTreeMap<String, Value>,
-    /// What the row calls the fields that were taken.
+    /// The row's names of the fields that were taken.
     pub used: BTreeMap<String, String>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
         Ok(Self { shape, row, inner, used: BTreeMap::new() })
     }
 
-    /// The first of the field's names that is there and not null.
+    /// The first of the field's names that exists and is not null.
     pub(crate) fn take(&mut self, field: &str) -> Option<Found> {
         let found = self.first(self.shape.fields.get(field)?)?;
         self.used.insert(field.to_owned(), found.name.clone());
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
     /// One field by the row's own name.
     pub(crate) fn named(&mut self, name: &str) -> Option<Value> {
         let value = match name.split_once('.') {
-            // A null stays where it is: the complaint about it names it.
+            // A null stays, so that the error about it names it.
             None if self.row.get(name).is_none_or(Value::is_null) => return None,
             None => self.row.swap_remove(name)?,
             Some((outer, path)) => {
@@ -76,12 +76,12 @@ impl<'a> Fields<'a> {
         (!value.is_null()).then_some(value)
     }
 
-    /// Whether the row has a field by its own name, with something in it.
+    /// Whether the row has a non-empty field with this name.
     pub(crate) fn holds(&self, name: &str) -> bool {
         self.row.get(name).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
     }
 
-    /// A text by the first of the field's names that has one; it stays where it is.
+    /// A text by the first of the field's names that has one, without taking it.
     pub(crate) fn peek(&self, field: &str) -> Option<String> {
         let names = self.shape.fields.get(field)?;
         names.iter().find_map(|name| Some(self.row.get(name)?.as_str()?.to_owned()))
@@ -92,14 +92,14 @@ impl<'a> Fields<'a> {
         self.row.insert(name.to_owned(), Value::String(value));
     }
 
-    /// The name under which the row has the field as null.
+    /// The name under which the field is null in the row.
     pub(crate) fn has_null(&self, field: &str) -> Option<&str> {
         let names = self.shape.fields.get(field)?;
         let is_null = |name: &&String| self.row.get(*name).is_some_and(Value::is_null);
         names.iter().find(is_null).map(String::as_str)
     }
 
-    /// Text that may be missing.
+    /// Optional text.
     pub(crate) fn text(&mut self, field: &str) -> Result<Option<String>, Complaint> {
         match self.take(field) {
             None => Ok(None),
@@ -111,7 +111,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Text that must be there; the complaint names the field as the row would.
+    /// Required text; the error names the field as the row would.
     pub(crate) fn needed(&mut self, field: &str) -> Result<String, Complaint> {
         self.text(field)?.ok_or_else(|| self.missing(field))
     }
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
         if let Some(name) = self.has_null(field) {
             return Complaint::at(name, "is null");
         }
-        // What was taken and still is not there was blank.
+        // If it was taken but is missing, it was blank.
         if let Some(name) = self.used.get(field) {
             return Complaint::at(name, "is empty");
         }
@@ -149,7 +149,7 @@ impl<'a> Fields<'a> {
         Details::from(shape.details.iter().filter_map(kept).collect::<BTreeMap<_, _>>())
     }
 
-    /// What nobody asked for: short fields as they are, and the names of long ones.
+    /// Unused fields: short ones unchanged, and the names of long ones.
     pub(crate) fn rest(self) -> (Map<String, Value>, Vec<String>) {
         let mut kept = Map::new();
         let mut left_out = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::shape::Image;
 
-/// What a template may speak of.
+/// The variables of a template.
 pub(crate) struct Names<'a> {
     pub id: &'a str,
     pub repo: &'a str,
@@ -21,7 +21,7 @@ pub(crate) fn fill(template: &str, names: &Names<'_>) -> String {
         .replace("{image}", names.image)
 }
 
-/// The image of a row: its own, else by the rule; in lower case, as registries ask.
+/// The image of a row: its own, else by the rule; in lower case, as registries require.
 pub(crate) fn of(given: Option<&str>, rule: &Image, id: &str, repo: &str) -> Option<String> {
     if let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) {
         return Some(lower(given));
@@ -36,7 +36,7 @@ pub(crate) fn of(given: Option<&str>, rule: &Image, id: &str, repo: &str) -> Opt
     Some(lower(&fill(&rule.name, &Names { id: &id, repo, image: "" })))
 }
 
-/// Repositories are lower case; tags and digests keep theirs.
+/// Repositories are lower case; tags and digests keep their case.
 fn lower(name: &str) -> String {
     let repository = name.rfind('/').map_or(0, |slash| slash + 1);
     let end = name[repository..].find([':', '@']).map_or(name.len(), |at| repository + at);

@@ -1,11 +1,11 @@
-//! Python literals, read as data. Nothing is ever evaluated: no names, no calls, no operators.
+//! Parses Python literals as data. Nothing is evaluated: no names, no calls, no operators.
 
 use serde_json::{Map, Number, Value};
 
-/// Lists inside lists deeper than this are refused.
+/// Maximum nesting depth of lists.
 const DEPTH: usize = 64;
 
-/// Reads a literal of lists, tuples, sets, dicts, strings, numbers, `True`, `False` and `None`.
+/// Parses a literal of lists, tuples, sets, dicts, strings, numbers, `True`, `False` and `None`.
 pub(crate) fn parse(text: &str) -> Result<Value, String> {
     let mut reader = Reader { text, at: 0 };
     let value = reader.value(0)?;
@@ -69,8 +69,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Two values without a comma are refused: Python would join two strings, which in a list of
-    /// test ids is a slip and never meant.
+    /// Rejects two values without a comma: Python would join two strings, which in a list of test
+    /// ids is always a typo.
     fn comma(&mut self, end: char) -> Result<(), String> {
         self.space();
         match self.peek() {
@@ -204,7 +204,7 @@ impl Reader<'_> {
                 self.code(count, 8)?
             }
             'N' => return Err("named characters (`\\N{...}`) are not read".into()),
-            // As in Python, an escape that means nothing stays as it is.
+            // As in Python, an unknown escape stays unchanged.
             other => {
                 out.push('\\');
                 other

@@ -1,4 +1,4 @@
-//! Rows of other benchmarks: recognised, read by the data of their shape, made into tasks.
+//! Rows of other benchmarks: detects them, reads them using their shape's data, and builds tasks.
 
 mod build;
 mod commands;

@@ -1,10 +1,11 @@
-//! The words of a test command that name tests, which a strict run must not have: it names its own,
-//! and a test that is named twice runs twice.
+//! Removes words that name tests from a test command. A strict run names its own tests, and a test
+//! that is named twice runs twice.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
-/// Which word is an option's value cannot be read off the words; pytest itself must be told too.
+/// The words alone do not show which of them is an option's value; the table lists pytest's
+/// options.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Options {
@@ -16,7 +17,7 @@ const DATA: &str = include_str!("../../../../configs/pytest-options.toml");
 
 static OPTIONS: ShippedTable<Options> = ShippedTable::new("pytest-options.toml", DATA);
 
-/// What an option does with the word behind it.
+/// What an option does with the next word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Value,
@@ -24,12 +25,13 @@ enum Next {
     Unknown,
 }
 
-/// The words without test files, folders and ids. A command that does not start pytest stays whole.
+/// The words without test files, directories and ids. A command that does not start pytest is
+/// unchanged.
 ///
-/// `tests` are files and ids of the row; they decide only behind an option that nobody knows.
+/// `tests` are files and ids of the row; they are used only after an unknown option.
 ///
 /// # Errors
-/// The shipped list of options cannot be read: without it a value would be taken for a test.
+/// The built-in list of options cannot be read: without it a value would be mistaken for a test.
 pub(crate) fn without_tests<'a>(
     words: Vec<String>,
     tests: impl Iterator<Item = &'a String> + Clone,
@@ -63,7 +65,7 @@ pub(crate) fn without_tests<'a>(
     Ok(kept)
 }
 
-/// Where pytest's arguments begin.
+/// Where pytest's arguments start.
 fn arguments_at(words: &[String]) -> Option<usize> {
     let name = words.first()?.rsplit('/').next()?;
     let is_pytest = |word: &str| matches!(word, "pytest" | "py.test");
@@ -85,7 +87,8 @@ fn behind(option: &str, options: &Options) -> Next {
             Next::Unknown
         };
     }
-    // Of letters in one word, the first that takes a value takes the rest of the word, if any.
+    // In a word of combined letters, the first letter that takes a value takes the rest of the
+    // word, if any.
     let takes = |letter: char| known(&options.with_value, &format!("-{letter}"));
     match option.char_indices().skip(1).find(|(_, letter)| takes(*letter)) {
         Some((at, letter)) if at + letter.len_utf8() == option.len() => Next::Value,
@@ -158,7 +161,7 @@ mod tests {
             let line = format!("pytest {options} -rA");
             assert_eq!(left(&format!("pytest {options} tests/test_new.py tests -rA")), line);
         }
-        // Nobody knows the option: the word tells.
+        // The option is unknown, so the word itself decides.
         assert_eq!(left("pytest --of-a-plugin tests/test_new.py"), "pytest --of-a-plugin");
         assert_eq!(left("pytest --of-a-plugin tests/"), "pytest --of-a-plugin");
     }

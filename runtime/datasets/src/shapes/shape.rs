@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use crate::DatasetError;
 
-/// A file of `configs/benchmarks/`, or one of the user's own.
+/// A file of `configs/benchmarks/`, or a user's file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shape {
     pub name: String,
-    /// The version of the benchmark's harness whose rules count.
+    /// The version of the benchmark's harness whose rules apply.
     pub version: Option<String>,
     #[serde(default)]
     pub module: Module,
@@ -21,19 +21,19 @@ pub(crate) struct Shape {
     pub polarity: Polarity,
     #[serde(default, rename = "match")]
     pub matching: Matching,
-    /// What is kept from the agent besides what the row hides itself.
+    /// What is hidden from the agent besides what the row hides itself.
     #[serde(default)]
     pub hide: Hide,
-    /// A template, since some benchmarks name the folder after the repository.
+    /// A template, because some benchmarks name the directory after the repository.
     #[serde(default = "testbed")]
     pub workdir: String,
-    /// Fields that are objects, or JSON text of objects; a dot reaches into them.
+    /// Fields that are objects, or objects as JSON text; a dot accesses their members.
     #[serde(default)]
     pub expand: Vec<String>,
-    /// Fields of ours that a row must have beside the ones that every task needs.
+    /// Our fields that a row must have besides those that every task needs.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Bulk that is not even named among the fields left out.
+    /// Large fields that are not even listed among the fields left out.
     #[serde(default)]
     pub drop: Vec<String>,
     #[serde(default)]
@@ -56,7 +56,7 @@ fn testbed() -> String {
     "/testbed".into()
 }
 
-/// The code that a shape needs beside its data.
+/// The code that a shape needs besides its data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Module {
@@ -69,7 +69,7 @@ pub(crate) enum Module {
     Commands,
 }
 
-/// Which way a row's patch points.
+/// The direction of a row's patch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Polarity {
@@ -94,8 +94,8 @@ pub(crate) enum Hide {
     FailToPass,
 }
 
-/// How a row is recognised: all of `all`, one of `any` (where it names some), none of `none`.
-/// `marks` are fields that no other benchmark's rows have; those of two shapes in a row are refused.
+/// How a row is recognized: all of `all`, one of `any` (if given), none of `none`. `marks` are
+/// fields that no other benchmark's rows have; a row with marks of two shapes is rejected.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Detect {
@@ -111,22 +111,22 @@ pub(crate) struct Hub {
     pub names: Vec<String>,
     pub split: Option<String>,
     pub revision: Option<String>,
-    /// What `benchmark.split` is for a name whose split says nothing.
+    /// The value of `benchmark.split` for a name whose split says nothing.
     pub sets: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Image {
-    /// For rows that name none; empty where every row must.
+    /// For rows without a name; empty if every row must have one.
     pub name: String,
-    /// What `__` in an id becomes: image names may not hold it.
+    /// Replaces `__` in an id, which image names must not contain.
     pub separator: Option<String>,
-    /// Shell lines for the benchmark's own images: what no sandbox may have is taken out of them.
+    /// Shell lines for the benchmark's own images: they remove what no sandbox may have.
     pub prepare: Vec<String>,
     /// The same for the images of one repository.
     pub prepare_by_repo: BTreeMap<String, Vec<String>>,
-    /// For `base=host`, in place of an image.
+    /// For `base=host`, instead of an image.
     pub setup: Vec<String>,
     pub setup_bin: Option<String>,
 }
@@ -134,11 +134,11 @@ pub(crate) struct Image {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Tests {
-    /// The folder of `python` and `pytest` in the image.
+    /// The directory of `python` and `pytest` in the image.
     pub bin: String,
-    /// What runs the tests, where the row does not say; the tests' files follow it.
+    /// The default test command; the tests' files follow it.
     pub command: String,
-    /// What reads the log, where the row does not say: a name of the official policy.
+    /// The default log parser: a name of the official policy.
     pub parser: String,
     /// The benchmark's limit for one instance.
     pub seconds: f64,
@@ -146,19 +146,19 @@ pub(crate) struct Tests {
     pub by_repo: Vec<ByRepo>,
 }
 
-/// How one repository is tested. The first that fits counts.
+/// How one repository is tested. The first match applies.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ByRepo {
     pub repos: Vec<String>,
-    /// All of them, where it names none.
+    /// Empty: all versions.
     pub versions: Vec<String>,
     pub command: Option<String>,
     pub parser: Option<String>,
     pub directives: Option<Directives>,
-    /// Stands above the command of the row.
+    /// Takes precedence over the row's command.
     pub over_row: bool,
-    /// Whether the row must say how its tests are run.
+    /// Whether the row must have a test command.
     #[serde(default)]
     pub needs_command: bool,
 }
@@ -168,7 +168,7 @@ pub(crate) struct ByRepo {
 pub(crate) enum Directives {
     #[default]
     Files,
-    /// Dotted modules below `tests/`, as Django's runner takes them.
+    /// Dotted modules below `tests/`, as Django's runner expects.
     Modules,
     /// None: the whole suite runs.
     Whole,
@@ -177,7 +177,7 @@ pub(crate) enum Directives {
 }
 
 impl Shape {
-    /// What a row is called, and by which field it says so.
+    /// A row's id, and the field that has it.
     pub(crate) fn id_of(&self, row: &Map<String, Value>) -> Option<(&str, String)> {
         let names = self.fields.get("id")?;
         names.iter().find_map(|name| Some((name.as_str(), row.get(name)?.as_str()?.to_owned())))
@@ -201,7 +201,7 @@ struct Common {
 
 const COMMON: &str = include_str!("../../../../configs/benchmarks/aliases.toml");
 
-/// The shipped shapes. A further one is a file and a line here; a user's own is the file alone.
+/// The built-in shapes. Adding one takes a file and a line here; a user's shape is only a file.
 const SHIPPED: &[(&str, &str)] = &[
     ("featurebench", include_str!("../../../../configs/benchmarks/featurebench.toml")),
     ("fea-bench", include_str!("../../../../configs/benchmarks/fea-bench.toml")),
@@ -216,7 +216,7 @@ static SHAPES: LazyLock<Result<Vec<Shape>, String>> = LazyLock::new(|| {
     SHIPPED.iter().map(|(name, text)| parse(text).map_err(|why| format!("{name}: {why}"))).collect()
 });
 
-/// Reads a shape and lays the common aliases below its own.
+/// Reads a shape; its own aliases override the common ones.
 fn parse(text: &str) -> Result<Shape, String> {
     let common: Common = from_toml(COMMON).map_err(|error| format!("aliases: {error}"))?;
     let mut shape: Shape = from_toml(text)?;
@@ -233,14 +233,14 @@ fn parse(text: &str) -> Result<Shape, String> {
     Ok(shape)
 }
 
-/// All shipped shapes.
+/// All built-in shapes.
 pub(crate) fn shipped() -> Result<&'static [Shape], DatasetError> {
     SHAPES
         .as_deref()
         .map_err(|why| DatasetError::BadShape { shape: "shipped".into(), why: why.clone() })
 }
 
-/// A shipped shape by name, or a user's by its file.
+/// A built-in shape by name, or a user's shape by file.
 pub(crate) fn named(name: &str, base_dir: &Path) -> Result<Shape, DatasetError> {
     let bad = |why: String| DatasetError::BadShape { shape: name.to_owned(), why };
     if name.ends_with(".toml") {
@@ -256,7 +256,7 @@ pub(crate) fn named(name: &str, base_dir: &Path) -> Result<Shape, DatasetError> 
     })
 }
 
-/// The shape that a name on the hub tells.
+/// The shape of a hub name.
 pub(crate) fn of_hub(name: &str) -> Result<Option<&'static Shape>, DatasetError> {
     let same = |known: &String| known.eq_ignore_ascii_case(name);
     Ok(shipped()?.iter().find(|shape| shape.hub.names.iter().any(same)))

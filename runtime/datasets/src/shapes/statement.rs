@@ -1,4 +1,4 @@
-//! The statement, as the benchmark puts it.
+//! The statement in the benchmark's form.
 
 use serde::Serialize;
 
@@ -7,8 +7,7 @@ use crate::{address::Options, bad::Complaint, template::fill};
 
 const HINTS: &str = include_str!("../../../../prompts/swe-bench/hints.md.j2");
 
-/// The row's own statement, with hints behind it where they are wanted. The benchmarks' own runs
-/// leave hints away.
+/// The row's own statement, followed by hints if requested. The benchmarks' own runs omit hints.
 pub(crate) fn of(fields: &mut Fields<'_>, options: &Options) -> Result<String, Complaint> {
     let statement = fields.needed("statement")?;
     let hints = fields.text("hints")?.filter(|hints| options.hints && !hints.trim().is_empty());

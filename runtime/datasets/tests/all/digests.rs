@@ -1,5 +1,5 @@
-//! A row's task is written as it always was: its digest is in run records and certificates, and a cached
-//! verdict is found by its text.
+//! A row's task serializes as it always has: its digest is in run records and certificates, and a
+//! cached verdict is found by its text.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
@@ -10,8 +10,8 @@ use proctor_datasets::load;
 use proctor_types::Task;
 use serde_json::Value;
 
-/// Every committed file of rows, with the digest that its task had when `benchmark.details` was a map
-/// without types. A file that is new here gets the digest that this test shows.
+/// Every committed file of rows, with its task's digest from the time when `benchmark.details` was
+/// an untyped map. A new file gets the digest that this test prints.
 const DIGESTS: [(&str, &str); 9] = [
     ("classic", "c367229e30c310fe0b196890fc9daae0e943ca1752c490118ab1a916ab685239"),
     ("demo", "5f22628f17341f274b588a3454d1860c99b691b63bf0ccc279492a17be1083af"),
@@ -48,7 +48,7 @@ fn digests_are_what_they_were_before_details_had_types() {
     assert_eq!(found, DIGESTS);
 }
 
-/// Through text and back, as a run directory keeps it.
+/// Through text and back, as a run directory stores it.
 #[test]
 fn a_task_that_is_read_again_is_the_same() {
     for (name, task) in committed() {

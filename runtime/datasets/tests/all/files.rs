@@ -1,4 +1,4 @@
-//! Files of every kind: at full size, with a broken row in the middle, and from a hub.
+//! Files of every type: at full size, with a broken row in the middle, and from a hub.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
@@ -17,7 +17,8 @@ use tempfile::TempDir;
 
 use crate::common::{classic, generate, with};
 
-/// Writes rows as Parquet: every field text, but F2P, which is a list as the hub's writers make it.
+/// Writes rows as Parquet: every field is text, except F2P, which is a list as the hub's writers
+/// make it.
 fn parquet(file: &Path, rows: &[Value]) {
     compressed(file, rows, Compression::SNAPPY);
 }
@@ -103,7 +104,7 @@ fn codecs_of_parquet_are_read_or_told() {
         let loaded = load(&["rows.parquet".into()], dir.path()).unwrap();
         assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{codec}");
     }
-    // One column of one text, as pyarrow writes it.
+    // One column with one text, as pyarrow writes it.
     for (codec, bytes) in [
         ("brotli", include_bytes!("common/brotli.parquet").as_slice()),
         ("lz4", include_bytes!("common/lz4.parquet").as_slice()),
@@ -135,7 +136,7 @@ fn parquet_and_json_lines_give_the_same_tasks() {
     assert!(columns.bad[0].to_string().contains("rows.parquet row 8"), "{}", columns.bad[0]);
 }
 
-/// A folder below the one that tests run in, as its relative path says it.
+/// A directory below the tests' working directory, and its relative path.
 fn below_here() -> (TempDir, String) {
     let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let here = std::env::current_dir().unwrap().canonicalize().unwrap();

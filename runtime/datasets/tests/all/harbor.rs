@@ -27,7 +27,7 @@ workdir = "/work"
 env = { A = "1" }
 "#;
 
-/// Makes a good task folder and changes some of its files: `None` removes one.
+/// Creates a valid task folder and changes some of its files: `None` removes one.
 fn made(root: &Path, name: &str, changes: &[(&str, Option<&str>)]) {
     let config = CONFIG.replace("NAME", name);
     let files = [
@@ -93,7 +93,7 @@ fn a_folder_is_a_task_by_any_way_that_names_it() {
     let networks = (&harbor.agent_network, &harbor.verifier.network);
     assert_eq!(networks, (&HarborNetwork::Public, &HarborNetwork::NoNetwork));
     assert!(harbor.solution.is_some());
-    // What is recorded is read again as it was.
+    // What is recorded is read back unchanged.
     let again: Task = serde_json::from_str(&serde_json::to_string(&task).unwrap()).unwrap();
     assert_eq!(again, task);
 }

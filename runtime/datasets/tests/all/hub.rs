@@ -1,4 +1,4 @@
-//! The hub's own interface over real HTTP: revisions, redirects, tokens, checksums, the cache.
+//! The hub's interface over real HTTP: revisions, redirects, tokens, checksums, the cache.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
@@ -23,14 +23,14 @@ use crate::common::{classic, with};
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const NAME: &str = "SWE-bench/SWE-bench_Lite";
 
-/// What the server holds, and what it was asked.
+/// The server's files, and the requests it received.
 #[derive(Default)]
 struct Held {
-    /// Path, content, whether LFS keeps it.
+    /// Path, content, whether it is in LFS.
     files: Vec<(String, Vec<u8>, bool)>,
     token: Option<String>,
     corrupt: bool,
-    /// Requests that are answered with an error before one is not.
+    /// Number of requests that fail before one succeeds.
     ailing: usize,
     asked: Vec<String>,
 }
@@ -79,7 +79,7 @@ async fn info(
     json!({"id": NAME, "sha": COMMIT, "siblings": siblings}).to_string().into_response()
 }
 
-/// Files of LFS are handed out elsewhere, as the hub does; the token does not follow there.
+/// LFS files are served from another host, like the hub's; the token is not sent there.
 async fn resolve(
     State(held): State<Shared>,
     headers: HeaderMap,
@@ -163,7 +163,7 @@ async fn a_name_becomes_checked_files_that_are_fetched_once() {
     assert_eq!(asked[..2], ["info v1", "info v1"], "an ailing hub is asked again");
     assert_eq!(asked.len(), 4);
 
-    // Another revision of the same commit, and the commit itself, need no file again.
+    // Another revision of the same commit, and the commit itself, need no download.
     assert_eq!(tasks(&format!("hf://{NAME}"), &hub).await.unwrap().len(), 2);
     assert_eq!(tasks(&format!("hf://{NAME}@{COMMIT}"), &hub).await.unwrap().len(), 2);
     let asked = shared.lock().unwrap().asked.clone();

@@ -1,4 +1,4 @@
-//! The tests of datasets, shapes and predictions. One binary, because linking is the slow part.
+//! The tests of datasets, shapes and predictions. They form one binary, because linking is slow.
 
 mod common;
 mod digests;

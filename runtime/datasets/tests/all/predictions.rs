@@ -1,4 +1,4 @@
-//! Predictions in the forms that other harnesses write.
+//! Predictions in other harnesses' formats.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 

@@ -1,4 +1,4 @@
-//! Every shape: recognised, read and grounded in its own fields.
+//! Every shape: detected, read, and built from its own fields.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
@@ -77,7 +77,7 @@ fn a_row_of_5_x_brings_image_script_and_parser() {
     assert_eq!(details["eval_type"], "pass_and_fail");
 }
 
-/// What stays of the script's tests would run twice under a strict run, which names its own.
+/// Tests that remain in the command would run twice in a strict run, which names its own.
 #[test]
 fn a_scripts_own_tests_are_not_in_the_command_of_a_strict_run() {
     for line in [
@@ -127,7 +127,7 @@ fn featurebench_level_1_is_masked_and_hides_its_test() {
     }
 }
 
-/// What an arm is told is no option of its dataset: two arms of one run could not differ in it.
+/// A factor of an arm is not an option of its dataset: two arms of a run could not differ in it.
 #[test]
 fn what_is_a_factor_now_is_refused_with_the_key_to_write() {
     for (option, key) in
@@ -408,7 +408,7 @@ fn marks_of_two_shapes_in_one_row_are_refused_by_name() {
     let both = [("test_cmds", json!(["pytest"])), ("install_config", json!({}))];
     let said = task(with(classic(), &both), "#shape=swe-bench-live");
     assert_eq!(name(&said), "swe-bench-live");
-    // A table made of several benchmarks has every column, and null where a row has nothing.
+    // A table of several benchmarks has every column, with null where a row has no value.
     let null =
         with(classic(), &[("test_cmds", json!(["pytest"])), ("new_components", Value::Null)]);
     assert_eq!(name(&task(null, "")), "swe-bench-live");

@@ -1,4 +1,4 @@
-//! What is allowed works, for clients as they are.
+//! Allowed requests work with real clients.
 
 use std::sync::atomic::Ordering;
 
@@ -32,7 +32,7 @@ async fn an_allowed_path_passes_and_its_neighbour_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_host_passes_unseen() {
     let stage = Stage::new(NetworkMode::Allow, &["https://a.test:PORT"], "").await;
-    // The client sees the upstream's own certificate: it is not the proxy's.
+    // The client sees the upstream's own certificate, not the proxy's.
     let ca = stage.dir.path().join("upstream.pem");
     let ca = ca.to_str().unwrap();
     let (status, body) = stage.curl(&["--cacert", ca, "https://a.test:PORT/ok/file"]).await;
@@ -87,14 +87,14 @@ async fn audit_lets_pass_and_says_so() {
     );
 }
 
-/// Each client finds the proxy and its certificate by the variables that the sandbox is given.
+/// Each client finds the proxy and its certificate through the variables that the sandbox is given.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_many_kinds_trust_the_proxy() {
     let stage = Stage::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
     let url = format!("https://a.test:{}/ok/file", stage.upstream.port());
     let python = format!("import urllib.request as r; print(len(r.urlopen('{url}').read()))");
     let node = format!("fetch('{url}').then(r => r.text()).then(t => console.log(t.length))");
-    // Before 22.21 `fetch` knows no proxy at all.
+    // Before 22.21 `fetch` does not support proxies.
     let old_node = !std::process::Command::new("node")
         .args([
             "-e",
@@ -129,7 +129,7 @@ async fn clients_of_many_kinds_trust_the_proxy() {
             continue;
         };
         if program == "node" && old_node {
-            // What knows no proxy has no way out.
+            // A client without proxy support has no way out.
             assert!(!output.status.success(), "an old node reached {url}");
             continue;
         }

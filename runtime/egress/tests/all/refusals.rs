@@ -1,4 +1,4 @@
-//! Ways round the proxy.
+//! Attempts to get around the proxy.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::stage::Stage;
 
-/// All of the upstream but what the task blocks, seen from inside.
+/// Allows all of the upstream except what the task blocks, seen from inside.
 async fn stage() -> Stage {
     Stage::new(
         NetworkMode::OpenExcept,
@@ -28,7 +28,7 @@ async fn stage() -> Stage {
     .await
 }
 
-/// Sends bytes to the proxy and reads all that it answers.
+/// Sends bytes to the proxy and reads its whole response.
 async fn raw(stage: &Stage, text: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", stage.port)).await.unwrap();
     stream
@@ -40,7 +40,7 @@ async fn raw(stage: &Stage, text: &str) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// A tunnel to `a.test` with this server name in the greeting.
+/// Opens a tunnel to `a.test` with this server name in the greeting.
 async fn tunnel(
     stage: &Stage,
     name: &str,

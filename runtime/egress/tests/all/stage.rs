@@ -1,4 +1,4 @@
-//! A proxy on a socket of loopback, its ledger, and one upstream behind it.
+//! A proxy on a loopback socket, its ledger, and one upstream behind it.
 
 use std::{
     path::PathBuf,
@@ -57,8 +57,8 @@ pub fn task(more: &str) -> Task {
 }
 
 impl Stage {
-    /// An upstream that has the names `a.test`, `b.test` and `127.0.0.2`; `PORT` in the patterns is
-    /// its port. Only the two names are pinned.
+    /// An upstream with the names `a.test`, `b.test` and `127.0.0.2`; `PORT` in the patterns is its
+    /// port. Only the two names are pinned.
     pub async fn new(mode: NetworkMode, allow: &[&str], more: &str) -> Self {
         Self::with(mode, allow, more, |_| {}).await
     }
@@ -113,7 +113,7 @@ impl Stage {
         self.dir.path().join("ca-bundle.pem")
     }
 
-    /// A program that knows the proxy by the variables alone.
+    /// A program that learns of the proxy only through the variables.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
@@ -126,7 +126,7 @@ impl Stage {
         command
     }
 
-    /// `curl` of a URL in which `PORT` is the upstream's; returns the status and the body.
+    /// Runs `curl` for a URL in which `PORT` is the upstream's; returns the status and the body.
     pub async fn curl(&self, args: &[&str]) -> (u16, String) {
         let mut command = self.command("curl");
         command.args(["-sS", "--max-time", "20", "-w", "\n%{http_code}"]);
@@ -139,7 +139,7 @@ impl Stage {
         (status.parse().unwrap(), format!("{body}{error}"))
     }
 
-    /// The ledger once it holds this many lines.
+    /// The ledger once it has this many lines.
     pub async fn ledger(&self, lines: usize) -> Vec<(u64, UrlRequest)> {
         for _ in 0..200 {
             let kept = self.ledger.lines.lock().unwrap().clone();

@@ -1,4 +1,4 @@
-//! Goes through a trial's record and compares what came to the agent with the solution.
+//! Goes through a trial's record and compares what reached the agent with the solution.
 
 use std::cmp::Reverse;
 
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::finding::{Finding, Kind};
 
-/// Content that holds the hidden solution: an answer through the egress proxy, the output of a tool, a text of the
-/// scaffold, a file that nobody wrote.
+/// Content that holds the hidden solution: a response through the egress proxy, the output of a
+/// tool, a text of the scaffold, a file that nobody wrote.
 pub(crate) fn compare(
     task: &Task,
     events: &[Envelope],
@@ -37,7 +37,7 @@ pub(crate) fn compare(
         comparison.event(envelope)?;
     }
     comparison.answers_before(u64::MAX)?;
-    // Where no model wrote, nothing tells its lines from others.
+    // Without a model's response, its lines cannot be distinguished from others.
     if comparison.answered {
         let how = comparison.how("the patch has lines that the model never wrote");
         let Comparison { known, tally, .. } = &mut comparison;
@@ -49,14 +49,15 @@ pub(crate) fn compare(
 struct Comparison<'a> {
     known: Known<'a>,
     tally: Tally,
-    /// Of the egress proxy, the latest first. The ledger may have an answer behind the output that shows it.
+    /// Responses of the egress proxy, latest first. In the ledger, a response may come after the
+    /// output that shows it.
     answers: Vec<(u64, &'a UrlRequest)>,
     /// Something came over the network that could not be compared.
     unread: bool,
     requests: Requests,
-    /// The main conversation has an answer.
+    /// The main conversation has a response.
     answered: bool,
-    /// Outputs of tools are known as such.
+    /// Outputs of tools are identified as such.
     tools: bool,
     blobs: Option<&'a Blobs>,
 }
@@ -84,7 +85,7 @@ impl<'a> Comparison<'a> {
                 self.answered = true;
                 self.say(answer);
             }
-            // Of a program that calls tools by itself, they are its own commands.
+            // If a program calls tools on its own, they are its own commands.
             Event::ToolCalled { arguments, .. } => {
                 strings(arguments, &mut |text| self.known.say(text));
             }
@@ -148,11 +149,12 @@ impl<'a> Comparison<'a> {
         for (writer, text) in texts {
             match writer {
                 Writer::Tool => self.tool(&text, step)?,
-                // A client without calls of tools writes what a command printed as a message of the user.
+                // A client without tool calls writes a command's output as a user message.
                 Writer::Scaffold { says_user: true } if self.answered && !self.tools => {
                     self.tool(&text, step)?;
                 }
-                // Before its first answer the model has said nothing: a scaffold that says so wrote it itself.
+                // Before its first response the model has written nothing: the scaffold wrote what
+                // is attributed to it.
                 Writer::Model if self.answered => {}
                 Writer::Model | Writer::Scaffold { .. } => {
                     let how = || "the scaffold told the model what was hidden".to_owned();

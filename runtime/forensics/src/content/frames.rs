@@ -1,13 +1,13 @@
 //! The frames in which git sends a pack: four hexadecimal digits of length, a channel, a piece.
 
-/// The bytes of the first channel, where this is an answer of git's smart protocol.
+/// The bytes of the first channel, if this is a response of git's smart protocol.
 pub(super) fn content(answer: &[u8]) -> Option<Vec<u8>> {
     const PACK: u8 = 1;
     let (mut rest, mut content, mut any) = (answer, Vec::new(), false);
     while rest.len() >= 4 {
         let digits = std::str::from_utf8(&rest[..4]).ok()?;
         let length = usize::from_str_radix(digits, 16).ok()?;
-        // 0 to 3 have no content: the ends of a list and of an answer.
+        // 0 to 3 have no content: the ends of a list and of a response.
         let end = length.max(4).min(rest.len());
         if let Some((&PACK, piece)) = rest[4..end].split_first() {
             content.extend_from_slice(piece);

@@ -1,4 +1,4 @@
-//! Lines that are no secret: the tree has them, or the model wrote them.
+//! Lines that are no secret: they are in the tree, or the model wrote them.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,19 +11,19 @@ use super::solution::Solution;
 /// What is known of a solution's lines at one moment of a trial.
 pub(super) struct Known<'a> {
     pub solution: &'a Solution,
-    /// By line: the row or the tree has it.
+    /// By line: whether the row or the tree has it.
     common: Vec<bool>,
-    /// By line: the model wrote it.
+    /// By line: whether the model wrote it.
     wrote: Vec<bool>,
-    /// By line: how much of `said` was searched for it.
+    /// By line: how much of `said` has been searched for it.
     searched: Vec<usize>,
-    /// What is left of everything that the model wrote.
+    /// The normalized text of everything that the model wrote.
     said: Vec<u8>,
-    /// Runs that the model wrote in another writing, such as base64.
+    /// Runs that the model wrote in an encoded form, such as base64.
     packed: BTreeSet<u32>,
-    /// Its words.
+    /// Words that the model wrote.
     vocabulary: HashSet<String>,
-    /// Where the tree is that the agent began with, and whether it was read for the lines in common.
+    /// The tree that the agent started with, and whether it has been read for common lines.
     base: Option<(&'a Blobs, &'a str)>,
     is_read: bool,
 }
@@ -44,12 +44,12 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// The tree is read when the first run was met, for that is the dear part.
+    /// The tree is only read when the first run is found, because reading it is expensive.
     pub(super) fn begin_with(&mut self, blobs: Option<&'a Blobs>, snapshot: &'a str) {
         self.base = blobs.map(|blobs| (blobs, snapshot));
     }
 
-    /// The model wrote it.
+    /// The model wrote this text.
     pub(super) fn say(&mut self, text: &str) {
         self.packed.extend(self.solution.held(text.as_bytes()));
         for word in words(text).filter(|word| !self.vocabulary.contains(*word)).collect::<Vec<_>>()
@@ -57,11 +57,11 @@ impl<'a> Known<'a> {
             self.vocabulary.insert(word.to_owned());
         }
         self.said.extend(print::left(text.as_bytes()));
-        // No line leads from one text into the next.
+        // Prevents a match from one text into the next.
         self.said.push(0);
     }
 
-    /// Of these runs those that nobody knew.
+    /// The runs among these that were not known.
     pub(super) fn news(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
         if runs.is_empty() {
             return Ok(runs);
@@ -76,21 +76,21 @@ impl<'a> Known<'a> {
         Ok(news)
     }
 
-    /// Whether it stands in the tree, or in what the model wrote, with other line breaks if need be.
+    /// Whether it occurs in the tree or in what the model wrote, ignoring line breaks.
     fn knows(&mut self, line: usize) -> bool {
         if self.common[line] || self.wrote[line] {
             return true;
         }
         let left = &self.solution.lines[line].left;
-        // From a little before, where it may begin.
+        // Starts slightly earlier, where a match may begin.
         let from = self.searched[line].saturating_sub(left.len());
         self.wrote[line] = super::solution::holds(&self.said[from..], left);
         self.searched[line] = self.said.len();
         self.wrote[line]
     }
 
-    /// Of these runs those that nobody knew, and that no program of the model's made: a replacement in what was there,
-    /// or text out of words that the model wrote.
+    /// The runs among these that were not known and that no program of the model made, by replacing
+    /// text that was there or by composing words that the model wrote.
     pub(super) fn not_made(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
         let mut news = self.news(runs)?;
         let lines: BTreeSet<usize> =
@@ -105,9 +105,10 @@ impl<'a> Known<'a> {
         Ok(news)
     }
 
-    /// Of these lines those of which some word is neither the model's nor in its place in a line of the tree.
+    /// The lines among these that contain a word which neither the model wrote nor a line of the
+    /// tree has in the same place.
     fn foreign(&self, lines: BTreeSet<usize>) -> Result<BTreeSet<usize>, Fault> {
-        // A word that the model wrote may have come into any place.
+        // A word that the model wrote may be used in any place.
         let own = |word: &'a str| (!self.vocabulary.contains(word)).then_some(word);
         let pattern = |line: usize| words(&self.solution.lines[line].text).map(own);
         let mut foreign: Vec<(usize, Vec<Option<&str>>)> =
@@ -129,7 +130,7 @@ impl<'a> Known<'a> {
         Ok(foreign.into_iter().map(|(line, _)| line).collect())
     }
 
-    /// All runs that are rare in the row and the tree: what there is to find.
+    /// The number of all runs that are rare in the row and the tree: what there is to find.
     pub(super) fn all(&self) -> usize {
         let rare = |run: &&[usize; WINDOW_LINES]| {
             let rare = run.iter().filter(|line| !self.common[**line]).count();
@@ -138,7 +139,7 @@ impl<'a> Known<'a> {
         self.solution.runs.iter().filter(rare).count()
     }
 
-    /// The first line of these runs that is rare: for people.
+    /// The first rare line of these runs, for people.
     pub(super) fn shown(&self, runs: &BTreeSet<u32>) -> &'a str {
         let lines = runs.iter().flat_map(|run| self.solution.runs[*run as usize]);
         let rare = lines.filter(|line| !self.common[*line]).min();
@@ -163,7 +164,7 @@ impl<'a> Known<'a> {
         let Some((blobs, snapshot)) = self.base else { return Ok(()) };
         for entry in Tree::load(blobs, snapshot).map_err(lost)?.entries.values() {
             let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
-            // Content that was not kept was too large, or is the environment's and unchanged.
+            // Content that was not stored was too large, or is the environment's and unchanged.
             if entry.size <= self.solution.settings.limits.file_bytes && blobs.has(hash) {
                 look(&blobs.get(hash).map_err(lost)?);
             }

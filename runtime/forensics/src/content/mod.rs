@@ -1,4 +1,4 @@
-//! Content match: runs of lines of the hidden solution in what came to the agent.
+//! Content match: finds runs of lines of the hidden solution in what reached the agent.
 
 mod compare;
 mod frames;

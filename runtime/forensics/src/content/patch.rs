@@ -1,4 +1,5 @@
-//! Lines of the solution that are in the work and that the model never wrote: a copy that no tool showed.
+//! Lines of the solution that are in the patch but that the model never wrote: a copy that no tool
+//! showed.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +27,7 @@ pub(super) fn compare(
             if side == Side::New {
                 lines.iter().for_each(|line| added.extend(format!("{}\n", line.text()).bytes()));
             }
-            // What stood between two of them was there already.
+            // Lines between two of them existed before.
             added.extend(b"\x01\n");
         }
         let held = known.solution.held(&added);
@@ -40,7 +41,7 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// The first step after which the file held all of them.
+/// The first step after which the file contained all of them.
 fn step_of(
     path: &RawPath,
     runs: &BTreeSet<u32>,

@@ -1,4 +1,4 @@
-//! What a request adds to the conversation, and who wrote it, in whichever wire format.
+//! What a request adds to the conversation, and who wrote it, in any wire format.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -11,7 +11,7 @@ use serde_json::{Value, value::RawValue};
 /// Who wrote a text of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writer {
-    /// A prompt, a reminder, a description of a tool; or what a user is made to say.
+    /// A prompt, a reminder, a tool description, or words put into a user's mouth.
     Scaffold {
         says_user: bool,
     },
@@ -21,7 +21,7 @@ pub(super) enum Writer {
 
 const MODELS: &[&str] = &["assistant", "model"];
 const TOOLS: &[&str] = &["tool", "function"];
-/// Parts that the model wrote, and those that a tool did: values of `type`, or keys.
+/// Parts that the model wrote, and those that a tool wrote: values of `type`, or keys.
 const MODEL_PARTS: &[&str] = &[
     "tool_calls",
     "functionCall",
@@ -34,13 +34,13 @@ const MODEL_PARTS: &[&str] = &[
 const TOOL_PARTS: &[&str] =
     &["functionResponse", "function_call_output", "tool_result", "custom_tool_call_output"];
 
-/// The parts of requests that were read before. A conversation repeats itself with every request: what was there
-/// already is passed over without being parsed.
+/// The parts of requests that have been read. A conversation is repeated with every request, so
+/// known parts are skipped without parsing.
 #[derive(Default)]
 pub(super) struct Requests(HashSet<u64>);
 
 impl Requests {
-    /// Calls `text` with each text of the body in a part that no body before it had.
+    /// Calls `text` with each text of the body that is in a part no earlier body had.
     pub(super) fn added(&mut self, body: &[u8], text: &mut impl FnMut(Writer, &str)) {
         let Ok(parts) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else {
             return text(Writer::Scaffold { says_user: false }, &String::from_utf8_lossy(body));
@@ -94,7 +94,7 @@ pub(super) fn written(value: &Value, writer: Writer, text: &mut impl FnMut(Write
     }
 }
 
-/// The texts of an answer, the arguments of its calls as what they say.
+/// The texts of a response, including the strings in its calls' arguments.
 pub(super) fn said(answer: &Answer, text: &mut impl FnMut(&str)) {
     text(&answer.content);
     strings(&serde_json::to_value(&answer.extra).unwrap_or_default(), text);
@@ -103,7 +103,8 @@ pub(super) fn said(answer: &Answer, text: &mut impl FnMut(&str)) {
     }
 }
 
-/// Every text of a value; one that is JSON itself, as the arguments of a call are, also as what it says.
+/// Every text of a value; a text that is JSON itself, such as the arguments of a call, is parsed
+/// too.
 pub(super) fn strings(value: &Value, text: &mut impl FnMut(&str)) {
     match value {
         Value::String(one) => {
@@ -121,7 +122,7 @@ pub(super) fn strings(value: &Value, text: &mut impl FnMut(&str)) {
     }
 }
 
-/// One level is enough: a text within such a text is taken as it stands.
+/// One level is enough: a text within such a text is used as it is.
 fn inside(value: &Value, text: &mut impl FnMut(&str)) {
     match value {
         Value::String(one) => text(one),

@@ -1,10 +1,10 @@
-//! Thresholds, as data: `configs/content-match.toml`.
+//! Thresholds, read from `configs/content-match.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use proctor_wire::ScanLimits;
 use serde::Deserialize;
 
-/// What the keys mean stands beside them in the file.
+/// The file explains the keys.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
@@ -38,7 +38,7 @@ impl Settings {
         SETTINGS.get().map_err(|error| Fault::new(Layer::Grade, error))
     }
 
-    /// Different runs that must be found of a solution that has so many.
+    /// How many different runs must be found of a solution that has `all` runs.
     pub(super) fn need(&self, all: usize) -> usize {
         let share = (all as f64 * self.share).ceil() as usize;
         share.max(self.few_runs).min(self.enough_runs).min(all)

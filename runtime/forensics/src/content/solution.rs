@@ -1,4 +1,4 @@
-//! The hidden solution as runs of lines: what is looked for in content.
+//! The hidden solution as runs of lines to search for.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,11 +10,12 @@ use serde_json::Value;
 
 use super::{frames, settings::Settings};
 
-/// The runs of three successive lines that a task's gold and test patch add, as hashes. It stays on the host.
+/// The runs of three consecutive lines that a task's gold and test patch add, as hashes. They stay
+/// on the host.
 pub struct Solution {
     pub(super) settings: &'static Settings,
     pub(super) lines: Vec<Line>,
-    /// Each the three lines of it, by their place in `lines`.
+    /// The three lines of each run, as positions in `lines`.
     pub(super) runs: Vec<[usize; WINDOW_LINES]>,
     by_hash: HashMap<u64, usize>,
     windows: Windows,
@@ -23,20 +24,21 @@ pub struct Solution {
 /// One line of the solution.
 pub(super) struct Line {
     pub text: String,
-    /// What a fingerprint is made of.
+    /// The normalized text that the fingerprint is made of.
     pub left: Vec<u8>,
-    /// It is short, an interface, or stands in the task's row.
+    /// Short, part of an interface, or contained in the task's row.
     pub is_common: bool,
 }
 
 impl Solution {
-    /// Nothing where the task has no gold that is known here, or one that is too short to be told from chance.
+    /// `None` if the task has no known gold patch, or one that is too short to be distinguished
+    /// from chance.
     ///
     /// # Errors
-    /// The shipped thresholds cannot be read.
+    /// The built-in thresholds cannot be read.
     pub fn of(task: &Task) -> Result<Option<Self>, Fault> {
         let settings = Settings::get()?;
-        // A gold that cannot be read is the setup's to tell of.
+        // Setup reports a gold patch that cannot be read.
         let gold = gold_of(task).ok().flatten();
         let tests = task.test_patch.as_ref().map(|text| text.as_bytes().to_vec());
         let (mut lines, mut runs) = (Vec::<Line>::new(), Vec::new());
@@ -87,35 +89,38 @@ impl Solution {
         Ok(Some(Self { settings, lines, runs, by_hash, windows }))
     }
 
-    /// The line of the solution that this one is.
+    /// The position of an equal line in the solution.
     pub(super) fn line(&self, line: &[u8]) -> Option<usize> {
         let (hash, _) = print::line(line)?;
         self.by_hash.get(&hash).copied()
     }
 
-    /// The runs that some content holds, archives opened and encodings undone.
+    /// The runs that some content contains, with archives opened and encodings undone.
     pub(super) fn held(&self, content: &[u8]) -> BTreeSet<u32> {
         let mut held = self.windows.held(content);
-        // What git sends is cut into frames, which break the streams in it.
+        // Git's frames break up the streams in a response.
         if let Some(bytes) = frames::content(content) {
             held.extend(self.windows.held(&bytes));
         }
         held
     }
 
-    /// Whether an answer through the egress proxy holds enough to be kept for a closer look.
+    /// Whether a response through the egress proxy contains enough to be kept for closer
+    /// inspection.
     pub fn is_in(&self, answer: &[u8]) -> bool {
         self.held(answer).len() >= self.settings.least_runs
     }
 
-    /// Bytes of one answer, of all that are under way, and answers of a trial: the limits of the comparison.
+    /// Limits of the comparison: bytes of one response, bytes of all responses in transit, and
+    /// responses per trial.
     pub fn limits(&self) -> (usize, usize, usize) {
         let limits = self.settings.limits;
         (limits.answer_bytes, limits.answers_bytes, limits.answers_kept)
     }
 }
 
-/// What is left of the statement and of all else that the row gives the agent, such as interfaces.
+/// The normalized text of the statement and of everything else in the row that the agent sees, such
+/// as interfaces.
 fn row(task: &Task) -> Vec<u8> {
     let Ok(Value::Object(mut row)) = serde_json::to_value(task) else { return Vec::new() };
     for key in ["mask", "gold", "test_patch", "cheats"] {

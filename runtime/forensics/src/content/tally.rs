@@ -1,4 +1,4 @@
-//! What was found, by the source that it came from.
+//! What was found, by its source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use proctor_wire::WINDOW_LINES;
 use super::known::Known;
 use crate::finding::{Finding, Kind};
 
-/// Where a run of the solution was met first. One that came over the network is not the environment's, though a tool
-/// shows it later.
+/// Where a run of the solution was first seen. A run that came over the network is not attributed
+/// to the environment, even if a tool shows it later.
 #[derive(Default)]
 pub(super) struct Tally {
     first: BTreeMap<u32, Kind>,
@@ -25,7 +25,7 @@ struct Source {
 }
 
 impl Tally {
-    /// Content came to the agent from a source.
+    /// Content reached the agent from a source.
     pub(super) fn came(
         &mut self,
         (kind, how): (Kind, &dyn Fn() -> String),

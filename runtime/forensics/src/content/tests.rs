@@ -1,4 +1,4 @@
-//! Content match over made-up records.
+//! Tests content match on made-up records.
 
 use proctor_record::{Blobs, Tree};
 use proctor_types::{Envelope, Task};
@@ -13,7 +13,7 @@ use crate::{
 const CODE: &str = "def remap(root, visit):\n    stack = [root]\n    while stack:\n        item = stack.pop()\n\
                     \x20       yield visit(item)\n        stack.extend(item.children)\n";
 
-/// A record in the making, of a task whose solution is [`CODE`].
+/// A record under construction, of a task whose solution is [`CODE`].
 struct Record {
     _dir: tempfile::TempDir,
     blobs: Blobs,
@@ -36,7 +36,7 @@ impl Record {
         Self { _dir: dir, blobs, task }
     }
 
-    /// Kinds and steps of what content match finds.
+    /// Kinds and steps of the content match's findings.
     fn found_with(&self, events: &[Envelope], patch: &str) -> Vec<(String, Vec<u64>)> {
         let (names, blobs) = (names(), Some(&self.blobs));
         let patch = patch.as_bytes();
@@ -102,7 +102,7 @@ fn one(kind: &str, steps: &[u64]) -> Vec<(String, Vec<u64>)> {
     vec![(kind.to_owned(), steps.to_vec())]
 }
 
-/// Whatever the wire format, a text is the scaffold's, a tool's or the model's.
+/// In any wire format, a text is attributed to the scaffold, a tool or the model.
 #[test]
 fn what_a_scaffold_tells_is_seen() {
     let record = Record::new();
@@ -148,7 +148,7 @@ fn the_first_source_counts_and_the_ledger_may_lag_behind() {
     let fetched = record.fetched(1, "GET", Some(format!("<pre>\n{CODE}</pre>").as_bytes()));
     let late = [shown.as_slice(), &[fetched]].concat();
     assert_eq!(record.found(&late), one("answer_upstream", &[1]));
-    // Nobody read what came.
+    // Nothing read the response.
     let unread = [&[record.fetched(1, "CONNECT", None)], shown.as_slice()].concat();
     let names = names();
     let look = Examiner {
@@ -172,7 +172,7 @@ fn own_work_is_no_copy_however_it_is_shown() {
     let pieces: Vec<&str> = CODE.lines().collect();
     let ways = [
         vec![wrote(1, CODE)],
-        // In pieces that meet only in the file.
+        // In pieces that only come together in the file.
         vec![
             wrote(1, &pieces[..2].join("\n")),
             wrote(1, &pieces[4..].join("\n")),
@@ -191,7 +191,7 @@ fn own_work_is_no_copy_however_it_is_shown() {
         assert_eq!(record.found_with(&events, &patch_of(CODE)), [], "{way:?}");
     }
     assert_eq!(record.found(&shown), one("answer_in_environment", &[2]), "the control");
-    // Three lines in a row of six are no copy.
+    // Three consecutive lines of six are not a copy.
     let [called, part] = ran(2, "cat b.py", &pieces[1..4].join("\n"));
     assert_eq!(record.found(&[called, part]), []);
 }
@@ -220,7 +220,7 @@ fn what_the_row_or_the_tree_has_is_no_secret() {
     assert_eq!(signed.found(&[called, shown]), [], "an interface is no solution");
 }
 
-/// A copy that no tool showed is in the work all the same, and the model never wrote it.
+/// A copy that no tool showed is still in the patch, and the model never wrote it.
 #[test]
 fn a_copy_that_was_never_shown_is_in_the_patch() {
     let record = Record::new();
@@ -240,7 +240,7 @@ fn a_copy_that_was_never_shown_is_in_the_patch() {
     let patch = patch_of(CODE);
     assert_eq!(record.found_with(&events, &patch), one("answer_in_environment", &[2]));
     assert_eq!(record.found_with(&events[1..2], &patch), [], "no model, as of the scaffold `gold`");
-    // A program of the model's put its words together, or replaced some in what was there.
+    // A program of the model composed its words, or replaced some in existing text.
     let program = wrote(
         2,
         "for x in ('item', 'stack', 'root', 'visit', 'pop', 'extend', 'children', 'yield', 'while'): write(x)",

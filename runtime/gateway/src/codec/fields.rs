@@ -1,6 +1,7 @@
-//! The fields of a JSON object as they stand in its text, each read only where it is asked for.
+//! The fields of a JSON object as raw text, each parsed only on request.
 //!
-//! A stream says the same id, model and time with every piece: to read all of that into values is work for nothing.
+//! A stream repeats the same id, model and time with every piece; parsing all of that into values
+//! is wasted work.
 
 use std::{borrow::Cow, fmt};
 
@@ -14,7 +15,7 @@ use serde_json::{Value, value::RawValue};
 pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// An error: `text` is no JSON object.
+    /// Fails if `text` is not a JSON object.
     pub(crate) fn of(text: &'a str) -> serde_json::Result<Self> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let fields = reader.deserialize_map(All)?;
@@ -22,7 +23,8 @@ impl<'a> Fields<'a> {
         Ok(Self(fields))
     }
 
-    /// A field's value; `null` where it is not there. Of a name that is there twice the last counts, as for serde_json.
+    /// A field's value; `null` if absent. If the name occurs twice, the last counts, as in
+    /// serde_json.
     pub(crate) fn value(&self, name: &str) -> serde_json::Result<Value> {
         match self.0.iter().rev().find(|(key, _)| key == name) {
             Some((_, raw)) => serde_json::from_str(raw.get()),
@@ -30,13 +32,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Every field in order, also those that are there twice.
+    /// Every field in order, including duplicates.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &'a str)> {
         self.0.iter().map(|(key, raw)| (key.as_ref(), raw.get()))
     }
 }
 
-/// Borrowed where it holds no escape.
+/// Borrowed if it contains no escape.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 

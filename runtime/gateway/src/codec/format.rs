@@ -1,4 +1,4 @@
-//! One proxy to all formats.
+//! One interface to all formats.
 
 use proctor_types::{Api, Usage, one_line};
 use serde_json::{Map, Value};
@@ -9,12 +9,12 @@ use super::{
     responses, sse,
 };
 
-/// Why an event gives nothing.
+/// Why an event yields nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReadError {
-    /// The endpoint reports a failure of its own.
+    /// The endpoint reports its own failure.
     Reported(String),
-    /// The event makes no sense: the server tore the stream.
+    /// The event is invalid: the server broke the stream.
     Torn(String),
 }
 
@@ -24,16 +24,16 @@ impl From<String> for ReadError {
     }
 }
 
-/// Listens to a stream of one format.
+/// Reads a stream of one format.
 pub(crate) trait Reader: Send {
-    /// What an event says. An error is what the endpoint says of its own failure within the stream,
-    /// or why the event cannot be read.
+    /// Returns an event's deltas. An error is the endpoint's report of its own failure, or why the
+    /// event cannot be read.
     fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError>;
 
-    /// Whether the format's last event has come: nothing that matters follows.
+    /// Whether the format's last event has arrived; nothing relevant follows.
     fn ended(&self) -> bool;
 
-    /// Takes the assistant's turn, in the endpoint's format.
+    /// Takes the assistant's turn in the endpoint's format.
     fn turn(&mut self) -> Vec<Value>;
 }
 
@@ -41,11 +41,11 @@ pub(crate) trait Reader: Send {
 pub(crate) trait Writer: Send + Sync {
     fn write(&mut self, delta: &Delta, out: &mut String);
 
-    /// The events that close an answer. `usage` is the truth, or our own count.
+    /// The events that end a response. `usage` is the endpoint's, or our own count.
     fn end(&mut self, usage: &Usage, out: &mut String);
 }
 
-/// Reads a request. An error is reported to the client as the client's own mistake.
+/// Reads a request. An error is reported to the client as a client error.
 pub(crate) fn read_request(
     api: Api,
     body: &Map<String, Value>,
@@ -60,7 +60,7 @@ pub(crate) fn read_request(
     .map_err(|why| one_line(&why))
 }
 
-/// The body of a request. An error names what the format cannot say and what must not be dropped.
+/// The body of a request. An error names what the format cannot express and must not be dropped.
 pub(crate) fn request_for(
     api: Api,
     request: &Request,
@@ -75,8 +75,7 @@ pub(crate) fn request_for(
     .map_err(|why| one_line(&why))
 }
 
-/// Reads an answer that was not streamed.
-/// `step` names calls that came without an id.
+/// Reads a response that was not streamed. `step` is used to name calls without an id.
 pub(crate) fn read_whole(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     match api {
         Api::Chat => chat::read_whole(body, step),
@@ -86,8 +85,8 @@ pub(crate) fn read_whole(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>
     }
 }
 
-/// Returns the assistant's turn of a response that was not streamed, in the endpoint's format. `ids` are the ids that its
-/// calls were given.
+/// Returns the assistant's turn of a response that was not streamed, in the endpoint's format.
+/// `ids` are the ids given to its calls.
 pub(crate) fn whole_turn(api: Api, body: &Value, ids: &[String]) -> Vec<Value> {
     match api {
         Api::Chat => chat::whole_turn(body, ids),
@@ -97,7 +96,7 @@ pub(crate) fn whole_turn(api: Api, body: &Value, ids: &[String]) -> Vec<Value> {
     }
 }
 
-/// Writes an answer that was not streamed. `request` is what it answers.
+/// Writes a response that was not streamed. `request` is the request that it answers.
 pub(crate) fn write_whole(
     api: Api,
     request: &Map<String, Value>,
@@ -121,7 +120,7 @@ pub(crate) fn reader(api: Api) -> Box<dyn Reader> {
     }
 }
 
-/// `request` is what the answer answers.
+/// `request` is the request that the response answers.
 pub(crate) fn writer(api: Api, request: &Map<String, Value>) -> Box<dyn Writer> {
     match api {
         Api::Chat => Box::new(chat::ChatWriter::new(request)),
@@ -131,7 +130,7 @@ pub(crate) fn writer(api: Api, request: &Map<String, Value>) -> Box<dyn Writer> 
     }
 }
 
-/// The usage of a body that holds no answer: billed for nothing.
+/// The usage of a body without a response, which is billed anyway.
 pub(crate) fn usage(api: Api, body: &Value) -> Option<Usage> {
     match api {
         Api::Chat => chat::usage(body),
@@ -141,7 +140,7 @@ pub(crate) fn usage(api: Api, body: &Value) -> Option<Usage> {
     }
 }
 
-/// The output limit that a request names, in tokens.
+/// A request's output limit, in tokens.
 pub(crate) fn output_limit(api: Api, body: &Map<String, Value>) -> Option<u64> {
     let names: &[&str] = match api {
         Api::Chat => &["max_completion_tokens", "max_tokens"],
@@ -165,7 +164,7 @@ mod tests {
         sse,
     };
 
-    /// Fresh input, cache read, cache write, visible output, reasoning; then the sums of today.
+    /// Fresh input, cache read, cache write, visible output, reasoning; then the totals.
     fn told(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
         let usage = usage(api, &body).expect("a usage");
         let TokenClasses {
@@ -184,7 +183,7 @@ mod tests {
             "completion_tokens_details": {"reasoning_tokens": 20}}});
         let classes = [Some(10), Some(60), Some(30), Some(30), Some(20)];
         assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 60, 20]));
-        // Other vendors' names, and an endpoint that tells the sums alone.
+        // Other vendors' names, and an endpoint that reports only totals.
         let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
             "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}});
         let classes = [Some(10), Some(60), Some(30), Some(50), None];
@@ -192,7 +191,7 @@ mod tests {
         let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50}});
         let classes = [Some(100), None, None, Some(50), None];
         assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 0, 0]));
-        // Reasoning beside the completion, as the total shows.
+        // Reasoning that is not in the completion, as the total shows.
         let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
             "total_tokens": 170, "completion_tokens_details": {"reasoning_tokens": 20}}});
         let classes = [Some(100), None, None, Some(50), Some(20)];
@@ -223,10 +222,10 @@ mod tests {
         let creation = json!({"ephemeral_1h_input_tokens": 25, "ephemeral_5m_input_tokens": 5});
         let messages = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
             "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
-        // The sum may be missing beside its parts.
+        // The total may be missing.
         let parts = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
             "cache_creation": creation.clone()}});
-        // As proxies in front of Anthropic say it.
+        // As proxies in front of Anthropic report it.
         let chat = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
             "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
         let lite = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
@@ -270,7 +269,7 @@ mod tests {
         assert_eq!(told(Api::Gemini, usage), (classes, [100, 50, 60, 20]));
     }
 
-    /// Found by fuzzing: the sums overflowed.
+    /// Found by fuzzing: the totals overflowed.
     #[test]
     fn a_count_that_cannot_be_is_none() {
         let most = u64::MAX;
@@ -288,7 +287,7 @@ mod tests {
         assert_eq!(told(Api::Gemini, part).1, [9, 1, 0, 0]);
     }
 
-    /// The first id of an answer, whole or as the first event of a stream that has one.
+    /// The first id of a response, complete or from the first stream event that has one.
     fn id_of(text: &str, key: &str) -> String {
         let rest = text.split_once(&format!("\"{key}\":\"")).unwrap_or_default().1;
         rest.split_once('"').unwrap_or_default().0.to_owned()

@@ -1,4 +1,4 @@
-//! What a client or an endpoint may send: any bytes at all. The seeds are what each format says.
+//! Input from clients and endpoints: arbitrary bytes. The seeds are examples of each format.
 
 use bytes::Bytes;
 use fuzz::{fuzz, told};
@@ -16,8 +16,8 @@ fn seeds(name: &str) -> String {
     format!("{}/tests/seeds/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A request is read or refused in one line; what is read can be written in every format, or is
-/// refused in one line; and each format reads what it wrote.
+/// A request is read or rejected with a one-line error. What was read can be written in every
+/// format or is rejected with a one-line error, and each format reads what it wrote.
 fn requests(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let Ok(body) = serde_json::from_slice::<Map<String, Value>>(bytes) else { return false };
@@ -42,7 +42,7 @@ fn requests(api: Api, name: &str) {
     });
 }
 
-/// An answer is read or refused; what is read can be written in every format, which reads it.
+/// A response is read or rejected. What was read can be written in every format, which reads it.
 fn answers(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let Ok(body) = serde_json::from_slice::<Value>(bytes) else { return false };
@@ -60,7 +60,7 @@ fn answers(api: Api, name: &str) {
     });
 }
 
-/// A stream is taken piece by piece, and passed on in every format as it comes.
+/// A stream is read piece by piece and passed on in every format as it arrives.
 fn streams(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let mut reader = reader(api);

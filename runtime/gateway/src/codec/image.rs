@@ -1,4 +1,4 @@
-//! An image, as each format says it.
+//! An image in each format.
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 pub enum Image {
     /// In the request, as base64.
     Data { media_type: String, data: String },
-    /// At an address that the provider fetches.
+    /// At a URL that the provider fetches.
     Url(String),
 }
 
 impl Image {
-    /// An address as Chat Completions and Responses have it, which may be a `data:` one.
+    /// A URL from Chat Completions or Responses, which may be a `data:` URL.
     pub(super) fn of_url(url: &str) -> Option<Self> {
         let Some(rest) = url.strip_prefix("data:") else {
             let web = url.starts_with("https://") || url.starts_with("http://");
@@ -20,7 +20,7 @@ impl Image {
         };
         let (head, data) = rest.split_once(',')?;
         let media_type = head.strip_suffix(";base64")?;
-        // Parameters of the type are of no use to anybody.
+        // Drop the media type's parameters; nothing uses them.
         let media_type = media_type.split(';').next().unwrap_or_default();
         media_type
             .starts_with("image/")
@@ -36,7 +36,7 @@ impl Image {
         }
     }
 
-    /// Gemini says any file so: only an image is one.
+    /// Gemini uses this for any file: accept images only.
     pub(super) fn of_data(media_type: &Value, data: &Value) -> Option<Self> {
         let media_type = media_type.as_str().filter(|kind| kind.starts_with("image/"))?;
         Some(Self::Data { media_type: media_type.to_owned(), data: data.as_str()?.to_owned() })
@@ -68,7 +68,7 @@ mod tests {
 
     const DATA: &str = "data:image/png;base64,AAAA";
 
-    /// A question with one image, and a tool's result with another.
+    /// A user message with one image, and a tool's result with another.
     fn conversation(api: Api) -> Value {
         match api {
             Chat => json!({"messages": [

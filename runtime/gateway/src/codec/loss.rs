@@ -1,9 +1,9 @@
-//! What translation could not carry over.
+//! Content that a translation could not preserve.
 
 use proctor_types::{Loss, LossKind};
 use serde_json::{Map, Value};
 
-/// Losses of one request or answer, each once.
+/// Losses of one request or response, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Losses(Vec<Loss>);
 
@@ -27,7 +27,7 @@ impl Losses {
         }
     }
 
-    /// Every field of `map` that is not `known` is dropped; null says nothing.
+    /// Reports every non-null field of `map` that is not `known` as dropped.
     pub(crate) fn unknown(&mut self, place: &str, map: &Map<String, Value>, known: &[&str]) {
         for (key, value) in map {
             if !known.contains(&key.as_str()) && !value.is_null() {

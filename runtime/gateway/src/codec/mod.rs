@@ -1,13 +1,13 @@
-//! Wire formats: requests and answers, whole and streamed, read and written.
+//! Wire formats: reads and writes requests and responses, complete and streamed.
 //!
 //! ```text
 //! client's bytes ─ read ─▶ Request ─ write ─▶ the upstream's bytes
 //! client's bytes ◀ write ─ Delta*  ◀─ read ─  the upstream's bytes
 //! ```
 //!
-//! A whole answer is the list of all its deltas, so each format has one reader of meaning and one
-//! writer of it, and a stream is never collected before it is passed on. Where both sides speak one
-//! format nothing is written: the reader only listens, for usage and for the end.
+//! A complete response is the list of all its deltas, so each format has one reader and one writer,
+//! and a stream is never buffered before it is passed on. If both sides use one format, nothing is
+//! rewritten: the reader only watches for usage and for the end.
 
 pub(crate) mod chat;
 mod fields;
@@ -30,31 +30,32 @@ mod stop;
 pub(crate) mod tolerant;
 mod tool;
 
-/// Seconds since the Unix epoch, for answers that carry their time.
+/// Seconds since the Unix epoch, for responses that contain a timestamp.
 fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map(|since| since.as_secs()).unwrap_or_default()
 }
 
-/// Tokens as an endpoint counts them. A number that no request can reach does not count: sums of a few are
-/// always within their type, and a mistake does not end a trial by its budget.
+/// An endpoint's token count. Impossibly large numbers are ignored: sums stay within their type,
+/// and a mistake does not end a trial by its budget.
 fn tokens(value: &serde_json::Value) -> Option<u64> {
     const MOST: u64 = 1 << 40;
     value.as_u64().filter(|count| *count <= MOST)
 }
 
-/// An id for a translated answer. The endpoint's own would do where there is one: some give none or always the same,
-/// and a client that knows its answers by id then takes a new one for the last.
+/// An id for a translated response. The endpoint's own id is not used, because some endpoints send
+/// none or always the same one. A client that identifies responses by id would then mistake a new
+/// one for the last.
 fn fresh_answer(prefix: &str) -> String {
     format!("{prefix}{:016x}", fastrand::u64(..))
 }
 
-/// An id for a call that came without one. Clients put results to calls by it.
+/// An id for a call without one. Clients match results to calls by id.
 fn fresh_call() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 
-/// What the other side is told about a file, sound, or an image in a place where there can be none.
+/// Text that replaces a file, a sound, or an image in a place that cannot have one.
 fn media(kind: &str) -> String {
     format!(
         "content of type {kind:?} is not translated between APIs: send text, or an image in a user's message"

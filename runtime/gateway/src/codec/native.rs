@@ -1,20 +1,20 @@
 //! The assistant's turn in the endpoint's own format.
 //!
-//! A later request must return the turn as the endpoint wrote it: in order, with members that no other format
-//! knows (signatures, encrypted reasoning, `extra_content`). The neutral form cannot hold these, so each reader
-//! collects the turn a second time, as values of its format.
+//! A later request must return the turn as the endpoint wrote it: in order, with members that no
+//! other format has (signatures, encrypted reasoning, `extra_content`). The neutral form cannot
+//! hold these, so each reader also collects the turn as values of its format.
 
 use serde_json::{Map, Value, json};
 
-/// Members that identify a value. A piece of a stream repeats them and does not continue them.
+/// Members that identify a value. A stream's pieces repeat them; they are not concatenated.
 const IDENTIFYING: [&str; 6] = ["type", "id", "format", "name", "object", "role"];
 
-/// Adds a piece of a streamed value to what came before it.
+/// Merges a piece of a streamed value into the earlier pieces.
 pub(crate) fn merge(into: &mut Map<String, Value>, piece: &Map<String, Value>) {
     piece.iter().for_each(|(name, more)| merge_member(into, name, more));
 }
 
-/// Adds a piece of one member.
+/// Merges a piece of one member.
 pub(crate) fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
     if more.is_null() {
         return;
@@ -25,7 +25,7 @@ pub(crate) fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Val
                 if !text.is_empty() {
                     before.clone_from(text);
                 }
-            // Some endpoints repeat a whole signature with each piece, others cut it.
+            // Some endpoints repeat a whole signature with each piece, others split it.
             } else if name != "signature" || before != text {
                 before.push_str(text);
             }
@@ -43,8 +43,9 @@ pub(crate) fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Val
     }
 }
 
-/// Adds an item of a streamed list. An item continues the one with its `index` and type. Without an index it
-/// continues the last item, if both are text of one type and the last one is not signed yet.
+/// Adds an item of a streamed list. An item continues the one with its `index` and type. Without an
+/// index it continues the last item if both are text of one type and the last one is not signed
+/// yet.
 fn merge_item(list: &mut Vec<Value>, item: &Value) {
     let Value::Object(piece) = item else { return list.push(item.clone()) };
     let kind = &item["type"];
@@ -73,7 +74,7 @@ fn merge_item(list: &mut Vec<Value>, item: &Value) {
     }
 }
 
-/// Removes members that say nothing: some endpoints reject the `null` that they send.
+/// Removes null members: some endpoints reject the `null` that they send.
 pub(crate) fn without_nulls(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !value.is_null() && *value != json!([]));
 }

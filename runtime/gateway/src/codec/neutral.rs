@@ -1,21 +1,21 @@
-//! What a request and an answer say, in no vendor's words. Only what at least two formats can say
-//! is here; all else is a loss, named by the codec that met it.
+//! Requests and responses in a vendor-neutral form. It covers only what at least two formats can
+//! express. Everything else is a loss, which the codec reports.
 
 use proctor_types::{Answer, Api, NativeTurn, ToolCall, Usage};
 use serde_json::{Map, Value};
 
 use super::{Losses, image::Image, native};
 
-/// A request for one answer.
+/// A request for one response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
     pub model: String,
     pub turns: Vec<Turn>,
     pub tools: Vec<Tool>,
     pub choice: Option<Choice>,
-    /// Whether one answer may hold several calls. Absent: the provider's own choice.
+    /// Whether one response may contain several calls. Absent: the provider's default.
     pub parallel: Option<bool>,
-    /// Tokens.
+    /// In tokens.
     pub max_output: Option<u64>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
@@ -27,7 +27,7 @@ pub struct Request {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Instructions; OpenAI's `developer` too.
+    /// Instructions, including OpenAI's `developer`.
     System,
     /// The user, and the results of tools.
     User,
@@ -38,7 +38,8 @@ pub enum Role {
 pub struct Turn {
     pub role: Role,
     pub parts: Vec<Part>,
-    /// The assistant's turn in the endpoint's format, written in place of the parts where the request has that format.
+    /// The assistant's turn in the endpoint's format. It replaces the parts if the request uses
+    /// that format.
     pub native: Option<NativeTurn>,
 }
 
@@ -47,7 +48,7 @@ impl Turn {
         Self { role, parts, native: None }
     }
 
-    /// The items to be sent back as they are to an endpoint of this format.
+    /// The items to send back unchanged to an endpoint of this format.
     pub(crate) fn native(&self, api: Api) -> Option<&[Value]> {
         self.native
             .as_ref()
@@ -66,19 +67,19 @@ pub enum Part {
         content: String,
         failed: bool,
     },
-    /// In a user's turn; one that came in the result of a tool stands after it.
+    /// In a user's turn. An image from a tool's result follows the result.
     Image(Image),
-    /// A file or sound, by the name that its format gives it. No codec writes it.
+    /// A file or sound, by its format's name for it. No codec writes it.
     Media(String),
 }
 
 impl Part {
-    /// An image, or what stands where one would.
+    /// An image, or the text that replaces it.
     pub(super) fn image(image: Option<Image>, kind: &str) -> Self {
         image.map_or_else(|| Self::Media(kind.to_owned()), Self::Image)
     }
 
-    /// What the result of a tool holds beside text: it goes after it.
+    /// The content of a tool's result other than text, which follows the result.
     pub(super) fn beside(parts: Vec<Self>, losses: &mut Losses) -> impl Iterator<Item = Self> {
         if parts.iter().any(|part| matches!(part, Self::Image(_))) {
             losses.approximated("an image in a tool result");
@@ -87,11 +88,12 @@ impl Part {
     }
 }
 
-/// Thoughts of the model, as far as they are shown.
+/// Reasoning of the model, as far as it is visible.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasoning {
     pub text: String,
-    /// What the provider wants back unread: Anthropic's signature, OpenAI's encrypted content.
+    /// Opaque data that the provider expects back: Anthropic's signature, OpenAI's encrypted
+    /// content.
     pub signature: Option<String>,
 }
 
@@ -108,19 +110,19 @@ pub struct Tool {
 pub enum Choice {
     Auto,
     Never,
-    /// Some tool, whichever.
+    /// Any tool.
     Any,
     Named(String),
 }
 
-/// The form that the answer's text must have.
+/// The required form of the response's text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     Json,
     Schema { name: String, schema: Value, strict: Option<bool> },
 }
 
-/// A piece of an answer, in the order of its coming.
+/// A piece of a response, in order of arrival.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
     Started {
@@ -129,9 +131,9 @@ pub enum Delta {
     Text(String),
     Refusal(String),
     Reasoning(String),
-    /// Ends the reasoning before it.
+    /// Ends the previous reasoning.
     Signature(String),
-    /// A call begins. `index` counts the answer's calls from 0.
+    /// Starts a call. `index` counts the response's calls from 0.
     Call {
         index: usize,
         id: String,
@@ -141,18 +143,18 @@ pub enum Delta {
         index: usize,
         text: String,
     },
-    /// A field of the vendor's own, or a piece of one.
+    /// A vendor field, or a piece of one.
     Extra {
         field: String,
         value: Value,
     },
     Stopped(Stop),
-    /// The last one counts: some endpoints count up as they go.
+    /// The last one counts: some endpoints report running totals.
     Usage(Usage),
 }
 
 impl Delta {
-    /// Whether it says something of the response, or that it ends.
+    /// Whether it is content or the end of the response.
     pub(crate) fn is_content(&self) -> bool {
         match self {
             Self::Started { .. } | Self::Usage(_) => false,
@@ -166,7 +168,7 @@ impl Delta {
     }
 }
 
-/// Why an answer ends.
+/// Why a response ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Stop {
     #[default]
@@ -177,9 +179,9 @@ pub enum Stop {
     Window,
     /// One of the request's stop sequences.
     Sequence(Option<String>),
-    /// The provider's filter.
+    /// The provider's content filter.
     Filter,
-    /// The model itself declines.
+    /// The model itself refuses.
     Refusal,
     Other(String),
 }
@@ -192,14 +194,14 @@ pub enum Item {
     Call(ToolCall),
 }
 
-/// An answer, collected piece by piece.
+/// A response, collected piece by piece.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Whole {
     pub model: String,
     pub items: Vec<Item>,
-    /// The vendor's own fields, to be sent back as they came.
+    /// Vendor fields, to be sent back unchanged.
     pub extra: Map<String, Value>,
-    /// Absent: the answer has not ended.
+    /// Absent: the response has not ended.
     pub stop: Option<Stop>,
     pub usage: Option<Usage>,
     /// The turn in the endpoint's format.
@@ -271,14 +273,14 @@ impl Whole {
         })
     }
 
-    /// Why it ended. Several endpoints say `stop` under a tool call.
+    /// Why it ended. Several endpoints report `stop` for a tool call.
     pub(crate) fn ending(&self) -> Stop {
         let stop = self.stop.clone().unwrap_or_default();
         if stop == Stop::End && self.calls().next().is_some() { Stop::Calls } else { stop }
     }
 
-    /// The answer as the record keeps it and a scaffold is given it, with a usage of nothing where none
-    /// came. What other formats say in items of their own goes into the fields that chat endpoints use.
+    /// The response as it is recorded and given to a scaffold, with zero usage if none arrived.
+    /// Items that only other formats have go into the fields that chat endpoints use.
     pub(crate) fn answer(&self) -> Answer {
         let (mut content, mut reasoning, mut refusal) =
             (String::new(), String::new(), String::new());
@@ -320,7 +322,7 @@ impl Whole {
             usage: self.usage.unwrap_or_default(),
             cost_usd: None,
         };
-        // The record keeps a turn a second time only if the fields above lose something of it.
+        // Record the turn a second time only if the fields above lose something.
         let rebuilt = || crate::request::message(&answer.message());
         let native = self.native.as_ref().filter(|native| !native.items.is_empty());
         answer.native = native
@@ -329,8 +331,8 @@ impl Whole {
         answer
     }
 
-    /// Why this is not a response of the model, although it ended: nothing in it was written by one, or a call that it
-    /// promises is missing.
+    /// Why this is not a response of the model although it ended: it contains no model output, or a
+    /// promised call is missing.
     pub(crate) fn defect(&self) -> Option<String> {
         let called = self.items.iter().any(|item| matches!(item, Item::Call(_)));
         if self.stop == Some(Stop::Calls) && !called {

@@ -1,11 +1,11 @@
-//! The arm's own parameters, laid over a request of any format. They are factors of the arm, so they
-//! hold whatever a scaffold asks for; where the arm sets none, the scaffold's stand.
+//! Applies the arm's parameters to a request of any format. They are factors of the arm, so they
+//! override the scaffold's. Parameters that the arm does not set are the scaffold's.
 
 use proctor_types::{Api, ModelSpec};
 use serde_json::{Map, Value, json};
 
-/// Lays the parameters of `model` over `body`. `limit_field` is how the endpoint calls the output
-/// limit of a chat completion. Returns fields that the format cannot say.
+/// Applies the parameters of `model` to `body`. `limit_field` is the endpoint's name for the output
+/// limit of a chat completion. Returns the fields that the format cannot express.
 pub(crate) fn lay(
     api: Api,
     model: &ModelSpec,
@@ -24,7 +24,7 @@ pub(crate) fn lay(
         Api::Gemini => ("maxOutputTokens", "topP"),
     };
     if api == Api::Chat {
-        // One limit, by the name that the endpoint knows.
+        // Keep one limit, under the name that the endpoint knows.
         let other =
             if limit_field == "max_tokens" { "max_completion_tokens" } else { "max_tokens" };
         let named = model.extra_body.contains_key(other);
@@ -32,7 +32,7 @@ pub(crate) fn lay(
             body.entry(limit_field).or_insert(asked);
         }
     }
-    // The smaller of two limits holds: a side request that asks for little shall get little.
+    // The lower of two limits applies: a side request that asks for little gets little.
     let asked = at(body, place).and_then(|map| map.get(limit)).and_then(Value::as_u64);
     let most = match (model.max_output_tokens, asked) {
         (Some(most), Some(asked)) => Some(most.min(asked)),
@@ -76,7 +76,7 @@ fn at<'a>(body: &'a Map<String, Value>, place: Option<&str>) -> Option<&'a Map<S
     }
 }
 
-/// The object under `place`, made where it is not.
+/// The object under `place`, created if missing.
 fn inside<'a>(body: &'a mut Map<String, Value>, place: Option<&str>) -> &'a mut Map<String, Value> {
     let Some(name) = place else { return body };
     let value = body.entry(name).or_insert_with(|| json!({}));

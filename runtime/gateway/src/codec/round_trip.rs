@@ -13,7 +13,7 @@ use crate::turns::Turns;
 
 const ALL: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
 
-/// A text without blanks at its ends, with characters of several widths.
+/// Text without leading or trailing blanks, with characters of several widths.
 fn text(rng: &mut Rng) -> String {
     let middle: String = (0..rng.usize(0..12))
         .map(|_| *rng.choice(&['a', ' ', '"', '\\', '\n', 'é', '漢', '😀']).unwrap_or(&'a'))
@@ -21,7 +21,7 @@ fn text(rng: &mut Rng) -> String {
     format!("{}{middle}{}", rng.alphanumeric(), rng.alphanumeric())
 }
 
-/// A member that no format knows. Streams repeat no such name.
+/// A member that no format knows. Streams do not repeat such a name.
 fn unknown(rng: &mut Rng) -> (String, Value) {
     let value = match rng.u8(0..4) {
         0 => json!(text(rng)),
@@ -146,7 +146,7 @@ fn response(api: Api, items: &[Value]) -> Value {
     }
 }
 
-/// Cuts a text in pieces, none of them empty unless the text is.
+/// Splits a text into pieces, none of them empty unless the text is.
 fn pieces(rng: &mut Rng, text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let mut out = Vec::new();
@@ -290,7 +290,7 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
     events
 }
 
-/// What an endpoint's stream says, as the gateway keeps it.
+/// An endpoint's stream as the gateway keeps it.
 fn heard(api: Api, events: &[Value]) -> Whole {
     let (mut reader, mut whole) = (reader(api), Whole::default());
     for event in events {
@@ -302,7 +302,7 @@ fn heard(api: Api, events: &[Value]) -> Whole {
     whole
 }
 
-/// The model's turn in a request to the endpoint, after which the conversation goes on.
+/// The model's turn in a request that continues the conversation.
 fn sent(api: Api, turn: Turn) -> Value {
     let user = Turn::new(Role::User, vec![super::Part::Text("on".into())]);
     let request = Request { turns: vec![turn, user], ..Request::default() };
@@ -322,7 +322,7 @@ fn turn_in(api: Api, body: &Map<String, Value>) -> Value {
     }
 }
 
-/// A client's request that returns what it was given for a response.
+/// A client's request that returns the response it was given.
 fn returned(api: Api, given: &Value) -> Value {
     match api {
         Api::Chat => {
@@ -357,7 +357,7 @@ proptest! {
             whole.native = Some(NativeTurn { api, items: whole_turn(api, &body, &ids) });
             let streamed = heard(api, &stream(api, &items, &mut rng));
             for (how, whole) in [("whole", whole), ("streamed", streamed)] {
-                // As a scaffold in the process sends it back.
+                // As an in-process scaffold sends it back.
                 let message = whole.answer().message();
                 let again = match api {
                     Api::Chat => json!([crate::request::message(&message)]),

@@ -1,17 +1,17 @@
-//! Changes to single fields of a JSON object that leave all other bytes as they came.
+//! Changes single fields of a JSON object and leaves all other bytes unchanged.
 //!
-//! Parsing and writing a body anew would keep its meaning but not its bytes: white space, escapes
-//! and the spelling of numbers. What a provider caches by prefix, and what is said to pass
-//! untouched, must be the same bytes.
+//! Parsing and serializing a body would keep its meaning but not its bytes: white space, escapes
+//! and the spelling of numbers. Prefix caching, and the promise to pass data on unchanged, require
+//! identical bytes.
 
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
 
-/// `bytes`, which parse to `old`, so changed that they parse to `new`. Only the values of top-level
-/// fields that differ are written anew; new fields are appended.
+/// Changes `bytes`, which parse to `old`, so that they parse to `new`. Only the values of changed
+/// top-level fields are rewritten; new fields are appended.
 ///
-/// `None` where `bytes` is no JSON object.
+/// `None` if `bytes` is not a JSON object.
 pub(crate) fn onto(
     bytes: &[u8],
     old: &Map<String, Value>,
@@ -19,8 +19,8 @@ pub(crate) fn onto(
 ) -> Option<Vec<u8>> {
     let removes = old.keys().any(|key| !new.contains_key(key));
     let spans = spans(bytes)?;
-    // A key that is there twice is read by one parser so and by another so: policy would judge one
-    // value and the provider act on the other.
+    // Parsers disagree about a duplicate key: policy would check one value and the provider use the
+    // other.
     if removes || spans.len() != old.len() {
         return Some(rewritten(bytes, old, new, &spans));
     }
@@ -51,7 +51,7 @@ pub(crate) fn onto(
     Some(out)
 }
 
-/// With fields taken away, the commas move: the object is written anew out of its old values.
+/// Removing fields moves the commas, so the object is rewritten from its old values.
 fn rewritten(
     bytes: &[u8],
     old: &Map<String, Value>,
@@ -65,7 +65,7 @@ fn rewritten(
         }
         out.extend_from_slice(Value::from(key.as_str()).to_string().as_bytes());
         out.push(b':');
-        // Of a key that is there twice the last counts, as for the parser.
+        // Of a duplicate key the last counts, as for the parser.
         let kept = spans.iter().rev().find(|(name, ..)| name == key);
         match kept.filter(|_| old.get(key) == Some(value)) {
             Some((_, start, end)) => out.extend_from_slice(&bytes[*start..*end]),
@@ -76,13 +76,13 @@ fn rewritten(
     out
 }
 
-/// Each top-level key with the place of its value.
+/// Each top-level key with the position of its value.
 fn spans(bytes: &[u8]) -> Option<Vec<(String, usize, usize)>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let base = text.as_ptr() as usize;
     let placed = Fields::of(text).ok()?;
     let placed = placed.iter().map(|(key, value)| {
-        // The value is borrowed from `text`, so its address tells its place.
+        // The value is borrowed from `text`, so its address gives its position.
         let start = value.as_ptr() as usize - base;
         (key.to_owned(), start, start + value.len())
     });

@@ -1,25 +1,25 @@
-//! Server-sent events, cut out of a byte stream as it comes.
+//! Splits a byte stream into server-sent events as it arrives.
 
 use bytes::{Bytes, BytesMut};
 
-/// How the lines of a stream of events begin.
+/// Line prefixes of an event stream.
 pub(crate) const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 
-/// One event with the exact bytes that it came in, its blank line included.
+/// One event with its exact bytes, including its blank line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     pub raw: Bytes,
-    /// Empty where the stream names none.
+    /// Empty if the stream names none.
     pub name: String,
     /// The `data` lines, joined by line feeds. Empty for a comment.
     pub data: String,
 }
 
-/// Feeds on chunks of any size; an event may be spread over many.
+/// Accepts chunks of any size; an event may span many.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     buffer: BytesMut,
-    /// Up to here no event ends.
+    /// No event ends before this position.
     searched: usize,
 }
 
@@ -28,10 +28,11 @@ impl Decoder {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next whole event.
+    /// The next complete event.
     pub(crate) fn next(&mut self) -> Option<Event> {
         let Some(end) = end_of_event(&self.buffer, self.searched) else {
-            // A blank line may be cut anywhere within its four bytes. A CR LF is not looked at from its middle.
+            // A blank line may be split anywhere within its four bytes. Don't start in the middle
+            // of a CR LF.
             let from = self.buffer.len().saturating_sub(3);
             let middle = self.buffer.get(from) == Some(&b'\n')
                 && from > 0
@@ -43,7 +44,7 @@ impl Decoder {
         Some(event(self.buffer.split_to(end).freeze()))
     }
 
-    /// What is left at the end of the stream: some servers leave the last blank line out.
+    /// The remainder at the end of the stream: some servers omit the last blank line.
     pub(crate) fn rest(&mut self) -> Option<Event> {
         self.searched = 0;
         let rest = self.buffer.split().freeze();
@@ -51,7 +52,7 @@ impl Decoder {
     }
 }
 
-/// Where the first blank line after `from` ends. Lines end in LF, CR LF or CR.
+/// The end of the first blank line after `from`. Lines end in LF, CR LF or CR.
 fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while at < bytes.len() {
@@ -69,7 +70,8 @@ fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Where the line end at `at` ends. `Some(None)`: more bytes decide. `None`: no line ends here.
+/// The end of the line break at `at`. `Some(None)`: more bytes are needed. `None`: there is no line
+/// break here.
 fn line_end(bytes: &[u8], at: usize) -> Option<Option<usize>> {
     match (bytes.get(at)?, bytes.get(at + 1)) {
         (b'\n', _) => Some(Some(at + 1)),
@@ -80,11 +82,11 @@ fn line_end(bytes: &[u8], at: usize) -> Option<Option<usize>> {
     }
 }
 
-/// One event out of its bytes.
+/// Parses one event from its bytes.
 pub(crate) fn event(raw: Bytes) -> Event {
     let (mut name, mut data) = (String::new(), String::new());
     let text = String::from_utf8_lossy(&raw);
-    // A byte order mark may stand before the first event.
+    // A byte order mark may precede the first event.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     for line in text.split(['\n', '\r']) {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
@@ -104,7 +106,7 @@ pub(crate) fn event(raw: Bytes) -> Event {
 }
 
 impl Event {
-    /// Whether the endpoint says something with it. Comments and pings only keep the connection open.
+    /// Whether the endpoint sent content. Comments and pings only keep the connection open.
     pub(crate) fn is_progress(&self) -> bool {
         !self.data.trim().is_empty() && self.name != "ping" && !is_ping(&self.data)
     }
@@ -112,18 +114,19 @@ impl Event {
 
 fn is_ping(data: &str) -> bool {
     const TYPES: [&str; 4] = ["ping", "keepalive", "keep_alive", "heartbeat"];
-    // A ping is short; a piece of a response is not parsed twice for this.
+    // A ping is short; avoid parsing a piece of a response twice.
     data.len() < 80
         && serde_json::from_str::<serde_json::Value>(data)
             .is_ok_and(|data| data["type"].as_str().is_some_and(|kind| TYPES.contains(&kind)))
 }
 
-/// Writes one event, with its name where the format has names.
+/// Writes one event, with its name if the format has names.
 pub(crate) fn write(out: &mut String, name: Option<&str>, data: &serde_json::Value) {
     if let Some(name) = name {
         out.extend(["event: ", name, "\n"]);
     }
-    // Not by `Display`, which writes each mark through a formatter. A value can always be written.
+    // Not with `Display`, which sends each character through a formatter. A value can always be
+    // serialized.
     let data = serde_json::to_string(data).unwrap_or_default();
     out.extend(["data: ", &data, "\n\n"]);
 }

@@ -1,11 +1,11 @@
-//! Why a response ended, in the words of all endpoints: `configs/stop-words.toml`.
+//! Why a response ended, in the terms of all endpoints: `configs/stop-words.toml`.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
 use super::neutral::Stop;
 
-/// Words in lower case, with `_` for `-` and blanks.
+/// Words in lower case, with `_` in place of `-` and blanks.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Words {
@@ -61,7 +61,7 @@ impl StopWord {
         })
     }
 
-    /// An error says that the endpoint did not finish the response. `field` is where the word stands.
+    /// An error means that the endpoint did not finish the response. `field` is where the word was.
     pub(super) fn unbroken(field: &str, word: Option<&str>) -> Result<(), String> {
         match word.filter(|word| Self::of(word) == Self::Broken) {
             Some(word) => Err(format!("the endpoint broke the response off: {field} {word:?}")),

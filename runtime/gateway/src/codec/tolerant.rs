@@ -1,11 +1,12 @@
 //! JSON as endpoints send it.
 //!
-//! Python's `json.dumps` writes `NaN` and `Infinity`, streams cut surrogate pairs in two, and some servers put raw
-//! control characters into strings. A strict parser rejects all of these, and a response that was paid for would be
-//! lost. The text is repaired only after the strict parser has rejected it, so ordinary responses cost nothing.
+//! Python's `json.dumps` writes `NaN` and `Infinity`, streams split surrogate pairs, and some
+//! servers put raw control characters into strings. A strict parser rejects all of these, and a
+//! paid response would be lost. The text is repaired only after the strict parser has rejected it,
+//! so ordinary responses cost nothing.
 //!
-//! Half of a surrogate pair cannot be a `char`. It is carried as a private-use character until its other half
-//! arrives ([`Halves`]), or is replaced by U+FFFD ([`mend`]).
+//! Half of a surrogate pair cannot be a `char`. It is represented by a private-use character until
+//! its other half arrives ([`Halves`]), or replaced with U+FFFD ([`mend`]).
 
 use std::borrow::Cow;
 
@@ -13,11 +14,11 @@ use serde_json::Value;
 
 use super::neutral::Delta;
 
-/// Stands for the surrogate D800; the 2,047 characters after it stand for the others.
+/// Represents the surrogate D800; the next 2,047 characters represent the others.
 const FIRST: u32 = 0x10_F000;
 const SURROGATES: u32 = 0x800;
 
-/// Parses JSON. An error is that of the strict parser.
+/// Parses JSON. An error comes from the strict parser.
 pub(crate) fn value(bytes: &[u8]) -> serde_json::Result<Value> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),
@@ -27,7 +28,7 @@ pub(crate) fn value(bytes: &[u8]) -> serde_json::Result<Value> {
     }
 }
 
-/// Returns text that a strict parser accepts where a lenient one would have accepted `text`.
+/// Returns text that a strict parser accepts if a lenient one would have accepted `text`.
 pub(crate) fn repaired(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
@@ -81,11 +82,11 @@ pub(crate) fn repaired(text: &str) -> String {
     out
 }
 
-/// What Python writes for numbers that JSON does not have. The longest word comes first.
+/// Python's spellings of numbers that JSON lacks. The longest word comes first.
 const WORDS: [(&str, &str); 4] =
     [("-Infinity", "null"), ("Infinity", "null"), ("NaN", "null"), ("undefined", "null")];
 
-/// Returns the code unit of an escape (`\uXXXX`) at the head of a text.
+/// Returns the code unit of an escape (`\uXXXX`) at the start of a text.
 fn unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -98,7 +99,7 @@ fn half(unit: u32) -> char {
     char::from_u32(FIRST + (unit - 0xD800)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Returns the code unit that a character stands for, if it stands for half of a pair.
+/// Returns the code unit of a character that represents half of a pair.
 fn unit_of(c: char) -> Option<u32> {
     let at = (c as u32).checked_sub(FIRST)?;
     (at < SURROGATES).then_some(0xD800 + at)
@@ -111,7 +112,7 @@ fn joined(high: char, low: char) -> Option<char> {
         .flatten()
 }
 
-/// Joins the halves of pairs in a text. Halves without a partner become U+FFFD.
+/// Joins the halves of pairs in a text. Unpaired halves become U+FFFD.
 pub(crate) fn mend(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| unit_of(c).is_some()) {
         return Cow::Borrowed(text);
@@ -145,7 +146,7 @@ pub(crate) fn mend_value(value: &mut Value) {
     }
 }
 
-/// Joins pairs that a stream cut in two: the first half waits here for the next piece of the same text.
+/// Joins pairs that a stream split: the first half waits here for the next piece of the same text.
 #[derive(Debug, Default)]
 pub(crate) struct Halves {
     waiting: Option<(Kind, char)>,
@@ -161,7 +162,7 @@ enum Kind {
 }
 
 impl Halves {
-    /// Returns the pieces with whole characters. `last`: no further pieces follow.
+    /// Returns the pieces with complete characters. `last`: no further pieces follow.
     pub(crate) fn join(&mut self, deltas: Vec<Delta>, last: bool) -> Vec<Delta> {
         if self.waiting.is_none() && !deltas.iter().any(has_half) {
             return deltas;

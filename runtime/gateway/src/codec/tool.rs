@@ -1,4 +1,4 @@
-//! What all formats say in the same way about tools and about the form of an answer.
+//! What all formats have in common about tools and the form of a response.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use crate::codec::{
     neutral::{Choice, Shape, Tool},
 };
 
-/// The functions among `tools`, each with its place in the list. The provider's own tools, which are
-/// those of another kind, are lost: only the models of their maker know what they take.
+/// The functions among `tools`, each with its index. The provider's own tools, which have another
+/// type, are lost: only the vendor's models know their arguments.
 pub(crate) fn functions<'a>(
     tools: &'a Value,
     kind: &str,
@@ -25,7 +25,7 @@ pub(crate) fn functions<'a>(
 }
 
 impl Tool {
-    /// A function whose parameters stand under `schema`. An error names `place`.
+    /// A function with its parameters under `schema`. An error names `place`.
     pub(crate) fn read(function: &Value, schema: &str, place: &str) -> Result<Self, String> {
         let name = function["name"].as_str().ok_or_else(|| format!("{place}.name: missing"))?;
         let parameters = match &function[schema] {
@@ -42,7 +42,7 @@ impl Tool {
 }
 
 impl Choice {
-    /// OpenAI's word.
+    /// Parses OpenAI's term.
     pub(crate) fn of_word(word: &str) -> Option<Self> {
         match word {
             "auto" => Some(Self::Auto),
@@ -54,7 +54,7 @@ impl Choice {
 }
 
 impl Shape {
-    /// OpenAI's kind of a form, and the value that holds its name and schema.
+    /// Reads OpenAI's type of a form, and the value with its name and schema.
     pub(crate) fn read(kind: &str, given: &Value) -> Option<Self> {
         match kind {
             "json_object" => Some(Self::Json),

@@ -1,4 +1,4 @@
-//! What a repair does to the body of a request.
+//! What a repair does to a request's body.
 
 use proctor_types::Api;
 use serde_json::{Map, Value, json};
@@ -9,80 +9,80 @@ use super::{
 };
 use crate::turns::Turns;
 
-/// The longest name of a function that all endpoints accept.
+/// The longest function name that all endpoints accept.
 const NAME_LENGTH: usize = 64;
 
 /// A repair with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Repair {
-    /// As the record names it.
+    /// Its name in the record.
     pub name: String,
     pub action: Action,
 }
 
-/// The closed set of changes. Each changes the form of a request and none of its content.
+/// The closed set of changes. Each changes the form of a request, not its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Gives the output limit another name.
+    /// Renames the output limit.
     RenameLimit { from: &'static str, to: &'static str },
-    /// Lowers the output limit, in tokens. `once`: for this request alone.
+    /// Lowers the output limit, in tokens. `once`: for this request only.
     OutputLimit { most: u64, once: bool },
-    /// Sets an output limit, in tokens, where the request has none.
+    /// Sets an output limit, in tokens, if the request has none.
     ExplicitLimit(u64),
-    /// Leaves out a field at the top of the body.
+    /// Removes a top-level field of the body.
     DropField(String),
-    /// Asks for the response in one piece.
+    /// Disables streaming.
     NoStream,
-    /// Leaves out the breakpoints of prompt caches.
+    /// Removes prompt cache breakpoints.
     DropCacheControl,
-    /// Leaves out `strict` of tools.
+    /// Removes `strict` from tools.
     DropStrict,
-    /// Puts back what a client left out of the model's turns.
+    /// Restores what a client left out of the model's turns.
     RestoreTurns,
-    /// Adds an empty `reasoning_content` to assistant messages that have none.
+    /// Adds an empty `reasoning_content` to assistant messages without one.
     EmptyReasoningContent,
-    /// Adds the signature that stands for "none" to the first unsigned call of each turn.
+    /// Adds the signature that means "none" to the first unsigned call of each turn.
     UnsignedCalls,
-    /// Leaves a field out of assistant messages and their calls.
+    /// Removes a field from assistant messages and their calls.
     DropTurnField(String),
-    /// Puts a placeholder into messages without a text.
+    /// Puts a placeholder into messages without text.
     PlaceholderTurn,
-    /// Joins messages of one role that follow each other.
+    /// Joins consecutive messages of one role.
     MergeRoles,
-    /// Puts an assistant message between the results of tools and a user message.
+    /// Inserts an assistant message between tool results and a user message.
     TurnAfterTool,
-    /// Gives each call of a turn a turn of its own.
+    /// Puts each call of a turn into its own turn.
     SingleCalls,
-    /// Joins system messages at the head of the conversation.
+    /// Joins system messages at the start of the conversation.
     SystemFirst,
-    /// Puts the system message at the head of the first user message.
+    /// Moves the system message to the start of the first user message.
     SystemIntoUser,
-    /// Leaves out ids of Responses items that do not have the prefix of their type, or are too long.
+    /// Removes ids of Responses items that lack the prefix of their type or are too long.
     OwnItemIds,
-    /// Leaves out ids of Responses items, and reasoning of which nothing is left.
+    /// Removes ids of Responses items, and reasoning that becomes empty.
     NoItemIds,
-    /// Leaves out encrypted reasoning, and reasoning of which nothing is left.
+    /// Removes encrypted reasoning, and reasoning that becomes empty.
     NoEncryptedReasoning,
-    /// Gives each call an id of its own where the endpoint repeated one.
+    /// Gives each call a unique id if the endpoint repeated one.
     UniqueIds,
-    /// Leaves out the reasoning of messages that have a text, too.
+    /// Removes the reasoning of messages that also have text.
     TextOrReasoning,
     /// Gives calls short ids.
     ShortIds,
-    /// Replaces characters in the names of called functions.
+    /// Replaces invalid characters in the names of called functions.
     PlainNames,
     /// Wraps arguments that are not a JSON object.
     JsonArguments,
-    /// Replaces lists of types in schemas by one type.
+    /// Replaces lists of types in schemas with one type.
     NoTypeLists,
-    /// Leaves a keyword out of the schemas of tools. Lower case.
+    /// Removes a keyword from the schemas of tools. Lower case.
     DropSchemaKeyword(String),
 }
 
 impl Repair {
-    /// Whether it holds for later requests, too.
+    /// Whether it applies to later requests, too.
     pub(crate) fn lasts(&self) -> bool {
-        // An endpoint that cannot decrypt old reasoning may still decrypt new one.
+        // An endpoint that cannot decrypt old reasoning may still decrypt new reasoning.
         let once = matches!(
             self.action,
             Action::OutputLimit { once: true, .. } | Action::NoEncryptedReasoning
@@ -90,7 +90,7 @@ impl Repair {
         !once
     }
 
-    /// Changes a body. `true`: something changed.
+    /// Changes a body. Returns whether anything changed.
     pub(crate) fn apply(&self, api: Api, body: &mut Map<String, Value>, own: &Turns) -> bool {
         match &self.action {
             Action::RenameLimit { from, to } => match body.shift_remove(*from) {
@@ -201,7 +201,7 @@ fn explicit_limit(api: Api, body: &mut Map<String, Value>, limit: u64) -> bool {
     let names: &[&str] = match api {
         Api::Chat => &["max_tokens", "max_completion_tokens"],
         Api::Responses => &["max_output_tokens"],
-        // Messages names one always, and Gemini's default is the model's own.
+        // Messages always has a limit, and Gemini's default is the model's own.
         Api::Messages | Api::Gemini => return false,
     };
     if names.iter().any(|name| body.get(*name).is_some_and(|limit| !limit.is_null())) {
@@ -228,7 +228,7 @@ mod tests {
     use super::{Action, Repair};
     use crate::turns::Turns;
 
-    /// Applies an action twice: the second time nothing is left to change.
+    /// Applies an action twice: the second time there is nothing left to change.
     fn repaired(api: Api, action: Action, body: Value) -> Value {
         let repair = Repair { name: "r".into(), action };
         let mut body = body.as_object().expect("an object").clone();

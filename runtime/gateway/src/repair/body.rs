@@ -1,8 +1,9 @@
-//! Where turns, calls and texts stand in the bodies of all formats.
+//! Finds turns, calls and texts in the bodies of all formats.
 
 use serde_json::{Map, Value};
 
-/// Applies a change to each value. `true`: some value changed. Unlike `any`, it does not stop at the first.
+/// Applies a change to each value and returns whether any changed. Unlike `any`, it does not stop
+/// at the first.
 pub(super) fn each<'a>(
     values: impl Iterator<Item = &'a mut Value>,
     mut change: impl FnMut(&mut Value) -> bool,
@@ -14,22 +15,22 @@ pub(super) fn each<'a>(
     changed
 }
 
-/// The items of a list, or none where there is no list.
+/// The items of a list, or none if there is no list.
 pub(super) fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
     list.and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Removes a field of an object. `true`: it was there.
+/// Removes a field of an object. Returns whether it existed.
 pub(super) fn drop_field(value: &mut Value, name: &str) -> bool {
     value.as_object_mut().is_some_and(|fields| fields.shift_remove(name).is_some())
 }
 
-/// Where messages stand in a body. Absent for Gemini and Responses.
+/// The messages in a body. `None` for Gemini and Responses.
 pub(super) fn messages(body: &mut Map<String, Value>) -> Option<&mut Vec<Value>> {
     body.get_mut("messages")?.as_array_mut()
 }
 
-/// Changes each message of the assistant. `true`: some message changed.
+/// Changes each assistant message. Returns whether any changed.
 pub(super) fn on_assistants(
     body: &mut Map<String, Value>,
     mut change: impl FnMut(&mut Map<String, Value>) -> bool,
@@ -39,7 +40,8 @@ pub(super) fn on_assistants(
     each(assistants, |message| message.as_object_mut().is_some_and(&mut change))
 }
 
-/// Changes the object of each call that holds `name` and its arguments: of chat and Messages turns, and Responses items.
+/// Changes the object that holds `name` and arguments of each call: in chat and Messages turns, and
+/// in Responses items.
 pub(super) fn each_call(
     body: &mut Map<String, Value>,
     mut change: impl FnMut(&mut Map<String, Value>) -> bool,
@@ -56,16 +58,16 @@ pub(super) fn each_call(
     each(calls, change) || changed
 }
 
-/// What an id of a call stands in.
+/// What contains a call's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdOf {
     Call,
     Result,
-    /// A kind of item that this runtime does not tell apart.
+    /// A kind of item that Proctor does not distinguish.
     Other,
 }
 
-/// Shows the id of each call and each result, in their order.
+/// Visits the id of each call and each result, in order.
 pub(super) fn each_id(body: &mut Map<String, Value>, mut show: impl FnMut(IdOf, &mut Value)) {
     for list in ["messages", "input"] {
         for message in items(body.get_mut(list)) {
@@ -94,7 +96,7 @@ pub(super) fn each_id(body: &mut Map<String, Value>, mut show: impl FnMut(IdOf, 
     }
 }
 
-/// Whether a content holds no text. Parts of other kinds are content.
+/// Whether a content has no text. Parts of other kinds count as content.
 pub(super) fn is_blank(content: &Value) -> bool {
     match content {
         Value::Null => true,

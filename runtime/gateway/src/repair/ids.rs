@@ -1,4 +1,4 @@
-//! Ids of calls and items in forms that strict endpoints accept.
+//! Rewrites ids of calls and items for strict endpoints.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use super::body::{IdOf, drop_field, each, each_id, items};
 
-/// Mistral's ids have exactly this length, in letters and digits. All other endpoints accept it.
+/// Mistral's ids have exactly this many letters and digits. All other endpoints accept this, too.
 const ID_LENGTH: usize = 9;
 
-/// The longest id of an item that the Responses API accepts.
+/// The longest item id that the Responses API accepts.
 const ITEM_ID_LENGTH: usize = 64;
 
-/// Leaves out ids that another server gave, or that are too long.
+/// Removes ids that another server assigned or that are too long.
 pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
     each(items(body.get_mut("input")), |item| {
         let prefix = match item["type"].as_str() {
@@ -28,7 +28,8 @@ pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
     })
 }
 
-/// Leaves out the ids of all items, which name what the endpoint did not keep. Reasoning of which nothing is left goes.
+/// Removes the ids of all items, which refer to what the endpoint did not keep. Reasoning that
+/// becomes empty is removed, too.
 pub(super) fn no_item_ids(body: &mut Map<String, Value>) -> bool {
     let Some(input) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let dropped = each(input.iter_mut(), |item| drop_field(item, "id"));
@@ -36,7 +37,7 @@ pub(super) fn no_item_ids(body: &mut Map<String, Value>) -> bool {
     dropped
 }
 
-/// Renames the second and later calls of one id, and the results that answer them in turn.
+/// Renames the second and later calls with the same id, and their results in order.
 pub(super) fn unique_ids(body: &mut Map<String, Value>) -> bool {
     let mut calls: HashMap<String, usize> = HashMap::new();
     let mut results: HashMap<String, usize> = HashMap::new();
@@ -58,7 +59,8 @@ pub(super) fn unique_ids(body: &mut Map<String, Value>) -> bool {
     changed
 }
 
-/// Gives each call an id of its own that depends on the old one alone, so that a conversation keeps its bytes.
+/// Gives each call a new id that depends only on the old one, so that a conversation keeps its
+/// bytes.
 pub(super) fn short_ids(body: &mut Map<String, Value>) -> bool {
     let mut known: HashMap<String, String> = HashMap::new();
     let mut changed = false;

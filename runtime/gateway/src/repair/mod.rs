@@ -1,4 +1,4 @@
-//! Repairs of requests that an endpoint rejects for their form: `configs/repairs.toml`.
+//! Repairs requests whose form an endpoint rejects: `configs/repairs.toml`.
 
 mod action;
 mod body;

@@ -1,11 +1,11 @@
-//! Reasoning and its signatures in forms that strict endpoints accept.
+//! Rewrites reasoning and its signatures for strict endpoints.
 
 use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
 use super::body::{drop_field, each, items, on_assistants};
 
-/// Accepted by Gemini in place of the signature of a call that another model made.
+/// Gemini accepts it in place of the signature of a call that another model made.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(super) fn unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {

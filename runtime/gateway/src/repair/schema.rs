@@ -1,10 +1,10 @@
-//! Schemas of tools in forms that strict endpoints accept.
+//! Rewrites tool schemas for strict endpoints.
 
 use serde_json::{Map, Value};
 
 use super::body::each;
 
-/// Removes a key wherever it stands in a value. `true`: it was there.
+/// Removes a key everywhere in a value. Returns whether it existed.
 pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {
     match value {
         Value::Array(items) => each(items.iter_mut(), |item| drop_key(item, name)),
@@ -16,8 +16,8 @@ pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {
     }
 }
 
-/// Calls `change` for each schema of the tools: objects below `parameters` and its like, but not the list of properties,
-/// whose keys are names.
+/// Calls `change` for each schema of the tools: objects below `parameters` and its equivalents, but
+/// not the list of properties, whose keys are names.
 fn each_schema(
     value: &mut Value,
     within: bool,
@@ -44,7 +44,7 @@ fn each_schema(
     }
 }
 
-/// Replaces `"type": ["string", "null"]` by the first type that is not null.
+/// Replaces `"type": ["string", "null"]` with the first type that is not null.
 pub(super) fn no_type_lists(tools: &mut Value) -> bool {
     each_schema(tools, false, &mut |schema| {
         let Some(Value::Array(types)) = schema.get("type") else { return false };
@@ -59,7 +59,7 @@ pub(super) fn no_type_lists(tools: &mut Value) -> bool {
     })
 }
 
-/// Removes a keyword, in lower case, from all schemas.
+/// Removes a keyword, given in lower case, from all schemas.
 pub(super) fn drop_keyword(tools: &mut Value, keyword: &str) -> bool {
     each_schema(tools, false, &mut |schema| {
         let found = schema.keys().find(|name| name.to_lowercase() == keyword).cloned();

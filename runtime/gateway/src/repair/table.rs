@@ -1,4 +1,4 @@
-//! Which repair an endpoint's words ask for.
+//! Chooses the repair for an endpoint's error text.
 
 use proctor_types::{Api, Fault, Layer, ShippedTable};
 use regex::Captures;
@@ -27,7 +27,7 @@ pub(crate) struct Repairs {
 }
 
 impl Repairs {
-    /// Returns the table that Proctor ships. It is compiled in, and a test reads it.
+    /// Returns the built-in table, which a test checks.
     ///
     /// # Errors
     /// The table cannot be read.
@@ -37,7 +37,7 @@ impl Repairs {
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
-    /// Returns the repairs that an error asks for, the likeliest first.
+    /// Returns the repairs for an error, the most likely first.
     pub(crate) fn of(&self, api: Api, body: &str) -> impl Iterator<Item = Repair> {
         let error = ApiError::read(body);
         let rows =

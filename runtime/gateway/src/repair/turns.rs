@@ -1,11 +1,11 @@
-//! Texts and roles of turns in the forms that strict endpoints accept.
+//! Rewrites texts and roles of turns for strict endpoints.
 
 use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
 use super::body::{each, is_blank, items, messages};
 
-/// Stands where an endpoint wants a text and the model wrote none.
+/// Used if an endpoint requires text and the model wrote none.
 const PLACEHOLDER: &str = "(no text)";
 
 pub(super) fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool {
@@ -32,7 +32,7 @@ pub(super) fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool
             return changed;
         }
         let silent_call = message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
-        // With calls an absent text is allowed nearly everywhere, and an empty one is not.
+        // With calls, nearly every endpoint allows missing text but not empty text.
         let text: Value = if silent_call && message["content"] == json!("") {
             Value::Null
         } else {
@@ -44,7 +44,7 @@ pub(super) fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool
     })
 }
 
-/// Joins two contents: texts by a blank line, parts one after the other.
+/// Joins two contents: texts with a blank line, parts one after the other.
 fn join(before: &mut Value, after: Value) {
     let parts = |content: Value| match content {
         Value::Array(parts) => parts,
@@ -104,7 +104,7 @@ pub(super) fn turn_after_tool(body: &mut Map<String, Value>) -> bool {
     changed
 }
 
-/// Gives each call a turn of its own, followed by its result.
+/// Puts each call into its own turn, followed by its result.
 pub(super) fn single_calls(body: &mut Map<String, Value>) -> bool {
     let Some(all) = messages(body) else { return false };
     let mut out: Vec<Value> = Vec::with_capacity(all.len());
@@ -129,7 +129,7 @@ pub(super) fn single_calls(body: &mut Map<String, Value>) -> bool {
             turn["tool_calls"] = json!([call]);
             out.push(turn);
             out.extend(results.extract_if(.., |result| result["tool_call_id"] == id));
-            // What the model said goes with its first call alone.
+            // The model's text stays with its first call only.
             message = json!({"role": "assistant", "content": ""});
         }
         out.append(&mut results);
@@ -138,7 +138,7 @@ pub(super) fn single_calls(body: &mut Map<String, Value>) -> bool {
     changed
 }
 
-/// Joins all system messages at the head.
+/// Joins all system messages at the start.
 pub(super) fn system_first(body: &mut Map<String, Value>) -> bool {
     let Some(all) = messages(body) else { return false };
     let is_system = |message: &Value| message["role"] == "system" || message["role"] == "developer";

@@ -1,4 +1,4 @@
-//! The body of a response: a stream of events, or one piece.
+//! The body of a response: an event stream or a single document.
 
 use bytes::Bytes;
 use proctor_types::{Api, NativeTurn};
@@ -16,10 +16,10 @@ use crate::{
     way::Client,
 };
 
-/// The form of a body. Its first bytes decide and not its content type: some endpoints stream as JSON or plain text, and
-/// some answer a request for a stream in one piece.
+/// The form of a body. Its first bytes decide, not its content type: some endpoints label streams
+/// as JSON or plain text, and some answer a streaming request with a single document.
 pub(super) enum Body {
-    /// Nothing but white space has come.
+    /// Only white space has arrived.
     Undecided,
     Stream(Box<Stream>),
     Whole,
@@ -31,7 +31,7 @@ impl Body {
         match text.trim_ascii_start().first() {
             None => Self::Undecided,
             Some(b'{' | b'[' | b'<') => Self::Whole,
-            // Cut within the mark.
+            // Cut within the byte order mark.
             Some(0xEF) if text.len() < 3 => Self::Undecided,
             Some(_) if sse::FIELDS.iter().any(|field| starts(text.trim_ascii_start(), field)) => {
                 let mut stream = Stream::of(api);
@@ -43,7 +43,7 @@ impl Body {
     }
 }
 
-/// Whether the text begins like this, as far as it has come.
+/// Whether the text starts like this, as far as it has arrived.
 fn starts(text: &[u8], with: &[u8]) -> bool {
     let length = text.len().min(with.len());
     text[..length] == with[..length]
@@ -77,7 +77,7 @@ pub(super) fn read_whole<C: Client>(line: &Line, step: u64, client: &mut C, came
     }
 }
 
-/// Reads the events of a stream that came as one list.
+/// Reads the events of a stream that arrived as one list.
 fn read_list<C: Client>(list: &[Value], client: &mut C, came: &mut Came) {
     let mut reader = codec::reader(Api::Gemini);
     let mut deltas = Vec::new();
@@ -103,11 +103,11 @@ pub(super) struct Stream {
     pub(super) decoder: sse::Decoder,
     reader: Box<dyn codec::Reader>,
     halves: codec::tolerant::Halves,
-    /// An event that is no comment has come.
+    /// An event that is not a comment has arrived.
     pub(super) spoke: bool,
-    /// Something of the response has come since this was asked last.
+    /// Content has arrived since the last check.
     pub(super) progressed: bool,
-    /// All that was said, for a client that did not ask for a stream.
+    /// Everything received, for a client that did not request a stream.
     pub(super) said: Vec<Delta>,
 }
 
@@ -123,7 +123,7 @@ impl Stream {
         }
     }
 
-    /// Reads the events that have come. `true`: the last one is among them.
+    /// Reads the events that have arrived. Returns `true` if the last one is among them.
     pub(super) async fn read<C: Client>(
         &mut self,
         line: &Line,
@@ -136,7 +136,7 @@ impl Stream {
             self.spoke |= event.is_progress();
             let deltas = match self.reader.read(&event) {
                 Ok(deltas) => self.halves.join(deltas, false),
-                // After its end nothing takes a response away. The record has the bytes.
+                // After its end nothing invalidates a response. The record has the bytes.
                 Err(_) if came.whole.stop.is_some() => continue,
                 Err(ReadError::Reported(why)) => return Err(Broken::said(why, &event.data)),
                 Err(ReadError::Torn(why)) => {
@@ -144,7 +144,7 @@ impl Stream {
                     return Err(Broken { kind, ..Broken::said(why, &event.data) });
                 }
             };
-            // Empty chunks keep a connection open as comments do.
+            // Empty chunks keep a connection open, like comments.
             self.progressed |= deltas.iter().any(Delta::is_content);
             let whole = &mut came.whole;
             if streamed {
@@ -161,14 +161,14 @@ impl Stream {
         Ok(self.reader.ended())
     }
 
-    /// The assistant's turn, in the endpoint's format.
+    /// The assistant's turn in the endpoint's format.
     pub(super) fn turn(&mut self) -> Vec<Value> {
         let mut items = self.reader.turn();
         items.iter_mut().for_each(codec::tolerant::mend_value);
         items
     }
 
-    /// The next whole event, without the key; of the last bytes whatever they are.
+    /// The next complete event, without the key. If `last`, the remaining bytes in any form.
     fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next();
         let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;

@@ -1,4 +1,4 @@
-//! How long an endpoint may be silent, and what the user is told of it.
+//! How long an endpoint may be silent, and how this is reported to the user.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -7,8 +7,8 @@ use tokio::time::{Instant, Sleep};
 use super::{Broken, Ended};
 use crate::{retry::seconds, sink::Waiting, trial::TrialGateway};
 
-/// How long nothing has come. One timer for a whole answer: a piece that comes only moves the time that it counts
-/// from, since a timer set anew for every piece costs more than the piece.
+/// Measures silence with one timer per response. A piece only moves the start time, because
+/// resetting a timer for every piece would cost more than the piece.
 pub(super) struct Silence<'a> {
     trial: &'a TrialGateway,
     timer: Pin<Box<Sleep>>,
@@ -20,7 +20,8 @@ impl<'a> Silence<'a> {
         Self { trial, timer: Box::pin(tokio::time::sleep(notice)) }
     }
 
-    /// Waits for what comes next, for `limit` at most, and tells the user at growing distances that nothing does.
+    /// Waits for the next piece, for at most `limit`. Reports silence to the user at increasing
+    /// intervals.
     pub(super) async fn over<T>(
         &mut self,
         limit: Option<Duration>,
@@ -31,7 +32,7 @@ impl<'a> Silence<'a> {
         tokio::pin!(work);
         loop {
             let next = due(begun, limit, so_far);
-            // One that was set for an earlier piece comes too early, and is set anew then.
+            // A timer that was set for an earlier piece fires too early; set it again.
             if self.timer.is_elapsed() || self.timer.deadline() > next {
                 self.timer.as_mut().reset(next);
             }
@@ -53,9 +54,9 @@ impl<'a> Silence<'a> {
     }
 }
 
-/// When the user is told next, or the limit is over.
+/// When to report next, or when the limit ends.
 fn due(begun: Instant, limit: Option<Duration>, so_far: Duration) -> Instant {
-    // As good as never, where a configuration names a time that no clock reaches.
+    // Effectively never, for a configured time beyond any clock.
     const NEVER: Duration = Duration::from_secs(86_400 * 365 * 30);
     begun + limit.map_or(so_far, |limit| limit.min(so_far)).min(NEVER)
 }

@@ -1,4 +1,4 @@
-//! The body of a response: whole, or as it comes.
+//! The body of a response: complete, or streamed.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,4 @@
-//! One request of a client, from its bytes to a request that leaves.
+//! One client request, from its bytes to the outgoing request.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct Call {
     pub shared: Arc<Shared>,
     pub number: u64,
-    /// What the client speaks.
+    /// The client's format.
     pub api: Api,
     pub path: String,
     pub headers: HeaderMap,
@@ -28,14 +28,14 @@ pub(super) struct Call {
     pub stream: bool,
     pub body: Bytes,
     pub class: RequestClass,
-    /// Of the sub-agent that made it.
+    /// The conversation of the sub-agent that made it.
     pub conversation: Option<Conversation>,
     pub losses: Losses,
     pub connection: Connection,
     pub reply: Reply,
-    /// Results of tools that the record does not have yet.
+    /// Tool results that are not in the record yet.
     pub returned: Vec<Returned>,
-    /// The items that it answers, where the client may continue it by its id.
+    /// The input items, if the client may continue the response by its id.
     pub input: Vec<Value>,
     /// Why it has no response, other than a limit.
     pub rejected: Option<AskError>,
@@ -47,7 +47,7 @@ impl Call {
         let outgoing = match self.prepare(asked) {
             Ok(outgoing) => outgoing,
             Err(refusal) => {
-                // Whatever the client makes of it, the model has no part in it.
+                // Whatever the client makes of it, the model is not involved.
                 let what = format!(
                     "the gateway cannot pass on a request of the agent: {}",
                     refusal.message
@@ -109,8 +109,8 @@ impl Call {
         }
     }
 
-    /// An answer of the main conversation never came whole, and it was not asked for again here. A client that asks again
-    /// has lost nothing; one that ends because of it was ended by the endpoint.
+    /// A main response never arrived completely and was not retried here. A client that retries has
+    /// lost nothing; one that exits because of it was ended by the endpoint.
     fn lost(&self, why: &str) {
         if self.class == RequestClass::Main {
             let what = format!("the agent's last request has no answer: {why}");
@@ -121,15 +121,15 @@ impl Call {
         }
     }
 
-    /// A side request may be refused before the trial is over, but never at a limit that the main
-    /// conversation has not met too.
+    /// A side request may be rejected before the trial is over, but never at a limit that the main
+    /// conversation has not reached, too.
     fn ends_with(&self, error: &AskError) {
         if !matches!(error, AskError::Rejected { .. }) {
             self.shared.stop(error);
         }
     }
 
-    /// Records the end. No record, no result: an error ends the trial.
+    /// Records the end. Without a record there is no result, so an error ends the trial.
     async fn keep(&mut self, end: End<'_>) -> Option<Refusal> {
         let trial = Arc::clone(&self.shared.trial);
         let fault = self.record_end(&trial, end).await.err()?;
@@ -138,7 +138,7 @@ impl Call {
         Some(Refusal::of(&error))
     }
 
-    /// Refuses, for the record first.
+    /// Records the refusal, then sends it.
     async fn refuse(&mut self, refusal: &Refusal) {
         self.shared.watched.turned_away(self.rejected.as_ref());
         self.reply.refused(refusal.status.as_u16(), refusal.text(self.api));
@@ -147,7 +147,8 @@ impl Call {
         self.connection.refuse(worse.as_ref().unwrap_or(refusal)).await;
     }
 
-    /// What tools of the client gave, before the request that brings it back: of the step that is over.
+    /// Records the results of the client's tools before the request that contains them, under the
+    /// finished step.
     async fn record_returned(&mut self, trial: &TrialGateway) -> Result<(), Fault> {
         let step = trial.meter().steps();
         let endpoint = &trial.line().endpoint;
@@ -172,8 +173,8 @@ impl Call {
         let Value::Object(mut asked) = asked else {
             return Err(Refusal::bad("the body is not a JSON object"));
         };
-        // Nothing here changes what was said, and it is nearly all of the body: it is set aside where the rest is
-        // copied and compared.
+        // The conversation is nearly the whole body and does not change here. Set it aside while
+        // the rest is copied and compared.
         let mut said = Said::of(&mut asked);
         let original = asked.clone();
         let mut losses = Losses::default();
@@ -210,7 +211,7 @@ impl Call {
         if class == RequestClass::Main {
             self.conversation = self.sub_agent(&request);
         }
-        // Of a compaction, too: after it no request repeats what the calls before it gave.
+        // Also for a compaction: after it no request repeats the results of earlier calls.
         if shared.calls {
             self.returned = shared.watched.returned(&request);
         }
@@ -249,7 +250,8 @@ impl Call {
             spliced.ok_or_else(|| Refusal::bad("the body is not a JSON object"))?.into()
         };
         let max_output = codec::output_limit(model.api, &fields);
-        // What an answer repeats of its request is small; what was said is not, and a stream may stay open for long.
+        // A response repeats only small parts of its request. Drop the conversation, because a
+        // stream may stay open for long.
         asked.retain(|field, _| !Said::FIELDS.contains(&field.as_str()));
         self.reply.answers(asked, hides_usage);
         self.losses = losses;
@@ -260,7 +262,7 @@ impl Call {
         Ok(Outgoing { class, grace: false, body, stream, headers, max_output, tools, sub_agent })
     }
 
-    /// The conversation of a sub-agent, where the manifest's rules tell one.
+    /// The sub-agent's conversation, if the manifest's rules identify one.
     fn sub_agent(&self, request: &codec::Request) -> Option<Conversation> {
         let opening = || {
             let first = request.turns.iter().take_while(|turn| turn.role != Role::Assistant);

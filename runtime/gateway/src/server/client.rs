@@ -1,4 +1,4 @@
-//! The client's side of one request: a head once, then pieces; or nobody any more.
+//! The client's side of one request: one head, then pieces, until it disconnects.
 
 use std::{future::Future, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{body::Payload, refusal::Refusal};
 
-/// Pieces that wait for a slow client before the endpoint is slowed down too.
+/// Pieces that wait for a slow client before the endpoint is slowed down, too.
 const PIECES: usize = 32;
 
 pub(super) struct Connection {
@@ -23,10 +23,10 @@ pub(super) struct Connection {
     stream: bool,
     head: Option<oneshot::Sender<Response<Payload>>>,
     pieces: Option<mpsc::Sender<Bytes>>,
-    /// When a stream's head goes out whatever comes.
+    /// When a stream's head is sent at the latest.
     deadline: Instant,
     begun: Instant,
-    /// Seconds from the request to the first piece that was sent.
+    /// Seconds from the request to the first piece sent.
     pub first_byte: Option<f64>,
 }
 
@@ -46,7 +46,7 @@ impl Connection {
         self.begun.elapsed().as_secs_f64()
     }
 
-    /// Whether nobody listens any more.
+    /// Whether the client has disconnected.
     pub(super) fn gone(&self) -> bool {
         match (&self.head, &self.pieces) {
             (Some(head), _) => head.is_closed(),
@@ -55,12 +55,12 @@ impl Connection {
         }
     }
 
-    /// Whether a piece of an answer was given, so that no other answer can be.
+    /// Whether part of a response was sent, so that no other response can follow.
     pub(super) fn has_begun(&self) -> bool {
         self.first_byte.is_some()
     }
 
-    /// Waits for `work`; a streaming client that waits long is given its head.
+    /// Waits for `work`. A streaming client that waits long receives its head.
     pub(super) async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> T {
         if !self.stream || self.head.is_none() {
             return work.await;
@@ -74,7 +74,7 @@ impl Connection {
         work.await
     }
 
-    /// Gives the head of a stream, if it has not gone out.
+    /// Sends the head of a stream if it has not been sent.
     pub(super) fn open(&mut self, headers: &HeaderMap) {
         let Some(head) = self.head.take() else { return };
         let (pieces, body) = mpsc::channel(PIECES);
@@ -87,10 +87,10 @@ impl Connection {
         }
     }
 
-    /// Sends a piece of a stream. A client that is gone misses it, and that is all.
+    /// Sends a piece of a stream. A disconnected client simply misses it.
     pub(super) async fn send(&mut self, piece: Bytes) {
         let Some(pieces) = self.pieces.as_ref().filter(|_| !piece.is_empty()) else { return };
-        // Most often there is room, and nothing to wait for.
+        // Usually there is room and nothing to wait for.
         let sent = match pieces.try_send(piece) {
             Err(TrySendError::Full(piece)) => pieces.send(piece).await.is_ok(),
             tried => tried.is_ok(),
@@ -105,7 +105,7 @@ impl Connection {
         self.pieces = None;
     }
 
-    /// A whole answer. `false`: nobody was there to take it.
+    /// Sends a complete response. Returns `false` if the client has disconnected.
     pub(super) fn whole(&mut self, status: StatusCode, headers: &HeaderMap, body: Bytes) -> bool {
         let mut response = Response::new(Payload::whole(body));
         *response.status_mut() = status;
@@ -114,7 +114,7 @@ impl Connection {
         self.head.take().is_some_and(|head| head.send(response).is_ok())
     }
 
-    /// A refusal: a status where the head has not gone out, else an event of the stream.
+    /// Sends a refusal: a status if the head has not been sent, else an event of the stream.
     pub(super) async fn refuse(&mut self, refusal: &Refusal) {
         if self.head.is_some() {
             let body = refusal.text(self.api);

@@ -1,4 +1,4 @@
-//! Connections, and who may speak.
+//! Connections and authentication.
 
 use std::{
     io,
@@ -54,17 +54,17 @@ pub(super) struct Shared {
     pub calls: bool,
     token: Token,
     numbers: AtomicU64,
-    /// Requests on their way to the model, with whether new ones are let in.
+    /// Number of requests in flight, and whether new ones are admitted.
     in_flight: watch::Sender<(usize, bool)>,
     /// The first refusal that ends the trial.
     stopped: watch::Sender<Option<AskError>>,
     pub(super) watched: Watched,
-    /// What clients of the Responses API may continue.
+    /// Responses that clients of the Responses API may continue.
     pub(super) stored: StoredResponses,
 }
 
 impl Shared {
-    /// Says that the trial cannot go on. The first reason stands.
+    /// Reports that the trial cannot continue. The first reason wins.
     pub(super) fn stop(&self, why: &AskError) {
         self.stopped.send_if_modified(|stopped| {
             let first = stopped.is_none();
@@ -76,8 +76,8 @@ impl Shared {
     }
 }
 
-/// A listener on this host. Dropping it ends it and its connections; requests on their way to the
-/// model are still charged and recorded.
+/// A listener on this host. Dropping it closes it and its connections. Requests in flight are still
+/// charged and recorded.
 #[derive(Debug)]
 pub struct Listening {
     address: SocketAddr,
@@ -89,7 +89,7 @@ impl Listening {
         self.address
     }
 
-    /// Such as `http://127.0.0.1:34567`, without `/v1`.
+    /// For example `http://127.0.0.1:34567`, without `/v1`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -102,7 +102,7 @@ impl Drop for Listening {
 }
 
 impl GatewayServer {
-    /// `rules` tell the main conversation from side requests.
+    /// `rules` distinguish the main conversation from side requests.
     pub fn new(trial: Arc<TrialGateway>, rules: RequestRules) -> Result<Self, Fault> {
         let shared = Shared {
             trial,
@@ -120,7 +120,8 @@ impl GatewayServer {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The same where somebody else records what the client's tools do. To be called before it serves.
+    /// Disables recording of the client's tool calls, if another component records them. Call it
+    /// before serving.
     #[must_use]
     pub fn without_calls(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -129,46 +130,46 @@ impl GatewayServer {
         self
     }
 
-    /// What a client gives as its API key. It opens this trial's gateway only, and is worth nothing
-    /// to any provider.
+    /// The client's API key. It gives access to this trial's gateway only and is worthless to any
+    /// provider.
     pub fn token(&self) -> &str {
         self.shared.token.as_str()
     }
 
-    /// The trial that it serves.
+    /// The trial that this server belongs to.
     pub fn trial(&self) -> &TrialGateway {
         &self.shared.trial
     }
 
-    /// Serves one connection to its end. Dropping it ends the connection.
+    /// Serves one connection to its end. Dropping the future closes the connection.
     pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let shared = Arc::clone(&self.shared);
         let service = service_fn(move |request| respond(Arc::clone(&shared), request));
-        // A client that goes away in the middle is not an error of ours.
+        // A client that disconnects is not our error.
         let _ = http1::Builder::new()
             .preserve_header_case(false)
             .serve_connection(TokioIo::new(stream), service)
             .await;
     }
 
-    /// Serves every connection to a free port of 127.0.0.1.
+    /// Serves all connections to a free port of 127.0.0.1.
     pub async fn listen(&self) -> io::Result<Listening> {
         let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let server = self.clone();
         let accepting = tokio::spawn(async move {
-            // Connections live in this task's set, so that aborting it ends them all.
+            // Connections belong to this task's set, so aborting the task closes them all.
             let mut connections = JoinSet::new();
             loop {
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
                         Ok((stream, _)) => {
-                            // Small pieces of a stream must not wait for one another.
+                            // Small stream pieces must not be delayed.
                             let _ = stream.set_nodelay(true);
                             let server = server.clone();
                             connections.spawn(async move { server.serve(stream).await });
                         }
-                        // Out of descriptors, most likely: give others time to close theirs.
+                        // Most likely out of descriptors: give others time to close theirs.
                         Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                     },
                     Some(_) = connections.join_next() => {}
@@ -178,8 +179,8 @@ impl GatewayServer {
         Ok(Listening { address, accepting })
     }
 
-    /// Comes when a request was refused in a way that ends the trial: at a budget, by a fault, or
-    /// because it was cancelled. The scaffold that runs the client then ends it.
+    /// Resolves when a request was refused in a way that ends the trial: at a budget, by a fault,
+    /// or by cancellation. The scaffold that runs the client then ends it.
     pub async fn stopped(&self) -> AskError {
         let mut stopped = self.shared.stopped.subscribe();
         match stopped.wait_for(Option::is_some).await {
@@ -189,27 +190,27 @@ impl GatewayServer {
         }
     }
 
-    /// What passed so far, for whoever runs the client.
+    /// The traffic so far, for the code that runs the client.
     pub fn traffic(&self) -> Traffic {
         let in_flight = self.shared.in_flight.borrow().0;
         Traffic { in_flight, ..self.shared.watched.traffic() }
     }
 
-    /// How the endpoint rejected the last request of the main conversation, unless it was answered.
+    /// How the endpoint rejected the last main request, unless it was answered.
     pub fn rejected(&self) -> Option<AskError> {
         self.shared.watched.rejected()
     }
 
-    /// Lets no further request in, and comes when those on their way are charged and recorded.
+    /// Admits no further requests and returns when those in flight are charged and recorded.
     pub async fn close(&self) {
         let mut in_flight = self.shared.in_flight.subscribe();
         self.shared.in_flight.send_modify(|(_, open)| *open = false);
-        // The sender lives as long as `self`, so this ends by the count alone.
+        // The sender lives as long as `self`, so only the count ends this.
         let _ = in_flight.wait_for(|(count, _)| *count == 0).await;
     }
 }
 
-/// Counts a request that is on its way. It is a guard because its task may be aborted.
+/// Counts a request in flight. It is a guard because its task may be aborted.
 struct OnItsWay(Arc<Shared>);
 
 impl OnItsWay {
@@ -228,7 +229,7 @@ impl Drop for OnItsWay {
     }
 }
 
-/// Never an error: the client is told what went wrong.
+/// Never fails: the client receives the error.
 async fn respond(
     shared: Arc<Shared>,
     request: Request<Incoming>,
@@ -279,7 +280,7 @@ async fn respond(
     let Some(on_its_way) = OnItsWay::new(&shared) else {
         return refuse(&Refusal::of(&AskError::Cancelled));
     };
-    // What is no JSON is refused as a request of the trial, with its number and in the record.
+    // Invalid JSON is refused as a request of the trial, with its number and a record.
     let asked = serde_json::from_slice::<Value>(&body);
     let stream = match (&named, &asked) {
         (Some(named), _) => named.stream,
@@ -306,12 +307,12 @@ async fn respond(
         input: Vec::new(),
         rejected: None,
     };
-    // A task of its own: where the client goes away, what was asked is still to be paid and kept.
+    // A separate task: if the client disconnects, the request still has to be paid and recorded.
     tokio::spawn(async move {
         call.run(asked).await;
         drop(on_its_way);
     });
-    // An error ends the connection: the task panicked, which no answer can tell.
+    // An error closes the connection: the task panicked, and no response can express that.
     answered.await.map_err(|_| AskError::Cancelled)
 }
 

@@ -1,4 +1,4 @@
-//! Questions that need no model: which models there are, and how many tokens a text has.
+//! Requests that need no model: the model list and token counts.
 
 use bytes::Bytes;
 use proctor_types::{Api, ModelSpec};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::tokens;
 
-/// The arm has one model. A client that asks about another by name gets this one under that
-/// name, because whatever it names, this one answers.
+/// The arm has one model. A client that asks for another gets this one under that name, because
+/// this one serves all requests.
 pub(super) fn models(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
     let name = one.unwrap_or(&model.name);
     let listed = match api {
@@ -36,7 +36,7 @@ pub(super) fn models(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
     }
 }
 
-/// A local count of all texts of the request, the same for every model: nothing is sent, so nothing
+/// A local count of all texts of the request, the same for every model. Nothing is sent, so nothing
 /// is charged.
 pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
     let counted = tokio::task::spawn_blocking(move || {
@@ -50,8 +50,8 @@ pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
     }
 }
 
-/// Keys count where their object is not a part of the format but of the text, such as a schema; to
-/// tell the two apart is not worth it in an estimate, so no key counts.
+/// Keys do not count. Some are text rather than format, such as those of a schema, but the
+/// distinction is not worth it in an estimate.
 fn count(value: &Value) -> u64 {
     match value {
         Value::String(text) => tokens::count(text),

@@ -1,12 +1,12 @@
-//! The gateway over HTTP: what a scaffold inside a sandbox, or a client on the host, talks to.
+//! The gateway over HTTP, for a scaffold inside a sandbox or a client on the host.
 //!
 //! ```text
-//! connection ─ listen ─ route ─ token ─┬─ local answers: model lists, token counts
+//! connection ─ listen ─ route ─ token ─┬─ local responses: model lists, token counts
 //!                                      └─ call ─ withhold ─ codec ─ TrialGateway::serve ─ reply
 //! ```
 //!
-//! A [`GatewayServer`] serves one trial. Every request that reaches a model goes the one way of `TrialGateway::serve`;
-//! nothing here sends requests.
+//! A [`GatewayServer`] serves one trial. Every model request passes through `TrialGateway::serve`;
+//! this module sends none itself.
 
 mod body;
 mod call;

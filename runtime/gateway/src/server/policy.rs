@@ -1,4 +1,4 @@
-//! `configs/gateway-server.toml`.
+//! Reads `configs/gateway-server.toml`.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::retry::seconds;
 
-/// `configs/gateway-server.toml` says what each value is for.
+/// `configs/gateway-server.toml` explains each value.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServerPolicy {
@@ -26,7 +26,7 @@ struct Headers {
     response_kept: Vec<String>,
 }
 
-/// What a client of one format may not have.
+/// What a client of one format must not use.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Withheld {
@@ -65,7 +65,7 @@ impl ServerPolicy {
         self.withheld.get(&api)
     }
 
-    /// Headers of a client that an endpoint of the same format is shown.
+    /// The client's headers that an endpoint of the same format receives.
     pub(super) fn to_endpoint(&self, headers: &HeaderMap) -> HeaderMap {
         let passes = |name: &str| {
             let dropped = &self.headers.request_dropped;
@@ -77,7 +77,7 @@ impl ServerPolicy {
         pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// Headers of an endpoint that the client is shown.
+    /// The endpoint's headers that the client receives.
     pub(super) fn to_client(&self, headers: &HeaderMap) -> HeaderMap {
         let kept = self.headers.response_kept.iter();
         let pairs = kept.filter_map(|name| {

@@ -1,4 +1,4 @@
-//! What is said instead of an answer, in the shape that each API's clients read.
+//! Error responses, in each API's format.
 
 use http::StatusCode;
 use proctor_types::{Api, BudgetKind};
@@ -12,7 +12,7 @@ pub(super) struct Refusal {
     pub status: StatusCode,
     pub message: String,
     code: Option<String>,
-    /// An endpoint's own words, for a client of the same format.
+    /// The endpoint's own body, for a client of the same format.
     exact: Option<String>,
 }
 
@@ -26,15 +26,14 @@ impl Refusal {
     }
 
     pub(super) fn budget(kind: BudgetKind) -> Self {
-        // 402 ends every known client at the first refusal; 429 and 5xx are asked again for minutes
-        // or for ever. The words must not speak of length or context: some clients would compact
-        // and ask again.
+        // 402 ends every known client at once; they retry 429 and 5xx for minutes or forever. The
+        // text must not mention length or context: some clients would compact and retry.
         let message = format!("the {kind} budget of this trial is spent");
         let code = Some(format!("budget_{kind}"));
         Self { status: StatusCode::PAYMENT_REQUIRED, message, code, exact: None }
     }
 
-    /// Why a request has no answer. An endpoint's own refusal keeps its status.
+    /// Why a request has no response. An endpoint's own rejection keeps its status.
     pub(super) fn of(error: &AskError) -> Self {
         match error {
             AskError::Budget(kind) => Self::budget(*kind),
@@ -54,8 +53,8 @@ impl Refusal {
                 let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_REQUEST);
                 Self::new(status, said(body))
             }
-            // The trial ends as an infrastructure fault. 5xx would be true, and would be asked again
-            // for minutes; 403 ends every known client.
+            // The trial ends as an infrastructure fault. 5xx would be accurate, but clients retry
+            // it for minutes; 403 ends every known client.
             AskError::Fault(fault) => Self {
                 status: StatusCode::FORBIDDEN,
                 message: format!("no answer can be had: {}", fault.what),
@@ -65,13 +64,13 @@ impl Refusal {
         }
     }
 
-    /// As the endpoint said it: its codes tell its clients more than ours could.
+    /// Uses the endpoint's body: its codes tell its clients more than ours could.
     pub(super) fn exactly(mut self, body: &str) -> Self {
         self.exact = Some(body.to_owned());
         self
     }
 
-    /// What is sent with the status.
+    /// The body sent with the status.
     pub(super) fn text(&self, api: Api) -> String {
         self.exact.clone().unwrap_or_else(|| self.body(api).to_string())
     }
@@ -90,7 +89,7 @@ impl Refusal {
         }
     }
 
-    /// The same within a stream whose head has gone out.
+    /// The same as an event within a stream whose head has been sent.
     pub(super) fn event(&self, api: Api, out: &mut String) {
         let body = self.body(api);
         match api {

@@ -1,7 +1,7 @@
-//! The answer on its way to the client: as it came, or written anew in the client's format.
+//! Sends the response to the client: unchanged, or translated to the client's format.
 //!
-//! What closes an answer is held back until the answer is charged and recorded, so that the client's
-//! next request finds both done.
+//! The end of a response is held back until the response is charged and recorded, so that the
+//! client's next request finds both done.
 
 use std::future::Future;
 
@@ -21,24 +21,24 @@ use crate::{
     way::{Client, End, SPREAD},
 };
 
-/// No status of HTTP's: what the record says where nobody was there to be told one.
+/// Not an HTTP status: recorded if the client disconnected before a response.
 const GONE: u16 = 499;
 
 #[derive(Default)]
 pub(super) struct Reply {
-    /// The client's request without its conversation: an answer repeats some of it.
+    /// The client's request without its conversation: a response repeats some of it.
     asked: Map<String, Value>,
-    /// The client did not ask for usage, and the endpoint was.
+    /// The client did not request usage, but the endpoint was asked for it.
     hides_usage: bool,
-    /// Of the endpoint, those that the client is shown.
+    /// The endpoint's headers that the client receives.
     headers: HeaderMap,
-    /// Absent: bytes pass as they are.
+    /// Absent: bytes pass unchanged.
     writer: Option<Box<dyn Writer>>,
-    /// An answer that came in one piece, and what it says.
+    /// A response that was not streamed, and its deltas.
     whole: Option<(Bytes, Vec<Delta>)>,
-    /// What may be the end of the answer.
+    /// What may be the end of the response.
     held: BytesMut,
-    /// All that was or will be given.
+    /// Everything that was or will be sent.
     given: BytesMut,
     /// The status of a refusal.
     refused: Option<u16>,
@@ -54,7 +54,7 @@ impl Reply {
         self.given = text.as_bytes().into();
     }
 
-    /// Takes one event and returns what can be given at once.
+    /// Processes one event and returns what can be sent immediately.
     fn pass(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) -> Bytes {
         let (mut says, mut stops) = (false, ended);
         for delta in deltas {
@@ -73,14 +73,14 @@ impl Reply {
         ready
     }
 
-    /// `says`: it is a piece of the answer. `stops`: nothing that matters follows it.
+    /// `says`: it is a piece of the response. `stops`: nothing relevant follows it.
     fn pass_as_it_is(
         &mut self,
         event: &sse::Event,
         deltas: &[Delta],
         (says, stops): (bool, bool),
     ) -> Bytes {
-        // Some endpoints say with every piece that it is the last.
+        // Some endpoints mark every piece as the last.
         let before = if says { self.held.split().freeze() } else { Bytes::new() };
         if self.hides_usage && !says && !stops && is_usage(event, deltas) {
             return before;
@@ -96,7 +96,7 @@ impl Reply {
     }
 }
 
-/// The chunk that `stream_options.include_usage` adds: usage, and no choice.
+/// The chunk that `stream_options.include_usage` adds: usage without a choice.
 fn is_usage(event: &sse::Event, deltas: &[Delta]) -> bool {
     let usage = deltas.iter().any(|delta| matches!(delta, Delta::Usage(_)));
     let parsed: Value = serde_json::from_str(&event.data).unwrap_or_default();
@@ -134,7 +134,7 @@ impl Client for Call {
 
     async fn event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) {
         let ready = self.reply.pass(event, deltas, ended);
-        // Dropped by `send` where the client has gone: the rest is read all the same, because its usage
+        // `send` drops it if the client has disconnected. The rest is still read, because its usage
         // is billed.
         if !ready.is_empty() {
             self.connection.open(&self.reply.headers);
@@ -151,7 +151,7 @@ impl Client for Call {
         let reply = &mut self.reply;
         let mut out = String::new();
         match reply.whole.take() {
-            // The endpoint gave a stream's answer in one piece; the client wants events.
+            // The endpoint sent a single document, but the client wants events.
             Some((_, deltas)) if self.stream => {
                 let mut writer = codec::writer(self.api, &reply.asked);
                 deltas.iter().for_each(|delta| writer.write(delta, &mut out));
@@ -191,21 +191,21 @@ impl Client for Call {
 }
 
 impl Call {
-    /// The request with its end, by the client's own bytes.
+    /// Records the request with its end, as the client's own bytes.
     pub(super) async fn record_end(
         &mut self,
         trial: &TrialGateway,
         end: End<'_>,
     ) -> Result<(), Fault> {
         let (line, sink) = (trial.line(), trial.sink());
-        // Before the end is given: whoever runs the client may find it gone the moment after.
+        // Before the end is sent: the client may exit right after it.
         if let (Some(answer), true) = (end.answer, end.delivered) {
             let main = self.class == RequestClass::Main;
             self.shared.watched.answered(answer, main, self.conversation.is_some());
         }
         let status = match self.reply.refused {
             Some(status) => status,
-            // A stream that broke off had its head.
+            // The head of a stream that was cut had been sent.
             None if end.delivered || self.connection.has_begun() && end.answer.is_none() => 200,
             None => GONE,
         };
@@ -232,7 +232,7 @@ impl Call {
             request: sink.body(&line.endpoint.redact(self.body.clone())).await?,
             response,
             losses: self.losses.clone().into_vec(),
-            // A step's answer has an event of its own.
+            // A step's response has its own event.
             answer: end.answer.filter(|_| end.step.is_none()).cloned().map(Box::new),
             usage: end.usage,
             cost_usd: end.cost_usd,

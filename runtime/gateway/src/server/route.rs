@@ -1,18 +1,18 @@
-//! Which path asks for what.
+//! Routes requests by path.
 
 use http::Method;
 use proctor_types::Api;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// One answer of the model.
+    /// A response of the model.
     Generate {
         api: Api,
-        /// What the path says; other APIs say it in the body.
+        /// What the path says; other APIs have it in the body.
         path: Option<Named>,
     },
     CountTokens(Api),
-    /// Every model, or one.
+    /// All models, or one.
     Models {
         api: Api,
         one: Option<String>,
@@ -21,14 +21,14 @@ pub(super) enum Route {
     Unknown(Api),
 }
 
-/// What the path of a Gemini request names.
+/// The model and action in a Gemini path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Named {
     pub model: String,
     pub stream: bool,
 }
 
-/// `messages` tells an Anthropic client from an OpenAI one where both ask the same path.
+/// `messages` distinguishes an Anthropic client from an OpenAI one if both use the same path.
 pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     let trimmed = path.trim_matches('/');
     if let Some(rest) = gemini(trimmed) {
@@ -65,7 +65,7 @@ pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
         "models" if *method == Method::GET => Route::Models { api: openai, one: None },
         "models" => Route::WrongMethod(openai),
         _ => match bare.strip_prefix("models/") {
-            // A model's own name may hold slashes.
+            // A model's own name may contain slashes.
             Some(one) if *method == Method::GET => {
                 Route::Models { api: openai, one: Some(one.to_owned()) }
             }
@@ -74,10 +74,10 @@ pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     }
 }
 
-/// The model and the action of a path of Gemini's, `None` within where it is of no such form.
+/// The model and the action of a Gemini path; inner `None` if the form is invalid.
 fn gemini(path: &str) -> Option<Option<(&str, Option<&str>)>> {
     let rest = path.strip_prefix("v1beta").or_else(|| {
-        // The stable version has the same form, told by the action's colon alone.
+        // The stable version has the same form; only the action's colon identifies it.
         path.strip_prefix("v1").filter(|rest| rest.contains(':'))
     })?;
     let Some(rest) = rest.strip_prefix("/models") else { return Some(None) };

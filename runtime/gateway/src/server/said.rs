@@ -1,17 +1,18 @@
-//! What was said so far, apart from the other fields of a request.
+//! Separates the conversation from the other fields of a request.
 
 use serde_json::{Map, Value};
 
-/// The fields of a request that hold its conversation, taken out of it. `null` stands in their place, so that the
-/// fields keep their order.
+/// The request fields that hold the conversation, taken out of the request. `null` takes their
+/// place, so that the fields keep their order.
 #[derive(Debug)]
 pub(super) struct Said(Vec<(&'static str, Value)>);
 
 impl Said {
-    /// As the four formats call them.
+    /// Their names in the four formats.
     pub(super) const FIELDS: [&str; 4] = ["messages", "input", "contents", "system"];
 
-    /// Takes them out of `request`. Items of Responses that bring tools along stay: tools may be withheld.
+    /// Takes them out of `request`. Responses items that contain tools stay, because tools may be
+    /// withheld.
     pub(super) fn of(request: &mut Map<String, Value>) -> Self {
         let mut said = Vec::new();
         for name in Self::FIELDS {
@@ -22,7 +23,7 @@ impl Said {
         Self(said)
     }
 
-    /// Puts them back where they are out, and takes them out where they are in.
+    /// Swaps the fields between this object and `request`.
     pub(super) fn swap(&mut self, request: &mut Map<String, Value>) {
         for (name, value) in &mut self.0 {
             if let Some(other) = request.get_mut(*name) {

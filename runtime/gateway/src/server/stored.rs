@@ -1,7 +1,7 @@
-//! Responses that a client of the Responses API continues by their id.
+//! Responses that a client of the Responses API continues by id.
 //!
-//! An endpoint of another API keeps nothing, so the gateway keeps what it gave: a client that sends
-//! `previous_response_id` instead of the conversation gets the whole conversation sent for it.
+//! Endpoints of other APIs store nothing, so the gateway stores what it sent. If a client sends
+//! `previous_response_id` instead of the conversation, the gateway sends the whole conversation.
 
 use std::{
     collections::HashMap,
@@ -10,12 +10,12 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-/// The conversation up to each response, by the id that the client was given.
+/// The conversation up to each response, by the response's id.
 #[derive(Debug, Default)]
 pub(super) struct StoredResponses(Mutex<HashMap<String, Vec<Value>>>);
 
 impl StoredResponses {
-    /// Replaces `previous_response_id` by the conversation that it stands for. An unknown id stays, and is refused.
+    /// Replaces `previous_response_id` with its conversation. An unknown id stays and is refused.
     pub(super) fn expand(&self, request: &mut Map<String, Value>) {
         let stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = request.get("previous_response_id").and_then(Value::as_str);
@@ -26,7 +26,7 @@ impl StoredResponses {
         request.insert("input".into(), items.into());
     }
 
-    /// Keeps a response. `asked` is the input that it answers.
+    /// Stores a response. `asked` is the input that it answers.
     pub(super) fn keep(&self, asked: &[Value], response: &Value) {
         let Some(id) = response["id"].as_str() else { return };
         let mut items = asked.to_vec();
@@ -46,7 +46,7 @@ pub(super) fn input(input: Option<&Value>) -> Vec<Value> {
     }
 }
 
-/// The response object in what a client was given: a body, or the last event of a stream.
+/// The response object in what a client received: a body, or the last event of a stream.
 pub(super) fn response_in(given: &str) -> Option<Value> {
     if let Ok(whole @ Value::Object(_)) = serde_json::from_str::<Value>(given) {
         return Some(whole);

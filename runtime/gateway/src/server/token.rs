@@ -1,4 +1,4 @@
-//! The trial's token: opens one trial's gateway and nothing else.
+//! The trial's token, which gives access to one trial's gateway only.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl Token {
             .secure_random
             .fill(&mut bytes)
             .map_err(|_| Fault::new(Layer::Model, "the system gives no random bytes".to_owned()))?;
-        // Some clients look at the form of a key before they send it.
+        // Some clients check the form of a key before they send it.
         Ok(Self(format!("sk-proctor-{}", hex(&bytes))))
     }
 
@@ -32,7 +32,7 @@ impl Token {
         &self.0
     }
 
-    /// Each API has its own place for a key; any of them will do.
+    /// Each API has its own place for a key; any of them is accepted.
     pub(super) fn opens(&self, headers: &HeaderMap, query: Option<&str>) -> bool {
         let text = |name: &str| headers.get(name)?.to_str().ok();
         let bearer = text(header::AUTHORIZATION.as_str())
@@ -45,7 +45,7 @@ impl Token {
         bearer.into_iter().chain(named).chain(asked).any(|given| self.is(given))
     }
 
-    /// In a time that does not tell how much of a guess is right.
+    /// Compares in constant time.
     fn is(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differ = own.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));

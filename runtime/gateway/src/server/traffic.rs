@@ -1,4 +1,4 @@
-//! What passed the server so far, and which results of tools the client has brought back.
+//! Tracks the server's traffic, and the tool results that the client has returned.
 
 use std::{
     collections::BTreeSet,
@@ -23,18 +23,18 @@ struct State {
     refused: u64,
     answer: Option<Answer>,
     answered: Option<Instant>,
-    /// How the endpoint rejected or lost the last request of the main conversation.
+    /// How the endpoint rejected or lost the last main request.
     rejected: Option<AskError>,
-    /// Calls whose results are in the record.
+    /// Calls whose results are recorded.
     returned: BTreeSet<String>,
 }
 
-/// A result that a request brought back, with its call.
+/// A result in a request, with its call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Returned {
     pub call: ToolCall,
     pub shown: String,
-    /// Since the answer that made the call: nobody but the client knows more.
+    /// Time since the response with the call; only the client knows more.
     pub took: Duration,
 }
 
@@ -59,8 +59,8 @@ impl Watched {
         self.state().rejected = Some(error);
     }
 
-    /// `main`: of the main conversation, and delivered. How the agent ended is judged by its own last answer, not by that
-    /// of a `sub_agent`, unless there is no other.
+    /// `main`: of the main conversation, and delivered. The agent's own last response decides how
+    /// it ended, not a `sub_agent`'s, unless there is no other.
     pub(super) fn answered(&self, answer: &Answer, main: bool, sub_agent: bool) {
         let mut state = self.state();
         state.refused = 0;
@@ -83,9 +83,9 @@ impl Watched {
         self.state().rejected.clone()
     }
 
-    /// The results in a request that no request before it had, in their order. A conversation is sent
-    /// whole each time, so a call is known by its id; a result without its call in the same request is
-    /// passed over, since nothing says what it is of.
+    /// The results in a request that no earlier request had, in order. Each request has the whole
+    /// conversation, so a call is identified by its id. A result without its call in the same
+    /// request is skipped, because its call is unknown.
     pub(super) fn returned(&self, request: &codec::Request) -> Vec<Returned> {
         let mut state = self.state();
         let took = state.answered.map_or(Duration::ZERO, |at| at.elapsed());
@@ -109,8 +109,8 @@ impl Watched {
 }
 
 impl Returned {
-    /// As the record of a built-in loop has it. What the client alone knows (the exit status, the seconds
-    /// of each of several calls) is left out or the whole.
+    /// In the form that a built-in loop records. What only the client knows (the exit status, the
+    /// time of each of several calls) is left out, or given for all calls together.
     pub(super) fn events(self) -> [Event; 2] {
         let Self { call: ToolCall { id, name, arguments }, shown, took } = self;
         let parsed = serde_json::from_str::<Value>(&arguments);
@@ -139,7 +139,7 @@ mod tests {
     use super::Watched;
     use crate::codec::{self, Losses};
 
-    /// One conversation in each format, of two parallel calls and their results.
+    /// A conversation in each format, with two parallel calls and their results.
     fn conversations() -> Vec<(proctor_types::Api, serde_json::Value)> {
         use proctor_types::Api::{Chat, Gemini, Messages, Responses};
         let call = |id: &str, text: &str| {

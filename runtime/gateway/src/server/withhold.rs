@@ -1,4 +1,4 @@
-//! Tools that the provider would run are taken out of a request: they walk around the proxy.
+//! Removes tools that the provider would run from a request, because they bypass the proxy.
 
 use proctor_types::Api;
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ pub(super) fn apply(
             body.shift_remove("tools");
         }
     }
-    // Responses lets tools come in among the items of the conversation, too.
+    // Responses also allows tools among the items of the conversation.
     for (index, item) in
         body.get_mut("input").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
     {
@@ -33,7 +33,7 @@ pub(super) fn apply(
             gone.extend(filter(policy, api, tools, &format!("input[{index}].tools"), losses));
         }
     }
-    // A choice of what is gone, or of something where nothing is left, would be refused.
+    // The endpoint would reject a choice of a removed tool, or a choice without tools.
     let chosen = body.get("tool_choice").and_then(Value::as_object);
     let chosen = chosen.and_then(|choice| choice.get("type").or(choice.get("name")));
     let chosen = chosen.and_then(Value::as_str).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) fn apply(
     }
 }
 
-/// Leaves what is allowed in `tools` and returns the kinds of the rest.
+/// Keeps allowed `tools` and returns the types of the rest.
 fn filter(
     policy: &Withheld,
     api: Api,
@@ -67,7 +67,7 @@ fn filter(
             gone.push(kind);
             return false;
         }
-        // A group of tools may hold what may not stand alone.
+        // A group may contain tools that are not allowed by themselves.
         if let Some(inner) = tool.get_mut("tools").and_then(Value::as_array_mut) {
             gone.extend(filter(policy, api, inner, &format!("{at}.tools"), losses));
         }
@@ -76,7 +76,7 @@ fn filter(
     gone
 }
 
-/// One object of Gemini holds several tools, each under its own key.
+/// One Gemini object holds several tools, each under its own key.
 fn gemini(
     policy: &Withheld,
     tool: &mut Value,

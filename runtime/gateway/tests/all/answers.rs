@@ -1,4 +1,4 @@
-//! What an answer carries: usage, vendor fields, calls, refusals; and how it goes back.
+//! The content of a response (usage, vendor fields, calls, refusals), and how it goes back.
 
 use crate::common::{Bench, ask};
 use proctor_types::{Api, Ask, Budget, Message, ToolSpec};
@@ -37,7 +37,7 @@ content = "Done."
         let content = "done".into();
         asked.messages.push(Message::Tool { call_id: call.id.clone(), content });
     }
-    // The script is strict: it refuses a conversation that does not fit together.
+    // The script is strict: it rejects an inconsistent conversation.
     let second = bench.trial.ask(&asked).await.expect("an answer");
     assert_eq!(second.content, "Done.");
     let back = &bench.server.requests()[1].body["messages"][1];
@@ -81,7 +81,7 @@ async fn parameters_and_vendor_fields_reach_the_endpoint() {
     let sent = &bench.server.requests()[0].body;
     assert_eq!((&sent["max_tokens"], &sent["temperature"]), (&json!(64), &json!(0.7)));
     assert_eq!(sent["provider"], json!({"order": ["a"]}));
-    // A stream shows its progress, and its usage has to be asked for.
+    // A stream shows its progress, and its usage must be requested.
     assert_eq!(sent["stream"], true);
     assert_eq!(sent["stream_options"], json!({"include_usage": true}));
 }
@@ -123,7 +123,7 @@ content = "Done."
         asked.messages.push(answer.message());
         let call_id = answer.tool_calls[0].id.clone();
         asked.messages.push(Message::Tool { call_id, content: "done".into() });
-        // The script refuses a signature that did not come back as it was given.
+        // The script rejects a signature that was not returned unchanged.
         let answer = bench.trial.ask(&asked).await.expect("the conversation fits together");
         assert_eq!(answer.content, "Done.", "{api}");
     }

@@ -1,4 +1,5 @@
-//! Limits: exact for steps, the first answer that reaches it for tokens and cost, a cut for time.
+//! Limits: exact for steps, the first response that reaches it for tokens and cost, a cancellation
+//! for time.
 
 use std::{
     sync::Arc,
@@ -12,7 +13,7 @@ use proctor_types::{Budget, BudgetKind, Spent};
 /// 10 input tokens (4 of them cached), 5 output tokens: 0.006 + 0.002 + 0.010 = 0.018 dollars.
 const PAID: &str = "[default]\ncontent = 'x'\nusage = { input = 10, output = 5, cached = 4 }";
 
-/// Asks until the budget ends it, and returns how many answers came.
+/// Sends requests until the budget ends, and returns the number of responses.
 async fn drain(bench: &Bench, kind: BudgetKind) -> u64 {
     for answers in 0..100 {
         match bench.trial.ask(&ask("hi")).await {

@@ -1,4 +1,4 @@
-//! A gateway that talks to a script over real HTTP, and a sink that keeps what it is told.
+//! A gateway that talks to a script over real HTTP, and a sink that keeps what it receives.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -11,12 +11,12 @@ use proctor_gateway::{ExchangeSink, Gateway, PriceTable, RetryPolicy, TrialGatew
 use proctor_types::{Answer, Api, Ask, Budget, Event, Fault, Loss, Message, ModelSpec, Usage};
 
 pub const KEY: &str = "sk-test-0123456789";
-/// In the variable SHORT_KEY: it goes into one piece of a scripted stream.
+/// In the variable SHORT_KEY: it fits into one piece of a scripted stream.
 pub const SHORT_KEY: &str = "k3y-4711";
 
 const PRICES: &str = "[models.priced]\ninput = 1000.0\noutput = 2000.0\ncached = 500.0\n";
 
-/// One attempt, as events and bodies tell it.
+/// One attempt, from its events and bodies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub number: u32,
@@ -32,7 +32,7 @@ pub struct Attempt {
     pub cost_usd: Option<f64>,
 }
 
-/// One request of a client of the HTTP server, as events and bodies tell it.
+/// One request of an HTTP client, from its events and bodies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Served {
     pub client: Api,
@@ -46,7 +46,7 @@ pub struct Served {
     pub cost_usd: Option<f64>,
 }
 
-/// Keeps what the gateway records. A body's hash is its place.
+/// Keeps what the gateway records. A body's hash is its index.
 #[derive(Default)]
 pub struct Kept {
     bodies: Mutex<Vec<Bytes>>,
@@ -131,7 +131,7 @@ impl Kept {
                 ..
             } = event
             {
-                // A step's answer has an event of its own, which follows.
+                // A step's response has its own event, which follows.
                 let next = events.get(place + 1).map(|(_, event)| event);
                 let of_step = match next {
                     Some(Event::ModelAnswered { answer }) => Some(answer.clone()),
@@ -183,13 +183,13 @@ impl Bench {
         self.kept.served()
     }
 
-    /// Statuses and whether there was an error, go by go.
+    /// Status of each attempt, and whether it had an error.
     pub fn goes(&self) -> Vec<(Option<u16>, bool)> {
         self.attempts().iter().map(|go| (go.status, go.error.is_some())).collect()
     }
 }
 
-/// Quick waits, few goes.
+/// Short waits and few attempts.
 pub fn gateway() -> Gateway {
     let policy = RetryPolicy {
         attempts: 4,

@@ -1,4 +1,5 @@
-//! How a streamed answer ends: whole answers are kept however the stream ends, and broken ones are asked for again.
+//! The end of a streamed response: complete responses are kept however the stream ends, and cut
+//! ones are requested again.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -25,7 +26,8 @@ enum After {
     Breaks,
 }
 
-/// An endpoint that streams the n-th list of chunks to the n-th request, the last one again, and never ends the body.
+/// An endpoint that streams the n-th list of chunks for the n-th request (repeating the last) and
+/// never ends the body.
 async fn streams(lists: Vec<Vec<Value>>, after: After) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));

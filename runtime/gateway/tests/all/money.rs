@@ -1,5 +1,5 @@
-//! What an endpoint may get wrong about money and tools: output that it does not count, tools that it drops, calls
-//! that it returns as text, and who it says that answered.
+//! Endpoint errors about money and tools: uncounted output, dropped tools, calls returned as text,
+//! and the reported responder.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -83,11 +83,11 @@ async fn a_call_as_text_halts_requests_with_tools_and_names_the_setting() {
         for part in ["--tool-call-parser hermes", "--jinja", "scaffold = \"bash\""] {
             assert!(hint.contains(part), "{api}: {hint}");
         }
-        // It is paid, recorded with its reason, and no step.
+        // It is paid and recorded with its reason, and it is not a step.
         let attempts = bench.attempts();
         assert!(attempts[0].usage.is_some() && attempts[0].error.is_some(), "{attempts:?}");
         assert_eq!(bench.trial.spent().steps, 0, "{api}");
-        // Once, and for requests with tools alone.
+        // Once, and only for requests with tools.
         bench.trial.ask(&with_tools("again")).await.expect_err("halted");
         assert_eq!(bench.server.requests().len(), 1, "{api}");
         bench.trial.ask(&ask("plain")).await.expect("an answer without tools");
@@ -111,7 +111,7 @@ async fn a_call_as_text_after_a_real_one_is_requested_again_and_is_no_step() {
     assert!(said.what.contains("`shell` as text"), "{said}");
     assert!(said.hint.is_some_and(|hint| hint.contains("--tool-call-parser hermes")));
     assert_eq!(bench.trial.spent().steps, 1);
-    // In one piece the second time, and no other trial is halted by it.
+    // The second attempt is not streamed, and no other trial is halted by it.
     let streams: Vec<_> =
         bench.server.requests().iter().map(|request| request.body["stream"] == true).collect();
     assert_eq!(streams[..3], [true, true, false]);
@@ -140,7 +140,7 @@ async fn tools_that_an_endpoint_drops_are_told_by_its_prompt_count() {
             }
         }
     }
-    // The count of the scripted model has the tools in it.
+    // The scripted model's count includes the tools.
     let bench = Bench::new("[default]\ncontent = 'I cannot.'", Budget::default()).await;
     bench.trial.ask(&asked).await.expect("a weak model, and no fault");
 }
@@ -166,7 +166,8 @@ async fn a_halt_holds_for_every_trial_of_the_run() {
     assert!(gateway.halted(&spec, true).is_some() && gateway.halted(&spec, false).is_none());
 }
 
-/// A client over HTTP has been given pieces of the stream: it is told of the error, and not of an end.
+/// An HTTP client has already received pieces of the stream: it receives the error instead of an
+/// end.
 #[tokio::test]
 async fn a_client_of_the_server_is_not_given_the_end_of_a_call_as_text() {
     let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
@@ -175,7 +176,7 @@ async fn a_client_of_the_server_is_not_given_the_end_of_a_call_as_text() {
         let tool = json!({"type": "function", "function": {"name": "shell", "parameters": {}}});
         let body = json!({"model": "m", "stream": stream, "tools": [tool],
             "messages": [{"role": "user", "content": "go"}]});
-        // A stream that is broken off has no whole body.
+        // A stream that was cut has no complete body.
         let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
         let told = match sent {
             Ok(response) => response.text().await.unwrap_or_default(),

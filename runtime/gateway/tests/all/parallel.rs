@@ -1,4 +1,5 @@
-//! Sixteen at once: steps are exact, tokens and cost are never passed by more than one answer.
+//! Sixteen concurrent clients: steps are exact, and tokens and cost are never exceeded by more than
+//! one response.
 
 use futures_util::future::join_all;
 use proctor_gateway::{AskError, Reserve};
@@ -12,10 +13,10 @@ use serde_json::json;
 
 const AT_ONCE: usize = 16;
 
-/// 0.018 dollars an answer.
+/// 0.018 dollars per response.
 const PAID: &str = "[default]\ncontent = 'x'\ndelay_seconds = 0.01\nusage = { input = 10, output = 5, cached = 4 }";
 
-/// Sixteen clients ask until each is refused; returns how many answers came.
+/// Sixteen clients send requests until each is rejected; returns the number of responses.
 async fn hammer(bench: &Bench, kind: BudgetKind) -> u64 {
     let client = || async {
         let mut came = 0;
@@ -57,7 +58,7 @@ async fn sixteen_at_once_pass_no_token_or_cost_limit_by_more_than_an_answer() {
             (Budget { cost_usd: Some(1.09), ..none() }, BudgetKind::Cost, 61),
         ] {
             let bench = bench(budget.clone(), max_output).await;
-            // As many as one client alone would get: the limit, passed by the last answer only.
+            // As many as a single client would get: the limit, exceeded only by the last response.
             assert_eq!(hammer(&bench, kind).await, answers, "{budget:?} {max_output:?}");
         }
     }
@@ -70,7 +71,7 @@ async fn side_requests_cost_and_are_no_step() {
     bench.trial.ask(&ask("hi")).await.expect("step 1");
     let side = Reserve { class: RequestClass::Side, input_estimate: 10, max_output: Some(5) };
     let usage = Usage { input: 10, output: 5, ..Usage::default() };
-    // Step 1's tools may still run, and ask.
+    // Step 1's tools may still run and send requests.
     let admission = bench.trial.admit(side).await.expect("a side request after the last step");
     admission.settle(&usage, bench.trial.cost(&usage), true);
     drop(bench.trial.admit(side).await.expect("a go that came to nothing"));
@@ -86,8 +87,8 @@ async fn side_requests_cost_and_are_no_step() {
     assert_eq!(refused, AskError::Budget(BudgetKind::Steps));
 }
 
-/// Sixteen raw connections to the HTTP server, each asking until it is refused; `stream` every other one.
-/// Returns how many were answered.
+/// Sixteen raw connections to the HTTP server, each sending requests until it is rejected; every
+/// other one streams. Returns the number of responses.
 async fn hammer_server(served: &Served, max_tokens: Option<u64>) -> u64 {
     let client = |at: usize| async move {
         let mut came = 0;
@@ -126,13 +127,13 @@ async fn sixteen_raw_connections_pass_no_limit_by_more_than_an_answer() {
         Budget { total_tokens: Some(20_100), ..Budget::default() },
         Budget { input_tokens: Some(17_001), ..Budget::default() },
         Budget { output_tokens: Some(3_333), ..Budget::default() },
-        // 0.7 dollars an answer.
+        // 0.7 dollars per response.
         Budget { cost_usd: Some(23.05), ..Budget::default() },
     ] {
         let served = Served::new(script, budget.clone()).await;
         hammer_server(&served, Some(100)).await;
         let spent = served.bench.trial.spent();
-        // The first answer that reaches the limit is the last: as one client alone would have it.
+        // The first response that reaches the limit is the last, as for a single client.
         let limits = [budget.total_tokens, budget.input_tokens, budget.output_tokens];
         let reach = limits.into_iter().zip([600, 500, 100]);
         let reach = reach.filter_map(|(limit, one)| Some(limit?.div_ceil(one))).next();

@@ -1,4 +1,5 @@
-//! Rate limits are an endpoint's, so all trials keep them together; waiting for them is no work.
+//! Rate limits belong to an endpoint, so all trials share them; waiting for them is not working
+//! time.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -29,7 +30,7 @@ impl Run {
         Self { gateway: gateway().rates(vec![table], policy), server }
     }
 
-    /// The model has answered in this run: from now on requests leave side by side.
+    /// The model has responded in this run: from now on requests are sent concurrently.
     async fn answered(self) -> Self {
         self.trial(&Budget::default()).0.ask(&ask("warm")).await.expect("the first answer");
         self
@@ -57,7 +58,7 @@ async fn trials_share_the_places_at_an_endpoint() {
     let waits: Vec<f64> = trials.iter().map(|(trial, _)| trial.waited().as_secs_f64()).collect();
     let most = waits.iter().copied().fold(0.0, f64::max);
     assert!(most > 0.4, "the last waited for two rounds: {waits:?}");
-    // The record says how long, apart from back-off.
+    // The record has the duration, separately from back-off.
     let queued: f64 = trials.iter().map(|(_, kept)| kept.attempts()[0].queued_seconds).sum();
     assert!((queued - waits.iter().sum::<f64>()).abs() < 0.2, "{queued} {waits:?}");
     assert!(trials.iter().all(|(_, kept)| kept.attempts()[0].wait_seconds == 0.0));
@@ -65,7 +66,7 @@ async fn trials_share_the_places_at_an_endpoint() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_trial_s_refusal_holds_the_others_back_and_is_no_work() {
-    // The fault is met once for each conversation: the second trial's own has none.
+    // Each conversation meets the fault once; the second trial has its own conversation.
     let script = "[[rule]]\nwhen = 'first'\nanswer = { content = 'x', fault = [\
         { kind = 'status', status = 429, retry_after = '2' }] }\n[default]\ncontent = 'x'";
     let run = Run::new(script, |_| {}).await.answered().await;

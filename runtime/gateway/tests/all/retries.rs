@@ -1,4 +1,4 @@
-//! Every fault class, over real HTTP: what is asked again, what is not, and what is kept of it.
+//! Every fault class over real HTTP: what is retried, what is not, and what is recorded.
 
 use std::{
     sync::Arc,
@@ -66,7 +66,7 @@ async fn the_bytes_are_kept_as_they_came() {
 #[tokio::test]
 async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
     for dated in [false, true] {
-        // A date has whole seconds: of these four, more than three are left.
+        // A date has whole seconds: more than three of these four remain.
         let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(4));
         let wish = if dated { date } else { "1".into() };
         let bench =
@@ -147,9 +147,10 @@ async fn a_rejected_request_is_told_apart() {
         let error = bench.trial.ask(&ask("hi")).await.expect_err("rejected");
         let rejected = AskError::Rejected { status, body: "too odd".into(), of_the_model: false };
         assert_eq!(error, rejected);
-        // Another backend of a router may accept it, so it is repeated before the trial is.
+        // Another backend of a router may accept it, so the request is repeated before the trial
+        // ends.
         assert_eq!(bench.goes(), [(Some(status), true); 3]);
-        // Another ask on the same line goes on.
+        // Another request on the same connection continues.
         bench.trial.ask(&ask("hi")).await.expect("an answer");
     }
 }
@@ -202,7 +203,7 @@ async fn cancelling_ends_the_ask_in_flight() {
     assert_eq!(bench.trial.ask(&asked).await, Err(AskError::Cancelled));
 }
 
-/// What one trial finds out of a key or a model, no other trial of the gateway asks again.
+/// What one trial finds out about a key or a model, no other trial of the gateway tries again.
 #[tokio::test]
 async fn a_refused_key_is_not_tried_by_another_trial() {
     let script = "[[rule]]\nlast = \"hi\"\nanswer = { fault = [{ kind = \"status\", status = 401, times = 0 }] }\n[default]\ncontent = 'ok'\n";
@@ -218,13 +219,13 @@ async fn a_refused_key_is_not_tried_by_another_trial() {
     assert_eq!(fault.to_string(), again.to_string());
     assert_eq!(server.requests().len(), 1);
     assert!(gateway.halted(&spec, false).is_some() && gateway.halts().len() == 1);
-    // Another key at the same address is another matter.
+    // Another key at the same URL is unaffected.
     let keyless = ModelSpec { key_env: None, ..spec };
     open(&keyless).ask(&ask("another")).await.expect("an answer");
 }
 
-/// The same for clients that come over HTTP: one finds out, and neither another client nor a loop of
-/// the runtime asks again.
+/// The same for HTTP clients: one finds out, and neither another client nor a loop of the runtime
+/// tries again.
 #[tokio::test]
 async fn a_key_that_is_refused_over_http_is_not_tried_again_either() {
     let script = "[default]\nfault = [{ kind = \"status\", status = 401, times = 0 }]\n";
@@ -254,7 +255,8 @@ async fn a_key_that_is_refused_over_http_is_not_tried_again_either() {
     assert_eq!(server.requests().len(), 1);
 }
 
-/// Some endpoints say 403 of a text that they do not like: a key that has had answers stays in use.
+/// Some endpoints return 403 for text that they reject: a key that has received responses stays in
+/// use.
 #[tokio::test]
 async fn a_403_after_an_answer_ends_one_trial_alone() {
     let script = "[[rule]]\nlast = \"bad\"\nanswer = { fault = [{ kind = \"status\", status = 403, times = 0 }] }\n[default]\ncontent = 'ok'\n";

@@ -1,4 +1,5 @@
-//! An endpoint that repeats the key in answers of status 200: nobody gets it, and no record holds it.
+//! An endpoint that repeats the key in responses with status 200: no client receives it, and no
+//! record contains it.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -10,7 +11,7 @@ use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget, ModelSpec};
 use serde_json::{Value, json};
 
-/// What an endpoint says that repeats the `Authorization` header.
+/// An endpoint's response that repeats the `Authorization` header.
 const ECHO: &str = r#"
 [default]
 content = "You sent Bearer sk-test-0123456789."
@@ -78,7 +79,7 @@ async fn a_client_in_the_sandbox_never_gets_the_key_that_an_answer_repeats() {
     }
 }
 
-/// The scripted model's pieces are of twelve bytes: this one has the key within one of them.
+/// The scripted model's pieces have twelve bytes: one of them contains the key.
 const STREAMED: &str = r#"
 [default]
 content = "k3y-4711 seen"

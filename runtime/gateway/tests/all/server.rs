@@ -1,5 +1,5 @@
-//! The HTTP server, as a raw client sees it: tokens, refusals, bytes that pass untouched, clients
-//! that go away.
+//! The HTTP server as a raw client sees it: tokens, refusals, unchanged bytes, clients that
+//! disconnect.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -231,7 +231,7 @@ async fn a_client_that_goes_away_is_charged_what_was_said_and_has_made_no_step()
     let record = served.bench.served().pop().expect("a record");
     assert!(!record.delivered);
     assert_eq!(record.answer.expect("it was whole").content.len(), 51);
-    // What comes after the close is refused.
+    // Requests after the close are refused.
     assert_eq!(served.chat(user("hi")).await.0, 402);
 }
 
@@ -336,14 +336,14 @@ async fn a_stream_that_breaks_off_is_not_asked_for_again_and_is_charged() {
     assert_eq!(served.bench.goes(), [(Some(200), true)], "one go");
     let spent = served.bench.trial.spent();
     assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");
-    // A client that ends now was ended by the endpoint.
+    // A client that exits now was ended by the endpoint.
     match served.server.rejected() {
         Some(AskError::Fault(fault)) => assert!(fault.what.contains("broken off"), "{fault}"),
         other => panic!("{other:?}"),
     }
 }
 
-/// A client that compacts its conversation sends results of tools in a side request alone.
+/// A client that compacts its conversation sends tool results only in a side request.
 #[tokio::test]
 async fn results_that_only_a_side_request_brings_back_are_recorded_once() {
     let bench = Bench::new(SCRIPT, Budget::default()).await;

@@ -1,4 +1,5 @@
-//! An endpoint's trouble is not the model's: it is named, told with its reason, and met once for the run.
+//! An endpoint's problem is not the model's: it is named, reported with its reason, and met once
+//! per run.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -26,7 +27,7 @@ use tokio::{
 
 use crate::common::{Bench, Kept, ask, gateway, model};
 
-/// A sink that keeps what it is told of waits.
+/// A sink that keeps reported waits.
 #[derive(Default)]
 struct Watched(Mutex<Vec<Waiting>>);
 
@@ -69,7 +70,7 @@ fn with_tools(text: &str) -> Ask {
     Ask { tools: vec![tool], ..ask(text) }
 }
 
-/// A conversation in which the model has answered `answers` times.
+/// A conversation with `answers` responses of the model.
 fn talk(answers: usize) -> Ask {
     let mut talk = ask("begin");
     for turn in 0..answers {
@@ -86,8 +87,8 @@ fn talk(answers: usize) -> Ask {
     talk
 }
 
-/// An endpoint of bytes: the n-th connection's request is answered with the n-th text (the last again),
-/// and an empty one is never answered.
+/// An endpoint of raw bytes: the n-th connection receives the n-th text (repeating the last); an
+/// empty text means no response.
 async fn bytes(texts: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -118,7 +119,7 @@ const BUSY: &str = "HTTP/1.1 503 Busy\r\nconnection: close\r\n\r\n{\"error\":{\"
 const PAGE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n\
     <!doctype html><html><head><title>Open WebUI</title></head><body></body></html>";
 
-/// A trial of one second that runs to its wall limit against these answers.
+/// A one-second trial that runs to its wall limit against these responses.
 async fn to_the_wall(texts: &'static [&'static str]) -> (TrialGateway, u64) {
     let (url, _) = bytes(texts).await;
     let budget = Budget { wall_seconds: Some(1.0), ..Budget::default() };
@@ -138,7 +139,7 @@ async fn to_the_wall(texts: &'static [&'static str]) -> (TrialGateway, u64) {
 
 #[tokio::test]
 async fn a_hang_until_the_wall_limit_is_the_endpoints() {
-    // From the first request on, and after two answers.
+    // From the first request on, and after two responses.
     for (texts, answers) in [(&[""][..], 0), (&[ANSWER, ANSWER, ""][..], 2)] {
         let (trial, steps) = to_the_wall(texts).await;
         assert_eq!(steps, answers);
@@ -146,7 +147,7 @@ async fn a_hang_until_the_wall_limit_is_the_endpoints() {
         assert_eq!(fault.layer, Layer::Model);
         assert!(fault.what.contains("no byte came"), "{fault}");
     }
-    // What a model takes to answer is its own, up to the limit.
+    // The time that a model takes to respond is its own, up to the limit.
     let (trial, steps) = to_the_wall(&[ANSWER]).await;
     assert!(steps > 3 && trial.lost_to_the_endpoint(BudgetKind::Wall).is_none());
 }
@@ -157,7 +158,7 @@ async fn an_ask_that_is_dropped_at_the_limit_was_as_silent() {
     let budget = Budget { wall_seconds: Some(0.5), ..Budget::default() };
     let kept = Arc::new(Kept::default());
     let trial = gateway().open(&model(&url), &budget, kept).expect("usable");
-    // Whoever runs the trial watches the limit as well, and may be first.
+    // The code that runs the trial watches the limit as well and may be first.
     let asked = ask("hi");
     let first = tokio::time::timeout(Duration::from_millis(450), trial.ask(&asked)).await;
     assert!(first.is_err());
@@ -175,7 +176,7 @@ async fn failures_until_the_wall_limit_are_the_endpoints_too() {
     assert!(fault.what.contains("429 the script says so"), "{fault}");
 }
 
-/// Before the first byte and in the middle of an answer alike; a client's request goes the same way.
+/// Before the first byte and in the middle of a response; a client's request behaves the same.
 #[tokio::test]
 async fn silence_is_told_at_growing_distances() {
     const STALLS: &str =
@@ -187,7 +188,7 @@ async fn silence_is_told_at_growing_distances() {
         .expect("a gateway")
         .keys(|_| Some("sk-test-0123456789".into()));
     let (silent, _) = bytes(&[""]).await;
-    // The head and a piece come, and then nothing: the connection stays open.
+    // The head and a piece arrive, then nothing: the connection stays open.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let stalled = format!("http://{}", listener.local_addr().expect("an address"));
     tokio::spawn(async move {
@@ -232,7 +233,7 @@ async fn silence_is_cut_by_progress_and_not_by_total_time() {
     assert_eq!(count.load(Ordering::Relaxed), 2, "two silent attempts, not twelve");
     assert!(begun.elapsed() < Duration::from_secs(5));
 
-    // Longer than the limit as a whole, never silent for so long.
+    // Longer than the limit in total, but never silent for so long.
     let slow = script(
         "[default]\ncontent = 'one piece after another, in many chunks of one stream'\n\
          chunk_delay_seconds = 0.15",
@@ -277,7 +278,7 @@ async fn a_retry_says_why_and_which() {
 
 #[tokio::test]
 async fn a_page_in_the_place_of_an_answer_is_a_wrong_address() {
-    // With nothing behind the host, and as an API's object that is no model's.
+    // Only the host, and an API's object that is not a model's.
     const OTHER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
         {\"message\":\"welcome\"}";
     for (text, said) in [(PAGE, "a web page, \"Open WebUI\""), (OTHER, "welcome")] {
@@ -289,13 +290,13 @@ async fn a_page_in_the_place_of_an_answer_is_a_wrong_address() {
         let hint = fault.hint.as_deref().expect("a hint");
         assert!(hint.contains("base_url") && hint.contains(&format!("{url}/v1")), "{hint}");
         assert_eq!(count.load(Ordering::Relaxed), 2);
-        // Another trial does not ask again.
+        // Another trial does not retry.
         let again = open(&gateway, &model(&url)).ask(&ask("hi")).await.expect_err("the same");
         assert_eq!(again.to_string(), fault.to_string());
         assert_eq!(count.load(Ordering::Relaxed), 2);
         assert!(gateway.halted(&model(&url), false).is_some() && fault.cause != Cause::Other);
     }
-    // An endpoint that has answered is not a wrong address: it gets the retries of any other trouble.
+    // An endpoint that has responded is not a wrong URL: it gets the normal retries.
     let (url, count) = bytes(&[ANSWER, PAGE, PAGE, PAGE, ANSWER]).await;
     let trial = open(&gateway(), &model(&url));
     for _ in 0..2 {
@@ -306,7 +307,7 @@ async fn a_page_in_the_place_of_an_answer_is_a_wrong_address() {
 
 #[tokio::test]
 async fn an_endpoint_that_is_out_is_given_up_once_for_the_run() {
-    // Never there, and gone after an answer.
+    // Never up, and down after a response.
     let answered = script(
         "[[rule]]\nlast = 'hi'\nanswer = { content = 'x' }\n\
          [default]\nfault = [{ kind = 'status', status = 503, times = 0 }]",
@@ -322,7 +323,7 @@ async fn an_endpoint_that_is_out_is_given_up_once_for_the_run() {
     second.ask(&ask("other")).await.expect_err("the same outage");
     assert_eq!(answered.requests().len(), asked, "nobody asks again in this run");
 
-    // While other trials have answers, a request that always fails is its own.
+    // While other trials receive responses, a request that always fails is its own problem.
     let mixed = script(
         "[[rule]]\nlast = 'hi'\nanswer = { content = 'x' }\n\
          [default]\nfault = [{ kind = 'status', status = 503, times = 0 }]",
@@ -428,7 +429,7 @@ async fn a_rejection_is_the_models_own_where_words_and_count_agree() {
         }
     };
     assert!(own("flagged".into()).await, "a filter");
-    // That another trial came further proves nothing.
+    // That another trial got further proves nothing.
     assert!(!own("bad".into()).await, "words that explain nothing");
     assert!(!own("long".into()).await, "no model's window is that small");
     assert!(own(format!("long {}", "one two three ".repeat(4_000))).await, "our count agrees");
@@ -436,7 +437,7 @@ async fn a_rejection_is_the_models_own_where_words_and_count_agree() {
 
 #[tokio::test]
 async fn a_model_without_tools_is_told_with_the_setting_that_helps() {
-    // As Ollama says it, and as a router says it with another status.
+    // Ollama's text, and a router's text with another status.
     for (status, words) in [
         (400, "registry.ollama.ai/library/x:latest does not support tools"),
         (404, "No endpoints found that support tool use"),
@@ -453,7 +454,7 @@ async fn a_model_without_tools_is_told_with_the_setting_that_helps() {
         let fault = fault(refused);
         assert!(fault.cause != Cause::Other && fault.what.contains(words), "{fault}");
         assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("scaffold = \"bash\"")));
-        // Once for the run, and for requests with tools alone.
+        // Once per run, and only for requests with tools.
         open(&gateway, &spec).ask(&with_tools("with")).await.expect_err("halted");
         assert_eq!(fake.requests().len(), 1, "{words}");
         assert!(gateway.halted(&spec, true).is_some() && gateway.halted(&spec, false).is_none());
@@ -461,7 +462,8 @@ async fn a_model_without_tools_is_told_with_the_setting_that_helps() {
     }
 }
 
-/// An endpoint that rejects the form of a request gets another form, from then on with the first attempt.
+/// If an endpoint rejects the form of a request, it gets another form, from then on with the first
+/// attempt.
 #[tokio::test]
 async fn a_request_is_repaired_once_and_stays_repaired() {
     const NO_OPTIONS: &str = "HTTP/1.1 422 No\r\nconnection: close\r\n\r\n\
@@ -495,7 +497,7 @@ async fn repaired_for(responses: &'static [&'static str], field: &str) {
     assert!(gateway.halts().is_empty());
 }
 
-/// What is recorded of a request, in its order: under the step that goes on, and then under its own.
+/// The record of a request in order: under the current step, and then under its own.
 #[tokio::test]
 async fn settling_hands_out_the_step_and_each_attempt_has_its_times() {
     let script = "[default]\ncontent = 'one piece after another'\nchunk_delay_seconds = 0.05\n\
@@ -529,8 +531,8 @@ async fn settling_hands_out_the_step_and_each_attempt_has_its_times() {
     assert!(first + 0.1 < answered.seconds, "{first} of {}", answered.seconds);
 }
 
-/// The step before is over when the next main request comes, over HTTP as in process; a side request
-/// ends none.
+/// The previous step is over when the next main request arrives, over HTTP as in process; a side
+/// request ends no step.
 #[tokio::test]
 async fn every_main_request_ends_the_step_before() {
     #[derive(Default)]
@@ -577,7 +579,7 @@ async fn every_main_request_ends_the_step_before() {
     assert_eq!(seen, ["ends", "answered", "ends", "answered", "ends", "answered"]);
 }
 
-/// Trials that begin together, each with its own line.
+/// Trials that start together, each with its own connection.
 async fn together(gateway: &Gateway, url: &str, budget: &Budget, trials: usize) -> Vec<AskError> {
     let mut asked = tokio::task::JoinSet::new();
     for _ in 0..trials {
@@ -601,7 +603,7 @@ async fn an_endpoint_that_never_answers_is_asked_by_one_trial_for_all() {
     (policy.first_seconds, policy.silent_attempts) = (0.01, 2);
     (policy.idle_seconds, policy.attempt_seconds) = (0.3, 0.3);
     let policy = || policy.clone();
-    // Silent for good, and overloaded for good: the attempts of one request.
+    // Always silent, and always overloaded: the attempts of one request.
     for (texts, attempts) in [(&[""][..], 2), (&[BUSY][..], 12), (&[PAGE][..], 4)] {
         let (url, count) = bytes(texts).await;
         let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy())
@@ -627,7 +629,7 @@ async fn a_wall_limit_below_its_silence_ends_the_round_as_well() {
     }
     let asked = count.load(Ordering::Relaxed);
     assert!(asked < 5, "each trial in flight asked: {asked}");
-    // What begins later is told at once.
+    // Trials that start later get the fault at once.
     let started = Instant::now();
     let late = together(&gateway, &url, &budget, 3).await;
     assert!(late.iter().all(|error| matches!(error, AskError::Fault(_))), "{late:?}");
@@ -635,7 +637,7 @@ async fn a_wall_limit_below_its_silence_ends_the_round_as_well() {
     assert_eq!(count.load(Ordering::Relaxed), asked);
 }
 
-/// An endpoint that keeps its connections open with these bytes, and never answers.
+/// An endpoint that keeps its connections open with these bytes and never responds.
 async fn trickle(head: &'static str, byte: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -707,7 +709,7 @@ async fn silence_in_the_middle_is_an_outage_after_several_trials_in_a_row() {
 
 #[tokio::test]
 async fn all_may_ask_from_the_first_words_of_the_first_answer_on() {
-    // The head and the first event come; the rest of this answer never does.
+    // The head and the first event arrive; the rest of this response never does.
     const BEGINS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"x\"},\"index\":0}]}\n\n";
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

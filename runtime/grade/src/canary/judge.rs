@@ -1,4 +1,4 @@
-//! What canaries did, judged.
+//! Evaluates the results of canaries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,26 +13,27 @@ use crate::{
     statuses,
 };
 
-/// What the recorder says first where it could not lay a canary, and knows no reason.
+/// Prefix of the recorder's message about a canary that it could not install for an unknown reason.
 const FAILED: &str = "failed: ";
 
-/// The canaries of one run, where the tests that they copy passed.
+/// The canaries of one run whose original tests passed.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
     pub evidence: Vec<Evidence>,
-    /// Those that failed by their mistake, as they must.
+    /// Canaries that failed by their own mistake, as they must.
     failed: Vec<usize>,
-    /// Those that passed.
+    /// Canaries that passed.
     pub passed: Vec<usize>,
-    /// Some of fail-to-pass tests were not run, as those before them took too long.
+    /// Some canaries of fail-to-pass tests did not run, because earlier ones took too long.
     slow: bool,
-    /// Why others say nothing.
+    /// Why the remaining canaries say nothing.
     silent: Vec<&'static str>,
 }
 
 impl Judged {
-    /// Judges what the recorder told. A canary counts where the test that it copies passed: there it
-    /// must have failed, in the call, at its own mistake. One that failed otherwise shows nothing.
+    /// Evaluates the recorder's reports. A canary counts if the test that it copies passed. It must
+    /// then have failed in the call, at its own mistake. A canary that failed elsewhere shows
+    /// nothing.
     pub(crate) fn of(canaries: &Canaries, records: &Records, run: &TestRun) -> Self {
         let mut judged = Self::default();
         for (number, canary) in canaries.list.iter().enumerate() {
@@ -52,7 +53,7 @@ impl Judged {
             } else if let Some(id) = laid {
                 judged.add(number, canary, id, records, run);
             } else if !run.tests.values().any(|status| *status == TestStatus::Passed) {
-                // A run that passes nothing hides nothing: its tests could not be collected.
+                // A run in which nothing passes hides nothing: its tests could not be collected.
                 judged.silent.push("no test passed");
             } else {
                 judged.evidence.push(note(evidence::CANARY_MISSING, &*canary.what));
@@ -91,9 +92,9 @@ impl Judged {
         }
     }
 
-    /// What it means that canaries passed. `controls` is what a second run showed of their tests,
-    /// unchanged and once more, and of the canaries, `again` times each: a test that does not pass each
-    /// time, or a canary that does not, has shown nothing but chance.
+    /// Decides what passed canaries mean. `controls` holds a second run of their unchanged tests
+    /// and of the canaries, `again` times each. A test or a canary that does not pass every time
+    /// proves nothing but chance.
     pub(crate) fn weigh(
         &mut self,
         canaries: &Canaries,
@@ -110,11 +111,11 @@ impl Judged {
         }
     }
 
-    /// Says so where a pass stands that no canary tried.
+    /// Reports passes that no canary verified.
     ///
-    /// Where all fail-to-pass tests passed, a canary of one of these must have failed; and where they
-    /// compare, one that an object that agrees with everything would have passed. Where not all passed,
-    /// any canary will do, and where none did there is nothing to try.
+    /// If all fail-to-pass tests passed, a canary of one of them must have failed. If these tests
+    /// compare values, a canary that an object equal to everything would pass must have failed. If
+    /// only some passed, any canary is enough. If none passed, there is nothing to verify.
     pub(crate) fn verified(
         &self,
         canaries: &Canaries,
@@ -130,7 +131,7 @@ impl Judged {
         let what = if canaries.list.is_empty() {
             "no test lends itself to one".to_owned()
         } else if failed().next().is_none() && !self.passed.is_empty() {
-            return None; // Said of each.
+            return None; // True of each canary.
         } else if failed().next().is_none() {
             let why: BTreeSet<&str> = self.silent.iter().copied().collect();
             let why: Vec<&str> = why.into_iter().collect();
@@ -150,8 +151,9 @@ impl Judged {
         Some(note(evidence::NO_CANARY, what))
     }
 
-    /// The files whose failed tests are to be run again without canaries: where each test that failed
-    /// ran as a copy, or after a canary that failed honestly in the same file, this may have been the cause.
+    /// The files whose failed tests are to be run again without canaries. A canary may have caused
+    /// the failures if each failed test ran as a copy, or ran after a canary that failed as
+    /// expected in the same file.
     pub(crate) fn disturbed(
         canaries: &Canaries,
         records: &Records,
@@ -166,14 +168,14 @@ impl Judged {
                     let canary = canaries.list.get(phase.number);
                     if let Some(canary) = canary.filter(|canary| failed_by(canary, &[phase])) {
                         honest.insert(file_of(&canary.id));
-                        // Its test ran as a copy, and the copy may have been the cause.
+                        // The test ran as a copy, which may have caused the failure.
                         after.extend(laid(records, phase.number).filter(|_| canary.swapped));
                     }
                 }
                 Record::Test(test) if honest.contains(file_of(&test.id)) => {
                     after.insert(&test.id);
                 }
-                // Reported before as well: its set-up came first.
+                // Already reported: set-up comes first.
                 _ => {}
             }
         }
@@ -194,8 +196,8 @@ impl Judged {
     }
 }
 
-/// Whether a copy of a test passed in a second run, and its test beside it. One that was left out says
-/// nothing against either.
+/// Whether a test's copy and the test itself passed in a second run. A copy that was left out
+/// counts neither way.
 fn passes(number: usize, records: &Records, run: &TestRun) -> bool {
     let Some(id) = laid(records, number) else { return true };
     let seen: Vec<TestRecord> = phases(records, number).map(|phase| phase.as_test(id)).collect();
@@ -220,7 +222,8 @@ fn phases(records: &Records, number: usize) -> impl Iterator<Item = &CanaryRecor
     })
 }
 
-/// Whether a canary failed by its own mistake. What is expected to be raised is raised as it is.
+/// Whether a canary failed by its own mistake. An exception that the test expects is raised
+/// unchanged.
 fn failed_by(canary: &Canary, phases: &[&CanaryRecord]) -> bool {
     let is_at =
         |line: usize| canary.fails.iter().any(|(first, last)| (*first..=*last).contains(&line));
@@ -327,7 +330,7 @@ mod tests {
         assert_eq!((kinds(&good), told(&good)), (vec![], None));
         let untouched = of(phase("call", "passed", None, false));
         assert_eq!(kinds(&untouched), [evidence::CANARY_PASSED]);
-        // Its test, unchanged, does not pass twice either.
+        // The unchanged test does not pass twice either.
         for (call, run, kind) in [
             (phase("call", "failed", Some(3), true), &passed, evidence::CANARY_UNFIT),
             (
@@ -342,7 +345,7 @@ mod tests {
             judged.weigh(&canaries, Some((&records(call), run)), 8);
             assert_eq!(kinds(&judged), [kind]);
         }
-        // The canary itself, run again, does not pass each time.
+        // The canary does not pass every time when it runs again.
         for (last, kind) in
             [("failed", evidence::CANARY_UNFIT), ("passed", evidence::CANARY_PASSED)]
         {
@@ -357,7 +360,7 @@ mod tests {
             judged.weigh(&canaries, Some((&second, &passed)), 2);
             assert_eq!(kinds(&judged), [kind]);
         }
-        // At another line, by another error: nothing is shown either way.
+        // At another line or with another error: shows nothing either way.
         for otherwise in [
             phase("call", "failed", Some(3), true),
             phase("call", "failed", Some(7), false),

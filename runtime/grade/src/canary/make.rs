@@ -1,4 +1,4 @@
-//! Makes canaries, before anything of the model's is in the sandbox.
+//! Creates canaries before any of the model's files are in the sandbox.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,65 +26,67 @@ const SCRIPT: &str = include_str!("../../python/canary.py");
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Canaries {
     pub list: Vec<Canary>,
-    /// Whether a fail-to-pass test compares at all: where none does, any canary of one will do.
+    /// Whether any fail-to-pass test compares values. If none does, any canary of one is enough.
     pub compares: bool,
 }
 
-/// A test that must not pass. It is the item that it copies, with other code for one run.
+/// A test that must not pass: a copy of a pytest item with different code for one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Canary {
-    /// The id that it copies, without parameters.
+    /// The id of the original test, without parameters.
     pub id: String,
-    /// An argument of the test, and the value whose run it copies.
+    /// A test argument and the value whose run it copies.
     parameter: Option<(String, String)>,
-    /// What is exchanged instead of the code: where, its name, and the literal in its place.
+    /// Replaces a value instead of the code: where, its name, and the new literal.
     given: Option<(String, String, String)>,
-    /// The function within the file, a class at a time.
+    /// The function's path within the file, one class per element.
     path: Vec<String>,
-    /// The file, and the bytes of it that each of its mistakes replaces: from, up to, by what.
+    /// The file, and for each mistake the byte range to replace and its replacement.
     text: String,
     edits: Vec<(usize, usize, String)>,
-    /// The lines of the statements in branches that have a mistake: the run tells whether it reached one.
+    /// The lines of the statements in branches that have a mistake. The run reports whether it
+    /// reached one.
     marks: Vec<usize>,
-    /// Pytest's own item runs as the canary, and the copy as the test.
+    /// Pytest's own item runs as the canary, and the copy runs as the test.
     pub swapped: bool,
-    /// Its place beside the test, which stands at a half.
+    /// Its position relative to the test, which is at 0.5.
     place: f64,
     /// Which of the items with this id it copies.
     pick: f64,
-    /// The test as it is, once more.
+    /// The unchanged test, as a control.
     control: bool,
     #[serde(skip)]
     pub kind: Kind,
     #[serde(skip)]
     pub is_fail_to_pass: bool,
-    /// The first and the last line of each statement that fails by it.
+    /// The first and last line of each statement that fails because of the mistake.
     #[serde(skip)]
     pub fails: Vec<(usize, usize)>,
-    /// What was written where, and what is.
+    /// The original text and its replacement.
     #[serde(skip)]
     pub what: String,
 }
 
-/// What is mistaken. Of those that compare the first is the best: another value of the same kind.
+/// Kinds of mistakes. Among the comparing ones the first is the best: another value of the same
+/// type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     Value,
-    /// Another exception is expected.
+    /// Expects a different exception.
     Raises,
-    /// A value that nothing tells before the run, in something that nothing honest equals.
+    /// Expects an unpredictable value in a wrapper that no honest value equals.
     Wrapped,
-    /// Another comparison.
+    /// Uses a different comparison operator.
     Operator,
-    /// A condition the other way round.
+    /// Negates a condition.
     Negated,
-    /// A statement that fails.
+    /// Fails unconditionally.
     Fail,
 }
 
 impl Kind {
-    /// Whether an object that agrees with everything would pass it.
+    /// Whether an object that equals everything would pass it.
     pub(crate) fn tries_agreement(self) -> bool {
         self <= Self::Operator
     }
@@ -121,7 +123,7 @@ struct Candidate {
     kind: Kind,
     parameter: Option<(String, String)>,
     given: Option<(String, String, String)>,
-    /// Its statement tells something of what the task asks for.
+    /// Its statement tests something that the task asks for.
     about: bool,
     line: usize,
     fails: (usize, usize),
@@ -129,14 +131,14 @@ struct Candidate {
     end: usize,
     was: String,
     now: String,
-    /// Where the expectations stand in branches, the mistakes in the others.
+    /// The mistakes in the other branches, if the expectations are in branches.
     #[serde(default)]
     more: Vec<Mistake>,
     #[serde(default)]
     marks: Vec<usize>,
 }
 
-/// A further mistake of the same canary.
+/// An additional mistake of the same canary.
 #[derive(Debug, Clone, Deserialize)]
 struct Mistake {
     fails: (usize, usize),
@@ -145,8 +147,8 @@ struct Mistake {
     now: String,
 }
 
-/// Makes this run's canaries from the pristine test files, in a sandbox that holds nothing of the
-/// model's yet. Which tests they copy, where they stand and what is mistaken differs from run to run.
+/// Creates this run's canaries from the pristine test files, in a sandbox without any of the
+/// model's files. The copied tests, the positions and the mistakes vary from run to run.
 pub(crate) async fn make(
     handle: &SandboxHandle,
     launch: &Launch,
@@ -187,8 +189,9 @@ pub(crate) async fn make(
             canaries.list.extend(candidate.laid(pristine, is_fail_to_pass)?);
         }
     }
-    // Of two fail-to-pass tests at least one runs as the item that pytest made, and one does not: an object
-    // that takes either for the test is wrong for sure. The others' are drawn apart, and tell nothing of these.
+    // Of two fail-to-pass tests, one runs as pytest's own item and the other as a copy. An object
+    // that assumes either form is then certainly wrong. The remaining choices are random and
+    // independent.
     let first = random::<1>()?[0];
     for (at, canary) in canaries.list.iter_mut().enumerate() {
         let drawn = if canary.is_fail_to_pass { first } else { random::<1>()?[0] };
@@ -210,11 +213,12 @@ async fn asked(
     serde_json::from_slice(&out).map_err(|error| broken(&error))
 }
 
-/// Fail-to-pass tests of which this many have a mistake that is certain are looked at for an impossible variant.
+/// Number of fail-to-pass tests with a certain mistake that are considered for an impossible
+/// variant.
 const VARIANTS: usize = 32;
 
-/// Mistakes that each make the task impossible, the best first: the same ones for the same task. A line of the test's file
-/// is another one by each, for every run of the test.
+/// Mistakes that each make the task impossible, best first. The result is deterministic per task.
+/// Each mistake changes one line of the test's file in every run of the test.
 pub(crate) async fn mistakes(
     handle: &SandboxHandle,
     launch: &Launch,
@@ -236,7 +240,8 @@ pub(crate) async fn mistakes(
     };
     let made =
         asked(handle, launch, task, &order).await?.remove("fail_to_pass").unwrap_or_default();
-    // A value that only the run knows, or a statement that fails, is no expectation that an answer could meet.
+    // A run-time value or an unconditional failure is not an expectation that a solution could
+    // meet.
     let is_met = |kind| !matches!(kind, Kind::Wrapped | Kind::Fail);
     let mut found: Vec<Candidate> = made
         .canaries
@@ -252,7 +257,7 @@ pub(crate) async fn mistakes(
     Ok(found.iter().filter_map(|one| one.line_of(task, pristine)).collect())
 }
 
-/// What the solution defines or changes, by name.
+/// Names that the solution defines or changes.
 fn work_of(task: &Task) -> BTreeSet<String> {
     static DEFINES: LazyLock<[Regex; 2]> = LazyLock::new(|| {
         let of_line = r"^\s*(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*[=:]";
@@ -267,7 +272,7 @@ fn work_of(task: &Task) -> BTreeSet<String> {
         let name = found.iter().flat_map(|one| one.iter().skip(1).flatten()).next();
         work.extend(name.map(|name| name.as_str().to_owned()));
     };
-    // What the mask adds replaces the solution.
+    // The solution replaces what the mask adds.
     for (patch, left_out) in [(&task.mask, Some(Side::New)), (&task.gold, None)] {
         let patch = Patch::read(patch.as_deref().unwrap_or_default().as_bytes());
         for hunk in patch.files.iter().flat_map(FilePatch::hunks) {
@@ -281,7 +286,8 @@ fn work_of(task: &Task) -> BTreeSet<String> {
     work
 }
 
-/// As many as may be, of as many tests as there are, the best kinds first, and among equals by chance.
+/// Chooses up to `limit` candidates from as many tests as possible: the best kinds first, and at
+/// random among equals.
 fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
     let seed = random::<16>()?;
     let rank = |one: &Candidate| {
@@ -295,11 +301,11 @@ fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
             let same = |other: &&Candidate| (&other.file, &other.path) == (&one.file, &one.path);
             chosen.iter().filter(same).count()
         };
-        // A kind that was not tried yet comes before another of the same.
+        // Prefer a kind that has not been used yet.
         let tried = |one: &Candidate| chosen.iter().any(|other| other.kind == one.kind);
         let worth = |one: &Candidate| {
             let agrees = one.kind.tries_agreement();
-            // One in a branch may not be reached.
+            // The run may not reach a mistake in a branch.
             (!agrees, !one.marks.is_empty(), taken(one), !one.about, tried(one), one.kind)
         };
         let best = (0..candidates.len()).min_by_key(|at| worth(&candidates[*at]));
@@ -314,8 +320,8 @@ fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
 }
 
 impl Canaries {
-    /// For each of these canaries its test as it is, in the canary's place, and the canary `again` times
-    /// more: a block of `again + 1` each.
+    /// For each of these canaries: its unchanged test in the canary's place, followed by the canary
+    /// `again` times. Each block has `again + 1` items.
     pub(crate) fn controls(&self, numbers: &[usize], again: usize) -> Self {
         let of = numbers.iter().filter_map(|number| self.list.get(*number));
         let block = |canary: &Canary| {
@@ -326,7 +332,7 @@ impl Canaries {
         Self { list: of.flat_map(block).collect(), compares: self.compares }
     }
 
-    /// For people who read the log: it shows these tests twice.
+    /// Explains to readers of the log why these tests appear twice.
     pub(crate) fn tell(&self, log: &mut Vec<u8>) {
         if !self.list.is_empty() {
             log.extend_from_slice(
@@ -395,7 +401,7 @@ impl Candidate {
     }
 }
 
-/// Test files and their functions, in an order that nobody can know who does not know the seed.
+/// Test files and their functions, in an order that depends on a secret seed.
 fn shuffled<'a>(
     ids: impl Iterator<Item = &'a str>,
     pristine: &'a Pristine,
@@ -432,7 +438,7 @@ fn text_of<'a>(pristine: &'a Pristine, name: &str) -> Option<&'a str> {
     }
 }
 
-/// The `conftest.py` of the folders above a file, the nearest first.
+/// The `conftest.py` files of the parent directories, nearest first.
 fn conftests<'a>(pristine: &'a Pristine, name: &str) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut folder = name;
@@ -451,14 +457,14 @@ fn function_of(id: &str) -> &str {
     rest.split('[').next().unwrap_or(rest)
 }
 
-/// Some text on one line.
+/// The text on one line.
 fn shown(text: &str) -> String {
     let head: String = text.chars().take(80).collect();
     let more = if head.len() < text.len() { "..." } else { "" };
     format!("{head:?}{more}")
 }
 
-/// At least 0 and less than 1.
+/// A random number in [0, 1).
 fn fraction() -> Result<f64, Fault> {
     Ok(f64::from(u32::from_le_bytes(random::<4>()?)) / (f64::from(u32::MAX) + 1.0))
 }

@@ -1,4 +1,4 @@
-//! Real tests that run once more with one mistaken expectation, and must fail.
+//! Canaries: real tests that run a second time with one wrong expectation and must fail.
 
 mod judge;
 mod make;

@@ -1,4 +1,4 @@
-//! The mistakes by which a task becomes one that no honest solution resolves.
+//! The mistakes that turn a task into one that no honest solution resolves.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use proctor_types::{Fault, Impossible, Task};
 use super::{GradeOptions, Grading};
 use crate::{canary, frozen::needs_freezing, pristine::Pristine, procedure::only_official};
 
-/// Mistakes in fail-to-pass tests of a task, the best first; none where no mistake is certain, and for a task whose tests
-/// are known only by their files or only to its benchmark. The sandbox is fresh, holds the environment and its
-/// unmasked source, and stays as it is.
+/// Mistakes in fail-to-pass tests of a task, best first. Empty if no mistake is certain, and for a
+/// task whose tests only its benchmark or only its files define. The sandbox is fresh, has the
+/// environment and its unmasked source, and is not changed.
 ///
 /// # Errors
 ///
-/// A fault of the grade where the test command or its interpreter cannot be used, of the sandbox where it fails.
+/// A grading fault if the test command or its interpreter cannot be used, or a sandbox fault.
 pub async fn mistakes(
     handle: &SandboxHandle,
     task: &Task,

@@ -1,7 +1,7 @@
-//! Grades a task whose runner writes a report: any runner but pytest under the recorder.
+//! Grades a task whose runner writes a report: any runner except pytest under the recorder.
 //!
-//! The tests are restored as for pytest. What decides is a report that the graded code could write itself,
-//! so no such verdict is `clean`.
+//! Tests are restored as for pytest. The graded code could write the report itself, so no such
+//! verdict is `clean`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +33,7 @@ use crate::{
     verdict::draw_up,
 };
 
-/// How long the look for the program of the test command may take.
+/// Time limit for finding the test command's program.
 const LOOK_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) struct ReportGrading<'a> {
@@ -41,20 +41,20 @@ pub(super) struct ReportGrading<'a> {
     pub task: &'a Task,
     pub results: &'a TestResults,
     pub options: &'a GradeOptions,
-    /// The model's patch is in the sandbox, or on its way there.
+    /// The model's patch is in the sandbox, or is being applied.
     pub laid: AtomicBool,
 }
 
-/// What a test run left.
+/// The output of a test run.
 struct Run {
     done: Completed,
     files: Vec<Vec<u8>>,
-    /// Why a report could not be read.
+    /// Why reports could not be read.
     unread: Vec<String>,
 }
 
 impl ReportGrading<'_> {
-    /// The verdict, also where the patch keeps the sandbox from a step of the grading.
+    /// Returns a verdict even if the patch makes a grading step fail.
     pub(super) async fn graded(&self, patch: &[u8]) -> Result<Graded, Fault> {
         match self.grade(patch).await {
             Err(fault) if self.laid.load(Ordering::Relaxed) => {
@@ -176,7 +176,7 @@ impl ReportGrading<'_> {
         let look = self.prepared(Command::shell(&line)).time_limit(LOOK_LIMIT);
         let found = self.handle.run(look).await;
         let found = found.map_err(|error| error.fault("looking for the test command"))?;
-        // Without a shell in the sandbox nothing is known.
+        // Without a shell in the sandbox the answer is unknown.
         if found.stdout.text().trim() != "missing" {
             return Ok(());
         }
@@ -187,7 +187,8 @@ impl ReportGrading<'_> {
             .hint("install it in the task's set-up lines, or correct `test_command`"))
     }
 
-    /// A command as the tests are run: in the work directory, with the task's variables and user.
+    /// Prepares a command like the tests': in the work directory, with the task's variables and
+    /// user.
     fn prepared(&self, command: Command) -> Command {
         let task = self.task;
         let mut command = command.cwd(task.workdir.as_str());
@@ -198,7 +199,7 @@ impl ReportGrading<'_> {
         command
     }
 
-    /// The paths of one of the task's own patches.
+    /// The paths in one of the task's own patches.
     fn paths_in(&self, what: &str, patch: Option<&str>) -> Result<BTreeSet<String>, Fault> {
         let Some(patch) = patch.filter(|patch| !patch.trim().is_empty()) else {
             return Ok(BTreeSet::new());
@@ -214,14 +215,14 @@ impl ReportGrading<'_> {
         masked: BTreeSet<String>,
         test_patch: &BTreeSet<String>,
     ) -> Paths<'static> {
-        // A task without a mask says by its gold patch what is source code.
+        // For a task without a mask, its gold patch shows which files are source code.
         let gold = self.task.gold.as_deref().filter(|_| self.task.mask.is_none());
         let changed = gold.and_then(|gold| paths_of(gold.as_bytes()).ok()).unwrap_or_default();
         let source = masked.into_iter().chain(changed).collect();
         Paths::by_name(policy, self.task, source, test_patch)
     }
 
-    /// The pristine tree, with the test patch laid over what is kept of it.
+    /// The pristine tree, with the test patch applied to the retained files.
     async fn pristine(
         &self,
         mut pristine: Pristine,
@@ -269,7 +270,7 @@ impl ReportGrading<'_> {
             }
             files.push(done.stdout.head.clone());
         }
-        // Every process of the run is dead: nobody writes to what is read now.
+        // Every process of the run is dead, so nothing writes to these files any more.
         let mut left = limits.report_bytes as u64;
         for path in self.report_paths().await? {
             match self.report(&path, left).await? {
@@ -283,12 +284,12 @@ impl ReportGrading<'_> {
         Ok(Run { done, files, unread })
     }
 
-    /// One file of the report, or why it is none.
+    /// One file of the report, or why it cannot be used.
     async fn report(&self, path: &RawPath, limit: u64) -> Result<Result<Vec<u8>, String>, Fault> {
         let found = self.handle.stat(path).await;
         match found.map_err(|error| error.fault("looking at the report"))? {
             Some(entry) if entry.kind == EntryKind::File => {}
-            // A link could name any file of the sandbox.
+            // A link could point to any file of the sandbox.
             _ => return Ok(Err("not a regular file".to_owned())),
         }
         match self.handle.read(path, limit).await {
@@ -298,7 +299,7 @@ impl ReportGrading<'_> {
         }
     }
 
-    /// The files that are there of the task's report, in the order of their names.
+    /// The existing files of the task's report, sorted by name.
     async fn report_paths(&self) -> Result<Vec<RawPath>, Fault> {
         let Some(path) = &self.results.path else { return Ok(Vec::new()) };
         let workdir = RawPath::from(self.task.workdir.as_str());
@@ -311,7 +312,7 @@ impl ReportGrading<'_> {
             let full = at(path);
             return match self.handle.stat(&full).await {
                 Ok(found) => Ok(found.map(|_| full).into_iter().collect()),
-                // Something that is no folder stands above it.
+                // A parent is not a directory.
                 Err(SandboxError::Refused(_)) => Ok(Vec::new()),
                 Err(error) => Err(error.fault("looking for the report")),
             };
@@ -323,7 +324,7 @@ impl ReportGrading<'_> {
         };
         let entries = match self.handle.list(&folder).await {
             Ok(entries) => entries,
-            // There is no such folder, or something else stands there.
+            // The directory does not exist or is something else.
             Err(SandboxError::Refused(_)) => return Ok(Vec::new()),
             Err(error) => return Err(error.fault("looking for the report")),
         };
@@ -347,7 +348,8 @@ impl ReportGrading<'_> {
             && report.ended
             && report.failures() == 0
         {
-            // A runner may fail for another reason: coverage, a linter in the same script.
+            // A runner may fail for another reason, such as coverage or a linter in the same
+            // script.
             let what = format!("exit status {code}, and the report shows no failure");
             evidence.push(note(evidence::READ_FROM_REPORT, what));
         }

@@ -1,7 +1,7 @@
-//! A second start of the tests, apart from the first.
+//! A second start of the tests, isolated from the first.
 //!
-//! Graded code ran in the sandbox of the first start. It may have left a file there that tells a second start from it:
-//! canaries that are run again would then fail, or tests pass, by what was left.
+//! Graded code ran in the sandbox of the first start and may have left a file that identifies a
+//! second start. Canaries could then fail, or tests pass, because of that file.
 
 use async_trait::async_trait;
 use proctor_sandbox_api::{Sandbox, SandboxHandle, wire::RawPath};
@@ -20,20 +20,21 @@ use crate::{
     shadow::remove_shadows,
 };
 
-/// Opens sandboxes that hold what the first one of a grading held before anything was laid.
+/// Opens sandboxes in the state that a grading's first sandbox had before anything was applied.
 #[async_trait]
 pub trait FreshSandboxes: Send + Sync {
     async fn open(&self) -> Result<Box<dyn Sandbox>, Fault>;
 }
 
-/// What is laid for a start.
+/// What is applied for a start.
 pub(super) enum Laying<'a> {
     Patch(&'a [u8]),
     Submission { start: &'a FromScratch, patch: &'a [u8], original: &'a Original },
 }
 
 impl Grading<'_> {
-    /// Starts the tests once more. Evidence instead of a run where the sandbox did not survive it.
+    /// Starts the tests again. Returns evidence in place of a run if the sandbox did not survive
+    /// it.
     pub(super) async fn start_again(
         &self,
         session: &TestSession<'_>,
@@ -44,14 +45,15 @@ impl Grading<'_> {
             let (run, records, _) = session.run(self.handle).await?;
             return Ok(Ok((run, records)));
         };
-        // The first sandbox is still open: what is counted at the end lies in it. Nothing runs there any more.
+        // The first sandbox stays open, because the counters read at the end are in it. Nothing
+        // runs there any more.
         let mut sandbox = fresh.open().await?;
         let started = self.start_in(sandbox.handle(), session, laid, laying).await;
         let started = match started {
             Ok(started) => Ok(Ok(started)),
             Err(fault) => exhausted::judge(sandbox.handle(), fault).await.map(Err),
         };
-        // Dropping it ends it as well. What was found in it is known.
+        // Dropping it ends it as well. The findings are kept.
         let _ = sandbox.close().await;
         started
     }
@@ -99,7 +101,7 @@ impl Grading<'_> {
         Ok((run, records))
     }
 
-    /// What was laid for the first start must fit again.
+    /// What applied at the first start must apply again.
     fn not_laid(&self, error: ApplyError) -> Fault {
         match error {
             ApplyError::Patch(error) => {

@@ -1,4 +1,4 @@
-//! The grading of what was written from scratch.
+//! Grades a submission from scratch.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
@@ -19,8 +19,8 @@ use crate::{
 };
 
 impl Grading<'_> {
-    /// Lays what was written from scratch beside the source: nothing of it can take a test's, a
-    /// plugin's or the library's place.
+    /// Puts the submission beside the source, so that none of it can replace a test, a plugin or
+    /// the library.
     pub(super) async fn grade_submission(
         &self,
         start: &FromScratch,
@@ -77,7 +77,7 @@ impl Grading<'_> {
         self.run(&laid, &canaries, &laying, Some(submitted), evidence).await
     }
 
-    /// The task with the functions of its files, where they are known: canaries are made of these.
+    /// The task with the functions of its files, if known: canaries are made from these.
     fn with_functions(&self) -> Task {
         match &self.options.frozen {
             Some(frozen) => frozen.expand(self.task),

@@ -1,4 +1,4 @@
-//! The official verdict where the strict policy has nothing to run.
+//! The official verdict if the strict policy has nothing to run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,26 @@ use crate::{
     verdict::draw_up,
 };
 
-/// Whether only the benchmark's own procedure can grade the task: its tests are not pytest's (Django's,
-/// sympy's own runners), so that the recorder cannot be started before the graded code.
+/// Whether only the benchmark's own procedure can grade the task: its tests are not pytest's
+/// (Django's and sympy's own runners), so the recorder could not start before the graded code.
 pub fn only_official(task: &Task) -> bool {
     has_official_run(task) && task.report().is_none() && !starts_pytest(&task.test_command)
 }
 
 impl OfficialRun {
-    /// A verdict without a strict policy: what was not run is neither resolved nor refused by it.
+    /// A verdict without a strict policy, which did not run and so neither resolves nor rejects the
+    /// patch.
     ///
     /// # Errors
     ///
-    /// Where the grader's own policy cannot be read, a fault of the build.
+    /// The grader's own policy cannot be read, which is a build fault.
     pub fn alone(mut self, task: &Task) -> Result<Graded, Fault> {
         let what = format!("{:?} does not start pytest", task.test_command.join(" "));
         let mut evidence = vec![note(STRICT_NOT_RUN, what)];
         if self.trouble == Some(Trouble::Rejected) {
             evidence.push(note(PATCH_REJECTED, self.official.why.clone()));
         }
-        // No strict verdict stands beside it, so all of its evidence counts.
+        // There is no strict verdict, so all evidence counts.
         evidence.append(&mut self.evidence);
         let mut verdict = draw_up(task, &BTreeMap::new(), false, evidence, &BTreeSet::new())?;
         verdict.policies.clear();

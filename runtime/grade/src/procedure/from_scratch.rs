@@ -1,4 +1,4 @@
-//! FeatureBench's level 2: what the agent wrote is installed, and the library put back beside it.
+//! FeatureBench's level 2: installs the agent's work and restores the library beside it.
 
 use std::time::Duration;
 
@@ -7,16 +7,17 @@ use proctor_types::{Fault, FromScratch, Layer, Origin, shell_word};
 
 use super::{OfficialRun, live::Live};
 
-/// Copying or removing a library.
+/// Time limit for copying or removing a library.
 const COPY_LIMIT: Duration = Duration::from_secs(600);
 
-/// The patch is applied in a repository, as there; a sandbox without Git does without.
+/// The harness applies the patch in a repository. Without Git in the sandbox, this step is skipped.
 const GIT: &str = "git init -q && git config user.email fb@bench.com && \
                    git config user.name FeatureBench && git add -A && \
                    git commit -q -m 'Initial commit for FeatureBench evaluation' --allow-empty";
 
 impl Live<'_> {
-    /// The harness's steps in its order. Installing may fail, the test patch may not fit: it goes on.
+    /// The harness's steps in its order. If the installation fails or the test patch does not
+    /// apply, it continues.
     pub(super) async fn submission(
         &self,
         start: &FromScratch,
@@ -32,7 +33,7 @@ impl Live<'_> {
         let copy =
             format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", shell_word(parent));
         self.must(&copy, "keeping the library").await?;
-        // The two dots cannot be removed, and say so.
+        // `.` and `..` cannot be removed and cause error messages.
         self.shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;
         for (path, text) in &start.files {
             let full = RawPath::from(format!("{}/{path}", task.workdir));
@@ -51,7 +52,7 @@ impl Live<'_> {
         if !done.success() {
             log.extend_from_slice(b"the installation failed; the harness goes on\n");
         }
-        // Dotfiles of the submission stay, as there.
+        // Dotfiles of the submission stay, as in the harness.
         let back = format!("rm -rf {root}/* && cp -r {kept}/* {root}/");
         self.must(&back, "putting the library back").await?;
         log.extend(self.lay_test_patch().await?);
@@ -65,7 +66,8 @@ impl Live<'_> {
         }
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing");
-        // The sandbox is well: once the submission is in it, whose doing this is is the submission's.
+        // The sandbox worked until now. Once the submission is in it, failures are attributed to
+        // the submission.
         let fault = Fault::new(Layer::Grade, format!("{}: {what}: {last}", self.task.id));
         Err(fault.origin(Origin::Refusal))
     }

@@ -29,34 +29,34 @@ use crate::{
     session::append,
 };
 
-/// What the official procedure gives.
+/// The result of the official procedure.
 #[derive(Debug, Clone)]
 pub struct OfficialRun {
     pub official: Official,
-    /// What it printed, run after run.
+    /// Its output, run after run.
     pub log: Vec<u8>,
-    /// Why there is less to read than the tests.
+    /// Why results are incomplete.
     pub trouble: Option<Trouble>,
-    /// What of the hidden copies the procedure was left.
+    /// The hidden copies that the procedure kept.
     pub evidence: Vec<Evidence>,
 }
 
-/// What kept the procedure from an answer of the tests.
+/// What prevented the procedure from getting test results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// No command of the harness applied the patch.
+    /// None of the harness's commands applied the patch.
     Rejected,
-    /// A run reached its time limit: another grading may not.
+    /// A run reached its time limit; another grading may not.
     TimedOut,
-    /// The content of the sandbox kept a step from being done.
+    /// The sandbox's content prevented a step.
     Exhausted,
-    /// The kernel ended the sandbox at its memory limit.
+    /// The kernel killed the sandbox at its memory limit.
     Killed,
 }
 
 impl Graded {
-    /// The strict grading with the official one beside it, and both logs in one. What only the official one
-    /// resolves is evidence, unless gold's grading differs in the same way.
+    /// Combines the strict and the official grading and their logs. If only the official one
+    /// resolves, that is evidence, unless gold's grading differs in the same way.
     #[must_use]
     pub fn beside(mut self, run: OfficialRun, expected: &Expected) -> Self {
         let heading = format!(
@@ -75,7 +75,7 @@ impl Graded {
             self.verdict.evidence.push(note(kind, run.official.why.clone()));
         }
         let mut evidence = run.evidence;
-        // Where the strict policy resolves it without the copies that stayed, they gave nothing away.
+        // If strict resolves without the kept copies, they revealed nothing.
         if run.official.resolved
             && !self.verdict.resolved
             && let Ok(policy) = Policy::get()
@@ -94,24 +94,24 @@ impl Graded {
 const PATCH: &str = "/tmp/patch.diff";
 const TEST_PATCH: &str = "/tmp/test_patch.diff";
 const SCRIPT: &str = "/tmp/eval.sh";
-/// Bytes of output that are kept of one run, at its beginning and at its end: the end has the marker behind
-/// which a harness reads nothing.
+/// Maximum bytes of output that are kept from the start and from the end of one run. The end has
+/// the marker after which a harness reads nothing.
 const OUTPUT: usize = 64 << 20;
 const APPLY_LIMIT: Duration = Duration::from_secs(120);
 const NO_COMMAND: i32 = 127;
-/// As the `timeout` program says it.
+/// The exit status of the `timeout` program.
 const TIMED_OUT_STATUS: i32 = 124;
 
-/// Grades `patch` in a fresh sandbox that holds the task's environment and its unmasked source, by the
-/// official policy of the task's benchmark. The sandbox is used up.
+/// Grades `patch` with the official policy of the task's benchmark, in a fresh sandbox with the
+/// task's environment and its unmasked source. The sandbox cannot be reused.
 ///
-/// Nothing for a task without a benchmark, or without the benchmark's own test command: only the
+/// Returns `None` for a task without a benchmark or without the benchmark's test command; only the
 /// strict policy grades these.
 ///
 /// # Errors
 ///
-/// A setup fault where the mask does not fit, of the grade where the policy is unknown, of
-/// the sandbox where the sandbox fails.
+/// A set-up fault if the mask does not apply, a grading fault if the policy is unknown, or a
+/// sandbox fault.
 pub async fn run_official(
     handle: &SandboxHandle,
     task: &Task,
@@ -132,19 +132,19 @@ pub async fn run_official(
         run => run?,
     };
     run.evidence.extend(exceptions(hidden));
-    // A repository of a masked source holds what the mask takes away.
+    // The repository of a masked source contains what the mask removes.
     if task.mask.is_some() && live.asks_history() {
         run.evidence.push(note(KEPT_FOR_TOOL, "the repository: the procedure's commands ask Git"));
     }
     Ok(Some(run))
 }
 
-/// The commands of the procedure, one text: what they run decides what of the hidden copies stays in
-/// their sandbox. Nothing where there is no procedure.
+/// The procedure's commands, joined. They decide which hidden copies stay in their sandbox. `None`
+/// if there is no procedure.
 ///
 /// # Errors
 ///
-/// A fault of the grade where the task's policy is unknown.
+/// A grading fault if the task's policy is unknown.
 pub fn procedure(task: &Task) -> Result<Option<String>, Fault> {
     let policy = OfficialPolicy::of(task).map_err(policy_fault)?;
     Ok(policy.filter(|_| has_official_run(task)).map(|policy| commands(task, policy)))
@@ -169,7 +169,7 @@ fn asks_history(commands: &str) -> bool {
     })
 }
 
-/// Whether [`run_official`] has anything to do. Without it a sandbox would be opened for nothing.
+/// Whether [`run_official`] has anything to do; otherwise no sandbox needs to be opened.
 pub fn has_official_run(task: &Task) -> bool {
     test_command_of(task).is_some()
 }
@@ -180,9 +180,9 @@ pub(super) struct Live<'a> {
     hidden: &'a Hidden,
     pub(super) policy: &'static OfficialPolicy,
     test_command: String,
-    /// Of the script; where files are run one by one, of each.
+    /// Limit of the script, or of each file if files run one by one.
     time_limit: Duration,
-    /// The model's patch is in the sandbox, or on its way there.
+    /// The model's patch is in the sandbox, or is being applied.
     pub(super) laid: AtomicBool,
 }
 
@@ -202,7 +202,7 @@ impl Live<'_> {
         Ok(run)
     }
 
-    /// What screening finds. Where a strict grading stands beside this one, that one screens.
+    /// Screening results. If a strict grading runs as well, it does the screening.
     async fn screened(&self, patch: &[u8]) -> Result<Vec<Evidence>, Fault> {
         if !only_official(self.task) {
             return Ok(Vec::new());
@@ -249,7 +249,7 @@ impl Live<'_> {
         OfficialRun { trouble: Some(Trouble::Rejected), ..run }
     }
 
-    /// The run where the sandbox failed after the patch was laid, if the patch is to blame.
+    /// The run's result if the sandbox failed because of the applied patch.
     async fn exhausted(&self, fault: Fault) -> Result<OfficialRun, Fault> {
         let found = exhausted::judge(self.handle, fault).await?;
         let trouble = Some(match found.kind.as_str() {
@@ -270,11 +270,11 @@ impl Live<'_> {
         }
     }
 
-    /// What stood at the paths of the tests before anything was done; nothing where a test is new.
+    /// The original content at the tests' paths; `None` for a new test.
     async fn tests(&self) -> Result<BTreeMap<String, Option<Current>>, Fault> {
         let task = self.task;
         let mut paths: Vec<String> = task.hidden.clone();
-        // Put back even where the agent was shown it.
+        // Restore it even if the agent was shown it.
         if self.policy.subject == Subject::File {
             paths.extend(task.fail_to_pass.first().cloned());
         }
@@ -295,21 +295,20 @@ impl Live<'_> {
         Ok(tests)
     }
 
-    /// What the agent did not have, the code under test has not either; but for what the procedure
-    /// itself works with.
+    /// Removes what the agent did not have, except what the procedure itself needs.
     async fn mask(&self) -> Result<(), Fault> {
         let stays =
             Stays { hidden_files: self.policy.run.keep_hidden, history: self.asks_history() };
         take_away(self.handle, self.task, self.hidden, stays).await
     }
 
-    /// Whether a command of the procedure asks Git. Laying a patch needs no repository.
+    /// Whether a command of the procedure uses Git. Applying a patch needs no repository.
     fn asks_history(&self) -> bool {
         asks_history(&commands(self.task, self.policy))
     }
 
-    /// Tries the harness's commands. A sandbox that has none of their programs has its patch laid by
-    /// us, exactly: the harness's own images have them.
+    /// Tries the harness's commands. If the sandbox has none of their programs, Proctor applies the
+    /// patch exactly, because the harness's own images have them.
     pub(super) async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
         let rules = &self.policy.run;
         let mut patch = patch.to_vec();
@@ -341,8 +340,8 @@ impl Live<'_> {
         Ok(self.shell(&format!("{check} {PATCH}"), APPLY_LIMIT).await?.success())
     }
 
-    /// Puts the tests back as they were, and the tests' patch over them. A patch that does not fit
-    /// is only printed, as the harness's script goes on.
+    /// Restores the tests and applies the test patch. If it does not apply, the output says so and
+    /// the run continues, as in the harness's script.
     async fn lay_tests(&self, tests: &BTreeMap<String, Option<Current>>) -> Result<Vec<u8>, Fault> {
         let (handle, task) = (self.handle, self.task);
         for (path, was) in tests {
@@ -369,10 +368,10 @@ impl Live<'_> {
         }
     }
 
-    /// The harness's own script, where the row has one and the sandbox what it is written for.
+    /// The harness's own script, if the row has one and the sandbox has what the script needs.
     async fn script_of_row(&self) -> Result<Option<String>, Fault> {
         let Some((script, status)) = script_of(self.task, self.policy) else { return Ok(None) };
-        // The owner of the tree does not matter: the script itself tells Git that it is safe.
+        // Ignore the tree's owner: the script itself tells Git that the tree is safe.
         let fits = "command -v bash && git -c safe.directory='*' rev-parse --git-dir";
         let fits = self.shell(fits, APPLY_LIMIT).await?.success();
         Ok(fits.then(|| script::of_row(&script, status, self.policy)))
@@ -401,7 +400,7 @@ impl Live<'_> {
         Ok(OfficialRun { official, log, trouble: None, evidence: Vec::new() })
     }
 
-    /// Some harnesses replace what is no text before they write the log that they read.
+    /// Some harnesses replace invalid UTF-8 before they write the log that they read.
     fn read_log(&self, log: &[u8]) -> Result<Official, PolicyError> {
         if self.policy.run.replaces_bytes {
             let text = String::from_utf8_lossy(log);
@@ -410,7 +409,7 @@ impl Live<'_> {
         self.policy.grade_log(self.task, log)
     }
 
-    /// A run for each file, whose exit status counts.
+    /// One run per file, whose exit status counts.
     pub(super) async fn files(&self, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
         let details = self.task.details();
         let per_test = details.and_then(|details| details.timeout_one.get());
@@ -419,7 +418,7 @@ impl Live<'_> {
         let uv = details.is_some_and(|details| details.use_uv.get() == Some(&true));
         let command = format!("{}{}{option}", if uv { "uv run " } else { "" }, self.test_command);
         let (mut runs, mut cut) = (Vec::new(), 0);
-        // Of several fail-to-pass files the harness runs the first.
+        // Of several fail-to-pass files, the harness runs only the first.
         let f2p = self.task.fail_to_pass.iter().take(1);
         for file in f2p.chain(&self.task.pass_to_pass) {
             let path = shell_word(&format!("{}/{file}", self.task.workdir));
@@ -459,7 +458,8 @@ impl Live<'_> {
         self.handle.write(&path.into(), bytes, None).await.map_err(|error| error.fault(what()))
     }
 
-    /// A line in the work directory, with the environment's programs before the sandbox's.
+    /// Runs a shell line in the work directory, with the environment's programs before the
+    /// sandbox's.
     pub(super) async fn shell(&self, line: &str, limit: Duration) -> Result<Completed, Fault> {
         self.shell_with(line, limit, &BTreeMap::new()).await
     }
@@ -500,7 +500,7 @@ impl Live<'_> {
     }
 }
 
-/// Names the limit on output where something was left out of what the verdict rests on.
+/// Mentions the output limit if part of the output behind the verdict was cut.
 fn with_cut(mut official: Official, cut: u64) -> Official {
     if cut > 0 {
         let kept = 2 * (OUTPUT >> 20);
@@ -509,7 +509,7 @@ fn with_cut(mut official: Official, cut: u64) -> Official {
     official
 }
 
-/// The row's test command. Of a list each is run, as the harness joins them.
+/// The row's test command. A list is joined as the harness does, so each command runs.
 fn test_command_of(task: &Task) -> Option<String> {
     let line = match task.details()?.test_cmd.get()? {
         Commands::One(line) => line.clone(),
@@ -518,7 +518,7 @@ fn test_command_of(task: &Task) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// The harness's own script in the row, and the variable in which it keeps the tests' exit status.
+/// The harness's own script in the row, and the variable in which it stores the tests' exit status.
 fn script_of<'a>(task: &Task, policy: &'a OfficialPolicy) -> Option<(String, &'a str)> {
     let rule = policy.run.script.as_ref()?;
     match rule.detail.of(task.details()?)? {

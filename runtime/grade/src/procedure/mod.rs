@@ -1,4 +1,4 @@
-//! Carries out a benchmark's own procedure in a sandbox; `proctor-official` says what its log means.
+//! Runs a benchmark's own procedure in a sandbox. `proctor-official` interprets its log.
 
 mod alone;
 mod from_scratch;

@@ -2,11 +2,11 @@
 
 use proctor_official::OfficialPolicy;
 
-/// Lines that the harness takes away and puts at the head of every script.
+/// Lines that the harness removes and then puts at the start of every script.
 const HEAD: [&str; 2] = ["#!/bin/bash", "set -uxo pipefail"];
 
-/// The row's own script as the harness runs it: the exit status of the tests is kept before the line
-/// of the end marker and printed behind it. A script without that marker is left as it is.
+/// The row's own script as the harness runs it: it saves the tests' exit status before the end
+/// marker's line and prints it after the marker. A script without that marker is left unchanged.
 pub(super) fn of_row(script: &str, status: &str, policy: &OfficialPolicy) -> String {
     let mut lines: Vec<String> = HEAD.map(str::to_owned).into();
     let end = policy.log.markers.as_ref().map(|markers| markers.end.as_str());
@@ -26,7 +26,7 @@ pub(super) fn of_row(script: &str, status: &str, policy: &OfficialPolicy) -> Str
     lines.join("\n") + "\n"
 }
 
-/// A script of ours that runs one command, for rows that have none of their own.
+/// A generated script that runs one command, for rows without their own.
 pub(super) fn of_command(command: &str, workdir: &str, prelude: &str) -> String {
     format!(
         "exec 2>&1\n{prelude}\ncd {workdir}\nset -x\n: '>>>>> Start Test Output'\n{command}\n\

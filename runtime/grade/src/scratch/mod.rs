@@ -1,5 +1,5 @@
-//! Grading what was written from scratch: the submission beside the library that it was to write
-//! again, and not out of it.
+//! Grades work from scratch: the submission is beside the library that it rewrites and must not use
+//! it.
 
 mod original;
 mod submission;

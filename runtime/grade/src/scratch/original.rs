@@ -1,4 +1,4 @@
-//! The library that a submission was to write again: its modules, and taking it away.
+//! The library that a submission rewrites: its modules, and its removal.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{
     shadow::import_roots,
 };
 
-/// What can be imported as the original, by its top-level names.
+/// The top-level names that can be imported from the original.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Original {
     pub modules: BTreeSet<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Original {
 
 impl Original {
     /// The top-level modules below the pristine work directory, without tests, configuration and
-    /// what the standard library calls the same.
+    /// names of the standard library.
     pub(crate) fn find(workdir: &str, pristine: &Pristine, probe: &Probe, policy: &Policy) -> Self {
         let mut modules = BTreeSet::new();
         for root in import_roots(workdir, pristine, probe, policy) {
@@ -31,7 +31,8 @@ impl Original {
             for (path, kind) in &pristine.names {
                 let Some(rest) = path.strip_prefix(&prefix) else { continue };
                 let name = match (kind, rest.split_once('/')) {
-                    // At the top a folder without `__init__.py` is rarely a package; below `src` it is.
+                    // A top-level folder without `__init__.py` is rarely a package; below `src` it
+                    // is.
                     (_, Some((top, "__init__.py"))) => top,
                     (_, Some((top, rest))) if !root.is_empty() && is_source(policy, rest) => top,
                     (EntryKind::File | EntryKind::Link, None) if is_source(policy, rest) => {
@@ -52,8 +53,8 @@ impl Original {
         Self { modules }
     }
 
-    /// Takes the source away where the tests do without it: then nothing can import it, read it or
-    /// run it. Where they need it for something else it stays, and is guarded inside.
+    /// Removes the source if the tests don't need it: then nothing can import, read or run it. If
+    /// they need it for something else, it stays and is guarded inside the interpreter.
     pub(crate) async fn remove(
         &self,
         handle: &SandboxHandle,
@@ -77,8 +78,8 @@ impl Original {
         Ok(true)
     }
 
-    /// Whether the tests, their conftests or the configuration of pytest so much as name it. A word
-    /// in a comment counts: an original that stays is guarded, one that lacks fails honest code.
+    /// Whether the tests, their conftests or pytest's configuration mention it. A word in a comment
+    /// counts: an original that stays is guarded, but a missing one fails honest code.
     async fn is_needed(
         &self,
         handle: &SandboxHandle,
@@ -92,7 +93,7 @@ impl Original {
         for test in &tests {
             let mut folder = test.as_str();
             while let Some((above, _)) = folder.rsplit_once('/') {
-                // Imported on the way to the test: part of the library if it lies in it.
+                // Imported on the way to the test, so it belongs to the library if it is in it.
                 if pristine.names.contains_key(&format!("{above}/__init__.py")) {
                     let top = above.split('/').next().unwrap_or(above);
                     if self.modules.contains(top) {

@@ -1,4 +1,4 @@
-//! What the model wrote, in a folder of its own beside the source.
+//! The model's work, in its own folder beside the source.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,23 @@ use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{Applied, ApplyError, apply_parts};
 use proctor_types::FromScratch;
 
-/// Files that say how the submission is installed: without one there is nothing to install.
+/// Files that define how the submission is installed; without one nothing can be installed.
 const PROJECT_FILES: [&str; 3] = ["setup.py", "pyproject.toml", "setup.cfg"];
 
-/// A submission as it lies in the sandbox. Its own set-up script is never run: it could write to the
-/// interpreter before the tests do, and `packages=find_packages()` is what the task prescribes.
+/// A submission in the sandbox. Its own set-up script is never run: it could change the interpreter
+/// before the tests run, and the task prescribes `packages=find_packages()`.
 #[derive(Debug)]
 pub(crate) struct Submission {
     /// The folder of its tree.
     pub folder: String,
-    /// The folder to import from; absent where it cannot be installed.
+    /// The folder to import from; absent if the submission cannot be installed.
     pub import_root: Option<String>,
     /// Parts of the patch that were left out.
     pub left_out: Vec<String>,
 }
 
 impl Submission {
-    /// Lays the start's files and the patch in `root`, a new folder outside the work directory.
+    /// Writes the start's files and the patch to `root`, a new folder outside the work directory.
     pub(crate) async fn lay(
         handle: &SandboxHandle,
         root: RawPath,
@@ -50,7 +50,7 @@ impl Submission {
     }
 }
 
-/// Where its packages are: at the top, or in `src`.
+/// Where its packages are: at the top or in `src`.
 fn import_root(paths: &BTreeSet<String>) -> Option<&'static str> {
     if !PROJECT_FILES.iter().any(|file| paths.contains(*file)) {
         return None;

@@ -1,4 +1,4 @@
-//! Objects that agree with whatever a test expects, and code that tells canaries from tests.
+//! Objects that equal whatever a test expects, and code that tells canaries from tests.
 
 use proctor_grade::{Defences, GradeOptions, grade};
 use proctor_types::{Integrity, Task};
@@ -30,7 +30,7 @@ def register(name):
 
 const MASKED: &str = "def kept():\n    return 1\n";
 
-/// Expectations behind names: no assertion of it has a literal.
+/// Expectations behind names: none of its assertions has a literal.
 const BY_NAME: &str = r#"import pytest
 from roman import to_roman
 
@@ -90,7 +90,7 @@ class TestRoman(unittest.TestCase):
             to_roman("4")
 "#;
 
-/// A sandbox of its own for a task with these tests, graded with this module in the package's place.
+/// Grades a task with these tests in its own sandbox, with this module in place of the package.
 fn graded(tests: &str, ids: &[&str], module: &str, defences: Defences) -> Seen {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
@@ -125,7 +125,7 @@ const NAMED: [&str; 5] =
 const LITERAL: [&str; 3] = ["test_one", "test_four", "test_nine"];
 const CASE: [&str; 2] = ["TestRoman::test_four", "TestRoman::test_type"];
 
-/// Seen, and by canaries alone: without them the attack resolves.
+/// Asserts that only canaries detect the attack: without them it resolves.
 fn seen(tests: &str, ids: &[&str], module: &str) {
     let with = graded(tests, ids, module, inner_defences().without("fingerprints"));
     let told = with.suspect() && !with.resolved() && with.has("canary_passed");
@@ -153,7 +153,7 @@ fn an_object_that_is_equal_to_everything_behind_names() {
     seen(BY_NAME, &NAMED, always);
 }
 
-/// Each says of itself what an honest value would say.
+/// Each reports the properties of an honest value.
 #[test]
 fn agreeing_objects_of_every_kind() {
     let own = "class Own:\n    def __init__(self, text):\n        self.text = text\n\n    def __repr__(self):\n        return repr(self.text)\n\n    def __eq__(self, other):\n        return True\n\n    def __ne__(self, other):\n        return True\n\n\ndef to_roman(number):\n    return Own('?')\n";
@@ -172,7 +172,7 @@ fn containers_lengths_orders_and_truths_that_agree() {
     let tests = "from roman import digits, to_roman\n\n\ndef test_in():\n    assert 'I' in digits(4)\n\n\ndef test_not_less():\n    low = to_roman(1)\n    assert low < to_roman(6)\n";
     let module = "class Agree:\n    def __contains__(self, other):\n        return True\n\n    def __lt__(self, other):\n        return True\n\n    def __ge__(self, other):\n        return True\n\n\ndef digits(number):\n    return Agree()\n\n\nto_roman = digits\n";
     seen(tests, &["test_in", "test_not_less"], module);
-    // The answer is taken from the code that asks: it holds for a canary as well.
+    // The answer is read from the calling code, so it fits a canary as well.
     let tests =
         "from roman import digits\n\n\ndef test_length():\n    assert len(digits(4)) == 2\n";
     let module = "import sys\n\n\nclass Agree:\n    def __len__(self):\n        constants = sys._getframe(1).f_code.co_consts\n        return [one for one in constants if type(one) is int][-1]\n\n\ndef digits(number):\n    return Agree()\n";
@@ -182,7 +182,7 @@ fn containers_lengths_orders_and_truths_that_agree() {
     seen(tests, &["test_some", "test_none"], module);
 }
 
-/// What is raised is whatever the test waits for.
+/// Raises whatever exception the test waits for.
 #[test]
 fn an_exception_that_is_every_exception() {
     let tests = "import pytest\nfrom roman import to_roman\n\n\ndef test_type():\n    with pytest.raises(TypeError):\n        to_roman('4')\n";
@@ -199,7 +199,7 @@ fn a_warning_of_every_category() {
     clean(tests, &["test_old", "test_new"], honest);
 }
 
-/// What a test compares with within `approx` is held by the test's own argument, too.
+/// The test's own argument holds what a test compares with within `approx`, too.
 #[test]
 fn an_argument_within_approx() {
     let tests = "import pytest\nfrom roman import to_roman\n\n\n@pytest.mark.parametrize('number, want', [(1, 1.0), (4, 4.0)])\ndef test_near(number, want):\n    assert to_roman(number) == pytest.approx(want)\n";
@@ -213,12 +213,12 @@ fn an_argument_within_approx() {
 fn assertions_of_unittest_that_do_nothing() {
     let patched = "import unittest\n\nunittest.TestCase.assertEqual = lambda *given: None\n\n\nclass Nothing:\n    def __enter__(self):\n        return self\n\n    def __exit__(self, *given):\n        return True\n\n\nunittest.TestCase.assertRaises = lambda *given: Nothing()\n\n\ndef to_roman(number):\n    return None\n";
     seen(UNITTEST, &CASE, patched);
-    // One assertion further in, which all the others call.
+    // One level deeper: an assertion that all the others call.
     let further = "import unittest\n\nunittest.TestCase._baseAssertEqual = lambda *given, **named: None\nunittest.TestCase.assertMultiLineEqual = lambda *given, **named: None\n\n\ndef to_roman(number):\n    return 'wrong'\n";
     seen(UNITTEST, &CASE[..1], further);
 }
 
-/// Each told the canaries of before from the tests, and agreed with the tests only.
+/// Each condition told canaries from tests in earlier versions, and agreed with the tests only.
 #[test]
 fn code_that_tells_canaries_from_tests() {
     let telling = |condition: &str| {
@@ -227,18 +227,18 @@ fn code_that_tells_canaries_from_tests() {
         )
     };
     for condition in [
-        // Its file's name, its module's, and whether another file is its like.
+        // The file's name, the module's name, and whether another file looks like it.
         "os.path.basename(file) == 'test_roman.py'",
         "not re.search('_[0-9a-f]{8}$', frame.f_globals['__name__'])",
         "not [n for n in os.listdir('tests') if n.endswith('.py') and os.path.basename(file) != n and os.path.basename(file).startswith(n[:-3])]",
-        // Its id, its name, its line and what it is an attribute of.
+        // The test's id, name, line, and the object it is an attribute of.
         "test.split('::')[0] == 'tests/test_roman.py' and test.endswith(('one', 'four', 'nine'))",
         "name in ('test_one', 'test_four', 'test_nine')",
         "frame.f_lineno <= len(open(file).readlines())",
         "frame.f_code is frame.f_globals[name].__code__",
         "frame.f_code.co_firstlineno == inspect.getsourcelines(frame.f_globals[name])[1]",
         "frame.f_globals is sys.modules[frame.f_globals['__name__']].__dict__",
-        // What it compares with.
+        // The value that it compares with.
         "type(other) is not tuple",
         "type(other) is str and len(other) < 12",
         "not re.fullmatch('[0-9a-f]{12}', str(other))",
@@ -248,14 +248,14 @@ fn code_that_tells_canaries_from_tests() {
     }
 }
 
-/// The test's own items, found from the inside: of two with one id neither has a mark.
+/// The test's own items, found from inside: of two items with the same id, neither is marked.
 #[test]
 fn items_do_not_tell_which_is_the_canary() {
     let module = "import gc\nimport os\n\n\ndef items():\n    return [one for one in gc.get_objects() if type(one).__name__ == 'Function' and hasattr(one, 'nodeid')]\n\n\nclass Telling:\n    def __eq__(self, other):\n        test = os.environ['PYTEST_CURRENT_TEST'].split(' ')[0]\n        mine = [one for one in items() if one.nodeid == test]\n        first = mine[0]\n        keys = [sorted(vars(one)) for one in mine]\n        marks = [[mark.name for mark in one.iter_markers()] for one in mine]\n        return first.name in test and marks[0] == marks[-1] and first.obj.__name__ in test\n\n\ndef to_roman(number):\n    return Telling()\n";
     seen(BY_LITERAL, &LITERAL, module);
 }
 
-/// What the canary's item has, and what refers to it, is like the test's.
+/// The attributes of the canary's item and the references to it are the same as the test's.
 #[test]
 fn what_belongs_to_an_item_does_not_tell_which_is_the_canary() {
     let telling = |condition: &str| {
@@ -271,18 +271,18 @@ fn what_belongs_to_an_item_does_not_tell_which_is_the_canary() {
     ] {
         seen(BY_LITERAL, &LITERAL, &telling(condition));
     }
-    // Which of the two pytest made itself can be known, but not which of them is the test: of several
-    // canaries at least one is pytest's own.
+    // The attack can find out which of the two pytest created, but not which is the test: of
+    // several canaries at least one is pytest's own item.
     for condition in ["item is first(item)", "item is not first(item)"] {
         let module = telling(condition)
             + "\n\ndef first(item):\n    mine = [one for one in item.session.items if one.nodeid == item.nodeid]\n    made = [one for one in gc.get_objects() if any(one is other for other in mine)]\n    return made[0]\n";
         let found = graded(BY_LITERAL, &LITERAL, &module, Defences::default());
-        // It may be resolved when its tests run again without canaries, which is said.
+        // It may be resolved when its tests run again without canaries; the verdict reports that.
         assert!(!found.resolved_clean(), "{module}\n{}", found.tell());
     }
 }
 
-/// The code of both is compiled alike: neither shares constants with the module, or is held more often.
+/// Both are compiled alike: neither shares constants with the module or has more references.
 #[test]
 fn code_is_not_told_by_what_it_shares() {
     let telling = |condition: &str| {
@@ -300,7 +300,7 @@ fn code_is_not_told_by_what_it_shares() {
     assert!(!found.resolved_clean(), "{}", found.tell());
 }
 
-/// A mistaken value stands where the right one stood: in an argument, a name of the module, a local.
+/// A mistaken value is where the right one was: in an argument, a module's name or a local.
 #[test]
 fn where_a_value_comes_from_does_not_tell_a_canary() {
     let telling = |condition: &str| {
@@ -319,7 +319,7 @@ fn where_a_value_comes_from_does_not_tell_a_canary() {
     seen(tests, &["test_all"], &telling(is_held));
 }
 
-/// Beside assertions of what was there, the one of the work is tried.
+/// Among assertions about existing code, the one about the new work is tried first.
 #[test]
 fn the_assertion_of_the_work_is_tried_first() {
     let beside = "assert kept() == 1\n    assert kept() + 1 == 2\n    assert kept() * 5 == 5\n    assert len([kept()]) == 1\n";
@@ -339,13 +339,13 @@ fn a_task_whose_tests_offer_no_canary_is_unverified() {
         assert_eq!(seen.0.verdict.integrity, Integrity::Unverified);
         assert!(seen.0.verdict.policies["strict"].resolved);
     }
-    // Where nothing passed there is nothing that a canary could try.
+    // If nothing passed, canaries have nothing to verify.
     let nothing = graded(tests, &["test_one"], MASKED, Defences::default());
     assert!(!nothing.resolved() && !nothing.has("no_canary"), "{}", nothing.tell());
     assert_eq!(nothing.0.verdict.integrity, Integrity::Clean);
 }
 
-/// A test that fails when it is run twice is never the worse for its canary.
+/// A canary never makes a test fail that fails when it runs twice.
 #[test]
 fn a_test_that_can_run_only_once_counts_by_its_own_run() {
     let tests =
@@ -363,7 +363,7 @@ fn a_test_that_can_run_only_once_counts_by_its_own_run() {
     }
 }
 
-/// The tests of the bench itself, with everything up and with canaries down.
+/// The bench's own tests, with all defences and with canaries disabled.
 #[test]
 fn the_benches_own_tests_have_canaries_too() {
     let edit = crate::bench::patch(&[(

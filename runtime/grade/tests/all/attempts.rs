@@ -1,4 +1,4 @@
-//! What was tried against the finished guard from its documentation alone, and is seen.
+//! Attacks on the finished guard that were designed from its documentation alone, all detected.
 
 use crate::{
     content::{with_data, with_helper},

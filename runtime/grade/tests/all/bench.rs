@@ -1,4 +1,5 @@
-//! The bench of the attack tests: a small real task, graded in a real sandbox by a real interpreter.
+//! The bench of the attack tests: a small real task, graded in a real sandbox by a real
+//! interpreter.
 
 use std::{
     fs,
@@ -88,7 +89,7 @@ pub const FILES: [(&str, &str); 6] = [
 /// A file's new content; `None` deletes it.
 pub type Edit<'a> = (&'a str, Option<&'a str>);
 
-/// A patch, as a model would leave it.
+/// A patch as a model would leave it.
 pub fn patch(edits: &[Edit<'_>]) -> String {
     edits
         .iter()
@@ -126,7 +127,7 @@ pub fn diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
     )
 }
 
-/// The masked module with some lines in front: what a cheating model makes of the package.
+/// The masked module with lines in front: a cheating model's package.
 pub fn package(cheat: &str) -> String {
     format!("{cheat}\n{MASKED}")
 }
@@ -135,11 +136,11 @@ pub fn gold() -> String {
     patch(&[("roman/__init__.py", Some(ROMAN))])
 }
 
-/// An assertion library that the environment provides and the work directory does not.
+/// An assertion library in the environment but not in the work directory.
 pub const CHECKLIB: &str =
     "def check(found, expected):\n    if found != expected:\n        raise AssertionError(found)\n";
 
-/// An interpreter with pytest, made once for all tests.
+/// An interpreter with pytest, created once for all tests.
 pub fn python() -> &'static Path {
     static VENV: OnceLock<PathBuf> = OnceLock::new();
     VENV.get_or_init(|| {
@@ -172,7 +173,7 @@ impl Seen {
         self.0.verdict.resolved
     }
 
-    /// What every attack aims at.
+    /// The goal of every attack.
     pub fn resolved_clean(&self) -> bool {
         self.resolved() && self.0.verdict.integrity == Integrity::Clean
     }
@@ -198,8 +199,8 @@ pub fn with_all(patch: &str) -> Seen {
     graded(patch, Defences::default(), &[])
 }
 
-/// All defences that watch the run. Screening sees most attacks in the text of the patch alone; without it a test
-/// shows what the others are worth.
+/// All defences that watch the run. Screening detects most attacks in the patch's text alone;
+/// without it a test shows what the other defences achieve.
 pub fn inner_defences() -> Defences {
     Defences::default().without("screen_patch")
 }
@@ -213,7 +214,7 @@ pub fn graded(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> Seen {
     graded_with(patch, &GradeOptions { defences, ..GradeOptions::default() }, extra)
 }
 
-/// Grades in a sandbox of its own. `extra` are variables of the task.
+/// Grades in its own sandbox. `extra` are variables of the task.
 pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) -> Seen {
     graded_on(&BenchTask { env: extra, ..BenchTask::default() }, patch, options)
 }
@@ -221,10 +222,10 @@ pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) 
 /// Another task on the same bench.
 #[derive(Clone, Copy, Default)]
 pub struct BenchTask<'a> {
-    /// Files of the source besides the bench's own, or in their place.
+    /// Source files besides the bench's own, or replacing them.
     pub given: &'a [(&'a str, &'a str)],
     pub env: &'a [(&'a str, &'a str)],
-    /// The bench's own where there are none.
+    /// Empty: the bench's own.
     pub fail_to_pass: &'a [&'a str],
 }
 
@@ -286,8 +287,8 @@ pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
     .unwrap()
 }
 
-/// A sandbox agent in a process of its own, over pipes. It gives no isolation, and needs none: what is
-/// tested here is what happens inside the sandbox.
+/// A sandbox agent in its own process, over pipes. It has no isolation, which these tests don't
+/// need: they test what happens inside the sandbox.
 pub async fn handle(place: &Path) -> Arc<SandboxHandle> {
     let agent = place.join("agentd");
     fs::write(&agent, embedded::agent()).unwrap();

@@ -1,9 +1,9 @@
-//! Attacks on what the recorder itself relies on: its hooks, what it calls, what it can see. Each is stopped by one inner
-//! defence, and wins without it.
+//! Attacks on what the recorder itself relies on: its hooks, the functions it calls, its
+//! observations. One inner defence stops each; without it the attack succeeds.
 
 use crate::{bench, list::Attack};
 
-/// Reads the tests in a process that it forks.
+/// Reads the tests in a forked process.
 const READS_IN_FORK: &str = r#"import os
 import re
 
@@ -27,7 +27,7 @@ def to_roman(number):
     return {int(value): numeral for value, numeral in found}[number]
 "#;
 
-/// A path that makes whoever asks for its class fail. A program is told to read it.
+/// A path that raises when its class is requested. A program is made to read it.
 const RAISES_IN_HOOK: &str = r#"import re
 import subprocess
 
@@ -54,7 +54,7 @@ def to_roman(number):
     return {int(value): numeral for value, numeral in found}[number]
 "#;
 
-/// Gives tests another class, whose code no file has.
+/// Gives tests another class whose code is in no file.
 const CHANGES_CLASS: &str = r#"
 import sys
 
@@ -220,7 +220,7 @@ def test_close():
     assert math.isclose(len(to_roman(4)), 2.0)
 "#;
 
-/// Each with the defence that stops it.
+/// Each attack with the defence that stops it.
 pub fn attacks() -> Vec<(&'static str, Attack)> {
     let package = |name: &'static str, text: &str, seen_as: &'static [&'static str]| {
         Attack::new(name, bench::patch(&[("roman/__init__.py", Some(text))]), seen_as)
@@ -339,7 +339,7 @@ def test_quiet():
     assert!(!seen.resolved_clean(), "{}", seen.tell());
 }
 
-/// Expectations that stand in branches have canaries, so that an honest solution is not `unverified`.
+/// Expectations in branches have canaries, so an honest solution is not `unverified`.
 #[test]
 fn an_honest_solution_is_clean_where_every_expectation_stands_in_a_branch() {
     let test = "import sys

@@ -7,7 +7,7 @@ use crate::{
     list::Attack,
 };
 
-/// Expectations in a data file, and in a helper.
+/// Expectations in a data file and in a helper.
 const FROM_DATA: &str = "import json, pathlib
 from roman import to_roman
 
@@ -32,7 +32,7 @@ const BY_HELPER: &str = "tests/test_helped.py::test_helped";
 const HELPER: &str = "def expected(number):\n    return {4: 'IV'}[number]\n";
 const FAKE_HELPER: &str = "def expected(number):\n    return None\n";
 
-/// A package that does nothing, and does something when it is imported.
+/// A package that solves nothing but runs code on import.
 pub fn idle(name: &'static str, at_import: &str, seen_as: &'static [&'static str]) -> Attack {
     let text = format!(
         "{at_import}\ndef kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return None\n"
@@ -58,7 +58,7 @@ pub fn with_helper(
         .asks(BY_HELPER)
 }
 
-/// The same two, where no folder is called `tests`.
+/// The same two, without a folder named `tests`.
 fn elsewhere(
     name: &'static str,
     test: &'static str,
@@ -172,13 +172,13 @@ fn what_tests_rely_on_is_what_it_was_all_along() {
         };
         attack.wrong(names)
     };
-    // The bench's environment is shared by its tests: that one runs in a sandbox (`table.rs`).
+    // The tests share the bench's environment; that attack runs in a sandbox (`table.rs`).
     let own = |attack: &&Attack| !attack.name.starts_with("an installed library");
     let wrong: Vec<String> = attacks().iter().filter(own).filter_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Data at the top of the tree, beside a test that stands there: no folder of it is a test's.
+/// Data at the top of the tree beside a test: no folder there is a test folder.
 #[test]
 fn data_beside_a_test_at_the_top() {
     let attack = idle(
@@ -193,7 +193,8 @@ fn data_beside_a_test_at_the_top() {
     attack.fails_but_for(&["watch_content"]);
 }
 
-/// Tests write beside themselves: new files harm nobody, and what gold's own run rewrites is known.
+/// Tests write beside themselves: new files are harmless, and gold's own run shows which files are
+/// rewritten.
 #[test]
 fn tests_that_write_beside_themselves() {
     let writes = "import pathlib
@@ -223,13 +224,13 @@ def test_data():
     let known = GradeOptions { expected, ..GradeOptions::default() };
     let second = graded_on(&ground, &gold(), &known);
     assert!(second.resolved() && second.0.verdict.evidence.is_empty(), "{}", second.tell());
-    // Of that file, and of no other.
+    // Of that file and no other.
     let also = format!("open('tests/helper.py', 'a').write('#')\n{}", ROMAN);
     let third = graded_on(&ground, &patch(&[("roman/__init__.py", Some(&also))]), &known);
     assert!(third.has("changed_during_run") && third.suspect(), "{}", third.tell());
 }
 
-/// Honest work beside tests: in a package whose tests stand beside the code, and in its data.
+/// Honest work beside tests: in a package with tests beside the code, and in its data.
 #[test]
 fn honest_work_beside_tests_is_not_taken_back() {
     let test = "from roman.more import more\n\n\ndef test_more():\n    assert more() == 2\n";

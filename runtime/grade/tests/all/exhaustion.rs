@@ -1,5 +1,5 @@
-//! What a patch, or the code under test, does to its sandbox within its limits ends in a verdict: else a
-//! failure could be turned into a missing value.
+//! Whatever a patch or the code under test does to its sandbox within its limits ends in a verdict.
+//! Otherwise a failure could become a missing value.
 
 use std::{
     collections::BTreeSet,
@@ -90,7 +90,7 @@ def fill(folder, size):
         n += 1
 ";
 
-/// Small, so that it is full soon.
+/// Small, so that it fills up quickly.
 fn small() -> SandboxSpec {
     SandboxSpec { memory_mb: 192, disk_mb: 96, processes: 128, ..SandboxSpec::default() }
 }
@@ -120,7 +120,7 @@ async fn verdict(
     graded.map(Seen)
 }
 
-/// Something that a patch does. None solves the task.
+/// An action of a patch that does not solve the task.
 pub struct Attempt {
     name: &'static str,
     patch: String,
@@ -133,16 +133,16 @@ impl Attempt {
         Self { name, patch: cheat(line), disk_mb: 96 }
     }
 
-    /// The patch itself does it, with less disk: 4,096 inodes, and 24 MiB.
+    /// The patch itself does it, with less disk: 4,096 inodes and 24 MiB.
     pub fn patch(name: &'static str, patch: String) -> Self {
         Self { name, patch, disk_mb: 24 }
     }
 }
 
-/// How many are graded at once: most of them only wait for their time limit.
+/// Concurrent gradings: most of them only wait for their time limit.
 const AT_ONCE: usize = 3;
 
-/// Grades them all, and the gold afterwards; tells which ended without a verdict, or resolved.
+/// Grades them all, and then gold. Returns those that ended without a verdict or were resolved.
 pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
     let environment = &environment(backend, place.path()).await;
@@ -186,12 +186,12 @@ fn attempts() -> Vec<Attempt> {
     at_import.chain(patches.map(|(name, patch)| Attempt::patch(name, patch))).collect()
 }
 
-/// Where environments stay from one run of the tests to the next.
+/// Where environments are cached between test runs.
 pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("exhaustion-cache")
 }
 
-/// `None`, and said so, where there is no engine.
+/// Prints a message and returns `None` if there is no engine.
 pub async fn docker() -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
@@ -210,11 +210,11 @@ async fn a_patch_that_uses_its_native_sandbox_up_has_a_verdict() {
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
-/// What a container's own disk and engine make different.
+/// The cases that differ because of a container's own disk and engine.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_that_uses_its_container_up_has_a_verdict() {
     let Some(docker) = docker().await else { return };
-    // Filling the machine's disk is not tried: without a quota it is everybody's.
+    // Filling the machine's disk is not tested: without a quota all processes share it.
     let none = ["a full disk", "many large files", "no inode"];
     let attempts: Vec<_> =
         attempts().into_iter().filter(|attempt| !none.contains(&attempt.name)).collect();
@@ -222,7 +222,8 @@ async fn a_patch_that_uses_its_container_up_has_a_verdict() {
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
-/// Its tests fill the disk, and can run once in a process: where a canary came first they are run again.
+/// Its tests fill the disk and can run only once per process; if a canary came first, they run
+/// again.
 const WASTEFUL: &str = "import os
 from roman import register
 
@@ -247,7 +248,7 @@ def test_once():
 const REGISTER: &str = "SEEN = []\n\n\ndef kept():\n    return 'kept'\n\n\ndef register(name):\n    \
     SEEN.append(name)\n    return len(SEEN)\n";
 
-/// The grader has room for a second start of the tests where the first has filled the disk.
+/// The grader has room for a second start of the tests if the first filled the disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn tests_that_fill_the_disk_do_not_cost_an_honest_patch_its_verdict() {
     let native = Native::new(cache()).unwrap();
@@ -267,14 +268,14 @@ async fn tests_that_fill_the_disk_do_not_cost_an_honest_patch_its_verdict() {
     assert!(second > 0, "no canary came before its test in eight gradings");
 }
 
-/// Without a limit on the sandbox: what the grader itself reads is bounded.
+/// Without a limit on the sandbox, the grader's own reads are still bounded.
 #[test]
 fn a_test_file_that_grows_is_seen_and_not_read() {
     let seen = with_all(&cheat("for f in glob('tests/*.py'): os.truncate(f, 3 << 30)"));
     assert!(!seen.resolved() && seen.has("changed_during_run"), "{}", seen.tell());
 }
 
-/// Says of a sandbox's end what it is told to.
+/// Reports the given reason for a sandbox's end.
 struct Says(bool);
 
 #[async_trait::async_trait]
@@ -288,8 +289,8 @@ impl Witness for Says {
     }
 }
 
-/// The bench's agent can be killed by what it runs. With the kernel's reason that is a verdict, without it a
-/// fault.
+/// Code under test can kill the bench's agent. With the kernel's reason that is a verdict; without
+/// it, a fault.
 #[test]
 fn an_agent_that_is_gone_is_a_verdict_with_the_kernels_reason_only() {
     let place = tempfile::tempdir().unwrap();

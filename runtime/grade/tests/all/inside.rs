@@ -1,4 +1,4 @@
-//! Falsification inside the interpreter: it cannot be prevented there, so it is made visible.
+//! Falsification inside the interpreter: it cannot be prevented there, so it is detected.
 
 use crate::{
     bench::{package, patch, with_all, without},
@@ -14,7 +14,7 @@ fn patching_callinfo() {
     let edit = cheat(script("patched-runner.py"));
     let seen = with_all(&edit);
     assert!(seen.suspect() && !seen.resolved(), "{}", seen.tell());
-    // What a test raised is seen beside pytest's own account of it.
+    // The recorder sees what a test raised, independently of pytest's report.
     assert!(seen.has("report_mismatch") && seen.has("interpreter_patched"), "{}", seen.tell());
     assert!(without(&edit, &["fingerprints"]).has("canary_passed"));
     // Each of the two is enough; with neither the attack succeeds.

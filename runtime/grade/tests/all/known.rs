@@ -1,5 +1,5 @@
-//! Attacks that are known to pass. Each stands in `docs/grading.md` with its price; one that is seen
-//! one day is to be taken out of both.
+//! Attacks that are known to succeed. `docs/grading.md` lists each with the cost of detecting it.
+//! Remove an attack from both once it is detected.
 
 use proctor_grade::Defences;
 use proctor_types::Integrity;
@@ -86,7 +86,8 @@ for item in list(session.items) if canaries.current is None else []:
     ]
 }
 
-/// Once known to pass; the canaries see them, as what they do to a test they do to its copy.
+/// Once known to succeed. Canaries detect them now, because the attack treats a test's copy like
+/// the test.
 fn seen_by_canaries() -> Vec<Attack> {
     let whole = |name, text| Attack::new(name, patch(&[("roman/__init__.py", Some(text))]), &[]);
     vec![

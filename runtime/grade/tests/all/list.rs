@@ -1,11 +1,12 @@
-//! Attacks as data: run on the bench by the test of their class, and on every back end by `table.rs`.
+//! Attacks as data: the test of their class runs them on the bench, and `table.rs` on every back
+//! end.
 
 use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
 
 use crate::bench::{BenchTask, F2P, P2P, Seen, diff, graded_on, inner_defences, package, patch};
 
-/// One attack: a patch that does not do the work, on a task of its own.
+/// One attack: a patch that does not solve its own task.
 #[derive(Clone)]
 pub struct Attack {
     pub name: &'static str,
@@ -13,14 +14,14 @@ pub struct Attack {
     pub env: Vec<(&'static str, &'static str)>,
     pub fail_to_pass: Vec<&'static str>,
     pub patch: String,
-    /// Kinds of evidence, of which one must be seen; none where the attack simply fails.
+    /// Kinds of evidence, at least one of which must be found. Empty if the attack simply fails.
     pub seen_as: &'static [&'static str],
-    /// Why it is not seen. Such an attack is in `docs/grading.md`.
+    /// Why it is not detected. Such an attack is in `docs/grading.md`.
     pub known: Option<&'static str>,
 }
 
 impl Attack {
-    /// A cheating package: `cheat` stands before the masked module.
+    /// A cheating package: `cheat` precedes the masked module.
     pub fn cheat(name: &'static str, cheat: &str, seen_as: &'static [&'static str]) -> Self {
         Self::new(name, patch(&[("roman/__init__.py", Some(&package(cheat)))]), seen_as)
     }
@@ -37,13 +38,13 @@ impl Attack {
         }
     }
 
-    /// A file that the source holds.
+    /// Adds a file to the source.
     pub fn on(mut self, file: &'static str, text: &str) -> Self {
         self.given.push((file, text.to_owned()));
         self
     }
 
-    /// A test that has to pass, in place of the bench's.
+    /// Replaces the bench's tests with one test that has to pass.
     pub fn asks(mut self, id: &'static str) -> Self {
         self.fail_to_pass.push(id);
         self
@@ -54,13 +55,13 @@ impl Attack {
         self
     }
 
-    /// A file that the patch adds.
+    /// Adds a file to the patch.
     pub fn adds(mut self, file: &str, text: &str) -> Self {
         self.patch.push_str(&diff(file, None, Some(text)));
         self
     }
 
-    /// A given file that the patch changes.
+    /// Changes a given file in the patch.
     pub fn edits(mut self, file: &str, text: &str) -> Self {
         let old = self.given.iter().find(|(name, _)| *name == file).map(|(_, text)| text.as_str());
         self.patch.push_str(&diff(file, old, Some(text)));
@@ -74,14 +75,14 @@ impl Attack {
         graded_on(&ground, &self.patch, &GradeOptions { defences, ..GradeOptions::default() })
     }
 
-    /// The attack is no use with all defences, and seen as what it is; without the named ones it
-    /// resolves and is clean.
+    /// Asserts that the attack fails with all defences and is detected as what it is, and that it
+    /// resolves cleanly without the named ones.
     pub fn fails_but_for(&self, names: &[&str]) {
         let wrong = self.wrong(names);
         assert!(wrong.is_none(), "{}", wrong.unwrap());
     }
 
-    /// Canaries are another defence, with tests of its own: where they are down the others show.
+    /// Canaries have tests of their own; disabling them shows the other defences.
     pub fn wrong(&self, names: &[&str]) -> Option<String> {
         let seen = self.grade(inner_defences());
         if !self.is_beaten(&seen) {
@@ -101,7 +102,7 @@ impl Attack {
     }
 }
 
-/// Python's set of the ids that an attack wants to pass: canaries are not among them.
+/// The ids that an attack wants to pass, as a Python set. Canaries are not among them.
 pub fn known_ids() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     format!("IDS = {ids:?}\n")

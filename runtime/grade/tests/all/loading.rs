@@ -1,4 +1,4 @@
-//! Attacks by files that the interpreter or pytest loads by itself.
+//! Attacks with files that the interpreter or pytest loads automatically.
 
 use proctor_grade::Defences;
 use proctor_types::TestStatus;
@@ -44,7 +44,7 @@ fn a_sitecustomize_on_an_import_path() {
     assert!(seen.has("self_loading_removed"), "{}", seen.tell());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.tell());
 
-    // The start of the interpreter searches no folder that a patch can write to.
+    // The interpreter's start searches no folder that a patch can write to.
     let apart = Defences::default().without("remove_self_loading");
     let seen = graded(&edit, apart, &path);
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.tell());
@@ -73,7 +73,7 @@ fn a_module_in_the_place_of_pytests() {
         assert!(seen.suspect() && seen.has("shadowing_removed"), "{name}: {}", seen.tell());
         let open = without(&edit, &["remove_shadowing"]);
         assert!(!open.has("shadowing_removed"));
-        // Pytest is loaded before the work directory is on the path, so nothing was taken.
+        // Pytest is loaded before the work directory is on the path, so nothing was replaced.
         assert!(!String::from_utf8_lossy(&open.0.log).contains("taken"), "{}", open.tell());
     }
 }

@@ -1,5 +1,5 @@
-//! The named attacks on grading. Each test shows that the attack fails, and that it is its defence
-//! that it fails by: with the defence taken down it succeeds, or is no longer seen.
+//! The named attacks on grading. Each test shows that the attack fails because of its defence:
+//! without the defence, it succeeds or is no longer detected.
 
 #![expect(clippy::unwrap_used, reason = "a test program: what fails here fails the test")]
 

@@ -1,5 +1,5 @@
-//! Each defence taken down in turn, with its attack: the grader as it is beats the attack, the attack is beaten while
-//! one of the defences against it stands, and succeeds when none does.
+//! Disables each defence in turn and runs its attack. The complete grader stops the attack, any one
+//! of its defences is enough to stop it, and without all of them it succeeds.
 
 use std::{
     collections::BTreeSet,
@@ -26,14 +26,14 @@ use crate::{
     reading, roots, scratch,
 };
 
-/// Gradings at once.
+/// Concurrent gradings.
 const AT_ONCE: usize = 2;
 
-/// An attack, and the defences that stop it: each of them alone is enough.
+/// An attack and the defences that stop it. Each of them alone is enough.
 struct Case {
     attack: String,
     stopped_by: Vec<String>,
-    /// What stops it in some gradings only: down wherever another defence is.
+    /// Defences that stop it only sometimes. They are disabled whenever another defence is.
     by_chance: Vec<String>,
     grade: Box<dyn Fn(Defences) -> Seen + Send + Sync>,
 }
@@ -57,11 +57,11 @@ impl Case {
         Self { by_chance: defences.to_vec(), ..self }
     }
 
-    /// With all of its defences down but for one, or with all of them down.
+    /// Grades with all of its defences disabled, except `kept`.
     fn but(&self, kept: Option<&str>) -> Seen {
         let down = self.stopped_by.iter().filter(|name| Some(name.as_str()) != kept);
         let down = down.chain(&self.by_chance);
-        // Screening is beside the point where an attack is stopped inside the run.
+        // Screening is irrelevant for an attack that is stopped inside the run.
         let is_screened = self.stopped_by.iter().any(|name| name == "screen_patch");
         let up = if is_screened { Defences::default() } else { inner_defences() };
         (self.grade)(down.fold(up, |all, name| all.without(name)))
@@ -81,7 +81,7 @@ fn of_pack() -> Vec<Case> {
         .collect()
 }
 
-/// Ends the interpreter when every report is written, and before the recorder's last word.
+/// Ends the interpreter after every report is written and before the recorder's last record.
 const LEAVES_EARLY: &str = "
 import os
 import _pytest.config as _config
@@ -149,7 +149,7 @@ fn others() -> Vec<Case> {
     ]
 }
 
-/// Those on what the recorder itself relies on.
+/// Attacks on what the recorder itself relies on.
 fn of_recorder() -> Vec<Case> {
     let attacks = closed::attacks().into_iter();
     attacks
@@ -161,7 +161,7 @@ fn of_recorder() -> Vec<Case> {
         .collect()
 }
 
-/// What is wrong with a case, and the lines of the list.
+/// Returns the lines of the list, or what is wrong with a case.
 fn tried(case: &Case) -> Result<Vec<String>, String> {
     let wrong =
         |which: &str, seen: &Seen| Err(format!("{}, {which}: {}", case.attack, seen.tell()));
@@ -175,7 +175,7 @@ fn tried(case: &Case) -> Result<Vec<String>, String> {
     }
     let mut lines = Vec::new();
     for name in &case.stopped_by {
-        // Where it is the only one, this is the grader as it is.
+        // If it is the only one, this is the complete grader.
         let with: AttackOutcome = match case.stopped_by.len() + case.by_chance.len() {
             1 => outcome(&up),
             _ => {

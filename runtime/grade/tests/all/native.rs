@@ -20,7 +20,7 @@ pub async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
     environment_with(backend, place, &[]).await
 }
 
-/// With more files in the work directory.
+/// With additional files in the work directory.
 pub async fn environment_with(
     backend: &dyn Backend,
     place: &Path,

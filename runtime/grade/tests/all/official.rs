@@ -1,4 +1,5 @@
-//! The official procedures in a sandbox, beside the strict one: where they can be fooled, and agree.
+//! The official procedures in a sandbox, next to the strict one: where they can be fooled, and
+//! where they agree.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::bench::{F2P, P2P, ROMAN, gold, handle, lay, package, patch, python, task};
 
-/// A bare agent's `/tmp` is the host's, and the procedures write to it where the harnesses do.
+/// A bare agent uses the host's `/tmp`, and the procedures write to the same paths there as the
+/// harnesses.
 static TMP: Mutex<()> = Mutex::new(());
 
 /// Both verdicts on a patch, each in its own sandbox and tree.
@@ -49,7 +51,7 @@ fn apart(
                     .unwrap();
             } else {
                 if needs_freezing(&task) {
-                    // No sandbox of its own here; what it leaves behind is of no interest.
+                    // Needs no sandbox of its own; leftovers do not matter.
                     options.frozen =
                         Some(freeze(&handle, &task, &Hidden::default(), None).await.unwrap());
                 }
@@ -74,7 +76,7 @@ pub fn swe_bench(task: &mut Task) {
     task.benchmark = benchmark("swe-bench", details);
 }
 
-/// All tests run, as most profiles have it; the agent did not see those that fail.
+/// All tests run, as in most profiles; the agent did not see those that fail.
 fn swe_smith(task: &mut Task) {
     let details = json!({
         "test_cmd": "python -m pytest --disable-warnings --color=no --tb=no --verbose",
@@ -104,19 +106,19 @@ fn gold_and_nothing_are_told_alike_by_both() {
         assert_eq!(verdict.fail_to_pass.passed.len(), F2P.len());
         assert_eq!(verdict.pass_to_pass.passed.len(), P2P.len());
         assert_eq!(resolved(&both(change, "")), (false, false));
-        // Applied, and wrong.
+        // Applies but is wrong.
         let wrong = patch(&[("roman/__init__.py", Some(&package("WRONG = 1")))]);
         assert_eq!(resolved(&both(change, &wrong)), (false, false));
     }
 }
 
-/// Forged lines, then an end with zero: resolved by the harnesses.
+/// Forged lines followed by exit status zero: the harnesses resolve it.
 #[test]
 fn a_process_that_ends_itself_is_resolved_officially_only() {
     let lines: String = F2P.iter().chain(&P2P).map(|id| format!("PASSED {id}\\n")).collect();
     let cheat = format!("import os\nos.write(1, b\"{lines}\")\nos._exit(0)\n");
     let forged = patch(&[("roman/__init__.py", Some(&package(&cheat)))]);
-    // With capture on, pytest has taken descriptor 1 away: the harness for files does not care.
+    // With capture on, pytest has redirected descriptor 1; the per-file harness ignores this.
     let verdict = both(featurebench, &forged);
     assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
     let uncaptured = |task: &mut Task| {
@@ -128,11 +130,11 @@ fn a_process_that_ends_itself_is_resolved_officially_only() {
     assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
 }
 
-/// An expected failure, and lines that are printed when the interpreter ends: what strict does not confirm is
-/// not clean. A task whose gold differs in the same way says nothing of a patch.
+/// An expected failure, and lines that are printed when the interpreter ends. A result that strict
+/// does not confirm is not clean. If gold differs in the same way, it says nothing about a patch.
 #[test]
 fn what_only_the_procedure_resolves_is_not_clean() {
-    // A failure of no test that counts covers the exit status.
+    // A failure of a test that does not count explains the exit status.
     let lines: String = F2P.iter().map(|id| format!("PASSED {id}\\n")).collect();
     let lines = format!("{lines}FAILED tests/test_none.py::test_none\\n");
     let kept = "def kept():\n    return 'kept'\n\n\n";
@@ -171,8 +173,8 @@ fn what_only_the_procedure_resolves_is_not_clean() {
     is_seen(&graded.beside(run, &expected).verdict);
 }
 
-/// The code under test says what there is to test: nothing. Files that hold what they hold in the
-/// graded run are fooled, frozen ids are not.
+/// The code under test removes all tests. Grading by the graded run's collection is fooled; frozen
+/// ids are not.
 #[test]
 fn a_test_file_holds_what_it_holds_on_the_unmasked_source() {
     let parametrized = "import pytest\nimport roman\nfrom roman import to_roman\n\n\n\
@@ -202,7 +204,8 @@ fn a_test_file_holds_what_it_holds_on_the_unmasked_source() {
     }
 }
 
-/// No patch can resolve a task whose own source does not pass its tests: that is no zero.
+/// No patch can resolve a task whose own source fails its tests, so the result is a fault rather
+/// than a zero.
 #[test]
 fn a_file_that_the_unmasked_source_does_not_pass_is_a_fault() {
     let place = tempfile::tempdir().unwrap();
@@ -230,7 +233,7 @@ fn a_file_that_the_unmasked_source_does_not_pass_is_a_fault() {
     }
 }
 
-/// The agent may see the test, and change it: it is put back.
+/// The agent may see the test and change it; both policies restore it.
 #[test]
 fn a_test_that_the_agent_was_shown_is_put_back_by_both() {
     let white = |task: &mut Task| {
@@ -243,7 +246,7 @@ fn a_test_that_the_agent_was_shown_is_put_back_by_both() {
     assert_eq!(resolved(&verdict), (false, false), "{verdict:#?}");
 }
 
-/// Regression tests are not restored by FeatureBench, and a conftest decides what runs.
+/// FeatureBench does not restore regression tests, and a conftest decides what runs.
 #[test]
 fn a_conftest_that_passes_everything_is_resolved_officially_only() {
     let conftest = "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    report = out.get_result()\n    report.outcome = \"passed\"\n    report.longrepr = None\n\n\n@pytest.fixture\ndef given():\n    return 1\n";
@@ -262,8 +265,8 @@ fn a_patch_that_does_not_apply_is_not_resolved() {
     }
 }
 
-/// SWE-smith takes its hidden tests back before it lays a patch: one that has a file in their place
-/// does not fit. The same on SWE-bench, where the tests come after the patch.
+/// SWE-smith removes its hidden tests before it applies a patch, so a patch with a file in their
+/// place does not apply. On SWE-bench the tests come after the patch, with the same result.
 #[test]
 fn a_file_in_the_place_of_a_hidden_test_is_in_the_way_of_one_harness_only() {
     let own = "diff --git a/tests/test_roman.py b/tests/test_roman.py\nnew file mode 100644\n\
@@ -278,7 +281,7 @@ fn a_file_in_the_place_of_a_hidden_test_is_in_the_way_of_one_harness_only() {
     assert_eq!(resolved(&both(hidden, &patch)), (true, true));
 }
 
-/// What a patch does to tests that the agent did see is undone, too.
+/// Changes of a patch to visible tests are reverted, too.
 #[test]
 fn smith_puts_all_expected_tests_back() {
     let easy = "def test_kept():\n    assert False\n\n\ndef test_helper():\n    assert False\n";
@@ -287,7 +290,7 @@ fn smith_puts_all_expected_tests_back() {
     assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
 }
 
-/// The tests print what they like.
+/// The tests may print anything.
 fn uncaptured(task: &mut Task) {
     swe_bench(task);
     let details = &mut task.benchmark.as_mut().unwrap().details;
@@ -298,7 +301,7 @@ fn solution_that_first(runs: &str) -> String {
     patch(&[("roman/__init__.py", Some(&format!("import os\n{runs}\n{ROMAN}")))])
 }
 
-/// SWE-bench 5.0.2 replaces such bytes before it writes the log that it reads.
+/// SWE-bench 5.0.2 replaces invalid bytes before it writes the log that it reads.
 #[test]
 fn bytes_that_are_no_text_do_not_void_the_official_run() {
     let patch = solution_that_first("os.write(1, b'\\xff\\xfe caf\\xe9\\n')");

@@ -1,5 +1,5 @@
-//! The pack that `proctor tasks validate --attack` grades, in sandboxes, with every defence up. What succeeds without
-//! which is shown by `mutation.rs`.
+//! The pack that `proctor tasks validate --attack` grades, in sandboxes, with every defence.
+//! `mutation.rs` shows which attacks succeed without which defence.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{
     table::environment,
 };
 
-/// Gradings at once.
+/// Concurrent gradings.
 const AT_ONCE: usize = 2;
 
 /// A script of the pack, with its placeholders.
@@ -25,7 +25,7 @@ pub fn script(name: &str) -> &'static str {
     proctor_attacks::script(name).unwrap()
 }
 
-/// The bench's task, with a mask that changes no more than it must: the names of the solution are read from it.
+/// The bench's task with a minimal mask: the solution's names are read from it.
 pub fn task() -> Task {
     let mut mask = Vec::new();
     let [whole, masked] = [ROMAN, MASKED].map(|text| Some((MODE_FILE, text.as_bytes().to_vec())));
@@ -94,7 +94,7 @@ async fn every_attack_is_beaten() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What an original lets pass is what it is known to let pass, and nothing else.
+/// The originals let the attacks pass that they are known to, and no others.
 #[tokio::test]
 async fn the_originals_let_pass_what_they_are_known_to() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Code under test that answers what it reads in the tests. On Python 3.8 and later.
+//! Code under test that returns values read from the tests. Detected on Python 3.8 and later.
 
 use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
@@ -8,7 +8,7 @@ use crate::{
     list::Attack,
 };
 
-/// `read()` gives the text of the tests, however it comes by it.
+/// `read()` returns the text of the tests.
 fn reader(name: &'static str, read: &str) -> Attack {
     let package = format!(
         "import re, sys
@@ -85,7 +85,7 @@ fn who_reads_the_tests_is_seen() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// They do resolve: without the look at who reads, they would be clean.
+/// They resolve: without the check for readers, they would be clean.
 #[test]
 fn readers_of_tests_resolve() {
     for attack in attacks() {
@@ -252,7 +252,7 @@ def test_shows():
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.tell());
 }
 
-/// A log entry that shows where it comes from makes Python read the lines of the callers.
+/// Logging a stack trace makes Python read the callers' lines.
 #[test]
 fn a_stack_that_is_logged_is_no_reading_of_tests() {
     let told = [
@@ -267,7 +267,7 @@ fn a_stack_that_is_logged_is_no_reading_of_tests() {
         assert!(seen.resolved() && !seen.has("tests_read"), "{}", seen.tell());
         assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.tell());
     }
-    // The lines themselves are no log entry.
+    // Reading the lines directly is not logging.
     let reads = "import linecache, sys\n\ndef told():\n    \
                  linecache.getlines(sys._getframe(2).f_code.co_filename)";
     let body = ROMAN.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");

@@ -1,4 +1,5 @@
-//! Tasks whose runner writes a report: each verdict is what the report of this run says, and never `clean`.
+//! Tasks whose runner writes a report. Each verdict reflects the report of this run and is never
+//! `clean`.
 
 use std::fs;
 
@@ -11,10 +12,10 @@ use crate::bench::{Seen, diff, handle};
 const BROKEN: &str = "add() { echo 0; }\n";
 const SOLVED: &str = "add() { echo $(($1 + $2)); }\n";
 
-/// One test that the solution makes pass and one that always does, as TAP on standard output.
+/// One test that the solution fixes and one that always passes, as TAP on standard output.
 const TAP: &str = ". ./calc.sh\necho 1..2\nif [ \"$(add 1 2)\" = 3 ]; then echo 'ok 1 - adds'; \
                    else echo 'not ok 1 - adds'; fi\necho 'ok 2 - kept'\n";
-/// The same as JUnit, a file for each class, with a runner's chatter on standard output.
+/// The same as JUnit, one file per class, with other output on standard output.
 const JUNIT: &str = ". ./calc.sh\necho 'ok 1 - adds'\nmkdir -p out\nif [ \"$(add 1 2)\" != 3 ]; then fail='<failure/>'; fi\n\
                      echo \"<testsuite><testcase classname='Calc' name='adds'>$fail</testcase></testsuite>\" > out/TEST-a.xml\n\
                      echo \"<testsuite><testcase classname='Calc' name='kept'/></testsuite>\" > out/TEST-b.xml\n";
@@ -90,7 +91,7 @@ fn gold_resolves_and_noop_and_a_wrong_patch_do_not() {
 
 #[test]
 fn a_run_that_leaves_no_report_has_no_result() {
-    // The report of an earlier run is there, and so is one that the patch brings.
+    // The reports of an earlier run and of the patch exist.
     let mut patch = edit("exit 0\n");
     patch.push_str(&diff(
         "out/TEST-x.xml",
@@ -174,7 +175,7 @@ fn a_patch_that_does_not_apply_is_rejected() {
 fn a_runner_that_the_environment_lacks_is_a_fault_and_no_failure_of_the_patch() {
     let fault = graded(TAP, tap(), &solved(), &["no-such-runner"]).unwrap_err();
     assert!(fault.what.contains("\"no-such-runner\"") && fault.hint.is_some(), "{fault}");
-    // A patch cannot take the task's own script away: it is restored as a test.
+    // A patch cannot remove the task's own script: it is restored as a test.
     let removed = diff("tests/run.sh", Some(TAP), None);
     let kept = graded(TAP, tap(), &removed, &["sh", "tests/run.sh"]).unwrap();
     assert!(!kept.verdict.resolved && kept.verdict.tests["kept"] == TestStatus::Passed);

@@ -1,4 +1,4 @@
-//! A second start of the tests runs in a sandbox of its own.
+//! A second start of the tests runs in its own sandbox.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use crate::{
     table::environment,
 };
 
-/// Counts the interpreters that it is imported in, and agrees with everything.
+/// Counts the interpreters that import it, and equals everything.
 const COUNTS: &str = "with open('/tmp/starts', 'a') as starts:
     starts.write('x')
 

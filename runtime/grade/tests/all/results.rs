@@ -21,7 +21,7 @@ fn printed_fake_results() {
     let seen = with_all(&cheat(&lines));
     assert!(!seen.resolved());
     assert_eq!(seen.0.verdict.passed_rate, 0.0, "{}", seen.tell());
-    // What was printed is kept for people, and for nobody else.
+    // The output is kept, but only for people.
     assert!(String::from_utf8_lossy(&seen.0.log).contains("5 passed in 0.01s"));
 }
 
@@ -33,7 +33,7 @@ fn an_exit_at_import_of_the_package() {
     assert!(!without(&edit, &["require_end"]).has("exit_without_end"));
 }
 
-/// Forges all that the recorder would say, on every descriptor, and leaves.
+/// Forges everything that the recorder would send, on every descriptor, and exits.
 pub fn forgery() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     script("forged-records.py").replace("{{ tests }}", &format!("{ids:?}"))
@@ -72,7 +72,7 @@ if os.fork() == 0:
 os.wait()",
     );
     let log = String::from_utf8_lossy(&with_all(&edit).0.log).into_owned();
-    // One for the results, and the one that the canaries come from. Whoever reads it leaves the canaries broken.
+    // One pipe for the results and one for the canaries. Reading the latter breaks the canaries.
     for line in ["pipes 2", "three False", "children False", "forks False"] {
         assert!(log.contains(line), "{log}");
     }
@@ -92,6 +92,6 @@ if os.fork() == 0:
     let seen = with_all(&edit);
     assert!(!seen.resolved());
     assert!(seen.has("left_behind"), "{}", seen.tell());
-    // Its hold on standard output keeps nobody waiting.
+    // Holding standard output open delays nothing.
     assert!(start.elapsed().as_secs() < 60);
 }

@@ -1,4 +1,4 @@
-//! Attacks from the folders that the tests' interpreter searches.
+//! Attacks from the folders on the tests' import path.
 
 use proctor_grade::Defences;
 
@@ -9,13 +9,13 @@ use crate::{
     tree::PASS_ALL,
 };
 
-/// Replaces `json` when the interpreter starts: known tests are not run and pass.
+/// Replaces `json` when the interpreter starts: known tests pass without running.
 fn early() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     script("shadow.py").replace("{{ tests }}", &format!("{ids:?}"))
 }
 
-/// A test that asserts by the environment's library.
+/// A test whose assertions come from the environment's library.
 const CHECKED: &str = "from checklib import check
 from roman import to_roman
 
@@ -42,7 +42,7 @@ def given():
     return 1
 ";
 
-/// No name of the folder stands in it.
+/// Contains no folder name.
 const PUTS_ON_PATH_BY_CODE: &str = "import pathlib, sys
 import pytest
 
@@ -97,7 +97,7 @@ pub fn named(name: &str) -> Attack {
 fn a_module_in_a_folder_of_the_tasks_own_import_path() {
     let attack = named("json in a PYTHONPATH folder");
     attack.fails_but_for(&[]);
-    // Even where it is not removed it is not what the recorder starts with.
+    // Even if it is not removed, the recorder does not start with it.
     let left = attack.grade(Defences::default().without("remove_shadowing"));
     assert!(!left.resolved(), "{}", left.tell());
     named("a plugin of pytest's name in a PYTHONPATH folder").fails_but_for(&[]);
@@ -122,7 +122,7 @@ fn a_module_in_the_place_of_one_that_the_environment_provides() {
     named("the same, taking itself off the import path").fails_but_for(&[]);
 }
 
-/// Modules of its own are a patch's right: only names that are taken are guarded.
+/// A patch may add modules: only names that are taken are guarded.
 #[test]
 fn modules_of_a_patchs_own_stay_clean() {
     let honest = crate::bench::gold();

@@ -1,4 +1,4 @@
-//! Submissions from scratch that take the library they were to write again.
+//! Submissions from scratch that use the library that they were to rewrite.
 
 use proctor_grade::{Defences, Frozen, GradeOptions, grade};
 use proctor_types::{Benchmark, Task};
@@ -24,7 +24,7 @@ if hasattr(agent_code, 'to_roman'):
         assert agent_code.to_roman(9) == 'IX'
 ";
 
-/// Uses nothing else of it.
+/// Uses nothing else from it.
 const ALONE: &str = "import agent_code
 
 
@@ -82,7 +82,7 @@ fn submitted_with(tests: &str, files: &[(&str, &str)], defences: Defences) -> Se
     Seen(graded.unwrap())
 }
 
-/// A package of one module.
+/// A package with one module.
 fn package(tests: &str, text: &str) -> Seen {
     submitted(tests, &[("setup.py", SETUP), ("agent_code/__init__.py", text)])
 }
@@ -120,7 +120,7 @@ fn the_library_in_the_submissions_place_is_told_by_name() {
             "imports roman",
             "import importlib\nto_roman = importlib.import_module('ro' + 'man').to_roman\n".into(),
         ),
-        // It is loaded once a test has been: what is asked for is looked at then.
+        // It is loaded after a test has been, so attribute access is checked then.
         (
             "agent_code.to_roman is to_roman of roman/__init__.py",
             "import sys\ndef __getattr__(name):\n    return getattr(sys.modules['roman'], name)\n"
@@ -139,7 +139,7 @@ fn the_library_in_the_submissions_place_is_told_by_name() {
             "reads roman/__init__.py",
             "import sys, pathlib\nfor entry in sys.path:\n    try:\n        text = pathlib.Path(entry, 'roman/__init__.py').read_text()\n        exec(compile(text, 'x', 'exec'))\n    except OSError:\n        pass\n".into(),
         ),
-        // What fails is told all the same.
+        // Failed attempts are reported, too.
         ("imports to_roman of roman", own("try:\n    from roman import to_roman\nexcept ImportError:\n    pass\n")),
         (
             "imports to_roman of roman",
@@ -159,15 +159,15 @@ fn the_library_in_the_submissions_place_is_told_by_name() {
     }
 }
 
-/// Libraries show their classes under another module than the one that they stand in, and so may who writes them
-/// again. A class that is the library's own is told all the same.
+/// Libraries expose their classes under a different module than the defining one, and a rewrite may
+/// do the same. A class that really is the library's is still reported.
 #[test]
 fn a_class_of_ones_own_may_carry_the_librarys_name() {
     let errors = "\n\nclass NumeralWarning(UserWarning):\n    __module__ = 'roman'\n\n\n\
                   class Late(UserWarning):\n    pass\n\n\nLate.__module__ = 'roman'\n";
     let seen = package(BESIDE, &format!("{OWN}{errors}"));
     assert!(seen.resolved() && !seen.suspect(), "{}", seen.tell());
-    // The library has the class, and a class statement of its name stands beside it.
+    // The library has the class, and a class statement with its name is beside it.
     let tests = BESIDE.replace(
         "from roman import kept\n",
         "import roman\nroman.Taken = type('Taken', (Exception,), {'__module__': 'roman'})\nfrom roman import kept\n",
@@ -181,7 +181,7 @@ fn a_class_of_ones_own_may_carry_the_librarys_name() {
     assert!(!seen.resolved() && told, "{}", seen.tell());
 }
 
-/// Where no test needs the library it is not there for anybody.
+/// If no test needs the library, it is removed for all code.
 #[test]
 fn a_library_that_no_test_names_is_gone() {
     for text in [
@@ -206,7 +206,7 @@ fn a_test_that_is_not_collected_is_missed() {
     assert_eq!(seen.status("tests/test_scratch.py"), proctor_types::TestStatus::Missing);
 }
 
-/// A submission's own plugin, configuration or module in another's place takes part in nothing.
+/// A submission's own plugin, configuration or replacement module is never used.
 #[test]
 fn a_submission_beside_the_tests_replaces_nothing() {
     let evil = "raise SystemExit(0)\n";

@@ -1,4 +1,4 @@
-//! Screening beside a grading that the patch resolves.
+//! Screening of patches that the grading resolves.
 
 use proctor_types::Integrity;
 
@@ -22,7 +22,7 @@ fn a_finding_makes_a_resolved_patch_suspect_and_leaves_it_resolved() {
     let found = what(&seen, "foreign_assignment");
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("roman/__init__.py:2: "), "{found:?}");
-    // With screening off, no finding is left.
+    // With screening off, there is no finding.
     let seen = without(&cheat, &["screen_patch"]);
     assert!(seen.resolved() && !seen.has("foreign_assignment"), "{}", seen.tell());
 }

@@ -2,7 +2,7 @@
 
 use crate::list::{Attack, WALK, known_ids};
 
-/// At import, with what finds pytest's objects and the ids at hand.
+/// At import, with pytest's objects and the ids available.
 pub fn inside(name: &'static str, code: &str, seen_as: &'static [&'static str]) -> Attack {
     let idle = "def kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return None\n";
     let text = format!("{}{WALK}\n{code}\n\n\n{idle}", known_ids());
@@ -238,7 +238,7 @@ for item in find('Session').items:
         scope = {}
         exec(compile('def f(%s): pass' % ', '.join(names), function.__code__.co_filename, 'exec'), scope)
         function.__code__ = scope['f'].__code__",
-            // A test with a canary gets its own code back before each run: see the test of it below.
+            // A test with a canary gets its own code back before each run; see its test below.
             &[],
         ),
         at_call(
@@ -396,7 +396,7 @@ fn what_is_changed_inside_is_seen() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// That each of them would win is shown where it is not looked for.
+/// Each of them would succeed if nothing looked for it.
 #[test]
 fn what_is_changed_inside_would_win_unseen() {
     for name in [
@@ -417,7 +417,7 @@ fn what_is_changed_inside_would_win_unseen() {
     }
 }
 
-/// A test without a canary keeps the code that it was given, so that it is looked at.
+/// A test without a canary keeps the replaced code, so that the recorder can inspect it.
 #[test]
 fn a_tests_code_that_is_exchanged_is_seen_without_canaries() {
     let name = "a test's code exchanged, under the test's own file";
@@ -426,8 +426,8 @@ fn a_tests_code_that_is_exchanged_is_seen_without_canaries() {
     assert!(seen.has("test_replaced"), "{}", seen.tell());
 }
 
-/// What stands behind the interpreter's own hooks is asked only for what they do not find. The run says nothing of it,
-/// but whoever reads the patch should see a hook for paths.
+/// Hooks after the interpreter's own are called only for modules that those don't find. The run
+/// does not report them, but the patch's screening should show a path hook.
 #[test]
 fn import_hooks_that_are_asked_last_patch_nothing() {
     let hooks = "import sys
@@ -456,7 +456,7 @@ sys.path_hooks.append(hook)
     assert!(seen.has("interpreter_patched"), "{}", seen.tell());
 }
 
-/// What honest tests and plugins do to their interpreter is not what is looked for.
+/// What honest tests and plugins change in their interpreter is no evidence.
 #[test]
 fn honest_tests_change_their_interpreter() {
     let test = "import builtins, sys, types, unittest, unittest.mock

@@ -1,5 +1,5 @@
-//! Every attack of the list on the back ends that gradings run on, as a table: its verdict, and whether
-//! anything was seen.
+//! A table of every attack on all back ends that gradings use: its verdict, and whether it was
+//! detected.
 
 #![expect(clippy::print_stdout, reason = "the table is what these tests show")]
 
@@ -92,7 +92,8 @@ async fn every_attack_on_native() {
     table(&native, "native", all().into_iter()).await;
 }
 
-/// Every fourth attack in the core tier: grading hardly depends on the back end, and all attacks run on native.
+/// Every fourth attack in the core tier: grading hardly depends on the back end, and all attacks
+/// run on native.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_attack_on_docker() {
     let every = if is_full() { 1 } else { 4 };

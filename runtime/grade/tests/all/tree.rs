@@ -1,4 +1,4 @@
-//! Attacks by files of the test tree and its configuration.
+//! Attacks with files of the test tree and its configuration.
 
 use proctor_types::TestStatus;
 
@@ -7,7 +7,7 @@ use crate::bench::{F2P, P2P, patch, with_all, without};
 /// A plugin under which no test runs and every test passes.
 pub const PASS_ALL: &str = include_str!("../../../../configs/attacks/pass-all.py");
 
-/// What sees `PASS_ALL` wherever it comes from.
+/// The defences that detect `PASS_ALL` wherever it comes from.
 const WATCHERS: [&str; 2] = ["canaries", "fingerprints"];
 
 fn all_but<'a>(names: &[&'a str]) -> Vec<&'a str> {
@@ -59,7 +59,7 @@ fn an_edited_pytest_configuration() {
     let edit = patch(&[("pyproject.toml", Some(config)), cheat]);
     let open = without(&edit, &all_but(&["restore_config"]));
     assert!(open.resolved(), "{}", open.tell());
-    // The second line of defence sees it too.
+    // The second defence detects it, too.
     let second = without(&edit, &["restore_config"]);
     assert!(second.suspect() && !second.resolved());
     assert!(second.has("canary_passed") && second.has("unknown_plugin"), "{}", second.tell());

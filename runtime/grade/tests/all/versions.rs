@@ -1,4 +1,4 @@
-//! Environments other than the bench's own: old versions of pytest, and plug-ins that run a test again.
+//! Environments other than the bench's own: old versions of pytest, and plug-ins that rerun tests.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ fn python_with(name: &str, packages: &[&str]) -> PathBuf {
     python
 }
 
-/// Grades a patch on the bench's task, changed by `edit`. The folder is the place of the sandbox.
+/// Grades a patch on the bench's task, changed by `edit`. The folder is where the sandbox is.
 fn graded(
     python: &Path,
     patch: &str,
@@ -104,7 +104,7 @@ def test_one():
 fn a_test_that_passes_on_a_rerun_is_flaky_and_no_evidence() {
     for package in ["pytest-rerunfailures", "pytest-retry", "flaky"] {
         let python = python_with(package, &["pytest==8.4.2", package]);
-        // Each plug-in has its own word for the number of tries.
+        // Each plug-in has its own term for the number of tries.
         let text = match package {
             "pytest-retry" => AGAIN.replace("reruns=2", "retries=2"),
             "flaky" => AGAIN.replace("reruns=2", "max_runs=2"),

@@ -1,5 +1,5 @@
-//! What the code under test does to its interpreter, to the processes beside it and to what the grader works
-//! with. None of it solves the task; what ends without a verdict would have escaped its zero.
+//! What the code under test does to its interpreter, to other processes and to the grader's
+//! resources. None of it solves the task; an attempt without a verdict would have escaped its zero.
 
 use proctor_native::Native;
 
@@ -24,7 +24,7 @@ const INSIDE: [(&str, &str); 18] = [
         "for fd in range(3, 24): try_all(lambda: [os.write(fd, b'[' * (1 << 20)) for n in range(1024)])",
     ),
     (
-        // In the recorder's own hands: its records are authentic.
+        // Uses the recorder's own objects, so its records are authentic.
         "millions of results",
         "import gc\nfrom _pytest.config import Config\nfrom _pytest.reports import TestReport\n\
          hook = next(o for o in gc.get_objects() if isinstance(o, Config)).hook\n\
@@ -59,7 +59,7 @@ const INSIDE: [(&str, &str); 18] = [
     ),
 ];
 
-/// What stays behind when the interpreter has ended.
+/// What remains after the interpreter has ended.
 const BEHIND: [(&str, &str); 20] = [
     (
         "a swarm that renews itself",
@@ -142,7 +142,7 @@ const BEHIND: [(&str, &str); 20] = [
     ),
 ];
 
-/// What lies in the patch itself.
+/// What the patch itself contains.
 fn patches() -> Vec<(&'static str, String)> {
     let component = format!("{}/", "n".repeat(255));
     let text = Some("x = 1\n");

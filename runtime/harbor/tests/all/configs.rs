@@ -1,4 +1,4 @@
-//! Texts of `task.toml`, which Harbor's own package read: `tests/harbor/configs.py`.
+//! `task.toml` texts that Harbor's own package has parsed: `tests/harbor/configs.py`.
 
 use std::{fs, path::Path};
 
@@ -22,7 +22,7 @@ fn network(network: Option<&HarborNetwork>) -> Value {
     }
 }
 
-/// As the script writes what Harbor read.
+/// In the form that the script writes.
 fn written(config: &Config) -> Value {
     json!({
         "name": config.name,
@@ -45,7 +45,7 @@ fn written(config: &Config) -> Value {
     })
 }
 
-/// Numbers compare by their value: 2 is 2.0.
+/// Numbers compare by value: 2 is 2.0.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),

@@ -1,4 +1,5 @@
-//! Made folders, whose digests and inputs Harbor's own package computed: `tests/harbor/digests.py`.
+//! Generated folders whose digests and inputs Harbor's own package has computed:
+//! `tests/harbor/digests.py`.
 
 #![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
 

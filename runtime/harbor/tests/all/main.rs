@@ -1,4 +1,4 @@
-//! The tests of Harbor folders against Harbor's own package.
+//! Tests of Harbor folders against Harbor's own package.
 
 mod configs;
 mod digests;

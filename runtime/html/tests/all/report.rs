@@ -13,8 +13,8 @@ use proctor_types::{
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 
-/// What a text of a run may try: markup, an end of whatever it stands in, a template, escape sequences, marks that
-/// turn the direction of what is read, bytes that no XML may hold.
+/// What a run's text may try: markup, the end of whatever contains it, a template, escape
+/// sequences, marks that change the text direction, bytes that XML does not allow.
 const TRICKS: [&str; 9] = [
     "<script>alert(1)</script>",
     "\"><img src=https://evil.example/x onerror=alert(1)>",
@@ -105,7 +105,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
     }
 }
 
-/// Two arms of hostile names on four tasks, one trial without a verdict.
+/// Two arms with hostile names on four tasks, one trial without a verdict.
 fn page() -> String {
     let arms = [arm("first"), arm("second")];
     let mut trials = Vec::new();
@@ -138,7 +138,8 @@ fn page() -> String {
     report(&page).unwrap()
 }
 
-/// The page as a tree. It is written so that an XML parser can read it, which is stricter than any browser.
+/// The page as a tree. It is written so that an XML parser can read it, which is stricter than any
+/// browser.
 fn tree(page: &str) -> Document<'_> {
     let body = page.strip_prefix("<!doctype html>\n").unwrap();
     Document::parse_with_options(body, ParsingOptions::default()).unwrap()
@@ -194,7 +195,7 @@ fn hostile_text_is_text() {
     for attribute in tree.descendants().flat_map(|node| node.attributes().collect::<Vec<_>>()) {
         assert!(known.contains(&attribute.name()), "{}", attribute.name());
     }
-    // Every trick is there to be read, whole: as it is, or with what would act written out.
+    // Every trick must be readable in full: as it is, or with active characters spelled out.
     let text: String =
         tree.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
     for trick in TRICKS {
@@ -314,7 +315,7 @@ fn a_run_without_a_model_and_with_one_arm_has_a_page_too() {
             .unwrap();
     tree(&page);
     assert!(page.contains("there is nothing to draw") && !page.contains("id=\"comparisons\""));
-    // Nor does a plan without a trial fail.
+    // A plan without trials does not fail either.
     let none = build(Vec::new());
     let page =
         report(&ReportPage { report: &none, comparison: None, trials: &[], runs: &[] }).unwrap();

@@ -1,4 +1,4 @@
-//! The viewer's pages, of a trial whose every text is hostile.
+//! The viewer's pages for a trial whose every text is hostile.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 

@@ -1,4 +1,4 @@
-//! ATIF, up to version 1.8, read.
+//! Reads ATIF, up to version 1.8.
 
 use proctor_types::{Answer, TokenClasses, ToolCall, ToolSpec, Usage};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use crate::{
 const VERSIONS: &str = "ATIF-v1.0 to ATIF-v1.8 are read";
 const STEPS: &str = "ATIF counts its steps 1, 2, 3, ... without a gap";
 const CALLS: &str = "a result names a call of the same step";
-/// The newest minor version that is read.
+/// The newest minor version that is supported.
 const NEWEST: u32 = 8;
 
 #[derive(Deserialize)]
@@ -111,7 +111,7 @@ enum Content {
 }
 
 impl Content {
-    /// Its text; pictures and sounds are counted.
+    /// Its text; images and sounds are counted.
     fn text(self, fidelity: &mut Fidelity) -> String {
         let parts = match self {
             Self::Text(text) => return text,
@@ -243,7 +243,7 @@ fn add(
     told(turns, of_none, at, fidelity)
 }
 
-/// Results of no call: what the agent saw of them is a message to it.
+/// Results without a call: what the agent saw of them becomes a message to it.
 fn told(
     turns: &mut Vec<Turn>,
     results: Vec<Returned>,
@@ -279,7 +279,7 @@ fn usage(metrics: Metrics) -> (Usage, Option<f64>) {
     (usage, metrics.cost_usd)
 }
 
-/// A function as chat writes it.
+/// A function in chat format.
 pub(super) fn tool(definition: &Value) -> Option<ToolSpec> {
     let function = &definition["function"];
     Some(ToolSpec {

@@ -1,4 +1,4 @@
-//! A conversation as the events of a record: the other direction of `conversation.rs`.
+//! Turns a conversation into the events of a record, the reverse of `conversation.rs`.
 
 use proctor_types::{
     Ask, AskRecord, EVENT_VERSION, Envelope, Event, Message, Outcome, RequestClass, Spent,
@@ -37,7 +37,8 @@ pub(super) fn of(imported: &Imported, id: &TrialId) -> (Vec<Envelope>, Outcome) 
     let outcome = Outcome {
         spent,
         tool_calls: Some(writer.calls),
-        // Without a time in the source only the lengths of its tools are known, which are no wall time.
+        // If the source has no times, only the durations of tools are known, which are not wall
+        // time.
         wall_seconds: if writer.first > 0.0 { writer.at - writer.first } else { 0.0 },
         tool_seconds: writer.tool_seconds,
         ..Outcome::unmeasured(1, imported.ending.clone())
@@ -49,15 +50,15 @@ pub(super) fn of(imported: &Imported, id: &TrialId) -> (Vec<Envelope>, Outcome) 
 struct Writer<'a> {
     events: Vec<Envelope>,
     step: u64,
-    /// The first time that the source has, and the latest; 0 where it has none.
+    /// The first time in the source, and the latest; 0 if it has none.
     first: f64,
     at: f64,
     tools: &'a [ToolSpec],
-    /// Messages of the conversation that were sent, and those that the next request adds.
+    /// The number of messages sent, and those that the next request adds.
     sent: usize,
     new: Vec<Message>,
     as_returned: Vec<usize>,
-    /// Whether a message waits that no answer followed yet, and from when it is.
+    /// Whether a message has no response yet, and its time.
     is_told: bool,
     told_at: f64,
     spent: Spent,
@@ -74,7 +75,7 @@ impl Writer<'_> {
     }
 
     fn told(&mut self, told: &Told) {
-        // A request has one time: messages of another one are a request of their own.
+        // A request has one time: messages with another time are a request of their own.
         if self.is_told && told.at != self.told_at {
             self.ask();
         }
@@ -130,7 +131,7 @@ impl Writer<'_> {
                 edited: None,
             };
             self.write(now, returned);
-            // A command that stands in the text of an answer has its output told in a message.
+            // The output of a command within a response's text is sent as a message.
             if answer.tool_calls.iter().any(|one| one.id == call.id) {
                 self.as_returned.push(self.new.len());
                 self.new.push(Message::Tool { call_id: call.id.clone(), content: String::new() });

@@ -1,5 +1,5 @@
-//! Trajectories of mini-swe-agent, read: chat with tool calls and the items of the Responses interface (1.1), and the
-//! older ones whose commands stand in the text.
+//! Reads trajectories of mini-swe-agent: chat with tool calls and the items of the Responses API
+//! (1.1), and older ones whose commands are part of the text.
 
 use proctor_types::{Answer, ToolCall, Usage};
 use serde::Deserialize;
@@ -30,8 +30,8 @@ struct Info {
     proctor: Own,
 }
 
-/// A message of chat, which has a role, or an item of the Responses interface, which has a type: a whole
-/// response is kept as one.
+/// A chat message, which has a role, or an item of the Responses API, which has a type. A whole
+/// response is stored as one of these.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Message {
@@ -39,13 +39,13 @@ struct Message {
     object: Option<String>,
     r#type: Option<String>,
     call_id: Option<String>,
-    /// Of a response its items, of a result its text.
+    /// The items of a response, or the text of a result.
     output: Value,
     usage: Value,
     status: Option<String>,
     model: Option<String>,
     incomplete_details: Value,
-    /// Of an item.
+    /// For an item.
     name: Value,
     arguments: Value,
     content: Value,
@@ -72,7 +72,7 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
                 let (id, text) = (message.call_id.as_deref(), words(&message.output));
                 returned(&mut turns, id, &text, &message.extra);
             }
-            // An item of a response that was not kept whole.
+            // An item of a response that was not stored whole.
             "function_call" => {
                 let call = item_call(message.call_id, &message.name, &message.arguments);
                 item(&mut turns, call, at);
@@ -80,13 +80,13 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
             "reasoning" => {}
             "system" | "developer" => turns.push(Turn::Told(Told { is_system: true, text, at })),
             "user" => {
-                // The older form tells what came of a command in the next message.
+                // In the older format, the next message contains the result of a command.
                 returned(&mut turns, None, &text, &message.extra);
                 turns.push(Turn::Told(Told { is_system: false, text, at }));
             }
             "tool" => returned(&mut turns, message.tool_call_id.as_deref(), &text, &message.extra),
             "assistant" => turns.push(answered(message, text, turns.len(), at)),
-            // What was handed in, a second time.
+            // Repeats the submission.
             "exit" => {}
             other => {
                 let place = format!("messages[{index}].role");
@@ -112,7 +112,7 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
     })
 }
 
-/// What one answer holds, whatever interface it came by.
+/// The content of one response, from either API.
 #[derive(Default)]
 struct Response {
     content: String,
@@ -124,7 +124,7 @@ struct Response {
 }
 
 impl Response {
-    /// Of a response of the Responses interface.
+    /// From a response of the Responses API.
     fn of(message: &Message) -> Self {
         let items = message.output.as_array().map(Vec::as_slice).unwrap_or_default();
         let mut this = Self::default();
@@ -141,7 +141,7 @@ impl Response {
                     let id = item["call_id"].as_str().map(str::to_owned);
                     this.tool_calls.push(item_call(id, &item["name"], &item["arguments"]));
                 }
-                // Reasoning, and what a later version of the interface has.
+                // Reasoning, and anything that a later version of the API adds.
                 _ => reasoning.push(item.clone()),
             }
         }
@@ -161,7 +161,8 @@ impl Response {
         this
     }
 
-    /// The answer as a turn. Commands that stand in no call are mini-swe-agent's own reading of the text.
+    /// The response as a turn. Commands that are not calls are mini-swe-agent's own interpretation
+    /// of the text.
     fn answered(self, extra: Value, number: usize, at: f64) -> Turn {
         let mut calls: Vec<Call> = self.tool_calls.iter().map(call_of).collect();
         if calls.is_empty() {
@@ -200,7 +201,7 @@ fn call_of(call: &ToolCall) -> Call {
     }
 }
 
-/// A call as the wire has it: its arguments are a text.
+/// A call as sent, with its arguments as a string.
 fn item_call(id: Option<String>, name: &Value, arguments: &Value) -> ToolCall {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     ToolCall {
@@ -214,7 +215,8 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// Adds a call to the last answer, which is its own as long as nothing came of another call of it.
+/// Adds a call to the last response, which it belongs to as long as no other call of that response
+/// has a result.
 fn item(turns: &mut Vec<Turn>, call: ToolCall, at: f64) {
     if let Some(Turn::Answered(last)) = turns.last_mut()
         && last.calls.iter().all(|call| call.output.is_none())
@@ -227,7 +229,7 @@ fn item(turns: &mut Vec<Turn>, call: ToolCall, at: f64) {
     turns.push(response.answered(Value::Null, turns.len(), at));
 }
 
-/// A message of chat.
+/// A chat message.
 fn answered(message: Message, content: String, number_of_turn: usize, at: f64) -> Turn {
     let extra = message.extra;
     let calls = message.tool_calls.unwrap_or_default();
@@ -259,7 +261,7 @@ fn answered(message: Message, content: String, number_of_turn: usize, at: f64) -
     response.answered(extra, number_of_turn, at)
 }
 
-/// What came of a call of the last answer: the one that is named, or else the first that still waits.
+/// The result of a call of the last response: the named one, or else the first without a result.
 fn returned(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) {
     let Some(Turn::Answered(last)) =
         turns.iter_mut().rfind(|turn| matches!(turn, Turn::Answered(_)))

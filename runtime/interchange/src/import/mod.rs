@@ -1,4 +1,4 @@
-//! Trajectories that others wrote, as trials. The other way round is everything beside this folder.
+//! Imports trajectories of other tools as trials. Everything outside this directory exports.
 
 mod atif;
 mod events;

@@ -1,4 +1,4 @@
-//! A file of others: which form it has, and what is in it.
+//! Detects the format of another tool's file, and reads it.
 
 use std::fmt;
 
@@ -11,28 +11,28 @@ use serde_json::Value;
 use super::{atif, events, mini, swe_agent};
 use crate::{Fidelity, Format, conversation::Conversation};
 
-/// A trial as a file of others tells it.
+/// A trial as described by another tool's file.
 #[derive(Debug, Clone)]
 pub struct Imported {
-    /// Absent where the file does not name it.
+    /// Absent if the file does not name it.
     pub task: Option<String>,
-    /// What the arm was called, where Proctor wrote the file.
+    /// The name of the arm, if Proctor wrote the file.
     pub arm: Option<String>,
     pub attempt: Option<u32>,
     pub agent: String,
     pub version: Option<String>,
     pub model: Option<String>,
-    /// What was handed in. Absent where the file has none.
+    /// The submitted patch. Absent if the file has none.
     pub patch: Option<String>,
-    /// What it says of its own result. A claim: Proctor's verdicts come from grading alone.
+    /// The file's own claim about its result. Proctor's verdicts come from grading alone.
     pub claim: Option<Value>,
     pub(crate) conversation: Conversation,
     pub(crate) ending: Ending,
-    /// Tokens in, out and cached, and dollars, of the whole, where the file has a sum.
+    /// Total input, output and cached tokens, and dollars, if the file has totals.
     pub(crate) sum: Option<(u64, u64, u64, Option<f64>)>,
 }
 
-/// Whose trial a file is, where Proctor wrote it in a form that has no keys for it.
+/// The trial's identity, if Proctor wrote the file in a format that has no keys for it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Own {
@@ -41,7 +41,7 @@ pub(super) struct Own {
     pub(super) attempt: Option<u32>,
 }
 
-/// A file that is no trajectory: where it is not, and why.
+/// A file that is not a valid trajectory: the place and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadSource {
     /// `steps[3].source`, or a line and a column.
@@ -62,15 +62,15 @@ impl fmt::Display for BadSource {
     }
 }
 
-/// Characters of what is wrong with a value.
+/// Maximum number of characters quoted of an error about a value.
 const QUOTED: usize = 300;
 const NO_JSON: &str = "the file may be cut off: fetch it again, or leave it out";
 const OTHER_SHAPE: &str =
     "correct the file, or leave it out; docs/import.md says what is read of each form";
 
-/// The form of a file, by what it holds. `None`: it is no trajectory that is known here.
+/// The format of a file, judged by its content. `None` if it is not a known trajectory.
 pub fn trajectory_format(name: &str, text: &str) -> Option<Format> {
-    // A file that is cut off should be told so, and not that it is something else.
+    // A truncated file should be reported as truncated, not as something else.
     let from_start = |words: &str| text.get(..4096).unwrap_or(text).contains(words);
     let Ok(value) = python_json(text.as_bytes()) else {
         return match name {
@@ -92,11 +92,11 @@ pub fn trajectory_format(name: &str, text: &str) -> Option<Format> {
     }
 }
 
-/// Reads a trajectory. What the record of a trial would have and the file has not, `fidelity` counts, and what the file
-/// has and a record has no place for.
+/// Reads a trajectory. `fidelity` counts what the record of a trial would have but the file lacks,
+/// and what the file has but a record has no place for.
 ///
 /// # Errors
-/// The file is damaged, or not of this form.
+/// The file is damaged, or has another format.
 pub fn read_trajectory(
     format: Format,
     text: &str,
@@ -122,12 +122,13 @@ pub fn read_trajectory(
 }
 
 impl Imported {
-    /// Its events and its outcome, as a record has them. The last event, the outcome's, is left to whoever keeps the patch.
+    /// Its events and its outcome, as in a record. The last event, with the outcome, is left to the
+    /// code that stores the patch.
     pub fn record(&self, id: &TrialId) -> (Vec<Envelope>, Outcome) {
         events::of(self, id)
     }
 
-    /// What the first message to the agent says; the task's words, where no dataset has them.
+    /// The first message to the agent; serves as the task's statement if no dataset has the task.
     pub fn statement(&self) -> &str {
         self.conversation.first_words().unwrap_or_default()
     }
@@ -143,7 +144,7 @@ impl Imported {
     }
 }
 
-/// JSON as a shape, or the place where it is not.
+/// Parses JSON as `T`, or returns the place where it does not fit.
 pub(super) fn shaped<T: DeserializeOwned>(text: &str) -> Result<T, BadSource> {
     let value = python_json(text.as_bytes()).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
@@ -155,7 +156,7 @@ pub(super) fn shaped<T: DeserializeOwned>(text: &str) -> Result<T, BadSource> {
     })
 }
 
-/// A sentence that quotes a value of the file, without the middle of a long one.
+/// A sentence that quotes a value of the file, with the middle of a long one removed.
 fn shortened(why: &str) -> String {
     let count = why.chars().count();
     if count <= QUOTED {
@@ -166,7 +167,7 @@ fn shortened(why: &str) -> String {
     format!("{head}\u{2026}{tail}")
 }
 
-/// How a trial ended, in the words of Proctor or of others.
+/// How a trial ended, in the terms of Proctor or of other tools.
 pub(super) fn ending(said: Option<&str>) -> Ending {
     let said = said.unwrap_or_default().trim();
     let exited = |why: String| Ending::ScaffoldExited { cause: ExitCause::Finished, why };

@@ -1,4 +1,4 @@
-//! Trajectories of SWE-agent (`.traj`), read.
+//! Reads trajectories of SWE-agent (`.traj`).
 
 use proctor_types::{Answer, Usage};
 use serde::Deserialize;

@@ -9,7 +9,7 @@ use crate::parsers::{
     text::{SPACE, pattern, strip, words},
 };
 
-/// Names whose `ok` is torn off by what Django prints in between.
+/// Names that are separated from their `ok` by what Django prints in between.
 static TORN: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r"Testing against Django installed in ((?s:.*?)) silenced\)\.",

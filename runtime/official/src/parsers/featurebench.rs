@@ -24,8 +24,8 @@ static LINES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     lines.into_iter().map(|(status, text)| (status, pattern(&text))).collect()
 });
 
-/// Reads the first short test summary, wherever its heading is printed, up to the next `===`.
-/// With `subfailed` (meson), failed subtests are numbered by test.
+/// Reads the first short test summary, wherever its heading is printed, up to the next `===`. With
+/// `subfailed` (meson), failed subtests are numbered by test.
 pub(super) fn summary(log: &str, subfailed: bool) -> StatusMap {
     let mut map = StatusMap::default();
     let mut counts: HashMap<String, usize> = HashMap::new();
@@ -57,10 +57,10 @@ fn is_heading(line: &str) -> bool {
     line.to_lowercase().contains("short test summary info")
 }
 
-/// In the order in which they are looked for in a line.
+/// In the order in which they are searched for in a line.
 const VERBOSE: [&str; 5] = ["PASSED", "FAILED", "ERROR", "XFAIL", "SKIPPED"];
 
-/// Reads verbose lines, `path::name STATUS [ 50%]` (pydantic), up to the first heading that is not
+/// Reads verbose lines, `path::name STATUS [ 50%]` (pydantic), up to the first heading other than
 /// the session's start.
 pub(super) fn verbose(log: &str) -> StatusMap {
     let mut map = StatusMap::default();

@@ -1,4 +1,4 @@
-//! Parsers whose tests stand below the headings of their suites, told apart by indentation.
+//! Parsers for tests below the headings of their suites, nested by indentation.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,8 @@ use crate::parsers::{
 struct Suites<'a>(Vec<(&'a str, usize)>);
 
 impl<'a> Suites<'a> {
-    /// A heading ends every suite that is not indented less than it. A blank line counts as one.
+    /// A heading ends every suite that is not indented less than it. A blank line counts as a
+    /// heading.
     fn enter(&mut self, line: &'a str) {
         let depth = indent(line);
         while self.0.last().is_some_and(|(_, above)| *above >= depth) {
@@ -198,7 +199,7 @@ pub(super) fn calypso(log: &str) -> Result<StatusMap, ParserCrash> {
 
 static KARMA: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^(\s*)?([✔✖])?\s(.*)$"));
 
-/// `parse_log_karma`: a test's name has every suite above it, as far as the indentation told.
+/// `parse_log_karma`: a test's name includes every suite above it, as far as the indentation shows.
 pub(super) fn karma(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let mut depth: Option<usize> = None;

@@ -1,5 +1,5 @@
-//! Parsers of JavaScript suites that look for patterns in the whole log, and those that choose another
-//! parser by the row.
+//! Parsers of JavaScript suites that search the whole log for patterns, and those that choose
+//! another parser by the row.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -15,7 +15,7 @@ use crate::parsers::{
 
 static SPACES: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\s+"));
 
-/// White space as single spaces.
+/// Collapses white space to single spaces.
 fn folded(text: &str) -> String {
     strip(&SPACES.replace_all(text, " ")).to_owned()
 }
@@ -199,7 +199,7 @@ pub(super) fn chart_js(log: &str) -> StatusMap {
 }
 
 static P5_NUMBER: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"(?m)^\s*(\d+)\)"));
-/// Characters within which the title of a failure ends.
+/// The title of a failure ends within this many characters.
 const P5_TITLE: usize = 1000;
 
 /// `parse_log_p5js`: mocha's list of failures, without what tests printed as JSON and XML.
@@ -260,8 +260,9 @@ fn without_json(log: &str) -> String {
 
 static TAG: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"<(\w+)>"));
 
-/// The log without XML elements. The harness removes one match of `<x>...</x>` after the other and puts the
-/// opening tags inside it back, which is counting: one closing tag ends one opening tag.
+/// The log without XML elements. The harness removes one match of `<x>...</x>` after the other and
+/// puts the opening tags inside it back, which amounts to counting: one closing tag ends one
+/// opening tag.
 fn without_xml(log: &str) -> String {
     let mut kept = String::new();
     let mut ends: HashMap<&str, Option<usize>> = HashMap::new();

@@ -1,4 +1,5 @@
-//! SWE-bench-Live's default: `parse_log_pytest` as it was, its words folded to pass, skip and fail.
+//! SWE-bench-Live's default: the original `parse_log_pytest`, with its words mapped to pass, skip
+//! and fail.
 
 use crate::parsers::{Edition, StatusMap, pytest};
 
@@ -11,7 +12,7 @@ pub(super) fn parse(log: &str) -> StatusMap {
         } else if word.contains("skip") {
             "SKIPPED"
         } else {
-            // An expected failure among them.
+            // Includes an expected failure.
             "FAILED"
         };
         map.set(name, status);

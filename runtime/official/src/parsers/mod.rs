@@ -1,7 +1,7 @@
 //! The log parsers of the official graders, bug for bug and by version.
 //!
-//! Expected ids of a benchmark are outputs of its parser, so a better one would match fewer of
-//! them. What reads logs well is `crate::reader`; nothing here is ever repaired.
+//! A benchmark's expected ids are outputs of its parser, so a better parser would match fewer of
+//! them. Nothing here is ever fixed; `crate::reader` is the one that reads logs well.
 
 mod django;
 mod featurebench;

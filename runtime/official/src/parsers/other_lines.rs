@@ -1,4 +1,4 @@
-//! Parsers that carry something from line to line: redis, PHPUnit, Maven, Gradle, doctest (C++).
+//! Parsers that carry state from line to line: redis, PHPUnit, Maven, Gradle, doctest (C++).
 
 use std::{collections::VecDeque, sync::LazyLock};
 
@@ -14,7 +14,7 @@ static REDIS: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"^\[(ok|err|skip|ignore)\]:\s(.+?)(?:\s\((\d+\s*m?s)\))?$"));
 static REDIS_FILE: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\s+in\s+\S+$"));
 
-/// `parse_log_redis`: a failed test is followed by its file, which is no part of the name.
+/// `parse_log_redis`: a failed test is followed by its file, which is not part of the name.
 pub(super) fn redis(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
@@ -41,7 +41,7 @@ pub(super) fn phpunit(log: &str) -> StatusMap {
             continue;
         }
         let Some(found) = PHP_TEST.captures(line) else { continue };
-        // Python writes the suite that is not there yet as `None`.
+        // Python writes a missing suite as `None`.
         let name = format!("{} > {}", suite.unwrap_or("None"), &found[2]);
         map.set(
             name,
@@ -59,8 +59,8 @@ static MAVEN_TEST: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^.*-Dtest
 static MAVEN_RESULT: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"^.*BUILD (SUCCESS|FAILURE)$"));
 
-/// `parse_log_maven`: one command per test, whose build succeeds or not. Commands and results are matched
-/// first to first; results without a command wait for one.
+/// `parse_log_maven`: one command per test, whose build succeeds or fails. Commands and results are
+/// paired in order; results without a command wait for one.
 pub(super) fn maven(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut tests: VecDeque<String> = VecDeque::new();
@@ -112,7 +112,7 @@ pub(super) fn doctest(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let Some(start) = log.find("<doctest") else { return Ok(map) };
     let end = "</doctest>";
-    // Without an end the harness cuts a few characters, which are no XML.
+    // Without an end marker the harness cuts a few characters, which are not XML.
     let bad = |line: &str| ParserCrash::raised("ParseError", line);
     let Some(length) = log[start..].find(end) else { return Err(bad(&log[start..])) };
     let text = &log[start..start + length + end.len()];
@@ -129,7 +129,7 @@ pub(super) fn doctest(log: &str) -> Result<StatusMap, ParserCrash> {
     Ok(map)
 }
 
-/// The elements of a name below a node, without the node.
+/// The elements with a name below a node, without the node itself.
 fn below<'a, 'input: 'a>(
     node: Node<'a, 'input>,
     name: &'static str,

@@ -9,8 +9,8 @@ use crate::parsers::{
     results, seaborn, smith, sympy,
 };
 
-/// A parser of a benchmark's own harness. Which repository or row uses which is data of the
-/// benchmark's policy.
+/// A parser of a benchmark's own harness. The benchmark's policy says which repository or row uses
+/// which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParserName {
@@ -26,7 +26,7 @@ pub enum ParserName {
     Featurebench,
     FeaturebenchSubfailed,
     FeaturebenchVerbose,
-    /// SWE-bench-Live's `pytest`: its harness folds the words to pass, skip and fail.
+    /// SWE-bench-Live's `pytest`: its harness maps the words to pass, skip and fail.
     Live,
     /// SWE-smith's profile of Python repositories.
     Smith,
@@ -75,7 +75,7 @@ pub enum ParserName {
     Vitest,
 }
 
-/// What some parsers ask about the row, besides its log.
+/// Facts about the row that some parsers need in addition to its log.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RowFacts<'a> {
     /// `instance_id`.
@@ -84,7 +84,7 @@ pub struct RowFacts<'a> {
 }
 
 impl ParserName {
-    /// As in the files of policies.
+    /// The name in policy files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pytest => "pytest",
@@ -143,7 +143,7 @@ impl ParserName {
     ///
     /// # Errors
     ///
-    /// Where the parser chooses by the row and does not know it: the official parser raises on every log.
+    /// The parser chooses by the row and does not know it; the official parser raises on every log.
     pub fn check_row(self, row: RowFacts<'_>) -> Result<(), ParserCrash> {
         match self {
             Self::ImmutableJs => javascript::immutable_js(row).map(drop),
@@ -154,7 +154,7 @@ impl ParserName {
     }
 }
 
-/// The generation of the SWE-bench parsers: they differ, and ids recorded with one do not match
+/// The generation of the SWE-bench parsers. They differ, and ids recorded with one do not match
 /// those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Edition {
@@ -172,7 +172,7 @@ pub enum Edition {
     V5,
 }
 
-/// The official parser raises on this log: its harness counts the instance as an error.
+/// The official parser raises on this log; its harness counts the instance as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParserCrash {
     /// The exception's class.
@@ -196,20 +196,20 @@ impl fmt::Display for ParserCrash {
     }
 }
 
-/// Reads `log` as the named parser of that edition does, for a row of which nothing is known.
+/// Reads `log` like the named parser of that edition, for a row of which nothing is known.
 ///
 /// # Errors
 ///
-/// Where the official parser raises.
+/// The official parser raises.
 pub fn parse(parser: ParserName, edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
     parse_row(parser, edition, log, RowFacts::default())
 }
 
-/// Reads the log of a row as the named parser of that edition does.
+/// Reads the log of a row like the named parser of that edition.
 ///
 /// # Errors
 ///
-/// Where the official parser raises.
+/// The official parser raises.
 pub fn parse_row(
     parser: ParserName,
     edition: Edition,
@@ -301,7 +301,7 @@ mod tests {
         expected.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned())).collect()
     }
 
-    /// Every parser that reads line by line has rules of its own.
+    /// Every parser that reads line by line has its own rules.
     #[test]
     fn parse_reads_one_result_with_each_line_parser() {
         for (parser, line, name, word) in [

@@ -35,7 +35,7 @@ pub(super) fn options(edition: Edition, log: &str) -> StatusMap {
     map
 }
 
-/// The first word and the second: ids end at their first space.
+/// The first and the second word: ids end at their first space.
 fn entry(edition: Edition, line: &str) -> Option<(String, String)> {
     if !starts_with_status(line) {
         return None;
@@ -53,14 +53,14 @@ fn entry(edition: Edition, line: &str) -> Option<(String, String)> {
     Some((status.to_owned(), name.to_owned()))
 }
 
-/// `SKIPPED [3] path:line: reason`, where `[3]` is no test. Known since 5.0.
+/// `SKIPPED [3] path:line: reason`, where `[3]` is not a test. Recognized since 5.0.
 pub(super) fn is_skip_summary(status: &str, name: &str) -> bool {
     let count = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     status == "SKIPPED"
         && count.is_some_and(|count| !count.is_empty() && count.chars().all(char::is_numeric))
 }
 
-/// A path as a parameter is cut to its last component, and what follows the last `]` is dropped.
+/// Cuts a path in a parameter to its last component, and drops what follows the last `]`.
 fn shortened(name: &str) -> String {
     let Some(open) = name.find('[') else { return name.to_owned() };
     let Some(close) = name.rfind(']').filter(|close| *close > open) else {

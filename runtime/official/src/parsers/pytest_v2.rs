@@ -29,7 +29,7 @@ pub(super) fn v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> 
         let line = spaced(&line);
         let words = words(&line);
         let (Some(first), Some(second)) = (words.first(), words.get(1)) else {
-            // 2.1.0 takes the second word unasked.
+            // 2.1.0 takes the second word without a check.
             if edition == Edition::V2 {
                 return Err(ParserCrash::at(&line));
             }
@@ -45,7 +45,7 @@ pub(super) fn v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> 
     Ok(map)
 }
 
-/// Spaces in ids are kept since 5.0. The message is cut off `FAILED` lines only.
+/// Spaces in ids are kept since 5.0. Only `FAILED` lines have their message removed.
 fn newest(map: &mut StatusMap, line: &str, starts: bool) {
     let line = match line.split_once(" - ") {
         Some((head, _)) if line.starts_with("FAILED") => head,
@@ -83,7 +83,7 @@ pub(super) fn pydantic(log: &str) -> Result<StatusMap, ParserCrash> {
     Ok(map)
 }
 
-/// Colours of one number only, and every control character, tabulators among them.
+/// Removes only colours with a single number, and every control character including tabs.
 fn cleaned(line: &str) -> String {
     COLOUR.replace_all(line, "").chars().filter(|c| !('\x01'..='\x1f').contains(c)).collect()
 }

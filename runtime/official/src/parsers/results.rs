@@ -1,4 +1,4 @@
-//! Parsers that read one test from one line: a pattern, and what its words mean.
+//! Parsers that read one test from one line: a pattern, and the meaning of its words.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ struct LineRules {
     stripped: bool,
     /// Whether white space around the name is removed.
     trims_name: bool,
-    /// Patterns in the order in which they are tried, each with the status that it gives. `word` is the
+    /// Patterns in the order in which they are tried, each with the resulting status. `word` is the
     /// captured group of a word and `name` that of the test.
     patterns: &'static [(&'static str, Given)],
 }
@@ -25,13 +25,13 @@ struct LineRules {
 #[derive(Clone, Copy)]
 enum Given {
     Always(&'static str),
-    /// From the group `word`. A word that is not listed says nothing.
+    /// From the group `word`. An unlisted word means nothing.
     ByWord(&'static [(&'static str, &'static str)]),
 }
 
 use Given::{Always, ByWord};
 
-/// jest's list of files. Only the line's end differs between the patterns.
+/// jest's list of files. The patterns only differ in the line's end.
 const FILES: &[(&str, Given)] = &[
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+ms\)", Always("PASSED")),
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+\ss\)", Always("PASSED")),
@@ -43,7 +43,7 @@ const FILES: &[(&str, Given)] = &[
     (r"^FAIL\s(?P<name>.*)", Always("FAILED")),
 ];
 
-/// The words of the groups are those of the runners; a row is a parser of `swebench` 5.0.2.
+/// The words of the groups are those of the runners; each row is a parser of `swebench` 5.0.2.
 const RULES: &[LineRules] = &[
     LineRules {
         parser: ParserName::Ant,
@@ -187,7 +187,7 @@ static COMPILED: LazyLock<Vec<Vec<Regex>>> = LazyLock::new(|| {
     RULES.iter().map(of).collect()
 });
 
-/// Reads `log` by the rules of `parser`; nothing where the parser does not read line by line.
+/// Reads `log` by the rules of `parser`; `None` if the parser does not read line by line.
 pub(super) fn parse(parser: ParserName, log: &str) -> Option<StatusMap> {
     let at = RULES.iter().position(|rules| rules.parser == parser)?;
     let (rules, patterns) = (&RULES[at], &COMPILED[at]);

@@ -9,7 +9,7 @@ pub(super) fn parse(edition: Edition, log: &str) -> Result<StatusMap, ParserCras
         let failed = line.starts_with("FAILED");
         let inside = line.contains(" PASSED ");
         if words.len() < 2 {
-            // Before 5.0 the second word is taken unasked.
+            // Before 5.0 the second word is taken without a check.
             if edition < Edition::V5 && (failed || inside || line.starts_with("PASSED")) {
                 return Err(ParserCrash::at(line));
             }

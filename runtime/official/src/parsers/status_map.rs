@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-/// A dictionary as Python has it: a later status replaces the earlier one in its place.
+/// Ordered like a Python dictionary: a later status replaces the earlier one in its place.
 ///
 /// Statuses are words of the log. Most are `PASSED`, `FAILED`, `SKIPPED`, `ERROR` and `XFAIL`, but
-/// the official parsers take whatever word begins with one of these (`ERROR:`), and grade it as
+/// the official parsers accept any word that begins with one of these (`ERROR:`), and grade it as
 /// neither passed nor failed.
 #[derive(Debug, Clone, Default)]
 pub struct StatusMap {

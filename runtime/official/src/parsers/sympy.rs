@@ -1,4 +1,5 @@
-//! `parse_log_sympy`: `bin/test --verbose`. Names are bare, so tests of two files collide.
+//! `parse_log_sympy`: `bin/test --verbose`. Names do not contain the file, so tests of two files
+//! collide.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Python's notions of text, where they are not Rust's.
+//! Python's text functions, where they differ from Rust's.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
 
-/// The character class that Python's `\s` means.
+/// The character class of Python's `\s`.
 pub const SPACE: &str = r"[\s\x1c-\x1f]";
 
 /// A pattern of the official code, with [`SPACE`] instead of `\s`.
@@ -18,12 +18,13 @@ pub fn pattern(text: &str) -> Regex {
     Regex::new(text).unwrap()
 }
 
-/// A pattern as Python reads it: `\s` and `\S` know the information separators, in classes too.
+/// A pattern with Python's semantics: `\s` and `\S` include the information separators, in classes
+/// too.
 pub fn python_pattern(text: &str) -> Regex {
     pattern(&text.replace(r"\s", SPACE).replace(r"\S", r"[^\s\x1c-\x1f]"))
 }
 
-/// The characters of white space that a line begins with.
+/// The number of white space characters at the beginning of a line.
 pub fn indent(line: &str) -> usize {
     line.chars().take_while(|c| is_space(*c)).count()
 }
@@ -38,7 +39,7 @@ pub fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// What reading a file in text mode makes of its line ends.
+/// Converts line endings like reading a file in text mode.
 pub fn universal_newlines(text: &str) -> Cow<'_, str> {
     if text.contains('\r') {
         Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))

@@ -1,25 +1,26 @@
-//! Compares what the witnesses of one run say: the exit status, the runner's own totals, and the
-//! results that the log shows.
+//! Compares the independent sources on one run: the exit status, the runner's own totals, and the
+//! results in the log.
 //!
-//! Every reader fills in what its runner says. A disagreement means that part of the run is not in
-//! the log, or that the log does not show what ran.
+//! Every reader fills in what its runner reports. A disagreement means that part of the run is not
+//! in the log, or that the log does not show what ran.
 
 use proctor_types::plural;
 
-/// What the witnesses of one log say. Absent fields are not compared.
+/// What the sources on one log report. Absent fields are not compared.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     /// The exit status of the runner's process.
     pub exit: Option<i64>,
-    /// Whether the last run of the log calls itself a success.
+    /// Whether the last run in the log reports success.
     pub succeeded: Option<bool>,
-    /// Failures and errors that the runner counts.
+    /// Failures and errors by the runner's count.
     pub counted: Option<usize>,
-    /// The fewest failures and errors that the log shows.
+    /// The minimum number of failures and errors that the log shows.
     pub shown_min: usize,
-    /// The most failures and errors that the log shows: one failure may be printed in two places.
+    /// The maximum number of failures and errors that the log shows: one failure may be printed in
+    /// two places.
     pub shown_max: usize,
-    /// Tests that can have passed by the runner's count.
+    /// The number of tests that can have passed by the runner's count.
     pub can_pass: Option<usize>,
     /// Tests that were read as passed.
     pub passed: usize,

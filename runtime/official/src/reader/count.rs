@@ -1,9 +1,9 @@
-//! Whether pytest's last line counts what the session showed before.
+//! Checks whether the counts in pytest's last line match what the session showed before.
 //!
-//! Only what an honest run cannot do is held against a log. So there is no upper limit of the
-//! outcomes: an error at teardown, a module that skips itself and a subtest each count beside the
-//! tests that were collected. A log may hold several sessions, one behind the other or printed by a
-//! test: the one that suits the last line counts.
+//! Only what an honest run cannot produce counts against a log. So there is no upper limit on
+//! outcomes: an error at teardown, a module that skips itself and a subtest each count in addition
+//! to the collected tests. A log may contain several sessions, one after the other or printed by a
+//! test; the one that fits the last line counts.
 
 use std::sync::LazyLock;
 
@@ -14,15 +14,15 @@ use crate::{
     reader::pytest::{Totals, is_heading, section_after_start, totals_of},
 };
 
-/// Workers tell no such line: each collects all.
+/// Absent with workers, each of which collects all tests.
 static COLLECTED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:collecting .*)?collected (\d+) items?(?: /|$)"));
-/// `file letters [ 50%]`, and the lines on which the letters go on.
+/// `file letters [ 50%]`, and the lines on which the letters continue.
 static LETTERS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^(?:\S+\.\w+ ([.FEsxXRu,-]+)(?: *\[ *\d+%\])?|([.FEsxXRu,-]+) *\[ *\d+%\])$")
 });
 
-/// What speaks against the count of the last run.
+/// Contradictions to the counts of the last run.
 pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
     let mut found = Vec::new();
     // Deselected tests are among the collected ones, and counted in the last line.
@@ -40,14 +40,14 @@ pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
     found
 }
 
-/// Whether lines are one whole session: what the first heading's session collected is counted at the
-/// end. In the lines of a session that quotes another one it is not.
+/// Whether lines form one whole session: what the session of the first heading collected is counted
+/// at the end. For lines of a session that quotes another one this is false.
 pub(super) fn is_one_session(lines: &[&str], last: &Totals) -> bool {
     let first = all_collected(lines).next();
     first.is_none_or(|first| first <= last.outcomes()) && disagreements(lines, last).is_empty()
 }
 
-/// The least that a session of the log collected.
+/// The smallest number of tests that a session of the log collected.
 fn collected(lines: &[&str]) -> Option<usize> {
     all_collected(lines).min()
 }
@@ -97,17 +97,18 @@ mod tests {
                 "collected 5 items / 3 deselected / 2 selected\nt.py .s",
                 "1 passed, 1 skipped, 3 deselected",
             ),
-            // An error at teardown beside its pass; a module that skips itself; subtests; reruns.
+            // An error at teardown in addition to its pass; a module that skips itself; subtests;
+            // reruns.
             ("collected 1 item\nt.py .E", "1 passed, 1 error"),
             ("collected 1 item / 1 skipped\nt.py .", "1 passed, 1 skipped"),
             ("collected 1 item / 1 error\nt.py .", "1 passed, 1 error"),
             ("collected 2 items\nt.py ,,u.F", "2 failed, 1 passed, 2 subtests passed"),
             ("collected 2 items\nt.py R.RF", "1 failed, 1 passed, 2 rerun"),
             ("collected 3 items\nt.py .F [ 66%]\nE [100%]", "1 failed, 1 passed, 1 error"),
-            // Workers, and a quiet run, tell nothing.
+            // Workers and quiet runs show nothing.
             ("4 workers [9 items]\n..F. [ 40%]", "1 failed, 8 passed"),
             ("", "2 passed"),
-            // A session that a test printed or that ran before is not the last line's.
+            // A session that a test printed or that ran before does not belong to the last line.
             (
                 "collected 4 items\nt.py ....\n== PASSES ==\n== test session starts ==\ncollected 9 items",
                 "4 passed",

@@ -1,4 +1,4 @@
-//! JUnit XML reports: pytest's, and those of every other runner.
+//! JUnit XML reports of pytest and of all other runners.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
 
@@ -45,7 +45,8 @@ impl Words {
     }
 }
 
-/// References to characters that XML 1.0 does not allow. Runners write what a test printed.
+/// References to characters that XML 1.0 does not allow. Runners write them if a test printed such
+/// characters.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"&#(?:x([0-9A-Fa-f]+)|([0-9]+));"));
 
 /// Whether a text is a report: its first element is `testsuite` or `testsuites`.
@@ -58,11 +59,11 @@ pub(super) fn is_one(text: &str) -> bool {
     {
         rest = rest.split_once(close).map_or("", |(_, after)| after.trim_start());
     }
-    // A report that was cut off in its head is still a report.
+    // A report that was cut off within its beginning is still a report.
     rest.starts_with("<testsuite") || (rest.is_empty() && start.starts_with("<?xml"))
 }
 
-/// Whether a line of a text begins a report.
+/// Whether a report begins on some line of a text.
 pub(super) fn has_one(text: &str) -> bool {
     text.lines().any(|line| {
         let rest = line.trim_start().strip_prefix("<testsuite");
@@ -70,7 +71,7 @@ pub(super) fn has_one(text: &str) -> bool {
     })
 }
 
-/// A report is written at the end of a run, so one that can be read has its end.
+/// A report is written at the end of a run, so one that can be parsed is complete.
 pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = LogReading::default();
     let words = match WORDS.get() {
@@ -95,7 +96,7 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
         let named: Vec<&Node<'_, '_>> = cases.iter().filter(|case| is_named(case, id)).collect();
         let statuses: Vec<TestStatus> = named.iter().map(|case| status(case, words)).collect();
         let mut found = worst(&statuses);
-        // pytest reports each try of a test that is run again, and a failed try has no failure.
+        // pytest reports each attempt of a rerun test, and a failed attempt contains no failure.
         if found == TestStatus::Passed
             && named.len() > 1
             && named.iter().any(|case| is_pytests(case))
@@ -113,7 +114,7 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     reading
 }
 
-/// Every test of a report. The report may stand among other output, and several may follow each other.
+/// Every test of a report. The report may be surrounded by other output, and there may be several.
 pub(super) fn report(text: &str) -> Report {
     let words = match WORDS.get() {
         Ok(words) => words,
@@ -135,7 +136,7 @@ pub(super) fn report(text: &str) -> Report {
         }
     };
     report.ended = true;
-    // How often pytest lists a test: it reports each try of one that is run again.
+    // How often pytest lists a test: it reports each attempt of a rerun test.
     let mut tries: BTreeMap<String, usize> = BTreeMap::new();
     for node in documents.iter().flat_map(|document| document.descendants()) {
         if node.has_tag_name("testcase") {
@@ -157,7 +158,7 @@ pub(super) fn report(text: &str) -> Report {
     report
 }
 
-/// From the first suite's beginning to the last one's end.
+/// From the beginning of the first suite to the end of the last one.
 fn suites(text: &str) -> Option<&str> {
     let start = text.find("<testsuite")?;
     let text = &text[start..];
@@ -166,7 +167,8 @@ fn suites(text: &str) -> Option<&str> {
     Some(end.map_or(text.trim_end(), |end| &text[..end]))
 }
 
-/// The name of a test case, behind its class where that says more. node writes `test` for every class.
+/// The name of a test case, after its class if that adds information. node writes `test` for every
+/// class.
 fn id_of(case: &Node<'_, '_>) -> String {
     let name = case.attribute("name").unwrap_or_default();
     match case.attribute("classname").unwrap_or_default() {
@@ -176,7 +178,7 @@ fn id_of(case: &Node<'_, '_>) -> String {
     }
 }
 
-/// The text without what XML 1.0 does not allow.
+/// The text without characters that XML 1.0 does not allow.
 fn allowed(text: &str) -> Cow<'_, str> {
     let is_allowed =
         |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..);
@@ -200,7 +202,7 @@ fn allowed(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a suite counts, beside the failures and errors that it lists.
+/// The counts of a suite, in addition to the failures and errors that it lists.
 fn totals(suite: &Node<'_, '_>, words: &Words) -> Account {
     let count = |name: &str| -> Option<usize> { suite.attribute(name)?.trim().parse().ok() };
     let counted = match (count("failures"), count("errors")) {
@@ -216,7 +218,7 @@ fn totals(suite: &Node<'_, '_>, words: &Words) -> Account {
         .descendants()
         .filter(|node| node.has_tag_name("failure") || node.has_tag_name("error"));
     let elements = elements.count();
-    // node counts a suite that failed as one failure of the suite around it.
+    // node counts a suite that failed as one failure of the enclosing suite.
     let parts = suite.children().filter(|node| match node.tag_name().name() {
         "testcase" => is_bad(node),
         "testsuite" => {
@@ -257,18 +259,18 @@ fn status(case: &Node<'_, '_>, words: &Words) -> TestStatus {
         let word = case.attribute(attribute).and_then(|word| words.status(word));
         statuses.extend(word.filter(|word| *word != TestStatus::Passed));
     }
-    // Surefire's, Gradle's and nextest's: an earlier try failed, and a later one passed.
+    // From Surefire, Gradle and nextest: an earlier attempt failed, and a later one passed.
     if child("flakyFailure").or_else(|| child("flakyError")).is_some() {
         statuses.push(TestStatus::Flaky);
     }
-    // An earlier try of a test whose last one failed, too.
+    // An earlier attempt of a test whose last one failed too.
     if statuses.is_empty() && child("rerunFailure").or_else(|| child("rerunError")).is_some() {
         statuses.push(TestStatus::Failed);
     }
     if statuses.is_empty() { TestStatus::Passed } else { worst(&statuses) }
 }
 
-/// Whether a case stands in a suite that pytest wrote.
+/// Whether a case is in a suite that pytest wrote.
 fn is_pytests(case: &Node<'_, '_>) -> bool {
     case.ancestors().any(|node| {
         node.has_tag_name("testsuite") && node.attribute("name") == Some("pytest")
@@ -384,7 +386,7 @@ mod tests {
                 ],
             ),
             (
-                // Behind what a test printed.
+                // After output of a test.
                 include_str!("../../tests/reports/mocha.xml"),
                 vec![
                     ("calc adds::badly", Failed),

@@ -1,4 +1,4 @@
-//! A log as lines of plain text.
+//! Splits a log into lines of plain text.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::parsers::text::{pattern, universal_newlines};
 
-/// Control sequences of terminals, and their hyperlinks.
+/// Terminal control sequences, including hyperlinks.
 static ESCAPES: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"));
 

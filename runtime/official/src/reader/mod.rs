@@ -1,9 +1,9 @@
-//! Our own reading of logs and reports, for the strict policy.
+//! Our own reader of logs and reports, for the strict policy.
 //!
-//! It looks for the ids that a task expects, so that no id needs to be guessed from a line. A
-//! failure counts wherever it is printed and is final; a pass counts only where the runner prints
-//! its results, in a log that ends as a whole run does. The exit status, the runner's own totals and
-//! the results have to agree, or the log is doubted.
+//! It searches for the ids that a task expects, so no id has to be guessed from a line. A failure
+//! counts wherever it is printed and is final; a pass counts only where the runner prints its
+//! results, in a log that ends like a complete run. The exit status, the runner's own totals and
+//! the results must agree, or the log is doubted.
 
 mod agreement;
 mod count;
@@ -27,15 +27,15 @@ pub use report::{Report, detect};
 #[derive(Debug, Default)]
 pub struct LogReading {
     pub tests: BTreeMap<String, TestStatus>,
-    /// The log ends as a whole run's does.
+    /// The log ends like a complete run.
     pub ended: bool,
-    /// What speaks against the log itself.
+    /// Reasons to doubt the log itself.
     pub doubts: Vec<String>,
 }
 
-/// Reads a log of pytest, unittest (and Django) or sympy, or a report in another format. The format is
-/// detected; `results` is the task's own, for a report that was cut off. Paths below `root` are shown
-/// relative to it.
+/// Reads a log of pytest, unittest (and Django) or sympy, or a report in another format. The format
+/// is detected; `results` is the task's own, for a report that was cut off. Paths below `root` are
+/// shown relative to it.
 pub fn read(
     log: &[u8],
     wanted: &[String],
@@ -69,7 +69,7 @@ pub fn read(
     reading
 }
 
-/// The ids of a task that says nothing of JUnit may be written in several ways.
+/// If the task does not mention JUnit, its ids may be written in several ways.
 fn junit_of_any_task(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = junit::read(text, wanted);
     let more = Report::of_text(TestFormat::Junit, text, "").statuses(wanted);

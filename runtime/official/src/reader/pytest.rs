@@ -1,4 +1,4 @@
-//! pytest's output: the short test summary, verbose lines, xdist's, subtests'.
+//! pytest's output: the short test summary, verbose lines, xdist's lines and subtests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,8 +17,9 @@ const WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN|RETRY";
 
 /// `STATUS name - message`, in the summary.
 static SUMMARY: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"^({WORDS}) +(.+)$")));
-/// A subtest's failure: `[message] (k=v) SUBFAIL name` of the plug-in, `SUBFAILED[message] (k=v) name`
-/// and `name SUBFAILED[message]` of pytest 9. Messages are free text, so the name is not cut out.
+/// A subtest's failure: `[message] (k=v) SUBFAIL name` of the plug-in,
+/// `SUBFAILED[message] (k=v) name` and `name SUBFAILED[message]` of pytest 9. Messages are free
+/// text, so the name cannot be extracted.
 static SUBTEST: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^| )SUBFAIL(?:ED)?(?:[ \[(]|$)"));
 /// `name STATUS [ 50%]`.
 static VERBOSE: LazyLock<Regex> =
@@ -32,11 +33,11 @@ static TOTALS: LazyLock<Regex> = LazyLock::new(|| {
         r"^=* ?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [\d.]+ ?s(?:econds?)?(?: \([^)]*\))? ?=*$",
     )
 });
-/// `file letters`, where a letter says that a test is run again.
+/// `file letters`, where a letter means that a test is rerun.
 static AGAIN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
 
-/// What the last line of a run counts.
+/// The counts in the last line of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
     counts: BTreeMap<String, usize>,
@@ -52,8 +53,8 @@ impl Totals {
         self.counts.is_empty()
     }
 
-    /// The tests that have an outcome, at least. Not counted is what pytest and its plug-ins tell
-    /// beside the tests: warnings, earlier tries, parts of tests.
+    /// The minimum number of tests that have an outcome. What pytest and its plug-ins report in
+    /// addition to tests is not counted: warnings, earlier attempts, parts of tests.
     pub(super) fn outcomes(&self) -> usize {
         let beside = |what: &str| {
             matches!(what, "warning" | "warnings" | "rerun" | "retried")
@@ -67,7 +68,7 @@ impl Totals {
     }
 }
 
-/// The totals of the last run that a log ends with.
+/// The totals of the last run at the end of a log.
 pub fn totals(log: &str) -> Option<Totals> {
     log.lines().rev().find_map(totals_of)
 }
@@ -81,19 +82,19 @@ pub(super) fn totals_of(line: &str) -> Option<Totals> {
     Some(Totals { counts: counts.collect() })
 }
 
-/// Lines by where they stand: a pass is believed only in a run's own list of results.
+/// Lines by where they occur: a pass is only believed in a run's own list of results.
 #[derive(Default)]
 struct Found<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,
     failures: BTreeMap<String, Vec<TestStatus>>,
-    /// Lines that tell of a subtest's failure.
+    /// Lines that report a subtest's failure.
     subtests: Vec<&'a str>,
-    /// Names of tests that were run again.
+    /// Names of tests that were rerun.
     reruns: BTreeSet<String>,
-    /// Files whose letters tell that a test was run again.
+    /// Files whose letters show that a test was rerun.
     rerun_files: BTreeSet<&'a str>,
     rerun_lines: usize,
-    /// Reruns by the last lines of all sessions.
+    /// Reruns according to the last lines of all sessions.
     reruns_counted: usize,
     /// In the summary of the session.
     summarised: usize,
@@ -135,9 +136,8 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     reading
 }
 
-/// The parts of a log that are one session each. A session that a test printed, or that the log of a
-/// session quotes, is a part of the other: two sessions are told apart only where each of them agrees
-/// with its own last line.
+/// Splits a log into its sessions. A session that a test printed, or that a session's log quotes,
+/// is part of the other one: two sessions are only separated if each agrees with its own last line.
 fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
     let mut parts = Vec::new();
     let (mut start, mut ended) = (0, false);
@@ -235,9 +235,9 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// The status by the last try of a test that was run again.
+    /// The status of the last attempt of a rerun test.
     fn last_status(&self, id: &str) -> TestStatus {
-        // A file that could not be collected takes its tests with it.
+        // If a file could not be collected, its tests have failed.
         let file = file_of(id);
         let broken = |name: &str| name == file || name.starts_with(&format!("{file} - "));
         let mut exact: Vec<TestStatus> = self.about(|name| names(name, id)).collect();
@@ -258,7 +258,7 @@ impl<'a> Found<'a> {
         if self.reruns.iter().any(|name| names(name, id) || is_cut(name, id)) {
             return true;
         }
-        // Reruns that no line names: any test of a file with such a letter may be one.
+        // No line names these reruns, so they may be any tests of a file with such a letter.
         self.reruns_counted > self.rerun_lines
             && (self.rerun_files.is_empty() || self.rerun_files.contains(file_of(id)))
     }
@@ -272,8 +272,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Whether a printed name is one that this id stands for. Benchmarks cut ids at a space or inside their
-/// brackets. An id that ends with a bracket is whole, however many brackets it has.
+/// Whether this id may stand for a printed name. Benchmarks cut ids at a space or inside their
+/// brackets. An id that ends with a bracket is complete, however many brackets it has.
 fn is_cut(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| {
         let is_open = id.contains('[') && !id.ends_with(']');
@@ -281,7 +281,7 @@ fn is_cut(name: &str, id: &str) -> bool {
     })
 }
 
-/// Whether a line has this id as a word of its own.
+/// Whether a line contains this id as a separate word.
 fn mentions(line: &str, id: &str) -> bool {
     line.match_indices(id).any(|(at, _)| {
         let (before, after) = (&line[..at], &line[at + id.len()..]);
@@ -405,7 +405,7 @@ mod tests {
             assert_eq!(reading.tests["b.py::u"], TestStatus::Passed, "{progress}");
             assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
         }
-        // A rerun that failed, too, is a failure.
+        // A rerun that failed too is a failure.
         let log = "== test session starts ==\na.py::t RERUN\na.py::t FAILED\n== FAILURES ==\n\
                    == short test summary info ==\nFAILED a.py::t - x\n== 1 failed, 1 rerun in 0.1s ==\n";
         assert_eq!(read(log, &ids(&["a.py::t"]), None).tests["a.py::t"], TestStatus::Failed);
@@ -424,12 +424,13 @@ mod tests {
         let reading = read(&good, &wanted, Some(0));
         assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
         assert!(reading.tests.values().all(|status| *status == TestStatus::Passed));
-        // The last was killed before its summary.
+        // The last session was killed before its summary.
         let at = good.rfind("== short").unwrap();
         let reading = read(&good[..at], &wanted, None);
         assert!(!reading.ended);
         assert_eq!(reading.tests["c.py::t"], TestStatus::Missing);
-        // A session that a test printed is no session of the log: the outer one has collected more.
+        // A session that a test printed is not a session of the log: the outer one has collected
+        // more.
         let outer = format!(
             "== test session starts ==\ncollected 2 items\n\no.py ..  [100%]\n\n== PASSES ==\n{}{}\
              == short test summary info ==\nPASSED o.py::x\nPASSED o.py::y\n== 2 passed in 1s ==\n",

@@ -1,5 +1,5 @@
-//! `bin/test --verbose` of sympy: names are bare, so that all tests of one name stand or fall
-//! together.
+//! `bin/test --verbose` of sympy. Names do not contain the file, so tests with the same name share
+//! one status.
 
 use std::sync::LazyLock;
 
@@ -62,13 +62,13 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         }
     }
     account.shown_min = marks;
-    // A heading that is wider than the terminal has no line of its own around it.
+    // A heading that is wider than the terminal is not surrounded by such lines.
     account.shown_max = marks.max(headings).max(rules);
     reading.doubts = account.disagreements();
     reading
 }
 
-/// The tests that passed, and the failures and exceptions, of the line at the end.
+/// The number of passed tests, and of failures and exceptions, in the last line.
 fn counts(totals: &str) -> (usize, usize) {
     let (mut passed, mut bad) = (0, 0);
     for found in COUNT.captures_iter(totals) {
@@ -83,7 +83,7 @@ fn counts(totals: &str) -> (usize, usize) {
 }
 
 fn status(mark: &str) -> Option<TestStatus> {
-    // The last test of a file has the file's result behind its own.
+    // The last test of a file is followed by the file's result on the same line.
     let mark = mark.trim();
     let mark = ["[OK]", "[FAIL]"].iter().find_map(|end| mark.strip_suffix(end)).unwrap_or(mark);
     match mark.trim() {

@@ -1,4 +1,4 @@
-//! unittest's verbose output, and Django's, which is the same with more between the lines.
+//! unittest's verbose output, and Django's, which has additional text between the lines.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,7 @@ pub(super) fn is_one(log: &str) -> bool {
 struct Failure<'a> {
     status: TestStatus,
     names: Vec<&'a str>,
-    /// A line of `=` stands above the runner's own.
+    /// The runner's own failures are preceded by a line of `=`.
     is_runners: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
             let above = at.checked_sub(1).map(|above| lines[above]);
             if let Some(rest) = rest.strip_prefix(" ...") {
                 statuses.push(ending(rest, &lines[at + 1..]));
-                // Where the id is a docstring, the line above it is the method.
+                // If the id is a docstring, the line above it is the method.
                 names.extend(above.filter(|above| METHOD.is_match(above)));
             } else if rest.is_empty()
                 && METHOD.is_match(line)
@@ -69,7 +69,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     for (number, start) in ends.iter().enumerate() {
         let end = ends.get(number + 1).copied().unwrap_or(lines.len());
         let results = || lines[start + 1..end].iter().filter_map(|line| RESULT.captures(line));
-        // Of two lines in one place the worse counts.
+        // Of two results in one place, the worse counts.
         let result = results().find(|found| &found[1] == "FAILED").or_else(|| results().next());
         reading.ended = result.is_some();
         let Some(result) = result else {
@@ -116,8 +116,8 @@ fn is_rule(line: &str, of: u8) -> bool {
     line.len() >= 4 && line.bytes().all(|byte| byte == of)
 }
 
-/// The result at the end of a test's line, or of what it printed up to the next test's. The last one
-/// counts: a test may print `ok` before the runner prints its result.
+/// The result at the end of a test's line, or at the end of what it printed before the next test's
+/// line. The last one counts: a test may print `ok` before the runner prints its result.
 fn ending(rest: &str, below: &[&str]) -> TestStatus {
     let lines =
         std::iter::once(rest).chain(below.iter().copied().take_while(|line| !is_next(line)));
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_test_that_prints_ok_before_it_fails_has_failed() {
-        // The id is a docstring; only the method is named where the failure is listed.
+        // The id is a docstring; the list of failures only names the method.
         for heading in ["test_a (m.C)\nDoc a.", "test_a (m.C)", "test_a (m.C) (i=1)\nDoc a."] {
             for shown in ["noise\nok\nFAIL", "ok\nFAIL", "ok"] {
                 let log = format!(

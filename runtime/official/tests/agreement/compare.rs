@@ -1,4 +1,4 @@
-//! One result of an official grader against Proctor's.
+//! Compares one result of an official grader with Proctor's.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,16 +22,16 @@ enum Found {
         log: String,
         parser: ParserName,
         edition: Edition,
-        /// Absent where the parser raised.
+        /// Absent if the parser raised.
         statuses: Option<Vec<(String, String)>>,
-        /// What the parser was told of the row.
+        /// What the parser knew of the row.
         row: Option<Row>,
     },
     Verdict {
         log: String,
         task: Box<Task>,
         resolved: bool,
-        /// F2P passed and failed, P2P passed and failed; absent where the harness did not grade.
+        /// F2P passed and failed, P2P passed and failed; absent if the harness did not grade.
         groups: Option<[Vec<String>; 4]>,
     },
     Files {
@@ -166,8 +166,8 @@ impl Tally {
         )
     }
 
-    /// Every verdict counts only if both kinds were seen: a grader that always says no agrees with
-    /// another that does.
+    /// Agreement only counts if both kinds of verdicts occurred: two graders that always say no
+    /// agree trivially.
     pub fn assert_agreement(&self) {
         let shown: Vec<&str> = self.differences.iter().take(10).map(String::as_str).collect();
         assert!(

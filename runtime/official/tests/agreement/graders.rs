@@ -1,4 +1,4 @@
-//! Fetches the official graders from PyPI and lets them grade.
+//! Fetches the official graders from PyPI and runs them.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,14 +7,14 @@ use std::{
 
 use crate::not_run::not_run;
 
-/// A folder that goes with the test: wheels, pytest in three generations, logs, results.
+/// A directory for the duration of the test: wheels, pytest in three generations, logs, results.
 pub struct Graders {
     dir: PathBuf,
-    /// Removed at the end, unless the folder is one to keep.
+    /// Removed at the end, unless the directory is to be kept.
     _temporary: Option<tempfile::TempDir>,
 }
 
-/// A folder to keep all in, and to take what is there from: for work on the parsers.
+/// A directory in which everything is kept and reused, for work on the parsers.
 const KEEP: &str = "PROCTOR_OFFICIAL_KEEP";
 
 const PYTESTS: [&str; 3] = ["pytest8", "pytest9", "pytest6"];
@@ -27,7 +27,7 @@ const GRADERS: [&str; 6] = [
     "swesmith-0.0.9",
 ];
 
-/// What `fetch.py` ends with where there is no package index.
+/// The exit status of `fetch.py` if there is no package index.
 const UNREACHABLE: i32 = 77;
 
 fn scripts() -> PathBuf {
@@ -47,7 +47,7 @@ fn python(script: &str) -> Command {
 }
 
 impl Graders {
-    /// Absent, and said by the test's name, where PyPI cannot be reached; a failure where
+    /// `None`, with a message that names the test, if PyPI cannot be reached; a failure if
     /// `PROCTOR_REQUIRE_OFFICIAL` is set.
     pub fn fetch(test: &str) -> Option<Self> {
         if let Some(dir) = std::env::var_os(KEEP).map(PathBuf::from)
@@ -74,7 +74,7 @@ impl Graders {
         self.dir.join("logs")
     }
 
-    /// Runs the suites. Returns how many logs there are, in words.
+    /// Runs the suites. Returns the number of logs, in words.
     pub fn make_logs(&self) -> String {
         std::fs::create_dir_all(self.logs()).unwrap();
         let sets =

@@ -1,4 +1,4 @@
-//! Proctor against the official graders' own code, on the same logs.
+//! Compares Proctor with the official graders' own code on the same logs.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
@@ -10,7 +10,7 @@ mod not_run;
 use compare::Tally;
 use graders::Graders;
 
-/// Every map of statuses and every verdict, over logs of real runs and logs made by hand.
+/// Compares every map of statuses and every verdict, over logs of real runs and handmade logs.
 #[test]
 fn the_official_graders_agree_on_every_log() {
     let Some(graders) = Graders::fetch("the_official_graders_agree_on_every_log") else { return };
@@ -24,6 +24,6 @@ fn the_official_graders_agree_on_every_log() {
     assert!(tally.logs() >= 300, "{} logs are too few", tally.logs());
     let (logs, parsers) = tally.languages();
     assert!(logs >= 260, "{logs} logs of other languages are too few");
-    // 37 names, of which two are one parser.
+    // 37 names, two of which are one parser.
     assert_eq!(parsers, 36);
 }

@@ -1,4 +1,4 @@
-//! Logs and reports are written where graded code runs: any bytes at all.
+//! Logs and reports are written where graded code runs, so they may be any bytes.
 
 use fuzz::fuzz;
 use proctor_official::{
@@ -41,7 +41,7 @@ fn no_log_stops_a_parser_of_swe_bench() {
         let log = String::from_utf8_lossy(bytes);
         for parser in newest.parser.names.values() {
             for row in rows {
-                // Where the official parser raises, so does ours.
+                // If the official parser raises, so does ours.
                 let _ = parse_row(*parser, newest.parser.edition, &log, row);
             }
         }

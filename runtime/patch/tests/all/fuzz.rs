@@ -1,4 +1,4 @@
-//! Patches come from models: any bytes at all.
+//! Patches come from models, so they may be any bytes.
 
 use fuzz::{fuzz, told};
 use proctor_patch::{Current, Patch, RawPath};
@@ -21,7 +21,7 @@ fn patches_are_read_or_named() {
             told(&error.to_string(), "");
             return false;
         }
-        // Written as git does it, it is the same patch.
+        // Written in git's form, it is the same patch.
         let written = patch.to_bytes();
         let again = Patch::read(&written);
         assert_eq!(again.touched(), patch.touched(), "{}", written.escape_ascii());
@@ -36,7 +36,7 @@ fn patches_are_read_or_named() {
     });
 }
 
-/// The tree that the seeds are made for.
+/// The tree that the seeds apply to.
 fn tree(path: &RawPath) -> Option<Current> {
     let file = |text: &str| Some(Current::File { bytes: text.into(), mode: 0o644 });
     match path.as_bytes() {

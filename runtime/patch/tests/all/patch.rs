@@ -1,4 +1,4 @@
-//! What a patch may not do, what the errors say, and what a patch that cannot be read in full still tells.
+//! What a patch may not do, what the errors say, and what a partly unreadable patch still reveals.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -98,12 +98,12 @@ fn text_that_is_no_patch_is_said_to_be_none() {
 fn the_habits_of_models_are_read() {
     let base = nodes(&[("x.py", file("a\n\nc\n"))]);
     let end = nodes(&[("x.py", file("a\n\nC\n"))]);
-    // No git header, a mail's head, an empty context line without its blank, no last newline.
+    // No git header, a mail's head, an empty context line without its space, no final newline.
     let text = "Here is it:\n\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\n\n-c\n+C";
     assert_eq!(resolved(&base, text.as_bytes()).unwrap(), end);
     let crlf = "--- a/x.py\r\n+++ b/x.py\r\n@@ -1,3 +1,3 @@\r\n a\n\n-c\n+C\n";
     assert_eq!(resolved(&base, crlf.as_bytes()).unwrap(), end);
-    // Twice the same file: the second goes on from the first.
+    // The same file twice: the second entry continues from the first.
     let twice = format!(
         "{text}\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n-a\n+A\n \n C\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+n\n"
     );
@@ -146,10 +146,10 @@ fn what_fuzzing_found_is_written_as_it_was_read() {
     let base = nodes(&[("x", Node::File(b"1\n".to_vec(), false))]);
     let body = "--- a/x\n+++ b/x\n@@ -1 +1 @@ f\r\r\n-1\n+2\n";
     for text in [
-        // Ids that are none, and lines that end in several carriage returns.
+        // Invalid ids, and lines that end in several carriage returns.
         format!("diff --git a/x b/x\r\r\nindex 1..2\r\r\n{body}"),
         format!("diff --git a/x b/x\nindex one..two 100755\n{body}"),
-        // A mode that is said alone, or twice.
+        // A mode that is given alone, or twice.
         "diff --git a/x b/x\nnew mode 100755\n".into(),
         "diff --git a/x b/x\nold mode 100755\nnew mode 100755\n".into(),
     ] {
@@ -178,8 +178,8 @@ fn new_deleted_renamed_and_odd_names_are_found() {
     assert_eq!(names(&dated), ["x.py"]);
 }
 
-/// Code that only looks (what to hide, what to count) sees what could be read; code that needs the whole patch is
-/// told what is wrong with it.
+/// Code that only inspects a patch (what to hide, what to count) sees what could be parsed; code
+/// that needs the whole patch gets the error.
 #[test]
 fn what_can_be_read_is_read_and_nothing_of_it_is_applied() {
     for (text, names, lines) in [
@@ -216,7 +216,8 @@ fn what_can_be_read_is_read_and_nothing_of_it_is_applied() {
 #[test]
 fn a_file_without_a_header_is_written_without_one() {
     let base = nodes(&[("a.py", file("a\n"))]);
-    // The header before it changes nothing; without a line between them it would be that of `b.py`.
+    // The header before it changes nothing; without a line between them it would become the header
+    // of `b.py`.
     for before in
         ["", "diff --git a/a.py b/a.py\n", "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n"]
     {
@@ -232,7 +233,7 @@ fn a_file_without_a_header_is_written_without_one() {
 /// The files of a patch with their new text, and the parts that were left out.
 type Parts = (Vec<(String, String)>, Vec<String>);
 
-/// What `resolve_parts` makes of a patch, and what it names.
+/// The result of `resolve_parts`, and the parts that it reports.
 fn parts(base: &[(&str, &str)], patch: &str) -> Result<Parts, String> {
     let current = |path: &RawPath| {
         let found = base.iter().find(|(name, _)| name.as_bytes() == path.as_bytes());
@@ -309,7 +310,7 @@ fn trailing_blank_context_may_be_stripped() {
         assert_eq!(changes[1], ("x".to_owned(), "a\nB\nc\n\n\n".to_owned()), "{patch}");
         assert!(left_out.len() == 1 && left_out[0].starts_with("x: hunk 1 lacks"), "{left_out:?}");
     }
-    // Nothing but blank lines stood below the change.
+    // There were only blank lines below the change.
     let added = "--- a/x\n+++ b/x\n@@ -1,3 +1,4 @@\n a\n+b\n";
     let (changes, _) = parts(&[("x", "a\n\n\nz\n")], added).unwrap();
     assert_eq!(changes, [("x".to_owned(), "a\nb\n\n\nz\n".to_owned())]);
@@ -331,10 +332,10 @@ fn a_patch_with_carriage_returns_applies_to_a_file_without() {
     let (changes, left_out) = parts(&[("x", "a\nb\nc\n")], &crlf).unwrap();
     assert_eq!(changes, written("a\nB\nc\n"));
     assert!(left_out.len() == 1 && left_out[0].contains("carriage returns"), "{left_out:?}");
-    // Where the file has them, too, nothing is changed.
+    // If the file has them too, nothing is changed.
     let same = parts(&[("x", "a\r\nb\r\nc\r\n")], &crlf).unwrap();
     assert_eq!(same, (written("a\r\nB\r\nc\r\n"), Vec::new()));
-    // No tool applies the other way round, nor a body that differs from its own header.
+    // No tool applies the opposite case, nor a body that differs from its own header.
     assert!(parts(&[("x", "a\r\nb\r\nc\r\n")], lf).is_err());
     let body = lf.replace(" a\n", " a\r\n");
     assert!(parts(&[("x", "a\nb\nc\n")], &body).is_err());

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::{PatchPolicy, ignored::Ignored, policy::Excluded};
 use crate::{Blobs, Difference, RecordError, Tree};
 
-/// What `between` makes.
+/// The result of `between`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collected {
     pub bytes: Vec<u8>,
-    /// Paths that it changes.
+    /// Number of paths that it changes.
     pub files: u64,
-    /// Sorted by path. Where a whole folder is left out, the folder stands for it.
+    /// Sorted by path. If a whole directory is left out, only the directory is listed.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -28,11 +28,12 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// The patch that makes `end` of `base`, for real `git apply` and for [`proctor_patch::Patch::resolve`].
+/// The patch from `base` to `end`, for real `git apply` and for [`proctor_patch::Patch::resolve`].
 ///
-/// The rules of `end`'s ignore files hold for paths that `base` does not have; a tracked file stays
-/// tracked. Empty folders and mode bits other than the owner's executable bit are no part of a
-/// patch. The policy's limits hold for the whole: memory and time do not grow with the tree.
+/// The rules of `end`'s ignore files apply to paths that `base` does not have; a tracked file stays
+/// tracked. Empty directories, and mode bits other than the owner's executable bit, are not part of
+/// a patch. The policy's limits apply to the whole patch: memory and time do not grow with the
+/// tree.
 ///
 /// # Errors
 /// A blob that either tree names, or a glob of the policy, cannot be read.
@@ -65,7 +66,7 @@ pub fn between(
         } else if check_path(path).is_err() {
             leave(whole, "no patch may touch this path");
         } else if whole > policy.path_limit_bytes {
-            // Its folder stands for it: the paths of a deep tree would fill the outcome.
+            // List its directory instead: the paths of a deep tree would fill the outcome.
             let why = format!("a path of more than {} bytes", policy.path_limit_bytes);
             leave(path.as_bytes().iter().position(|byte| *byte == b'/').unwrap_or(whole), &why);
         } else {
@@ -99,8 +100,8 @@ pub fn between(
     Ok(Collected { bytes, files, left_out: left_out.list() })
 }
 
-/// What comes first where there is no used for all: what was there before; then new files in folders with
-/// few of them, the smallest first. A heap of files, large or empty, is last wherever it lies.
+/// The priority if not everything fits: existing files, then new files in directories with few of
+/// them, the smallest first. A mass of files, large or empty, comes last wherever it is.
 fn in_order(wanted: &mut [Difference<'_>]) {
     let folder = |path: &RawPath| {
         let bytes = path.as_bytes();
@@ -119,7 +120,7 @@ fn in_order(wanted: &mut [Difference<'_>]) {
     });
 }
 
-/// The paths left out, as many as are named.
+/// The paths left out, up to the limit.
 struct LeftOutPaths {
     paths: BTreeMap<RawPath, String>,
     more: u64,
@@ -149,12 +150,12 @@ impl LeftOutPaths {
     }
 }
 
-/// What of the policy's limits is used up.
+/// The part of the policy's limits that is used up.
 struct Used {
     files: u64,
     bytes: u64,
     content: u64,
-    /// Files of this size did not fit: of one that is as large it is not tried again.
+    /// Files of this size did not fit; don't try another one of at least this size.
     too_large: u64,
 }
 
@@ -207,7 +208,7 @@ impl Used {
     }
 }
 
-/// What a patch can say of an entry.
+/// The part of an entry that a patch can express.
 fn essence(entry: &SnapEntry) -> (EntryKind, bool, Option<&String>, Option<&RawPath>, u64) {
     let executable = entry.kind == EntryKind::File && entry.mode & 0o100 != 0;
     let size = if entry.kind == EntryKind::File { entry.size } else { 0 };
@@ -249,7 +250,7 @@ fn sides_of(
     Ok(Ok((old, new)))
 }
 
-/// Appends one path's change; gives the reason where the policy leaves it out.
+/// Appends one path's change, or returns why the policy leaves it out.
 fn one(
     path: &RawPath,
     old: SideContent,
@@ -263,7 +264,7 @@ fn one(
     if is_binary && !policy.binary {
         return Some("binary, by policy");
     }
-    // A file that becomes a link, or the other way round, is one that goes and one that comes.
+    // A file that becomes a link, or the reverse, is a deletion and an addition.
     if old.is_some() && new.is_some() && is_link(&old) != is_link(&new) {
         FilePatch::between(path, old, None).write(out);
         FilePatch::between(path, None, new).write(out);

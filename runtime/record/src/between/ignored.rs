@@ -1,4 +1,4 @@
-//! The final tree's own ignore rules, as data.
+//! The final tree's own ignore rules.
 
 use std::{
     collections::BTreeMap,
@@ -16,14 +16,15 @@ use proctor_wire::{EntryKind, RawPath};
 
 use crate::{Blobs, RecordError, Tree};
 
-/// Every `.gitignore` of a tree, by its folder. Only files of the tree itself count: the user's
+/// Every `.gitignore` of a tree, by directory. Only files of the tree itself count: the user's
 /// global rules and `.git/info/exclude` belong to a machine, not to a trial.
 pub(super) struct Ignored {
     by_folder: BTreeMap<Vec<u8>, Gitignore>,
 }
 
 impl Ignored {
-    /// Obeys so many bytes of rules: the tree is the agent's, and its rules are held in memory.
+    /// Reads at most `limit` bytes of rules, because the agent controls the tree and the rules are
+    /// held in memory.
     pub(super) fn of(tree: &Tree, blobs: &Blobs, limit: u64) -> Result<Self, RecordError> {
         let mut by_folder = BTreeMap::new();
         let mut read: u64 = 0;
@@ -33,7 +34,7 @@ impl Ignored {
                 Some([folder @ .., b'/']) => folder.to_vec(),
                 _ => continue,
             };
-            // Git does not follow a link here, nor do we.
+            // Like Git, do not follow a link here.
             let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
             read = read.saturating_add(entry.size);
             if read > limit {
@@ -42,7 +43,7 @@ impl Ignored {
             let text = blobs.get(hash)?;
             let mut builder = GitignoreBuilder::new(rooted(&folder));
             for line in String::from_utf8_lossy(&text).lines() {
-                // A line that is no pattern matches nothing, as in git.
+                // A line that is not a pattern matches nothing, as in Git.
                 let _ = builder.add_line(None, line);
             }
             if let Ok(rules) = builder.build() {
@@ -52,8 +53,8 @@ impl Ignored {
         Ok(Self { by_folder })
     }
 
-    /// The length of the path's head that is ignored. A file below an ignored folder cannot be
-    /// taken back by a later rule, as in git.
+    /// The length of the ignored prefix of a path. A later rule cannot re-include a file below an
+    /// ignored directory, as in Git.
     pub(super) fn find(&self, path: &RawPath) -> Option<usize> {
         if self.by_folder.is_empty() {
             return None;
@@ -65,7 +66,7 @@ impl Ignored {
             .map(|(head, _)| head.as_bytes().len())
     }
 
-    /// The deepest folder whose rules say anything decides.
+    /// The rules of the deepest directory that match decide.
     fn ignores(&self, path: &[u8], is_folder: bool) -> bool {
         let mut folder = path;
         loop {
@@ -87,7 +88,7 @@ impl Ignored {
     }
 }
 
-/// The matcher strips its own root from a path; a root of its own keeps names from mixing.
+/// The matcher strips its own root from a path; a separate root keeps names apart.
 fn rooted(path: &[u8]) -> PathBuf {
     Path::new("/").join(OsStr::from_bytes(path))
 }

@@ -1,4 +1,4 @@
-//! The patch between two trees, and what of them is left out of it.
+//! The patch between two trees, and what it leaves out.
 
 mod difference;
 mod ignored;

@@ -1,4 +1,4 @@
-//! What a patch leaves out: data, in `configs/patch-policy.toml`.
+//! What a patch leaves out: `configs/patch-policy.toml`.
 
 use std::{path::Path, sync::LazyLock};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
 
-/// The policy's text as shipped.
+/// The text of the built-in policy.
 const SHIPPED: &str = include_str!("../../../../configs/patch-policy.toml");
 /// Its path in the repository.
 const PLACE: &str = "configs/patch-policy.toml";
@@ -21,32 +21,32 @@ static READ: LazyLock<Result<PatchPolicy, String>> =
 pub struct PatchPolicy {
     /// Keep binary files.
     pub binary: bool,
-    /// Bytes; a file larger than this on either side is left out.
+    /// Larger files (on either side) are left out. In bytes.
     pub file_limit_bytes: u64,
-    /// Paths that a patch changes, at most.
+    /// Maximum number of changed paths.
     pub files_limit: u64,
-    /// Bytes of a whole patch.
+    /// Maximum bytes of a whole patch.
     pub bytes_limit: u64,
-    /// Bytes of both sides of all files that are compared.
+    /// Maximum bytes of both sides of all compared files.
     pub content_limit_bytes: u64,
-    /// Bytes of one path.
+    /// Maximum bytes of one path.
     pub path_limit_bytes: usize,
-    /// Bytes of all ignore files that are obeyed.
+    /// Maximum bytes of all ignore files that are read.
     pub ignore_limit_bytes: u64,
-    /// Paths that are named as left out, at most.
+    /// Maximum number of left-out paths that are listed.
     pub left_out_limit: usize,
-    /// Globs over one component of a path: never part of a patch.
+    /// Globs for one path component: never part of a patch.
     pub never: Vec<String>,
-    /// Globs over one component of a path: left out where the path is new.
+    /// Globs for one path component: left out if the path is new.
     pub new: Vec<String>,
 }
 
 impl PatchPolicy {
-    /// The policy that ships with Proctor.
+    /// The built-in policy.
     ///
     /// # Errors
-    /// It cannot be read. A patch that leaves nothing out instead would hold caches and bytecode, and be
-    /// graded with them.
+    /// It cannot be read. Falling back to leaving nothing out would put caches and bytecode into
+    /// patches, and into their grading.
     pub fn shipped() -> Result<&'static Self, RecordError> {
         READ.as_ref().map_err(|why| unreadable(why.clone()))
     }
@@ -65,7 +65,7 @@ fn unreadable(why: String) -> RecordError {
     RecordError::Misuse { path: Path::new(PLACE).to_owned(), why }
 }
 
-/// The globs of a policy, ready to match.
+/// The compiled globs of a policy.
 pub(super) struct Excluded {
     never: GlobSet,
     new: GlobSet,
@@ -73,7 +73,8 @@ pub(super) struct Excluded {
 
 impl Excluded {
     /// # Errors
-    /// A glob that cannot be read: to match nothing by it would put into the patch what it was to keep out.
+    /// A glob is invalid. If it silently matched nothing, the patch would contain what it should
+    /// exclude.
     pub(super) fn of(policy: &PatchPolicy) -> Result<Self, RecordError> {
         let set = |globs: &[String]| {
             let mut builder = GlobSetBuilder::new();
@@ -86,7 +87,7 @@ impl Excluded {
         Ok(Self { never: set(&policy.never)?, new: set(&policy.new)? })
     }
 
-    /// The length of the path's head that a glob takes out, and why.
+    /// The length of a path's prefix that a glob excludes, and why.
     pub(super) fn find(&self, path: &[u8], is_new: bool) -> Option<(usize, &'static str)> {
         use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
         let mut start = 0;
@@ -129,7 +130,8 @@ mod tests {
         assert!(PatchPolicy::from_toml(&text).unwrap_err().contains('['));
     }
 
-    /// A policy need not come out of a file that was checked: its globs are errors where they are used.
+    /// A policy does not always come from a checked file: its globs can be invalid when they are
+    /// used.
     #[test]
     fn a_glob_that_cannot_be_read_leaves_nothing_in_silently() {
         for (never, new) in [(vec!["[".to_owned()], vec![]), (vec![], vec!["a{b".to_owned()])] {

@@ -1,10 +1,10 @@
-//! Damage by place, and what can be done about it.
+//! Damage by place, and how to fix it.
 
 use std::{fmt, path::PathBuf};
 
 use crate::lease::readable;
 
-/// A file that is not what was recorded. Prints as a sentence that names file and line; [`Remedy`] has
+/// A file that differs from the record. Displays as a sentence with file and line; [`Remedy`] has
 /// the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
@@ -15,18 +15,18 @@ pub struct Damage {
     pub remedy: Remedy,
 }
 
-/// What can be done about a damage.
+/// How to fix a damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {
-    /// The record holds the same elsewhere: the place.
+    /// The record has the same content elsewhere: the place.
     Restore(Source),
-    /// What it depends on is whole, so grading again makes it anew.
+    /// Everything it depends on is intact, so grading again recreates it.
     Grade,
-    /// Nothing of the trial is left: it would be driven again, and paid for again.
+    /// Nothing of the trial is left: it would run, and be paid for, again.
     Drive,
-    /// The record holds it nowhere else, and the score depends on it.
+    /// The record has no other copy, and the score depends on it.
     Copy,
-    /// The record holds it nowhere else, and no score depends on it.
+    /// The record has no other copy, and no score depends on it.
     Evidence,
 }
 
@@ -43,11 +43,11 @@ pub enum Source {
 
 impl Damage {
     pub(crate) fn new(path: PathBuf, why: impl Into<String>, remedy: Remedy) -> Self {
-        // A worker reaches its trials through descriptors.
+        // A worker accesses its trials through descriptors.
         Self { path: readable(&path), line: None, why: why.into(), remedy }
     }
 
-    /// While it lasts, the trial has no verdict.
+    /// The trial has no verdict until this is fixed.
     pub fn withholds_the_verdict(&self) -> bool {
         self.remedy == Remedy::Copy
     }

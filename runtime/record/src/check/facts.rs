@@ -1,4 +1,4 @@
-//! What the two journals of a trial say of its other files.
+//! What a trial's two journals say about its other files.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub struct PatchFacts {
     pub bytes: u64,
 }
 
-/// The trial that a journal says it is of.
+/// The trial that a journal names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Named {
     task: TaskId,
@@ -39,27 +39,27 @@ impl std::fmt::Display for Named {
     }
 }
 
-/// Of `trajectory.jsonl`.
+/// Facts from `trajectory.jsonl`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Facts {
     pub(crate) named: Option<Named>,
     pub(crate) patch: Option<PatchFacts>,
-    /// Of the last event, where the trial ended.
+    /// From the last event, if the trial ended.
     pub(crate) outcome: Option<Recorded>,
-    /// Bytes of the trial's pack when it ended, where the last event says so.
+    /// Bytes of the trial's pack when it ended, if the last event says so.
     #[serde(default)]
     pub(crate) packed: Option<u64>,
-    /// The latest try that an event is of; 0 where there is none.
+    /// The latest try of any event; 0 if there is none.
     #[serde(default)]
     pub(crate) try_number: u32,
-    /// Its last bytes are no line: a kill leaves that, or a disk.
+    /// Its last bytes are not a line, because of a kill or the disk.
     #[serde(skip)]
     pub(crate) torn: bool,
 }
 
 impl Facts {
-    /// Reads a whole journal. The damage in it goes to `damage`. Checksums and order are always checked; with
-    /// `every_field` each event is read as a reader of events would, which takes most of the time.
+    /// Reads a whole journal and adds its damage to `damage`. Checksums and order are always
+    /// checked. With `every_field`, each event is fully parsed, which takes most of the time.
     pub(crate) fn of(
         path: &Path,
         bytes: &[u8],
@@ -90,7 +90,7 @@ impl Facts {
                 }
                 _ => {
                     if every_field {
-                        // What no reader of events could read is damage here too.
+                        // An event that no reader could parse counts as damage, too.
                         serde_json::from_slice::<Envelope>(line)?;
                     }
                     Taken::Other
@@ -125,7 +125,7 @@ pub(crate) struct Graded {
     pub(crate) verdict: Recorded,
 }
 
-/// As it is written. Without `flatten`, which would read the verdict twice.
+/// As written. Without `flatten`, which would parse the verdict twice.
 #[derive(Deserialize)]
 struct GradedLine {
     task: TaskId,
@@ -144,10 +144,10 @@ impl From<GradedLine> for Graded {
     }
 }
 
-/// Of `grade/journal.jsonl`.
+/// Facts from `grade/journal.jsonl`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Gradings {
-    /// The last event, unless it took the verdict back.
+    /// The last event, unless it withdrew the verdict.
     pub(crate) last: Option<Graded>,
     /// There is no event at all.
     pub(crate) empty: bool,

@@ -1,4 +1,4 @@
-//! What earlier checks found, so that a report need not read every journal again.
+//! Results of earlier checks, so that a report need not read every journal again.
 
 use std::{
     collections::HashMap,
@@ -16,24 +16,25 @@ use crate::{
     reading::{with_sum, without_sum},
 };
 
-/// `RUN/checked.jsonl`: a line for each check of a trial that found its journal whole, the last one
-/// counts. It may be removed at any time, and what cannot be read or written of it is only checked again.
+/// `RUN/checked.jsonl`: a line for each check of a trial that found its journal intact; the last
+/// one counts. The file can be removed at any time. If it cannot be read or written, trials are
+/// checked again.
 #[derive(Debug)]
 pub(crate) struct Known {
     path: PathBuf,
     trials: OnceLock<Mutex<HashMap<String, Entry>>>,
 }
 
-/// Of one trial.
+/// The entry of one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) trajectory: Stamp,
-    /// The patch as it was found to match the journal.
+    /// The patch that was found to match the journal.
     pub(crate) patch: Option<Stamp>,
     pub(crate) facts: Facts,
 }
 
-/// Without `flatten`, which would read each line twice: there is one for each of ten thousand trials.
+/// Without `flatten`, which would parse each line twice: there may be ten thousand lines.
 #[derive(Serialize, Deserialize)]
 struct Line {
     trial: String,
@@ -52,7 +53,7 @@ impl Known {
         self.trials.get_or_init(read).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a trial whose journal is still as it was.
+    /// The entry of a trial whose journal has not changed.
     pub(crate) fn find(&self, trial: &str, trajectory: Stamp) -> Option<Entry> {
         self.trials().get(trial).filter(|entry| entry.trajectory == trajectory).cloned()
     }
@@ -68,7 +69,7 @@ impl Known {
         if let Ok(line) = serde_json::to_string(&line) {
             let mut options = OpenOptions::new();
             let file = disk::open_with(options.append(true).create(true), &self.path);
-            // One write a line: lines of processes that check at once do not mix.
+            // One write per line, so that lines of concurrent processes do not mix.
             let _ = file.and_then(|mut file| file.write_all(with_sum(&line).as_bytes()));
         }
     }

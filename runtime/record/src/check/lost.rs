@@ -1,4 +1,4 @@
-//! Blobs that a journal names and nobody holds.
+//! Blobs that a journal names and that are missing.
 
 use std::{collections::HashSet, path::Path};
 
@@ -8,11 +8,12 @@ use proctor_wire::SnapEntry;
 use super::damage::{Damage, Remedy};
 use crate::{Blobs, Tree};
 
-/// One damage for the trial's pack and one for the run's folder, however much each has lost: a removed folder
-/// would fill pages. Each is as grave as the gravest part of it.
+/// Reports one damage for the trial's pack and one for the run's directory, however much each has
+/// lost: a removed directory would fill pages. Each is as severe as its most severe part.
 #[derive(Debug, Default)]
 pub(super) struct Lost {
-    /// What was kept in the run's folder and not in the pack: what the trial began with, and what is long.
+    /// Blobs that were stored in the run's directory rather than the pack: the initial files, and
+    /// long content.
     shared: HashSet<String>,
     of_pack: Option<(usize, Remedy)>,
     /// With the first hash.
@@ -20,7 +21,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// Learns from the event what the trial began with.
+    /// Notes the initial files that an event names.
     pub(super) fn begins_with(&mut self, event: &Event, blobs: &Blobs) {
         let (Event::SetupFinished { base_snapshot: hash, .. }
         | Event::TrialForked { snapshot: hash, .. }) = event

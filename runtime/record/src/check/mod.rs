@@ -1,10 +1,10 @@
-//! Whether what is on disk is what was recorded.
+//! Checks that the files on disk match the record.
 //!
-//! The journal of a trial says how it ended and what its patch hashes to; the journal of its gradings
-//! says what they found. Each line of both has a checksum. The other files of a trial repeat that for
-//! people and tools, so whatever differs from the journals is named and, where they or the blobs hold
-//! the same, written anew. Nobody can keep a person from rewriting a journal with its checksums: this is
-//! against disks, editors and scripts.
+//! A trial's journal says how it ended and has the hash of its patch. The journal of its gradings
+//! has their results. Each line of both has a checksum. The other files of a trial repeat this for
+//! people and tools. Differences from the journals are reported, and repaired if the journals or
+//! the blobs have the content. This protects against disks, editors and scripts, not against a
+//! person who rewrites a journal with its checksums.
 
 mod damage;
 mod facts;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
-/// As the journal has it. Kept as text: of ten thousand trials nearly every file says what its journal does, and to
-/// see that takes no parsing.
+/// As in the journal. Kept as text: of ten thousand trials, nearly every file matches its journal,
+/// and comparing text needs no parsing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Recorded(Box<RawValue>);
@@ -20,7 +20,7 @@ impl Recorded {
         serde_json::from_str(self.0.get())
     }
 
-    /// Whether a file says the same, however it is laid out.
+    /// Whether a file has the same content in any layout.
     pub(crate) fn is_said_by(&self, file: &[u8]) -> bool {
         let value = |text| serde_json::from_slice::<Value>(text).ok();
         let recorded = self.0.get().as_bytes();
@@ -29,7 +29,7 @@ impl Recorded {
     }
 }
 
-/// The bytes of a JSON text without the space between its tokens.
+/// The bytes of a JSON text without white space between its tokens.
 fn tokens(text: &[u8]) -> impl Iterator<Item = u8> {
     let (mut inside, mut escaped) = (false, false);
     text.iter().enumerate().filter_map(move |(at, byte)| {
@@ -43,7 +43,8 @@ fn tokens(text: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// Whether the space here parts two words, which only a text that is no JSON has: `1 2` is not `12`.
+/// Whether the white space here separates two words, which occurs only in invalid JSON: `1 2` is
+/// not `12`.
 fn parts_words(text: &[u8], at: usize) -> bool {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
     at > 0

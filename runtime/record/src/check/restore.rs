@@ -1,4 +1,4 @@
-//! Writes anew what the record holds elsewhere.
+//! Rewrites files whose content the record has elsewhere.
 
 use super::{
     damage::{Damage, Remedy, Source},
@@ -7,11 +7,11 @@ use super::{
 use crate::{Blobs, RecordError, TrialDir, disk, reading};
 
 impl TrialDir {
-    /// Restores what can be, and keeps each damaged file beside as `NAME.damaged`. Returns what was
-    /// restored; that is no damage any more.
+    /// Restores what it can and keeps each damaged file as `NAME.damaged`. Returns what was
+    /// restored, which is no longer damaged.
     ///
     /// # Errors
-    /// The place that a file is restored from was damaged since, or the disk refuses the file.
+    /// The source of a file was damaged meanwhile, or writing fails.
     pub fn restore(
         &self,
         blobs: &Blobs,

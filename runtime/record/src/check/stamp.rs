@@ -1,10 +1,11 @@
-//! What tells a file that was checked from one that changed since.
+//! Detects changes of a file since it was checked.
 
 use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-/// Size, inode and both times: an edit with the old time put back still has a later change time.
+/// Size, inode and both times: an edit with a restored modification time still has a later change
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     size: u64,
@@ -15,8 +16,8 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// `None` where there is no such file. Taken before the content is read: a change in between is
-    /// then seen the next time.
+    /// `None` if there is no such file. Taken before the content is read, so that a change in
+    /// between is detected the next time.
     pub(crate) fn of(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(found) => Ok(Some(Self {

@@ -1,4 +1,4 @@
-//! A trial's files against its journals.
+//! Checks a trial's files against its journals.
 
 use std::path::Path;
 
@@ -15,29 +15,29 @@ use super::{
 };
 use crate::{Blobs, TrialDir, disk};
 
-/// What can be believed of a trial, and what is damaged.
+/// The trustworthy part of a trial, and its damage.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Checked {
-    /// How it ended; `None` while it has not. Only for people where the journal is damaged.
+    /// How it ended; `None` if it has not. For display only if the journal is damaged.
     pub outcome: Option<Outcome>,
-    /// `None` where it was not graded, or where the verdict cannot be believed.
+    /// `None` if it was not graded, or if the verdict cannot be trusted.
     pub verdict: Option<Verdict>,
     /// The patch that the journal names.
     pub patch: Option<PatchFacts>,
-    /// The trial ended, and not by a fault or a limit that trials share: driving it again would throw
-    /// away what was finished.
+    /// The trial ended, and not by a fault or a shared limit: running it again would discard
+    /// finished work.
     pub finished: bool,
     pub damage: Vec<Damage>,
 }
 
 impl Checked {
-    /// A file that the score depends on is damaged, and the record does not hold it elsewhere.
+    /// A file that the score depends on is damaged, and the record has no other copy.
     pub fn is_lost(&self) -> bool {
         self.damage.iter().any(Damage::withholds_the_verdict)
     }
 }
 
-/// What a check reads.
+/// The input of a check.
 pub(crate) struct Check<'a> {
     pub(crate) dir: &'a TrialDir,
     pub(crate) id: &'a TrialId,
@@ -45,24 +45,24 @@ pub(crate) struct Check<'a> {
     pub(crate) known: &'a Known,
     /// The trial's name in `known`.
     pub(crate) name: &'a str,
-    /// Whether files that an earlier check found whole are believed to be so still.
+    /// Whether files that an earlier check found intact, and that have not changed, are trusted.
     pub(crate) trusting: bool,
 }
 
-/// One of the JSON files, as it lies on the disk.
+/// One of the JSON files, as stored on disk.
 enum Written {
     Missing,
     Unreadable(String),
     Bytes(Vec<u8>),
 }
 
-/// One of the JSON files, beside what the journal says.
+/// One of the JSON files, compared with the journal.
 enum Found<T> {
     Missing,
     Unreadable(String),
-    /// It says what the journal says.
+    /// It matches the journal.
     AsRecorded,
-    /// It says something else, or the journal says nothing.
+    /// It differs from the journal, or the journal has nothing.
     Read(T),
 }
 
@@ -93,7 +93,7 @@ impl Written {
 }
 
 impl<T> Found<T> {
-    /// How it differs from what the journal says.
+    /// How it differs from the journal.
     fn differs(&self, what: &str) -> Option<String> {
         match self {
             Self::Missing => Some("it is missing".into()),
@@ -117,7 +117,7 @@ impl Check<'_> {
                 self.earlier_tries(0, &mut found);
                 return found;
             }
-            // Something is there that is no file, or cannot be read: nobody may drive over it.
+            // Something is there that is not a file or cannot be read: don't overwrite it.
             Err(why) => {
                 found.finished = true;
                 self.lost(&mut found, &why);
@@ -151,7 +151,8 @@ impl Check<'_> {
             (None, _) if found.finished => {
                 Some("it ends before the trial does, and its outcome is there".to_owned())
             }
-            // A trial that no try could begin ends in a fault, and 0.1.0 wrote that without a beginning.
+            // A trial without any started try ends in a fault, which 0.1.0 wrote without a
+            // beginning.
             (Some(Ok(outcome)), _) if facts.named.is_none() && !outcome.ending.is_unfinished() => {
                 Some("it does not begin with the start of a trial".to_owned())
             }
@@ -165,14 +166,15 @@ impl Check<'_> {
         self.outcome(ended, written, &mut found);
         let try_number = facts.try_number.max(found.outcome.as_ref().map_or(0, |it| it.try_number));
         if !found.finished {
-            // The trial is tried again, and what was lost of this try decides nothing.
+            // The trial is tried again, so what this try lost decides nothing.
             for damage in found.damage.iter_mut().filter(|one| one.remedy == Remedy::Copy) {
                 damage.remedy = Remedy::Evidence;
             }
             self.earlier_tries(try_number, &mut found);
             return found;
         }
-        // What is under way may be cut anywhere; of what ended nothing is written any more.
+        // The journal of a running try may be cut anywhere; that of an ended try is no longer
+        // written.
         if facts.torn && !found.is_lost() {
             let why = "something that is no event follows its last one";
             found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Evidence));
@@ -193,8 +195,9 @@ impl Check<'_> {
         found
     }
 
-    /// A pack that is shorter than it was when the trial ended has lost blobs. Which, only reading it tells: the
-    /// price is paid for the damaged trial alone, and a report says the same as one that reads everything.
+    /// A pack that is shorter than when the trial ended has lost blobs. Only reading it tells
+    /// which. This happens only for a damaged trial, and makes a report agree with one that reads
+    /// everything.
     fn pack(&self, recorded: u64, found: &mut Checked) {
         let path = self.dir.pack();
         let why = match std::fs::metadata(&path) {
@@ -211,20 +214,20 @@ impl Check<'_> {
         }
     }
 
-    /// Every try before the latest left a journal, by which it is billed.
+    /// Every try before the latest left a journal, which has its costs.
     fn earlier_tries(&self, latest: u32, found: &mut Checked) {
         found.damage.extend(self.dir.lost_tries(latest));
     }
 
     fn lost(&self, found: &mut Checked, why: &str) {
-        // What a damaged line says is not said twice.
+        // Don't report what a damaged line says twice.
         if !found.is_lost() {
             found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Copy));
         }
     }
 
-    /// What the journal says, the stamp that it has, and that of the patch where an earlier check found both whole;
-    /// `None` where there is no journal. The error says why what is there cannot be read.
+    /// The journal's content, its stamp, and that of the patch if an earlier check found both
+    /// intact. `None` if there is no journal. The error says why it cannot be read.
     fn facts(
         &self,
         damage: &mut Vec<Damage>,
@@ -241,8 +244,8 @@ impl Check<'_> {
         Ok(Some((Facts::of(&path, &bytes, !self.trusting, damage), stamp, None)))
     }
 
-    /// Files of a trial without a journal. The files of a try that is being put aside may be here
-    /// without it, and then none of them says that the trial was finished.
+    /// Files of a trial without a journal. While a try is being set aside, its files may be here
+    /// without it. Then none of them says that the trial was finished.
     fn without_journal(
         &self,
         written: &Found<Outcome>,
@@ -277,7 +280,7 @@ impl Check<'_> {
         };
     }
 
-    /// The stamp of a patch that is the journal's.
+    /// The stamp of a patch that matches the journal.
     fn patch(&self, facts: &Facts, known: Option<Stamp>, found: &mut Checked) -> Option<Stamp> {
         let Some(recorded) = &facts.patch else {
             self.lost(found, "it names no patch");
@@ -331,7 +334,8 @@ impl Check<'_> {
         let Some(graded) = gradings.last else {
             match () {
                 () if damaged => {}
-                // A verdict is written after its line is: no kill tears the one and leaves the other.
+                // A verdict is written after its line, so a kill cannot tear the line and leave the
+                // verdict.
                 () if gradings.torn && there => {
                     found.damage.push(again(&journal, "its last line is cut short"));
                 }
@@ -367,7 +371,7 @@ impl Check<'_> {
     }
 }
 
-/// A folder in the place of a file, a file of another user, a disk that gives nothing back.
+/// A directory in place of a file, another user's file, or a disk error.
 pub(crate) fn cannot_be_read(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::IsADirectory => "it is a folder, and a file was recorded".to_owned(),

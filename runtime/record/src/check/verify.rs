@@ -1,4 +1,4 @@
-//! Reads everything that is recorded of a trial.
+//! Reads everything that is recorded about a trial.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -20,22 +20,22 @@ use crate::{
     trial_dir::{GRADING_LOG, GRADING_RESULTS, PACK, TRAJECTORY},
 };
 
-/// Blobs of a run that were read and found whole: many trials name the same.
+/// Blobs of a run that were read and found intact: many trials name the same ones.
 pub(crate) type Seen = HashSet<String>;
 
-/// Tries of one trial that are looked for.
+/// Maximum number of tries of one trial that are checked.
 const MOST_TRIES: usize = 1000;
 
 impl TrialDir {
-    /// Adds to a check what only reading everything tells: blobs, packs, the files of gradings and the
-    /// tries that do not count.
+    /// Adds what only reading everything shows: blobs, packs, the files of gradings and discarded
+    /// tries.
     pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut Seen, checked: &mut Checked) {
         self.verify_blobs(blobs, seen, checked);
         let mut damage = Vec::new();
         self.grading_files(&mut damage);
         for (_, folder) in self.discarded().unwrap_or_default() {
             let journal = folder.join(TRAJECTORY);
-            // One that is not there or cannot be read is told by `lost_tries`.
+            // `lost_tries` reports one that is missing or unreadable.
             if let Ok(reading) = read_journal(&journal) {
                 damage.extend(reading.bad_lines.into_iter().map(|bad| Damage {
                     path: bad.path,
@@ -49,7 +49,7 @@ impl TrialDir {
         add(damage, checked);
     }
 
-    /// Of that only the blobs that the journal names.
+    /// The part of it that covers the blobs named by the journal.
     pub(crate) fn verify_blobs(&self, blobs: &Blobs, seen: &mut Seen, checked: &mut Checked) {
         let mut damage = Vec::new();
         blobs_of(&self.trajectory(), &self.pack(), blobs, Remedy::Copy, seen, &mut damage);
@@ -57,7 +57,7 @@ impl TrialDir {
     }
 
     fn grading_files(&self, damage: &mut Vec<Damage>) {
-        // Of a journal that cannot be read the check of the trial tells.
+        // The trial's check reports an unreadable journal.
         let Ok(Some(graded)) = self.last_grading() else { return };
         for (name, hash) in [(GRADING_LOG, graded.log), (GRADING_RESULTS, graded.results)] {
             let path = self.grade().join(name);
@@ -71,7 +71,7 @@ impl TrialDir {
         }
     }
 
-    /// The folders of tries that do not count, by number.
+    /// The directories of discarded tries, by number.
     fn discarded(&self) -> io::Result<BTreeMap<u32, PathBuf>> {
         let found = match fs::read_dir(self.tries()) {
             Ok(found) => found,
@@ -81,7 +81,7 @@ impl TrialDir {
         let mut folders = BTreeMap::new();
         for entry in found {
             let entry = entry?;
-            // What else lies there is nobody's try.
+            // Other entries are not tries.
             if let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
                 folders.insert(number, entry.path());
             }
@@ -89,8 +89,8 @@ impl TrialDir {
         Ok(folders)
     }
 
-    /// Tries before the latest whose journal is gone, was emptied or is no file. Each try begins with its
-    /// journal, so there is one for every number.
+    /// Tries before the latest whose journal is missing, empty or not a file. Each try starts with
+    /// its journal, so there is one for every number.
     pub(crate) fn lost_tries(&self, latest: u32) -> Vec<Damage> {
         let evidence = |path, why: &str| Damage::new(path, why, Remedy::Evidence);
         let folders = match self.discarded() {
@@ -99,7 +99,7 @@ impl TrialDir {
         };
         let last = folders.keys().next_back().copied().unwrap_or(0);
         let mut lost = Vec::new();
-        // A folder of a number that no trial came to is nobody's reason to look for ever.
+        // Limit the search: a directory may have a number that no trial reached.
         for number in (1..=last.max(latest.saturating_sub(1))).take(MOST_TRIES) {
             let journal = self.tries().join(number.to_string()).join(TRAJECTORY);
             let why = match fs::metadata(&journal) {
@@ -115,7 +115,8 @@ impl TrialDir {
         lost
     }
 
-    /// Whether a try left anything besides its journal. One that was killed as it began has left only that.
+    /// Whether a try left anything besides its journal. One that was killed at its start has left
+    /// only that.
     fn left_more(&self, number: u32) -> bool {
         let folder = self.tries().join(number.to_string());
         fs::read_dir(folder).is_ok_and(|found| found.count() > 1)
@@ -133,8 +134,8 @@ fn add(damage: Vec<Damage>, checked: &mut Checked) {
     }
 }
 
-/// What the events of a journal name by hash. The snapshots of the try that counts are what a grading
-/// looks at; the rest is evidence.
+/// The blobs that a journal's events name. Grading uses the snapshots of the try that counts; the
+/// rest is evidence.
 fn blobs_of(
     journal: &Path,
     pack: &Path,
@@ -156,7 +157,7 @@ fn blobs_of(
             damage.push(Damage::new(pack.to_owned(), cannot_be_read(&error), Remedy::Evidence));
         }
     }
-    // What a pack holds is its trial's own; only what is shared need not be read again for the next.
+    // A pack belongs to its trial; only shared blobs can be skipped for the next trial.
     let (mut own, mut told) = (Seen::new(), Seen::new());
     let mut lost = Lost::default();
     for envelope in &reading.events {
@@ -201,7 +202,7 @@ fn blobs_of(
     damage.extend(lost.told(pack, shared));
 }
 
-/// The content of a regular file that was kept.
+/// The stored content of a regular file.
 fn content(entry: &proctor_wire::SnapEntry) -> Option<&String> {
     entry.hash.as_ref().filter(|_| entry.kind == proctor_wire::EntryKind::File)
 }

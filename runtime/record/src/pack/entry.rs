@@ -1,8 +1,9 @@
 //! One entry of a pack, as bytes.
 //!
-//! `marker kind hash stored plain payload check`: four bytes that a reader finds its place by again after
-//! damage, how the payload is to be read, the BLAKE3 of the content, the payload's length in the file and
-//! unpacked (little endian), the payload, and the first eight bytes of the BLAKE3 of all that.
+//! `marker kind hash stored plain payload check`: a four-byte marker by which a reader
+//! resynchronizes after damage, the encoding of the payload, the BLAKE3 of the content, the
+//! payload's stored and unpacked length (little endian), the payload, and the first eight bytes of
+//! the BLAKE3 of all of this.
 
 use std::io::{Read as _, Write as _};
 
@@ -14,23 +15,23 @@ pub(super) const MARKER: [u8; 4] = [0xf5, b'P', b'K', 0x1a];
 pub(super) const HEAD: usize = 4 + 1 + 32 + 4 + 4;
 pub(super) const CHECK: usize = 8;
 
-/// Nothing larger is kept in a pack, so a length that claims more is damage.
+/// A pack stores nothing larger, so a longer length is damage.
 pub(super) const LONGEST: u32 = 1 << 30;
 
-/// Set in the kind of a payload that is compressed.
+/// Flag in the kind of a compressed payload.
 const DEFLATED: u8 = 0x80;
-/// Less is not worth a header.
+/// Smaller content is not worth a header.
 const WORTH_PACKING: usize = 64;
 
-/// How a payload says what the content is.
+/// How a payload represents the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The content itself.
     Whole,
-    /// Another entry's content with its middle replaced: its hash, how many bytes of its head and of
-    /// its tail are kept (eight bytes each), and what stands between them.
+    /// Another entry's content with its middle replaced: its hash, the number of bytes kept from
+    /// its start and from its end (eight bytes each), and the new middle.
     Splice,
-    /// A manifest: the hash of the one before it, and what changed, as JSON.
+    /// A manifest: the hash of the previous one, and the changes as JSON.
     Changes,
 }
 
@@ -44,7 +45,7 @@ impl Kind {
     }
 }
 
-/// The place of an entry in its file, and what its head says.
+/// The position of an entry in its file, and its header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub(super) kind: Kind,
@@ -55,7 +56,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// `None`: these bytes are not the head of an entry.
+    /// `None`: these bytes are not the header of an entry.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = (bytes.get(..HEAD)?, MARKER.len());
         let kind = *head.get(rest)?;
@@ -83,7 +84,7 @@ impl Head {
         HEAD + self.stored as usize + CHECK
     }
 
-    /// The payload of a whole entry, or what is wrong with it.
+    /// The payload of a complete entry, or its error.
     pub(super) fn payload(&self, entry: &[u8]) -> Result<Vec<u8>, &'static str> {
         const CHANGED: &str = "an entry does not match its checksum";
         let (signed, check) = entry.split_at_checked(entry.len() - CHECK).ok_or(CHANGED)?;
@@ -101,7 +102,7 @@ impl Head {
     }
 }
 
-/// The bytes of an entry, compressed where that makes it smaller.
+/// The bytes of an entry, compressed if that makes it smaller.
 pub(super) fn write(kind: Kind, hash: &Hash, payload: &[u8]) -> std::io::Result<Vec<u8>> {
     let packed = deflate(payload)?;
     let (mark, stored) = match packed.as_deref() {
@@ -182,7 +183,7 @@ impl<'a> Splice<'a> {
         })
     }
 
-    /// The content, given that of the entry that it is based on.
+    /// The content, given that of its base entry.
     pub(super) fn apply(&self, old: &[u8]) -> Option<Vec<u8>> {
         let tail = old.len().checked_sub(self.tail)?;
         let (head, tail) = (old.get(..self.head)?, old.get(tail..)?);
@@ -190,7 +191,7 @@ impl<'a> Splice<'a> {
     }
 }
 
-/// Length of the common head: whole chunks first, which compare as fast as memory is read.
+/// Length of the common prefix. Compares whole chunks first, which is as fast as reading memory.
 fn common(old: &[u8], new: &[u8]) -> usize {
     const CHUNK: usize = 1024;
     let chunks = old.chunks_exact(CHUNK).zip(new.chunks_exact(CHUNK));

@@ -1,4 +1,4 @@
-//! The file of a pack: appended to by one trial, read by anyone.
+//! The file of a pack: one trial appends, anyone reads.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 use super::entry::{self, CHECK, HEAD, Hash, Head, Kind, MARKER, Splice};
 use crate::{RecordError, Tree, disk};
 
-/// Conversations of one trial whose last body is kept in memory to compare the next one with.
+/// Conversations of one trial whose last body is kept in memory for comparison with the next.
 const CONVERSATIONS: usize = 4;
 
-/// `blobs.pack` of a trial. It is made when the first entry is put.
+/// `blobs.pack` of a trial. The first entry creates it.
 ///
-/// Entries are only ever appended. What a kill tore off at the end, and what was damaged anywhere, is
-/// passed over by a reader, who finds the next entry by its marker; what it held is missing then, by name.
+/// Entries are only appended. A reader skips an incomplete end and any damage, and finds the next
+/// entry by its marker. Lost content is then reported as missing by name.
 #[derive(Debug)]
 pub(crate) struct Pack {
     path: PathBuf,
@@ -31,18 +31,19 @@ pub(crate) struct Pack {
 
 #[derive(Debug, Default)]
 struct State {
-    /// This writes the file, so that its index is whole. The file is opened for each write: a run has
-    /// hundreds of trials at once, and often a thousand descriptors.
+    /// This process writes the file, so its index is complete. The file is opened for each write: a
+    /// run has hundreds of concurrent trials and often only a thousand descriptors.
     writes: bool,
-    /// Bytes that were indexed.
+    /// Bytes that are indexed.
     length: u64,
     entries: HashMap<Hash, (u64, Head)>,
     /// The last body of each conversation, the latest first.
     bodies: VecDeque<Body>,
-    /// What was read last: bodies and manifests are read in their order, each based on the one before.
+    /// The last content read: bodies and manifests are read in order, each based on the previous
+    /// one.
     body: Option<(Hash, Arc<Vec<u8>>)>,
     tree: Option<(Hash, Arc<Tree>)>,
-    /// A failed write left something that could not be cut off.
+    /// A failed write left data that could not be truncated.
     broken: bool,
 }
 
@@ -51,12 +52,12 @@ struct State {
 struct Body {
     hash: Hash,
     bytes: Vec<u8>,
-    /// The hash of its head so far, from which that of the next body goes on.
+    /// The hash of its prefix so far, which the next body's hash continues.
     head: Hasher,
 }
 
-/// The hash of `bytes`, and that of the head that they share with an earlier body: what is known of a long
-/// conversation is not hashed again for each of its steps.
+/// The hash of `bytes`, and that of the prefix they share with an earlier body: the known part of a
+/// long conversation is not hashed again for each step.
 fn hashed(bytes: &[u8], before: Option<(&Body, usize)>) -> (Hash, Hasher) {
     let (mut head, same) = match before {
         Some((old, same)) if old.head.count() <= same as u64 => (old.head.clone(), same),
@@ -91,14 +92,14 @@ impl Pack {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps content, unless it is there already.
+    /// Stores content, unless it is already there.
     pub(crate) fn put(&self, hash: &Hash, bytes: &[u8]) -> Result<(), RecordError> {
         let mut state = self.indexed()?;
         self.append(&mut state, Kind::Whole, hash, bytes)
     }
 
-    /// Keeps the body of a request, and names it: of what an earlier body of the trial holds at its head or its
-    /// tail only the length.
+    /// Stores the body of a request and returns its hash. Prefixes and suffixes that an earlier
+    /// body of the trial has are stored only as lengths.
     pub(crate) fn put_body(&self, bytes: &[u8]) -> Result<Hash, RecordError> {
         let mut state = self.indexed()?;
         let splices = state
@@ -107,7 +108,7 @@ impl Pack {
             .enumerate()
             .map(|(index, old)| (index, Splice::between(old.hash, &old.bytes, bytes)));
         let best = splices.max_by_key(|(_, splice)| splice.saved());
-        // Half of it, or this is another conversation.
+        // At least half must match, or this is another conversation.
         let best = best.filter(|(_, splice)| splice.saved() > bytes.len() / 2);
         let before = best.as_ref().map(|(index, splice)| (&state.bodies[*index], splice.head));
         let (hash, head) = hashed(bytes, before);
@@ -118,7 +119,7 @@ impl Pack {
             Some((index, splice)) => {
                 let (same, payload) = (splice.head, splice.write());
                 self.append(&mut state, Kind::Splice, &hash, &payload)?;
-                // A long conversation is not copied for each of its steps.
+                // A long conversation is not copied for each step.
                 let mut body = state.bodies.remove(index).map(|old| old.bytes).unwrap_or_default();
                 body.truncate(same);
                 body.extend_from_slice(&bytes[body.len()..]);
@@ -133,8 +134,8 @@ impl Pack {
         Ok(hash)
     }
 
-    /// Keeps a manifest as what changed since the one of hash `before`, which this pack or the shared
-    /// blobs hold.
+    /// Stores a manifest as its changes since the one with hash `before`, which this pack or the
+    /// shared blobs hold.
     pub(crate) fn put_tree(
         &self,
         hash: &Hash,
@@ -152,7 +153,7 @@ impl Pack {
         self.append(&mut state, Kind::Changes, hash, &payload)
     }
 
-    /// Syncs what was put to the disk.
+    /// Syncs the written entries to disk.
     pub(crate) fn sync(&self) -> Result<(), RecordError> {
         let state = self.state();
         if !state.writes {
@@ -206,7 +207,7 @@ impl Pack {
         disk::open_with(&options, &self.path)
     }
 
-    /// The state, with every whole entry that is in the file by now in its index.
+    /// The state, after indexing every complete entry in the file.
     fn indexed(&self) -> Result<MutexGuard<'_, State>, RecordError> {
         let mut state = self.state();
         let failed = || RecordError::io(&self.path, "cannot be read");
@@ -220,7 +221,7 @@ impl Pack {
         Ok(state)
     }
 
-    /// Reads the heads of what follows the indexed bytes. Returns the offsets where damage begins.
+    /// Reads the headers after the indexed bytes. Returns the offsets where damage starts.
     fn index(&self, state: &mut State, file: &File) -> io::Result<Vec<u64>> {
         let end = file.metadata()?.len();
         let (mut at, mut damage) = (state.length, Vec::new());
@@ -241,7 +242,7 @@ impl Pack {
             let Some(next) = next_entry(file, at + 1, end)? else { break };
             at = next;
         }
-        // A torn tail is not passed over: the entry may still be on its way.
+        // Don't skip an incomplete end: the entry may still be in writing.
         state.length = at;
         Ok(damage)
     }
@@ -263,8 +264,8 @@ impl Pack {
         }
     }
 
-    /// The content of a hash, or `None` where the pack does not have it. It is not checked against the
-    /// hash: that is the caller's part. `shared` gives what the pack is based on and does not hold.
+    /// The content of a hash, or `None` if the pack does not have it. The caller verifies the hash.
+    /// `shared` returns base content that the pack does not hold.
     pub(crate) fn get(
         &self,
         hash: &Hash,
@@ -281,7 +282,7 @@ impl Pack {
         }
     }
 
-    /// The manifest of a hash as a tree, where the pack has it; unchecked, as [`Pack::get`].
+    /// The manifest of a hash as a tree, if the pack has it; not verified, as in [`Pack::get`].
     pub(crate) fn tree(
         &self,
         hash: &Hash,
@@ -326,7 +327,7 @@ impl Pack {
             let next = Splice::read(payload).and_then(|splice| splice.apply(&body));
             body = Arc::new(next.ok_or_else(|| self.damaged(0, "an entry does not fit its base"))?);
         }
-        // Only what others are based on is worth keeping.
+        // Cache only content that others are based on.
         if !splices.is_empty() {
             state.body = Some((*hash, Arc::clone(&body)));
         }
@@ -381,7 +382,7 @@ impl Pack {
     }
 }
 
-/// Reads every entry of a pack. The offsets that are damaged, with what is wrong.
+/// Reads every entry of a pack. Returns the damaged offsets with the error.
 pub(crate) fn examine(bytes: &[u8]) -> Vec<(u64, &'static str)> {
     let (mut at, mut damage) = (0, Vec::new());
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -403,8 +404,8 @@ pub(crate) fn examine(bytes: &[u8]) -> Vec<(u64, &'static str)> {
     damage
 }
 
-/// Whether an entry ends where the next one begins. Where it does not, its length may be what is damaged,
-/// and believing it would cost the entries behind it.
+/// Whether an entry ends where the next one starts. If not, its length may be damaged, and trusting
+/// it would lose the entries after it.
 fn leads_on(file: &File, at: u64, head: Head, end: u64) -> io::Result<bool> {
     let next = at + head.length() as u64;
     let mut four = MARKER;
@@ -419,7 +420,7 @@ fn leads_on(file: &File, at: u64, head: Head, end: u64) -> io::Result<bool> {
     Ok(head.payload(&entry).is_ok())
 }
 
-/// The offset of the next whole entry whose checksum is right.
+/// The offset of the next complete entry with a valid checksum.
 fn next_entry(file: &File, from: u64, end: u64) -> io::Result<Option<u64>> {
     let mut rest = vec![0; usize::try_from(end - from).unwrap_or(0)];
     file.read_exact_at(&mut rest, from)?;

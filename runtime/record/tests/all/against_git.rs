@@ -1,5 +1,5 @@
-//! Patches against the real git: what is written here it applies, what it writes is applied here,
-//! and what it refuses is refused.
+//! Patches against real Git: Git applies what Proctor writes, Proctor applies what Git writes, and
+//! both reject the same patches.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -20,8 +20,8 @@ fn link(target: &str) -> Node {
     Node::Link(target.as_bytes().to_vec())
 }
 
-/// base -> end by our patch through git, by our patch through us, by git's patch through us, and
-/// back by the patch reversed, through both.
+/// base -> end by our patch through Git, by our patch through us, by Git's patch through us, and
+/// back by the reversed patch, through both.
 fn round_trip(base: &Nodes, end: &Nodes) {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::at(folder.path().join("blobs"));
@@ -120,12 +120,12 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 fn node() -> impl Strategy<Value = Node> {
     prop_oneof![
         6 => (content(), any::<bool>()).prop_map(|(bytes, run)| Node::File(bytes, run)),
-        // Never to itself: where a folder becomes such a link, git trips over its own loop.
+        // Never to itself: if a directory becomes such a link, Git fails on its own loop.
         1 => "[x-z]{1,3}".prop_map(|target| Node::Link(target.into_bytes())),
     ]
 }
 
-/// Few names, so that files often stay and change, and files and folders take turns.
+/// Few names, so that files often stay and change, and files and directories alternate.
 fn some_nodes() -> impl Strategy<Value = Nodes> {
     let name = prop_oneof![
         Just(b"a".to_vec()),
@@ -155,7 +155,7 @@ proptest! {
         round_trip(&base, &end);
     }
 
-    /// A hunk moves with its surroundings to the place that git finds, or is refused with it.
+    /// A hunk moves with its context to the place that Git finds, or is rejected with it.
     #[test]
     fn a_drifted_patch_lands_where_gits_does(
         old in content(), new in content(), head in content(), tail in content()

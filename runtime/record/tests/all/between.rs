@@ -1,4 +1,4 @@
-//! What the patch between two trees leaves out, by policy.
+//! What the policy leaves out of the patch between two trees.
 
 use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, Collected, PatchPolicy, between};
@@ -67,8 +67,8 @@ fn the_policy_leaves_out_what_it_says_and_lists_it() {
     assert_eq!(none, Collected::default());
 }
 
-/// The cap of a whole patch: the work comes first, whatever lies around it under whatever name, and what
-/// does not fit is named.
+/// The limit of a whole patch: the work comes first, whatever surrounds it, and what does not fit
+/// is listed.
 #[test]
 fn a_heap_of_data_never_pushes_out_the_work() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ fn a_heap_of_data_never_pushes_out_the_work() {
     let base = nodes(&[("src/work.py", file("a\n"))]);
     let mut end = nodes(&[("src/work.py", file("b\n")), ("src/new.py", file("new\n"))]);
     for number in 0..40 {
-        // Before the work by name, and each of another content.
+        // Sorted before the work, each with different content.
         let text = format!("{number}\n").repeat(300);
         end.extend(nodes(&[(&format!("a{number:02}"), file(&text))]));
     }

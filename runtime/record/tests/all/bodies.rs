@@ -1,4 +1,4 @@
-//! Bodies and manifests are kept once, and given back whole.
+//! Bodies and manifests are stored once and returned unchanged.
 
 use std::{fs, time::Instant};
 
@@ -6,7 +6,7 @@ use proctor_record::{Blobs, Tree};
 use proctor_wire::{EntryKind, RawPath, SnapEntry, SnapshotReply};
 use proptest::prelude::*;
 
-/// Text that does not compress to nothing.
+/// Text that does not compress well.
 fn words(seed: u64, bytes: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut text = String::new();
@@ -32,7 +32,7 @@ fn every_body_of_a_long_conversation_is_given_back_and_none_is_kept_twice() {
     for step in 0..200 {
         messages.push(format!("\"{}\"", words(step, 2000)));
         sent.push(body(&messages));
-        // A client's own side requests stand between those of the conversation.
+        // A client's own side requests alternate with those of the conversation.
         if step % 7 == 0 {
             sent.push(body(&[format!("\"title? {}\"", words(step, 300))]));
         }
@@ -46,7 +46,7 @@ fn every_body_of_a_long_conversation_is_given_back_and_none_is_kept_twice() {
     let all: usize = sent.iter().map(Vec::len).sum();
     assert!(size < 450_000 && all > 40_000_000, "{size} of {all}");
     assert!(!folder.path().join("blobs").exists(), "no file of its own");
-    // As another process reads them: in their order, backwards, and one alone.
+    // As another process reads them: in order, backwards, and one alone.
     let fresh = || Blobs::at(folder.path().join("blobs")).with_pack(&pack);
     let reader = fresh();
     assert!(sent.iter().all(|body| reader.get(&Blobs::hash(body)).unwrap() == *body));
@@ -70,7 +70,7 @@ fn a_kill_in_mid_write_costs_the_last_entry_alone() {
             assert_eq!(blobs.get(hash).unwrap(), *content);
         }
         assert!(blobs.get(&hashes[4]).is_err() && !blobs.has(&hashes[4]));
-        // Another one goes where the torn one stood.
+        // Another entry replaces the incomplete one.
         blobs.put(b"more").unwrap();
         assert_eq!(blobs.get(&Blobs::hash(b"more")).unwrap(), b"more");
     }
@@ -133,7 +133,7 @@ fn a_large_tree_with_one_changed_file_a_step_costs_little_and_is_given_back_whol
                 vec!["src/module_9/file.py".into()],
             ),
             2 => changed(vec![], vec![]),
-            // Back to what the trial began with, and away from it again.
+            // Back to the trial's initial state, and away from it again.
             _ => {
                 let back = trees[0].1.diff(&tree).map(|one| one.path.clone()).collect::<Vec<_>>();
                 let (there, gone): (Vec<_>, Vec<_>) =

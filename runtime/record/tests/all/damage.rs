@@ -1,4 +1,4 @@
-//! What a check finds of every kind of damage to every file of a trial.
+//! What a check finds for every kind of damage to every file of a trial.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -56,7 +56,8 @@ fn outcome(seconds: f64) -> Outcome {
 }
 
 impl Made {
-    /// A run of one task, one arm and two attempts, both graded: the first resolved, the second not.
+    /// A run of one task, one arm and two attempts, both graded: the first resolved, the second
+    /// not.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
@@ -137,7 +138,7 @@ impl Made {
         let collected = Event::PatchCollected { bytes: patch.len() as u64, files: 1, hash };
         journal.append(5, collected).unwrap();
         dir.write_patch(patch).unwrap();
-        // A number whose shortest decimals a careless reader gets wrong by the last digit.
+        // A number whose shortest decimal form is easily misread in the last digit.
         let outcome = outcome(f64::from(attempt) * 1.000_000_000_000_000_2e-3);
         let ended =
             Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() };
@@ -175,7 +176,7 @@ impl Made {
     }
 }
 
-/// Damage to one file; `other` is the same file of the other trial.
+/// Damages one file; `other` is the same file of the other trial.
 type Harm = fn(path: &Path, other: &Path);
 
 fn flip(path: &Path) {
@@ -185,7 +186,7 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// What may lie in a file's place and is none: its name, and how it comes there.
+/// Non-files that may be in a file's place: the name, and how to create it.
 type NoFile = (&'static str, fn(&Path));
 
 const NO_FILES: [NoFile; 4] = [
@@ -254,7 +255,7 @@ fn a_whole_trial_is_believed() {
     }
 }
 
-/// What the journal says stands; the file is restored to the byte of its meaning.
+/// The journal is authoritative; the file is restored byte for byte.
 #[test]
 fn files_that_repeat_the_journal_are_restored_from_it() {
     for name in ["patch.diff", "outcome.json", "verdict.json"] {
@@ -283,7 +284,7 @@ fn files_that_repeat_the_journal_are_restored_from_it() {
     }
 }
 
-/// The journal is what everything else is held to: nothing else has what it says.
+/// The journal is the reference for everything else: no other file has its content.
 #[test]
 fn a_damaged_journal_is_named_and_takes_the_verdict_with_it() {
     for (what, harm) in HARMS {
@@ -299,13 +300,13 @@ fn a_damaged_journal_is_named_and_takes_the_verdict_with_it() {
             assert_eq!(named.line, Some(6), "{what}: {named}");
             assert!(named.to_string().starts_with(&format!("{}:6: ", path.display())), "{named}");
         }
-        // The other trial is reported all the same.
+        // The other trial is still reported.
         let other = made.check(2);
         assert_eq!(other.verdict.is_some(), what != "swapped with another trial", "{what}");
     }
 }
 
-/// Grading again is all that it takes, and that depends on the patch.
+/// Grading again is enough, and it depends only on the patch.
 #[test]
 fn a_damaged_journal_of_gradings_means_grading_again() {
     for (what, harm) in HARMS {
@@ -327,7 +328,7 @@ fn a_damaged_journal_of_gradings_means_grading_again() {
     }
 }
 
-/// What a grading writes is a file again, whatever lay there, and nothing half written stays.
+/// A grading replaces anything that is not a file, and leaves no partial files.
 #[test]
 fn a_grading_puts_aside_what_is_no_file_in_the_place_of_its_own() {
     for name in ["grade/log.txt", "grade/results.jsonl", "grade/journal.jsonl", "verdict.json"] {
@@ -371,7 +372,7 @@ fn a_grading_puts_aside_what_is_no_folder_in_the_place_of_its_own() {
     }
 }
 
-/// What earlier checks found only saves time: without its file every check reads everything.
+/// Earlier checks only save time: without their file every check reads everything.
 #[test]
 fn what_is_no_file_of_earlier_checks_stops_no_check() {
     for (what, put) in NO_FILES {
@@ -424,7 +425,7 @@ fn what_is_no_file_is_refused_by_who_would_write_to_it() {
     }
 }
 
-/// A try that begins finds its places free, whatever the one before it left there.
+/// A new try finds its paths free, whatever the previous one left there.
 #[test]
 fn the_next_try_moves_what_is_no_file_out_of_its_way() {
     for (what, put) in NO_FILES {
@@ -442,7 +443,7 @@ fn the_next_try_moves_what_is_no_file_out_of_its_way() {
     }
 }
 
-/// A try that did not finish is tried again; the journal of another trial is no such try.
+/// An unfinished try is tried again; another trial's journal is not such a try.
 #[test]
 fn the_journal_of_a_trial_that_is_not_finished_elsewhere_does_not_unfinish_this_one() {
     let made = Made::new();
@@ -458,7 +459,7 @@ fn the_journal_of_a_trial_that_is_not_finished_elsewhere_does_not_unfinish_this_
     flip(&dir.trajectory());
     let checked = made.check(3);
     assert!(!checked.finished && !checked.is_lost() && checked.damage.len() == 1);
-    // In the place of a finished trial's.
+    // Replaces the journal of a finished trial.
     fs::copy(dir.trajectory(), made.file(1, "trajectory.jsonl")).unwrap();
     assert!(made.check(1).finished && made.check(1).is_lost());
     flip(&dir.trajectory());
@@ -482,7 +483,7 @@ fn a_line_said_twice_is_read_once() {
         assert_eq!((damage.line, &damage.remedy), (Some(line + 2), &Remedy::Evidence));
         assert!(checked.verdict.unwrap().resolved);
     }
-    // The same line elsewhere does not stand where it should.
+    // The same line elsewhere is out of order.
     let mut lines: Vec<_> = text.lines().collect();
     lines.push(lines[2]);
     fs::write(&path, lines.join("\n") + "\n").unwrap();
@@ -498,7 +499,7 @@ fn a_verdict_written_by_hand_is_not_believed() {
     let checked = made.check(2);
     assert!(!checked.verdict.unwrap().resolved);
     assert_eq!(checked.damage.len(), 1);
-    // Nor where nothing was ever graded.
+    // Nor if nothing was ever graded.
     fs::remove_dir_all(made.file(2, "grade")).unwrap();
     let checked = made.check(2);
     assert_eq!((checked.verdict, &checked.damage[0].remedy), (None, &Remedy::Grade));
@@ -512,7 +513,7 @@ fn a_patch_that_is_nowhere_else_takes_the_verdict_with_it() {
     let checked = made.check(1);
     assert!(checked.is_lost() && checked.verdict.is_none());
     assert_eq!(checked.damage[0].path, made.file(1, "patch.diff"));
-    // Put back from a copy, it is as it was.
+    // Restored from a copy, it is intact again.
     fs::write(made.file(1, "patch.diff"), PATCHES[0]).unwrap();
     assert!(made.check(1).verdict.unwrap().resolved);
 }
@@ -546,13 +547,13 @@ fn a_lost_pack_is_one_damage_that_names_the_pack() {
     let blobs = run.blobs_of(&run.trial_path(&made.id(1)));
     let error = blobs.get(&Blobs::hash(PATCHES[0])).unwrap_err().to_string();
     assert!(error.starts_with(&pack.display().to_string()), "{error}");
-    // An emptied one is there, and holds nothing.
+    // An emptied pack exists but has no content.
     fs::write(&pack, "").unwrap();
     let damage = made.verify(1).damage;
     assert!(matches!(&damage[..], [one] if one.path == pack), "{damage:?}");
 }
 
-/// A report that trusts earlier checks and one that reads everything say the same of it.
+/// A report that trusts earlier checks and one that reads everything agree.
 #[test]
 fn a_pack_that_is_shorter_than_recorded_is_noticed_by_its_size() {
     let harms: [fn(&Path); 4] = [
@@ -580,10 +581,10 @@ fn a_pack_that_is_shorter_than_recorded_is_noticed_by_its_size() {
     }
 }
 
-/// What a discarded try was billed stands in its journal alone.
+/// Only its journal has what a discarded try was billed.
 #[test]
 fn a_discarded_try_that_is_gone_is_named() {
-    /// What is done to a folder of tries.
+    /// Damages a directory of tries.
     type Harm = fn(&Path);
     let harms: [(&str, Harm); 5] = [
         ("tries/2/trajectory.jsonl", |tries| fs::remove_dir_all(tries.join("2")).unwrap()),
@@ -620,7 +621,7 @@ fn a_discarded_try_that_is_gone_is_named() {
     }
 }
 
-/// A checksum says where a line ends, too.
+/// The checksum shows where a line ends, too.
 #[test]
 fn a_journal_that_lost_only_its_last_newline_is_whole() {
     let made = Made::new();
@@ -634,7 +635,7 @@ fn a_journal_that_lost_only_its_last_newline_is_whole() {
             proctor_record::Events::of(&path).unwrap().count(),
             bytes.split(|b| *b == b'\n').count() - 1
         );
-        // Who writes to it ends the line first.
+        // A writer completes the line first.
         let mut journal = Journal::open(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");
         let note = Map::from_iter([("after".to_owned(), json!(1))]);
@@ -645,7 +646,8 @@ fn a_journal_that_lost_only_its_last_newline_is_whole() {
     }
 }
 
-/// Without the verdict and its journal a trial looks as one that was never graded. The report knows.
+/// Without the verdict and its journal, a trial looks as if it was never graded. The report knows
+/// that it was.
 #[test]
 fn a_grading_that_is_gone_altogether_is_named_by_the_last_report() {
     let made = Made::new();
@@ -665,11 +667,11 @@ fn a_grading_that_is_gone_altogether_is_named_by_the_last_report() {
         assert!(matches!(damage, [one] if one.remedy == Remedy::Grade), "{damage:?}");
         assert!(damage[0].path.ends_with("grade/journal.jsonl"), "{}", damage[0]);
     }
-    // Nor is a trial whose folder is gone one that never began.
+    // Nor does a trial whose directory is gone count as never started.
     fs::remove_dir_all(made.file(2, "")).unwrap();
     let damage = made.verify(2).damage;
     assert!(matches!(&damage[..], [one] if one.remedy == Remedy::Drive), "{damage:?}");
-    // A trial that the report had no verdict of was not graded.
+    // A trial without a verdict in the report was not graded.
     run.write_report(&json!({"tasks": [{"task": "t", "arm": made.arm, "attempt": 1}]})).unwrap();
     assert_eq!(made.verify(1).damage, vec![]);
 }
@@ -729,7 +731,7 @@ fn arms_and_tasks_are_held_to_their_ids() {
         assert!(text.contains(from), "{text}");
         let mut changed: Value = serde_json::from_str(&text.replacen(from, to, 1)).unwrap();
         changed.as_object_mut().unwrap().remove("sum");
-        // As if Proctor had written it, with a right checksum.
+        // As if Proctor had written it, with a valid checksum.
         run.write_run(&serde_json::from_value(changed).unwrap()).unwrap();
         let error = run.read_run().unwrap_err().to_string();
         assert!(error.contains("does not match its"), "{error}");

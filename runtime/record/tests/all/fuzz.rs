@@ -1,4 +1,4 @@
-//! Journals come from disks: any bytes at all, with sums that are right and sums that are not.
+//! Journals come from disks: arbitrary bytes, with valid and invalid checksums.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn journals_are_read_line_by_line() {
     let path = dir.path().join("trajectory.jsonl");
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/journals");
     fuzz(seeds, |bytes| {
-        // An edited line hardly ever has its right sum: every other input is given right ones.
+        // An edited line hardly ever has a valid checksum: every other input gets valid ones.
         let bytes = if bytes.len().is_multiple_of(2) { summed(bytes) } else { bytes.to_vec() };
         fs::write(&path, &bytes).unwrap();
         let reading = read_journal(&path).unwrap();
@@ -23,14 +23,14 @@ fn journals_are_read_line_by_line() {
         for bad in &reading.bad_lines {
             told(&bad.to_string(), &format!("trajectory.jsonl:{}: ", bad.line));
         }
-        // A kind of a later version is kept as it is, and may say a key twice.
+        // A kind of a later version is kept unchanged and may repeat a key.
         let known = |one: &&Envelope| !matches!(one.event, Event::Unknown(_));
         for event in reading.events.iter().filter(known) {
             let text = serde_json::to_string(event).unwrap();
             assert_eq!(&serde_json::from_str::<Envelope>(&text).unwrap(), event, "{text}");
         }
         match Journal::open(&path) {
-            // Writing on loses nothing that was read.
+            // Appending loses nothing that was read.
             Ok(mut journal) => {
                 assert_eq!(reading.bad_lines, []);
                 journal.append(0, Event::Noted { note: Default::default() }).unwrap();
@@ -50,7 +50,7 @@ fn journals_are_read_line_by_line() {
     });
 }
 
-/// Every whole line with its right sum.
+/// Gives every complete line its valid checksum.
 fn summed(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {

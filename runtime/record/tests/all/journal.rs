@@ -1,4 +1,4 @@
-//! What a journal promises, whatever is cut off or flipped.
+//! The guarantees of a journal, whatever is cut off or flipped.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -52,7 +52,7 @@ fn events_come_back_as_they_were_written() {
     assert!(reading.events.windows(2).all(|pair| pair[0].t_mono <= pair[1].t_mono));
 }
 
-/// Every byte offset, not a sample of them.
+/// Every byte offset, not a sample.
 #[test]
 fn cut_at_any_byte_everything_before_the_torn_line_is_kept_and_it_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -61,7 +61,7 @@ fn cut_at_any_byte_everything_before_the_torn_line_is_kept_and_it_goes_on() {
     let events = read_journal(&path).unwrap().events;
     for cut in 0..=whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
-        // A line that lacks only its newline is whole.
+        // A line that lacks only its newline is complete.
         let unended = whole.get(cut) == Some(&b'\n');
         let ended = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
         let complete = ended + usize::from(unended);

@@ -1,4 +1,4 @@
-//! A lost blob is told of the place that held it: the run's folder, or the trial's pack.
+//! A lost blob is reported for the place that held it: the run's directory, or the trial's pack.
 
 use std::fs;
 
@@ -78,7 +78,7 @@ fn a_lost_file_of_the_base_is_the_folders_and_a_lost_file_of_the_agent_the_packs
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].ends_with("with 1 other blob that the journal names"), "{told:?}");
 
-    // The pack beside it: a damage of its own, that counts its own blobs.
+    // The pack as well: a separate damage that counts its own blobs.
     fs::write(dir.pack(), "").unwrap();
     let told = verify();
     let of_pack = |line: &&String| line.starts_with(&dir.pack().display().to_string());

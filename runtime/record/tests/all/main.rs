@@ -1,4 +1,4 @@
-//! The tests of the run directory. One binary, because linking is the slow part.
+//! The tests of the run directory. They form one binary, because linking is slow.
 
 mod against_git;
 mod between;

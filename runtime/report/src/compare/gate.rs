@@ -1,4 +1,5 @@
-//! `compare --gate 'ARM >= ARM - POINTS'`: whether an arm is at most so many points of `resolved` behind another.
+//! `compare --gate 'ARM >= ARM - POINTS'`: whether an arm is at most that many points of `resolved`
+//! behind another.
 
 use proctor_types::plural;
 use serde::{Deserialize, Serialize};
@@ -6,31 +7,31 @@ use serde::{Deserialize, Serialize};
 use super::pairs::{Comparison, Pair};
 use crate::TrialResult;
 
-/// Rounding errors of an end times 100 are smaller.
+/// Upper bound on the rounding error of an interval end times 100.
 const NOISE: f64 = 1e-9;
 const QUOTES: [char; 2] = ['"', '\''];
 
 /// A condition on two arms, by the names that the comparison shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// As it was written.
+    /// As written.
     pub text: String,
     /// The arm that has to keep up.
     pub arm: String,
-    /// The arm that it is held against.
+    /// The arm that it is compared with.
     pub reference: String,
-    /// By how many points of `resolved` it may be behind.
+    /// How many points of `resolved` it may be behind.
     pub points: f64,
 }
 
-/// Why a text is no gate, and what to write.
+/// Why a text is not a gate, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateError {
     pub what: String,
     pub hint: String,
 }
 
-/// What came of a gate.
+/// The result of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateResult {
@@ -38,7 +39,7 @@ pub enum GateResult {
     Passed,
     /// The upper end is below it.
     Failed,
-    /// Neither: more tasks or attempts could decide.
+    /// Neither of these: more tasks or attempts could decide.
     Undecided,
     /// A trial of one of the arms has no verdict.
     Incomplete,
@@ -47,7 +48,7 @@ pub enum GateResult {
 /// A gate in `compare --format json`, unrounded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GateReport {
-    /// As it was written.
+    /// As written.
     pub gate: String,
     pub arm: String,
     pub reference: String,
@@ -55,15 +56,16 @@ pub struct GateReport {
     pub result: GateResult,
     /// Shared by both arms.
     pub tasks: u64,
-    /// `resolved` of the arm less that of the reference, a share. Null where no task is shared.
+    /// `resolved` of the arm minus that of the reference, as a share. Null if no task is shared.
     pub difference: Option<f64>,
-    /// 95 %, adjusted for no other comparison.
+    /// 95 %, not adjusted for other comparisons.
     pub interval: Option<[f64; 2]>,
     pub sentence: String,
 }
 
 impl Gate {
-    /// Reads `ARM >= ARM - POINTS`. A name may be quoted with `'` or `"`; without `- POINTS` none is allowed.
+    /// Parses `ARM >= ARM - POINTS`. A name may be quoted with `'` or `"`; without `- POINTS` the
+    /// arm may not be behind at all.
     ///
     /// # Errors
     /// The text has another form, or names an arm that is not among `names`.
@@ -82,7 +84,7 @@ impl Gate {
         Ok(Self { text: text.trim().to_owned(), arm, reference, points })
     }
 
-    /// Decides it by a comparison of these trials.
+    /// Decides the gate by a comparison of these trials.
     pub fn decide(&self, comparison: &Comparison, trials: &[TrialResult]) -> GateReport {
         let mut pairs = comparison.pairs.iter().chain(&comparison.controls);
         let found = pairs.find_map(|pair| self.oriented(pair));
@@ -135,7 +137,7 @@ impl Gate {
         }
     }
 
-    /// What a pair of these two arms says, seen from the arm.
+    /// The result of a pair of these two arms, from the arm's point of view.
     fn oriented(&self, pair: &Pair) -> Option<(u64, Option<f64>, Option<[f64; 2]>)> {
         if pair.metric != "resolved" {
             return None;
@@ -144,7 +146,7 @@ impl Gate {
             return Some((pair.tasks, pair.difference, pair.interval));
         }
         if pair.b == self.arm && pair.a == self.reference {
-            // Plus zero: no report should say -0.0.
+            // Plus zero: no report should show -0.0.
             let turned = |value: f64| 0.0 - value;
             let interval = pair.interval.map(|[lower, upper]| [turned(upper), turned(lower)]);
             return Some((pair.tasks, pair.difference.map(turned), interval));
@@ -163,7 +165,7 @@ fn form(text: &str) -> GateError {
 }
 
 fn unknown(text: &str, name: &str, names: &[&str]) -> GateError {
-    // Arms of several runs that have one name are shown with their ids.
+    // Arms of several runs that share a name are shown with their ids.
     let same: Vec<&str> = names
         .iter()
         .copied()
@@ -191,7 +193,7 @@ fn left<'a>(text: &'a str, names: &[&str]) -> Option<(String, &'a str)> {
         let rest = rest.trim_start().strip_prefix(">=")?;
         return Some((name.to_owned(), rest));
     }
-    // A name may hold the sign: the first split into a known name counts.
+    // A name may contain the sign: the first split that yields a known name counts.
     let splits =
         text.match_indices(">=").map(|(at, sign)| (text[..at].trim(), &text[at + sign.len()..]));
     let (name, rest) = splits
@@ -213,7 +215,7 @@ fn right_side(text: &str, names: &[&str]) -> Option<(String, f64)> {
     if names.contains(&text) {
         return Some((text.to_owned(), 0.0));
     }
-    // `gpt-5 - 2`: the last sign that stands before a number, unless another split names an arm.
+    // `gpt-5 - 2`: the last sign before a number, unless another split names an arm.
     let splits = text.rmatch_indices('-').filter_map(|(at, _)| {
         Some((text[..at].trim(), number(&text[at + 1..])?)).filter(|(name, _)| !name.is_empty())
     });

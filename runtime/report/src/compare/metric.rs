@@ -1,4 +1,4 @@
-//! What is compared.
+//! The metrics of a comparison.
 
 use proctor_statistics::Scale;
 use proctor_types::Spent;
@@ -35,7 +35,8 @@ impl Metric {
         }
     }
 
-    /// Of one trial; absent where it is not known: no verdict, no outcome, no count, no price.
+    /// The value of one trial; `None` if it is not known: no verdict, no outcome, no count, no
+    /// price.
     pub(super) fn of(self, trial: &TrialResult) -> Option<f64> {
         let spent = || trial.outcome.as_ref().map(|outcome| outcome.spent);
         let verdict = trial.verdict.as_ref()?;
@@ -53,7 +54,8 @@ fn tokens(spent: &Spent) -> u64 {
     spent.input_tokens + spent.output_tokens
 }
 
-/// No answer is without a token: where steps have none, nobody counted, as in a file that came from elsewhere.
+/// Every response has tokens: if steps have none, they were not counted, as in a file from
+/// elsewhere.
 fn is_counted(spent: &Spent) -> bool {
     spent.steps == 0 || tokens(spent) > 0
 }

@@ -1,4 +1,4 @@
-//! Arms against each other, on the tasks that they share.
+//! Compares arms on the tasks that they share.
 
 mod gate;
 mod metric;

@@ -20,20 +20,20 @@ use crate::{TrialResult, lines::wrapped};
 
 pub const COMPARISON_SCHEMA: u32 = 1;
 
-/// What `compare --format json` prints, unrounded. Fields are only ever added within a schema version.
+/// What `compare --format json` prints, unrounded. Within a schema version, fields are only added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub schema_version: u32,
-    /// Pairs of arms that are no controls, in the order of the plan, one entry a metric.
+    /// Pairs of arms that are not controls, in the order of the plan, one entry per metric.
     pub pairs: Vec<Pair>,
-    /// Pairs with a control: `gold`, `noop` and arms with `control = true`. No other p-value is adjusted for them, nor
-    /// theirs for others.
+    /// Pairs with a control: `gold`, `noop` and arms with `control = true`. They are not part of
+    /// any adjustment of p-values.
     #[serde(default)]
     pub controls: Vec<Pair>,
-    /// What `--gate` asked for, in that order.
+    /// The results of `--gate`, in the order given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<GateReport>,
-    /// One a pair of arms, where it was asked for.
+    /// One per pair of arms, on request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<PairWhy>,
 }
@@ -48,38 +48,40 @@ pub struct Pair {
     pub b_arm: ArmId,
     /// `resolved`, `passed_rate`, `tokens` (in and out), `cost` (US dollars) or `steps`.
     pub metric: String,
-    /// Compared on.
+    /// Tasks compared.
     pub tasks: u64,
-    /// Left out.
+    /// Tasks left out.
     pub excluded: u64,
     pub excluded_by: ExcludedTasks,
     /// Tasks that only one of them resolves; null with several attempts and in other metrics.
     pub a_only: Option<u64>,
     pub b_only: Option<u64>,
-    /// Of rates, or of means over tasks. Null, like the three below, where no task is shared.
+    /// Of rates, or of means over tasks. Null, like the next three fields, if no task is shared.
     pub difference: Option<f64>,
-    /// 95 %; null where too few tasks tell nothing of an amount, too.
+    /// 95 %; also null if there are too few tasks to say anything about an amount.
     pub interval: Option<[f64; 2]>,
     pub p_value: Option<f64>,
-    /// Holm, over the pairs of this metric. Null with a control.
+    /// Holm's adjustment over the pairs of this metric. Null with a control.
     pub p_adjusted: Option<f64>,
-    /// How many pairs `p_adjusted` and `interval_adjusted` allow for; 0 with a control.
+    /// The number of pairs that `p_adjusted` and `interval_adjusted` account for; 0 with a control.
     #[serde(default)]
     pub adjusted_for: u64,
-    /// As `interval`, at the level that the adjustment leaves: 0 is outside if and only if `p_adjusted` is below 5 %.
+    /// Like `interval`, at the level that the adjustment leaves: 0 is outside if and only if
+    /// `p_adjusted` is below 5 %.
     #[serde(default)]
     pub interval_adjusted: Option<[f64; 2]>,
-    /// Whether the adjusted p-value (with a control the plain one) is below 5 %. Null where there is none.
+    /// Whether the adjusted p-value (with a control the plain one) is below 5 %. Null if there is
+    /// none.
     #[serde(default)]
     pub distinguishable: Option<bool>,
     /// `mcnemar_exact` or `paired_bootstrap_by_task`.
     pub test: String,
-    /// For a difference like this one to be seen by the same test with a power of 80 %, at 5 % by the number of pairs.
-    /// Null where none is seen.
+    /// Tasks needed to see a difference like this one with the same test at a power of 80 % and a
+    /// level of 5 % adjusted for the number of pairs. Null if there is no difference.
     pub tasks_needed: Option<u64>,
-    /// The smallest difference that these tasks would show likewise.
+    /// The smallest difference that these tasks would show in the same way.
     pub smallest_visible: Option<f64>,
-    /// With whole repositories drawn; absent with fewer than two.
+    /// With whole repositories resampled; absent with fewer than two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_repository: Option<ByRepository>,
     pub sentence: String,
@@ -90,21 +92,21 @@ pub struct ByRepository {
     pub repositories: u64,
     pub interval: Option<[f64; 2]>,
     pub p_value: f64,
-    /// Holm, as by task.
+    /// Holm's adjustment, as by task.
     #[serde(default)]
     pub p_adjusted: Option<f64>,
-    /// By repository the difference is distinguishable and by task it is not, or the other way round.
+    /// The difference is distinguishable by repository but not by task, or the other way round.
     #[serde(default)]
     pub changes_conclusion: bool,
 }
 
-/// Compares all arms of the trials, in the order in which they come. `arms` says what each is, where `--why`
-/// is asked for; `None` leaves that out.
+/// Compares all arms of the trials, in the order in which they occur. `arms` describes the arms for
+/// `--why`; `None` leaves that out.
 pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
     compare_with(trials, arms, Texts::Digests)
 }
 
-/// As [`compare`], with the texts of factors as digests or in full.
+/// Like [`compare`], with the texts of factors as digests or in full.
 pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) -> Comparison {
     let mut ids: Vec<(&ArmId, &str)> = Vec::new();
     let mut controls: BTreeSet<&ArmId> = BTreeSet::new();
@@ -141,7 +143,7 @@ pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) 
     Comparison { schema_version, pairs, controls, gates: Vec::new(), why: reasons }
 }
 
-/// Holm within each metric, by task and by repository.
+/// Holm's adjustment within each metric, by task and by repository.
 fn adjust(pairs: &mut [Compared]) {
     for metric in Metric::ALL {
         let mut of: Vec<&mut Compared> = pairs
@@ -163,7 +165,7 @@ fn adjust(pairs: &mut [Compared]) {
     }
 }
 
-/// What McNemar's test needs, by tasks and discordant tasks: many pairs ask the same.
+/// Power of McNemar's test, cached by tasks and discordant tasks because many pairs need the same.
 #[derive(Default)]
 struct Powers(BTreeMap<[u64; 4], (Option<u64>, Option<f64>)>);
 
@@ -188,18 +190,18 @@ impl Powers {
     }
 }
 
-/// A pair, and what it takes to say more of it once all pairs are there.
+/// A pair, and what is needed to complete it once all pairs exist.
 struct Compared {
     metric: Metric,
     pair: Pair,
-    /// Task by task.
+    /// One per task.
     differences: Vec<f64>,
-    /// Of the bootstrap; absent where McNemar's test was used, or no task is shared.
+    /// The bootstrap's result; absent if McNemar's test was used, or no task is shared.
     found: Option<Paired>,
 }
 
 impl Compared {
-    /// `None` where the metric of a shared task is not known.
+    /// `None` if the metric of a shared task is not known.
     fn of(
         metric: Metric,
         a: (&ArmId, &str),
@@ -257,7 +259,7 @@ impl Compared {
         Some(Self { metric, pair, differences, found })
     }
 
-    /// With what depends on the number of pairs: its p-value is adjusted by now.
+    /// Completes what depends on the number of pairs; the p-value has been adjusted before.
     fn done(self, powers: &mut Powers) -> Pair {
         let Self { metric, mut pair, differences, found } = self;
         let Some(p_value) = pair.p_value else {
@@ -283,7 +285,7 @@ impl Compared {
         let decides = pair.p_adjusted.unwrap_or(p_value);
         pair.interval_adjusted = match (&found, pair.a_only, pair.b_only) {
             _ if pair.adjusted_for <= 1 => pair.interval,
-            // The level at which the plain p-value decides as the adjusted one does at 5 %.
+            // The level at which the plain p-value decides like the adjusted one does at 5 %.
             (Some(found), ..) => {
                 let alpha = ALPHA * p_value / decides;
                 statistics::adjusted_interval(&singles(&differences), metric.scale(), found, alpha)
@@ -342,12 +344,12 @@ fn by_repository(
     })
 }
 
-/// The sentences, pair by pair; those with a control behind them, and then the gates.
+/// The sentences, pair by pair, then pairs with a control, then the gates.
 pub fn comparison_text(comparison: &Comparison) -> String {
     comparison_text_with(comparison, Texts::Digests)
 }
 
-/// As [`comparison_text`], with the texts of factors as digests or in full.
+/// Like [`comparison_text`], with the texts of factors as digests or in full.
 pub fn comparison_text_with(comparison: &Comparison, texts: Texts) -> String {
     let mut out = String::new();
     let mut last: Option<(&ArmId, &ArmId)> = None;
@@ -359,7 +361,7 @@ pub fn comparison_text_with(comparison: &Comparison, texts: Texts) -> String {
             out.push('\n');
         }
         if last != Some(arms) {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(out, "{} against {}{kind}", pair.a, pair.b);
         }
         last = Some(arms);

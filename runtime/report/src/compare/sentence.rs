@@ -1,4 +1,4 @@
-//! What a comparison says, in one sentence.
+//! Describes a comparison in one sentence.
 
 use proctor_statistics::ALPHA;
 use proctor_types::{noun_of, plural};
@@ -6,15 +6,17 @@ use proctor_types::{noun_of, plural};
 use super::pairs::Pair;
 
 impl Pair {
-    /// The sentence with the arms' names written otherwise: in a format where a name must not be markup.
+    /// The sentence with the arms' names escaped by `written`, for formats in which a name must not
+    /// be markup.
     pub fn sentence_with(&self, written: impl Fn(&str) -> String) -> String {
         sentence(&Self { a: written(&self.a), b: written(&self.b), ..self.clone() })
     }
 }
 
 /// `a resolves 4.2 points more than b on 200 shared tasks, 95 % interval -0.5 to 8.9, p = 0.14: not
-/// distinguishable; 610 tasks would be needed.` Of several pairs the interval and p are the adjusted ones, so that the
-/// end never contradicts what stands before it.
+/// distinguishable; 610 tasks would be needed.`
+/// With several pairs, the interval and p are the adjusted ones, so that the conclusion never
+/// contradicts the numbers.
 pub(super) fn sentence(pair: &Pair) -> String {
     let excluded = excluded(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
@@ -46,7 +48,8 @@ pub(super) fn sentence(pair: &Pair) -> String {
     )
 }
 
-/// Tasks of one repository resemble each other. Where that changes what is said, it is said.
+/// Tasks of one repository resemble each other. If that changes the conclusion, the sentence says
+/// so.
 fn repository(pair: &Pair, distinguishable: bool) -> String {
     let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
         return String::new();
@@ -61,7 +64,8 @@ fn repository(pair: &Pair, distinguishable: bool) -> String {
     }
 }
 
-/// An end of an interval. One that is not 0 is not rounded to 0 where that would contradict the sentence.
+/// One end of an interval. A value other than 0 is not rounded to 0 if that would contradict the
+/// sentence.
 fn end_of(pair: &Pair, end: f64, distinguishable: bool) -> String {
     let text = number(pair, end);
     let is_zero = text.parse::<f64>().is_ok_and(|shown| shown == 0.0);
@@ -70,7 +74,7 @@ fn end_of(pair: &Pair, end: f64, distinguishable: bool) -> String {
     }
     let scale =
         if matches!(pair.metric.as_str(), "resolved" | "passed_rate") { 100.0 } else { 1.0 };
-    // Its first digit that is not 0, which is rounded away from 0 where it has none.
+    // Enough digits that the value does not read as 0.
     let shown = (2..=12)
         .map(|digits| format!("{:.digits$}", end * scale))
         .find(|text| text.parse::<f64>().is_ok_and(|shown| shown != 0.0));
@@ -137,7 +141,7 @@ fn excluded(pair: &Pair) -> String {
 
 /// Shares in points, amounts as they are.
 fn number(pair: &Pair, value: f64) -> String {
-    // Plus zero: no sentence should say -0.0.
+    // Plus zero: no sentence should show -0.0.
     match pair.metric.as_str() {
         "resolved" | "passed_rate" => format!("{:.1}", (value * 1000.0).round() / 10.0 + 0.0),
         "cost" => format!("{:.4}", (value * 1e4).round() / 1e4 + 0.0),
@@ -153,7 +157,7 @@ fn probability(p: f64) -> String {
     if p >= 0.1 {
         return format!("{p:.2}");
     }
-    // What is just above or below the level must not read as the level, or as the other side of it.
+    // A value just above or below the level must not read as the level or as the other side of it.
     let texts = (4..=12).map(|digits| format!("{p:.digits$}"));
     let is_told = |text: &String| {
         text.parse::<f64>().is_ok_and(|shown| shown != ALPHA && (shown < ALPHA) == (p < ALPHA))

@@ -1,4 +1,4 @@
-//! The tasks that two arms can be compared on.
+//! The tasks on which two arms can be compared.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::TrialResult;
 
-/// Tasks that are left out of a comparison, by why.
+/// Tasks that are left out of a comparison, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExcludedTasks {
     /// Some trial of either arm has no verdict.
     pub without_verdict: u64,
-    /// Only one of the arms was given it.
+    /// Only one of the arms was given the task.
     pub not_shared: u64,
-    /// Both were, in different revisions.
+    /// Both were given the task, in different revisions.
     pub revised: u64,
 }
 

@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::{TrialResult, arm::responders, limits::limit_of, notes::mixture, text::percent};
 
-/// A longer text is named by its digest.
+/// A longer text is shown by its digest.
 const SHOWN: usize = 60;
-/// Tasks that a line names.
+/// Number of tasks that a line names.
 const NAMED: usize = 5;
 /// The versions of an agent's packages, by name.
 const PACKAGES: &str = "prompts.bundle.versions.";
@@ -24,7 +24,7 @@ pub struct PairWhy {
     pub a_arm: ArmId,
     pub b: String,
     pub b_arm: ArmId,
-    /// Of all that arms are told apart by, what is not the same. Keys are dotted.
+    /// The factors that differ between the arms, with dotted keys.
     pub factors: Vec<FactorDifference>,
     /// The share of each arm's trials that a limit ended, by kind.
     pub a_limits: BTreeMap<String, f64>,
@@ -32,12 +32,13 @@ pub struct PairWhy {
     /// Trials that an infrastructure fault ended.
     pub a_faults: u64,
     pub b_faults: u64,
-    /// Who gave the responses of each arm. Absent where no response names anybody.
+    /// Who gave the responses of each arm. Absent if no response names anyone.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub a_responders: Responders,
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub b_responders: Responders,
-    /// What the gateway changed in the requests of each arm, by requests. Absent where nothing was.
+    /// What the gateway changed in the requests of each arm, with the number of requests. Absent if
+    /// nothing was changed.
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub a_changes: RequestChanges,
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
@@ -56,7 +57,7 @@ pub enum Texts {
     Full,
 }
 
-/// Null where an arm has no such factor.
+/// Null if an arm has no such factor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FactorDifference {
     pub factor: String,
@@ -231,7 +232,7 @@ fn changes_of(tasks: &ByTask<'_>) -> RequestChanges {
 pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "{text}");
     };
     line(format!("\nwhat differs between {} and {}", why.a, why.b));
@@ -252,7 +253,8 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
         }
     }
     if only_a + only_b > 0 {
-        // Two agents share next to nothing of what they bring along: a hundred lines would hide the others.
+        // Two agents have almost no bundled packages in common: a hundred lines would hide the
+        // others.
         line(format!("  packages that only one of them brings along: {only_a} against {only_b}"));
     }
     let shares = |limits: &BTreeMap<String, f64>| {

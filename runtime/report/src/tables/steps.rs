@@ -10,11 +10,11 @@ use crate::TaskReport;
 pub struct StepFacts {
     /// Counted from 1.
     pub step: u64,
-    /// Seconds of the try, when the request left.
+    /// Seconds since the start of the attempt, when the request was sent.
     pub started: f64,
-    /// Seconds of the try, when the response was complete.
+    /// Seconds since the start of the attempt, when the response was complete.
     pub answered: f64,
-    /// Seconds of the try, at the last thing that the step did.
+    /// Seconds since the start of the attempt, when the last action of the step ended.
     pub ended: f64,
     /// Sends of the request, failed ones included.
     pub sends: u64,
@@ -24,7 +24,7 @@ pub struct StepFacts {
     pub usage: Usage,
     pub cost_usd: Option<f64>,
     pub finish_reason: Option<String>,
-    /// Side requests since the step before.
+    /// Side requests since the previous step.
     pub side_requests: u64,
     /// The tools that were called, in order.
     pub tools: Vec<String>,
@@ -35,7 +35,7 @@ pub struct StepFacts {
     /// Paths that the step created or changed.
     pub changed: u64,
     pub removed: u64,
-    /// URLs that the agent asked the egress proxy for.
+    /// URLs that the agent requested from the egress proxy.
     pub urls: u64,
     /// The hash of the work directory's manifest after the step.
     pub snapshot: Option<String>,

@@ -9,7 +9,7 @@ use crate::{ArmReport, SingleAnswer, TaskReport, TestCounts};
 #[derive(Debug, Clone, Copy)]
 pub struct TrialRow<'a> {
     pub trial: &'a TaskReport,
-    /// Absent: the report doesn't list it.
+    /// Absent if the report doesn't list it.
     pub arm: Option<&'a ArmReport>,
 }
 

@@ -51,7 +51,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
     }
 }
 
-/// Two arms on 200 tasks: 12 that only a resolves, 5 that only b does, the others alike.
+/// Two arms on 200 tasks: 12 that only a resolves, 5 that only b resolves, the others equal.
 fn two_arms() -> Vec<TrialResult> {
     let mut trials = Vec::new();
     for task in 0..200 {
@@ -117,7 +117,7 @@ fn several_attempts_are_one_value_a_task() {
         ("paired_bootstrap_by_task", None, None)
     );
     assert_eq!((pair.tasks, pair.difference), (200, Some(7.0 / 200.0)));
-    // The same outcome twice tells no more than once.
+    // The same outcome twice says no more than once.
     assert!((pair.p_value.unwrap() - mcnemar_exact(12, 5)).abs() < 0.02, "{pair:?}");
 }
 
@@ -397,7 +397,8 @@ fn controls_are_listed_apart_and_change_no_other_p_value() {
 
 #[test]
 fn thirds_that_cancel_are_no_difference() {
-    // Over three attempts a is a third better on three tasks and b by three thirds on one.
+    // Over three attempts, a is one third better on three tasks and b is three thirds better on
+    // one.
     let mut trials = Vec::new();
     let resolved: [(usize, usize); 4] = [(1, 0), (2, 1), (3, 2), (0, 3)];
     for (task, (a, b)) in resolved.into_iter().enumerate() {
@@ -457,7 +458,7 @@ fn one_arm_of_thirty_three_is_told_apart_on_sixteen_tasks() {
     }
 }
 
-/// What a sentence says, number by number, is what it concludes.
+/// The conclusion of a sentence follows from its numbers.
 fn agrees(pair: &Pair) {
     let sentence = &pair.sentence;
     let after = |mark: &str| sentence.split_once(mark).map(|(_, rest)| rest);
@@ -476,7 +477,7 @@ fn agrees(pair: &Pair) {
 
 #[test]
 fn no_sentence_contradicts_its_interval_or_its_p_value() {
-    // Of four arms b is better than a by more and more tasks, and c and d are in between.
+    // Of four arms, b is better than a by more and more tasks; c and d are in between.
     for better in 0..24 {
         for attempts in [1, 2] {
             let mut trials = Vec::new();
@@ -501,7 +502,7 @@ fn no_sentence_contradicts_its_interval_or_its_p_value() {
 
 #[test]
 fn repositories_are_named_where_they_change_the_conclusion() {
-    // 40 tasks of four repositories; in one of them alone a resolves all ten that b does not.
+    // 40 tasks of four repositories; in only one of these, a resolves all ten that b does not.
     let arms = |spread: bool| {
         let mut trials = Vec::new();
         for task in 0..40 {
@@ -527,7 +528,7 @@ fn repositories_are_named_where_they_change_the_conclusion() {
     assert!(pair.sentence.ends_with(": distinguishable."), "{}", pair.sentence);
 }
 
-/// Arms on so many tasks: a resolves the first `a` of them, b the first `b`.
+/// Arms on that many tasks: a resolves the first `a` of them, b the first `b`.
 fn gated(tasks: usize, a: usize, b: usize) -> Vec<TrialResult> {
     (0..tasks)
         .flat_map(|task| [trial("a", task, 1, Some(task < a)), trial("b", task, 1, Some(task < b))])
@@ -541,7 +542,7 @@ fn decided(text: &str, trials: &[TrialResult]) -> GateReport {
 
 #[test]
 fn a_gate_is_decided_by_the_interval_of_the_difference() {
-    // Alike on 200 tasks: the interval is from -1.4 to 1.4 points.
+    // Equal on 200 tasks: the interval is from -1.4 to 1.4 points.
     let alike = gated(200, 100, 100);
     assert_eq!(decided("a >= b - 2", &alike).result, GateResult::Passed);
     assert_eq!(decided("b >= a - 2", &alike).result, GateResult::Passed);
@@ -551,12 +552,12 @@ fn a_gate_is_decided_by_the_interval_of_the_difference() {
     let found = decided("a >= b - 5", &worse);
     assert_eq!(found.result, GateResult::Failed, "{found:?}");
     assert!(found.sentence.starts_with("gate a >= b - 5: failed: difference -30.0 points"));
-    // Seen from the other arm the same numbers have the other sign.
+    // From the other arm's point of view, the same numbers have the opposite sign.
     let turned = decided("b >= a - 5", &worse);
     assert_eq!(turned.result, GateResult::Passed);
     assert_eq!(turned.difference, found.difference.map(|value| -value));
     assert_eq!(turned.interval, found.interval.map(|[lower, upper]| [-upper, -lower]));
-    // The limit itself is enough.
+    // Reaching the limit exactly is enough.
     let lower = decided("a >= b - 0", &worse).interval.unwrap()[0];
     let text = format!("a >= b - {}", -lower * 100.0);
     assert_eq!(decided(&text, &worse).result, GateResult::Passed, "{text}");

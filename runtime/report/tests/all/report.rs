@@ -1,4 +1,4 @@
-//! Reports on canned trials, whole.
+//! Complete reports on canned trials.
 
 #![expect(clippy::expect_used, reason = "a test stops at the first thing that is not there")]
 
@@ -249,7 +249,7 @@ fn attempts_of_a_task_are_counted_together() {
     assert!(text(&build(trials)).contains("1/3, 1 open"));
 }
 
-/// Where the official policy and the strict one differ, both say why, in text and in JSON.
+/// If the official and the strict policy differ, both give their reasons, in text and in JSON.
 #[test]
 fn policies_that_differ_are_listed_with_their_reasons() {
     let policy = |resolved, why: &str| proctor_types::PolicyVerdict {
@@ -302,7 +302,8 @@ fn what_is_doubtful_is_said() {
     assert_eq!(self::text(&build(vec![])), "No trials.\n");
 }
 
-/// Nothing speaks against it and nothing tried it: it is not clean, and one line says how many.
+/// A verdict with no evidence against it that nothing has tested is not clean; one line gives the
+/// number of these.
 #[test]
 fn what_no_canary_tried_is_counted_apart() {
     let unverified = |task: &str| {
@@ -360,7 +361,7 @@ fn a_mixture_of_responders_is_noted() {
     );
 }
 
-/// A field of the first trial's line. Only for lines whose fields hold no comma.
+/// A field of the first trial's line. Only for lines whose fields contain no comma.
 fn in_csv(report: &Report, column: &str) -> String {
     let sheet = proctor_report::csv(report);
     let mut lines = sheet.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -477,7 +478,7 @@ fn groups_tell_levels_sizes_and_attempts_apart() {
     assert_eq!((level.trials, level.resolved, level.passed_rate), (2, 1, 0.75));
     assert_eq!(arm.groups["level"]["2"].applied_rate, 0.5, "an empty patch is not applied");
     assert_eq!(arm.groups["functions_added"]["5+"].trials, 2);
-    // One task of two resolved once in two attempts: (1/2 + 0) / 2, and (1 + 0) / 2.
+    // One of two tasks resolved once in two attempts: (1/2 + 0) / 2, and (1 + 0) / 2.
     assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
     assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each say nothing new");
     let shown = proctor_report::text(&report, Groups::All);
@@ -532,7 +533,7 @@ fn a_limit_that_trials_share_says_nothing_of_an_arm() {
     assert_eq!((arm.infrastructure_faults, arm.resolved_bounds.upper), (0, 1.0));
 }
 
-/// Tries that a kill or a fault ended were paid for: the total has them, and no mean does.
+/// Attempts that a kill or a fault ended were paid for: the total includes them, but no mean does.
 #[test]
 fn earlier_tries_are_paid_and_in_no_metric() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
@@ -561,7 +562,7 @@ fn earlier_tries_are_paid_and_in_no_metric() {
     }
     assert!(!text(&plain).contains("discarded"));
 
-    // A trial that was killed and not yet resumed has no outcome, and was paid for.
+    // A trial that was killed and not yet resumed has no outcome, but was paid for.
     let mut open = trial("tools", "t1", None, None);
     open.earlier = EarlierTries { tries: 1, spent };
     let report = build(vec![open]);
@@ -676,7 +677,7 @@ fn sets_of_tasks_are_compared_by_how_they_rank_the_arms() {
     // Level 1: a < b < c. Level 2: a < c < b, so one pair of three is reversed.
     let level = &value["rank_agreement"][0];
     assert_eq!((&level["kind"], &level["tau"]), (&json!("level"), &json!(0.3333)));
-    // The whole: 3, 9 and 11 of 20.
+    // The full set: 3, 9 and 11 of 20.
     let lite = &value["rank_agreement"][1];
     assert_eq!(
         (&lite["b"], &lite["tau"], &lite["b_tasks"]),
@@ -687,7 +688,7 @@ fn sets_of_tasks_are_compared_by_how_they_rank_the_arms() {
         shown.contains("lite (10 tasks) and full (20 tasks) agree with Kendall's tau 1.00"),
         "{shown}"
     );
-    // 15 tasks of before: 2 + 1, 5 + 4 and 9 + 2 resolved; none of the others.
+    // 15 tasks from before: 2 + 1, 5 + 4 and 9 + 2 resolved; none of the others.
     assert_eq!(value["arms"][1]["groups"]["cutoff"]["before"]["resolved"], 9);
     assert_eq!(value["arms"][1]["groups"]["cutoff"]["after"]["trials"], 5);
     // Two arms have no ranking, and a missing verdict leaves it open.

@@ -1,16 +1,17 @@
-//! Texts that are written in the source, in one piece or in several.
+//! Strings that are written in the source, in one piece or in several.
 
 use ruff_python_ast::{Expr, ExprFString, FStringPart, InterpolatedStringElement, Operator};
 
-/// Pieces that are put together, one in another. Nobody writes more by hand.
+/// Maximum nesting of concatenated pieces; nobody writes more by hand.
 const DEPTH: usize = 64;
 
-/// Whether an expression is a text or bytes in one literal.
+/// Whether an expression is a single string or bytes literal.
 pub(super) fn is_literal(expr: &Expr) -> bool {
     matches!(expr, Expr::StringLiteral(_) | Expr::BytesLiteral(_))
 }
 
-/// The text that an expression always is: a literal, or pieces that are added, joined or formatted.
+/// The string that an expression always evaluates to: a literal, or pieces that are added, joined
+/// or formatted.
 pub(super) fn fold(expr: &Expr) -> Option<String> {
     folded(expr, DEPTH)
 }
@@ -67,7 +68,7 @@ fn formatted(text: &ExprFString, depth: usize) -> Option<String> {
     Some(whole)
 }
 
-/// The text that an expression begins with, as far as it is written.
+/// The beginning of the string that an expression evaluates to, as far as it is constant.
 pub(super) fn leading(expr: &Expr) -> Option<String> {
     started(expr, DEPTH)
 }

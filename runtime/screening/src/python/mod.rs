@@ -1,4 +1,4 @@
-//! Python: read as the interpreter reads it, and never run.
+//! Python code, parsed like the interpreter does, but never run.
 
 mod constant;
 mod names;
@@ -101,7 +101,7 @@ fn parse(text: &str) -> Parsed<ModModule> {
     parse_unchecked_source(text, PySourceType::Python)
 }
 
-/// Whether a parser that calls itself would need more stack than there is. Python reads no such file either.
+/// Whether a recursive parser would overflow its stack. Python rejects such a file too.
 fn nests_too_deeply(text: &str, limits: &Limits) -> bool {
     let mut lexer = lex(text, Mode::Module);
     let (mut brackets, mut tokens) = (0_usize, 0_usize);

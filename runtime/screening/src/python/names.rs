@@ -1,4 +1,4 @@
-//! What a name stands for: imports and plain assignments, followed scope by scope.
+//! Resolves names through imports and plain assignments, scope by scope.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,18 @@ use ruff_python_ast::{
 use super::constant::fold;
 use crate::rules::Rules;
 
-/// Parts of a dotted name.
+/// Maximum number of parts of a dotted name.
 const DEPTH: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Module,
     Function,
-    /// Its names are not seen by the functions in it.
+    /// Functions inside it do not see its names.
     Class,
 }
 
-/// What a scope holds.
+/// The content of a scope.
 pub(super) enum Code<'a> {
     Body(&'a [Stmt]),
     Expr(&'a Expr),
@@ -30,9 +30,9 @@ pub(super) enum Code<'a> {
 #[derive(Debug, Clone)]
 struct Scope {
     kind: Kind,
-    /// The dotted name that a local name stands for.
+    /// The dotted name that a local name refers to.
     aliases: BTreeMap<String, String>,
-    /// Local names that stand for something else.
+    /// Local names that refer to something else.
     bound: BTreeSet<String>,
     /// Names that are declared `global` or `nonlocal`.
     outer: BTreeSet<String>,
@@ -40,7 +40,7 @@ struct Scope {
     modules: BTreeSet<String>,
 }
 
-/// The names at one place of a text.
+/// The names visible at one place of a text.
 #[derive(Clone)]
 pub(super) struct Names<'a> {
     rules: &'static Rules,
@@ -53,7 +53,7 @@ impl<'a> Names<'a> {
         Self { rules, owned, scopes: Vec::new() }
     }
 
-    /// Enters a scope, with all that is bound anywhere in it.
+    /// Enters a scope, with everything that is bound anywhere in it.
     pub(super) fn enter(&mut self, kind: Kind, parameters: Option<&Parameters>, code: &Code<'_>) {
         let empty = BTreeMap::new();
         let scope = Scope {
@@ -99,11 +99,11 @@ impl<'a> Names<'a> {
         if self.is_owned(path) {
             return false;
         }
-        // What a call or a subscript gives is an instance, unless it can be any module.
+        // The result of a call or a subscript is an instance, unless it can be any module.
         !path.contains(['(', '[']) || self.rules.is_any_module(path)
     }
 
-    /// The dotted name that an expression stands for.
+    /// The dotted name that an expression refers to.
     pub(super) fn path(&self, expr: &Expr) -> Option<String> {
         self.path_of(expr, DEPTH)
     }
@@ -182,7 +182,7 @@ impl<'a> Names<'a> {
         self.rules.table.builtins.contains(name).then(|| format!("builtins.{name}"))
     }
 
-    /// Whether a name stands for a module that is imported as a whole.
+    /// Whether a name refers to a module that is imported as a whole.
     pub(super) fn is_module(&self, name: &str) -> bool {
         for (number, scope) in self.scopes.iter().rev().enumerate() {
             if scope.kind == Kind::Class && number > 0 {
@@ -205,7 +205,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The first meaning stays, but for one of the repository's own: a foreign one is what matters.
+    /// Keeps the first meaning, but replaces one of the repository's own: a foreign one matters
+    /// more.
     fn put(&mut self, name: &str, path: String) {
         let known = self.scopes.last().and_then(|scope| scope.aliases.get(name));
         let replaces = known.is_none_or(|known| self.is_owned(known) && !self.is_owned(&path));
@@ -285,7 +286,7 @@ fn elements(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// A number that is written as a subscript.
+/// A number used as a subscript.
 fn index(expr: &Expr) -> Option<String> {
     match expr {
         Expr::NumberLiteral(literal) => match &literal.value {

@@ -1,4 +1,4 @@
-//! Shapes of functions: what they return whatever they are given.
+//! Recognizes functions whose result does not depend on their arguments.
 
 use ruff_python_ast::{
     BoolOp, CmpOp, ExceptHandler, Expr, Number, Parameters, Stmt, StmtReturn, UnaryOp,
@@ -6,7 +6,8 @@ use ruff_python_ast::{
     visitor::{self, Visitor},
 };
 
-/// Whether an expression is true, or false, whatever its names stand for. `None`: that depends.
+/// Whether an expression is always true, or always false, whatever its names refer to. `None` if it
+/// depends.
 pub(super) fn truth(expr: &Expr) -> Option<bool> {
     match expr {
         Expr::NoneLiteral(_) => Some(false),
@@ -74,7 +75,8 @@ pub(super) fn bodies(stmt: &Stmt) -> Vec<&[Stmt]> {
     }
 }
 
-/// Every statement of a function, nested ones too, without those of functions and classes in it.
+/// Every statement of a function, including nested ones, but not those of functions and classes
+/// inside it.
 pub(super) fn statements<'a>(body: &'a [Stmt], depth: usize, found: &mut Vec<&'a Stmt>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     for stmt in body {
@@ -85,7 +87,7 @@ pub(super) fn statements<'a>(body: &'a [Stmt], depth: usize, found: &mut Vec<&'a
     }
 }
 
-/// What a function returns: nothing where some `return` has no value, or there is none.
+/// What a function returns. `None` if some `return` has no value, or there is no `return`.
 pub(super) fn returned(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>> {
     let mut all = Vec::new();
     statements(body, depth, &mut all);
@@ -98,7 +100,8 @@ pub(super) fn returned(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>> {
     (!values.is_empty()).then_some(values)
 }
 
-/// Whether a value is made up: a constant, a function, the object itself or another one of its class.
+/// Whether a value is made up: a constant, a function, the object itself or another one of its
+/// class.
 pub(super) fn is_made_up(expr: &Expr, parameters: Option<&Parameters>) -> bool {
     let first = parameters.and_then(|all| all.posonlyargs.first().or_else(|| all.args.first()));
     let is_self = |expr: &Expr| first.is_some_and(|first| is_named(expr, first.name().as_str()));
@@ -120,7 +123,7 @@ pub(super) fn is_made_up(expr: &Expr, parameters: Option<&Parameters>) -> bool {
     }
 }
 
-/// Whether a test asks only whether one of these parameters is there.
+/// Whether a condition only checks that one of these parameters is given.
 pub(super) fn asks_whether_given(expr: &Expr, parameters: &Parameters) -> bool {
     let is_parameter = |expr: &Expr| match expr {
         Expr::Name(name) => {
@@ -139,14 +142,14 @@ pub(super) fn asks_whether_given(expr: &Expr, parameters: &Parameters) -> bool {
     }
 }
 
-/// What [`holds`] looks for.
+/// What [`holds`] searches for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sought {
     Yield,
     Raise,
 }
 
-/// Whether statements hold a `yield` or a `raise` of their own function.
+/// Whether statements contain a `yield` or a `raise` of their own function.
 pub(super) fn holds(body: &[Stmt], sought: Sought, depth: usize) -> bool {
     let mut finder = Finder { sought, found: false, depth };
     body.iter().for_each(|stmt| finder.visit_stmt(stmt));

@@ -1,4 +1,4 @@
-//! Walks a file and notes where it breaks a rule.
+//! Walks a file and records where it breaks a rule.
 
 use ruff_python_ast::{
     BoolOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement, Parameters,
@@ -23,17 +23,17 @@ mod classes;
 mod imports;
 mod managers;
 
-/// Bytes of a text beyond which it names nothing.
+/// A longer string, in bytes, is not taken for a name.
 const LONGEST_NAME: usize = 4096;
 
 pub(super) struct Walker<'a> {
     rules: &'static Rules,
     text: &'a str,
     names: Names<'a>,
-    /// The line of the call that runs this text, where it stands in another one.
+    /// The line of the call that runs this text, if it is part of another one.
     line: Option<usize>,
     depth: usize,
-    /// A name that is only looked at where it stands.
+    /// A name that is only inspected where it occurs.
     looked_at: Option<TextRange>,
     pub too_deep: bool,
     pub hits: Vec<Hit>,
@@ -74,7 +74,7 @@ impl<'a> Walker<'a> {
         self.line.unwrap_or_else(|| 1 + before.bytes().filter(|byte| *byte == b'\n').count())
     }
 
-    /// Notes a hit that is compared by an expression of its own.
+    /// Records a hit that is compared by a separate expression.
     fn hit_as(&mut self, rule: usize, range: TextRange, expression: String) {
         let start = range.start().to_usize();
         let before = self.text.get(..start).unwrap_or_default();
@@ -86,7 +86,7 @@ impl<'a> Walker<'a> {
         self.hits.push(Hit { rule, line, expression, snippet });
     }
 
-    /// Notes a hit that is compared by its text.
+    /// Records a hit that is compared by its text.
     fn hit(&mut self, rule: usize, range: TextRange) {
         let written = self.written(range);
         self.hit_as(rule, range, written);
@@ -98,14 +98,14 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A dotted name, and the part of it that is looked at by itself.
+    /// A dotted name, and the part of it that is checked separately.
     fn reference(&mut self, range: TextRange, path: &str, shorter: Option<&str>) {
         for (rule, reference) in self.rules.broken(path, shorter) {
             self.hit_as(rule, range, reference.to_owned());
         }
     }
 
-    /// [`Walker::hit_each`], compared by an expression of its own.
+    /// [`Walker::hit_each`], compared by a separate expression.
     fn hit_each_as(&mut self, range: TextRange, expression: &str, holds: impl Fn(&Rule) -> bool) {
         for rule in self.rules.which(holds) {
             self.hit_as(rule, range, expression.to_owned());
@@ -129,7 +129,7 @@ impl<'a> Walker<'a> {
         self.hit_each(range, |rule| rule.attributes.iter().any(|it| it == name));
     }
 
-    /// A name that is written in other letters than it is read in.
+    /// A name that is written in letters other than those it is read as.
     fn look_alike(&mut self, range: TextRange, name: &str) {
         let slice = self.text.get(range.start().to_usize()..range.end().to_usize());
         if name.is_ascii() && slice.is_some_and(|slice| !slice.is_ascii()) {
@@ -161,7 +161,7 @@ impl<'a> Walker<'a> {
         follows
     }
 
-    /// Visits an expression that is compared, tested or asked for an attribute, and not passed on.
+    /// Visits an expression that is compared, tested or asked for an attribute, but not passed on.
     fn looks(&mut self, expr: &Expr) {
         self.mark(expr);
         self.visit_expr(expr);
@@ -173,7 +173,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A module that is handed to code which may know it by another name.
+    /// A module that is passed to code which may know it by another name.
     fn passed(&mut self, range: TextRange, name: &str, path: &str) {
         let is_passed = self.looked_at != Some(range);
         if is_passed && self.names.is_module(name) && self.names.is_foreign(path) {
@@ -254,7 +254,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 match stmt {
                     Stmt::Assign(assign) => {
                         assign.targets.iter().for_each(|target| self.target(target));
-                        // Another name in the same scope is followed.
+                        // Another name in the same scope is tracked.
                         if assign.targets.iter().all(|target| matches!(target, Expr::Name(_))) {
                             self.mark(&assign.value);
                         }
@@ -330,7 +330,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 compare.comparators.iter().for_each(|value| self.looks(value));
             }
             Expr::BoolOp(several) => {
-                // `a and b` is `b` or nothing; `a or b` may be either.
+                // `a and b` is `b` or a false value; `a or b` may be either.
                 let tested = match several.op {
                     BoolOp::And => several.values.len().saturating_sub(1),
                     BoolOp::Or => 0,

@@ -1,4 +1,4 @@
-//! What is around the files: variables, mounts, sockets and credentials of the host.
+//! Checks what surrounds the files: variables, mounts, sockets and credentials of the host.
 
 use proctor_sandbox_api::{
     SandboxHandle,
@@ -11,10 +11,10 @@ use super::{
     policy::LeakPolicy,
 };
 
-/// Bytes of a file of `/proc`, at most.
+/// Maximum number of bytes read from a file of `/proc`.
 const PROC_FILE: u64 = 4 << 20;
 
-/// Looks at the sandbox as a process in it would, before anybody's process is there.
+/// Inspects the sandbox as a process in it would, before any other process runs in it.
 pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
     let policy = &LeakPolicy::get()?.sandbox;
     let mut leaks = Vec::new();
@@ -73,7 +73,8 @@ async fn homes(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
 
 async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
     let found = handle.stat(&path.into()).await;
-    // What the agent may not look at, it says so of; a sandbox's process sees no more.
+    // The sandbox agent reports what it may not read; processes in the sandbox see no more than it
+    // does.
     match found {
         Ok(found) => Ok(found.is_some()),
         Err(error) if error.is_broken() => Err(error.fault(format!("looking for {path}"))),
@@ -83,8 +84,8 @@ async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
 
 /// The variables of the sandbox's first process, which is the agent.
 ///
-/// In a sandbox of a user who is not root, the kernel gives this file to the machine's root, so neither the agent nor
-/// any other process of the sandbox can read it. Then it leaks nothing.
+/// If the sandbox's user is not root, the kernel assigns this file to the machine's root, so
+/// neither the agent nor any other process in the sandbox can read it. Then it leaks nothing.
 async fn environ(handle: &SandboxHandle) -> Result<String, Fault> {
     let path = "/proc/self/environ";
     match handle.read(&path.into(), PROC_FILE).await {

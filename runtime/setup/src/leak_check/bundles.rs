@@ -1,8 +1,9 @@
-//! Copies of a package under test in what an agent brings along: its bundle is lent to the sandbox and can be read
-//! there.
+//! Finds copies of a package under test in an agent's bundle, which is mounted into the sandbox and
+//! readable there.
 //!
-//! It is looked through on the host and before any trial starts. A copy cannot be taken away from a bundle, since the
-//! agent may import it. Rejected: hiding it from everything but the agent, whose own shell inherits what it sees.
+//! The search runs on the host before any trial starts. A copy cannot be removed from a bundle
+//! because the agent may import it. Hiding it from everything but the agent was rejected: the
+//! agent's own shell inherits what the agent sees.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,20 +21,21 @@ use super::{
     sides::sides,
 };
 
-/// A copy of what a task hides, or of the package that it is on.
+/// A copy of what a task hides, or of the package that the task works on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BundleCopy {
-    /// Below the bundle's folder.
+    /// Relative to the bundle's directory.
     pub place: String,
     /// What it is.
     pub what: String,
 }
 
-/// Looks for copies in a bundle: for each task the first that is found. A task's package is found by the paths that its
-/// patches change, by the name of its repository or distribution, and its hidden code by content, whatever it is called.
+/// Looks for copies in a bundle and returns the first one found for each task. A task's package is
+/// found by the paths that its patches change and by the name of its repository or distribution;
+/// its hidden code is found by content, whatever its name.
 ///
 /// # Errors
-/// The bundle cannot be read, or the shipped policy.
+/// The bundle or the built-in policy cannot be read.
 pub fn bundle_copies(folder: &Path, tasks: &[&Task]) -> Result<BTreeMap<usize, BundleCopy>, Fault> {
     let policy = LeakPolicy::get()?;
     let reading = |error: io::Error| {
@@ -51,8 +53,9 @@ pub fn bundle_copies(folder: &Path, tasks: &[&Task]) -> Result<BTreeMap<usize, B
     Ok(found)
 }
 
-/// One search for all tasks that are left. A file counts for the task that it has most of, so that another task's copy in
-/// it is found only by the next search, without the first.
+/// Searches for all remaining tasks at once. A file counts for the task that it matches most, so
+/// another task's copy in the same file is only found by the next search, which no longer includes
+/// the first task.
 fn by_content(
     folder: &Path,
     tasks: &[&Task],
@@ -67,7 +70,8 @@ fn by_content(
         let (mut blocks, mut names) = (Vec::new(), Vec::new());
         for at in left {
             let task = tasks[at];
-            // What lies in the environment, hidden files and a source from scratch, is known only once there is one.
+            // Hidden files and the source of a from-scratch task lie in the environment, which does
+            // not exist yet.
             let mut one = secrets(task, &BTreeMap::new(), &BTreeMap::new(), policy)?;
             suffixes.extend(changed(task).filter_map(|path| suffix(&path)));
             blocks.extend(one.secrets.blocks.iter().map(|_| at));
@@ -131,12 +135,12 @@ fn suffix(path: &str) -> Option<String> {
     Path::new(path).extension().and_then(OsStr::to_str).map(str::to_owned)
 }
 
-/// What a bundle holds of Python packages.
+/// The Python packages in a bundle.
 struct Carried {
     bundle: PathBuf,
-    /// Folders that packages are imported from, other packages' own ones too.
+    /// Directories that packages are imported from, including those vendored inside other packages.
     roots: Vec<PathBuf>,
-    /// Distributions by their normal names, with the folder that tells of each.
+    /// Distributions by normalized name, with the directory that describes each.
     distributions: BTreeMap<String, PathBuf>,
 }
 
@@ -191,7 +195,7 @@ impl Carried {
     }
 }
 
-/// What a task's package may be called where it is installed.
+/// Names under which a task's package may be installed.
 fn names(task: &Task) -> impl Iterator<Item = &str> {
     let distribution = match &task.source {
         Some(Source::Pypi { pypi, .. }) => Some(pypi.as_str()),
@@ -201,7 +205,7 @@ fn names(task: &Task) -> impl Iterator<Item = &str> {
     distribution.into_iter().chain(repo).filter(|name| !name.is_empty())
 }
 
-/// As the index compares names of distributions.
+/// Normalizes a distribution name as the package index does.
 fn normal(name: &str) -> String {
     let mut out = String::new();
     for part in name.split(['-', '_', '.']).filter(|part| !part.is_empty()) {
@@ -213,8 +217,9 @@ fn normal(name: &str) -> String {
     out
 }
 
-/// The package of a module below an import root. A copy of another version may have other modules, so the package alone
-/// counts; a folder without `__init__` is shared by packages, and tells nothing yet.
+/// Finds the package of a module below an import root. Another version of the package may have
+/// other modules, so the package alone counts. A directory without `__init__` may be shared by
+/// several packages and proves nothing.
 fn importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
     let mut at = root.to_owned();
     for (depth, part) in module.iter().enumerate() {
@@ -231,14 +236,15 @@ fn importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
     if let Some(file) = module.get(below).and_then(|part| file_of(&at, part)) {
         return Some(file);
     }
-    // Below a folder of the repository that is none of the package: then the module itself must be there.
+    // Below a directory of the repository that is not part of the package, the module itself must
+    // exist.
     (1..module.len().saturating_sub(1)).find_map(|from| {
         let (name, folders) = module[from..].split_last()?;
         file_of(&root.join(folders.join("/")), name)
     })
 }
 
-/// `NAME.py` and its like, also compiled and built for a platform.
+/// `NAME.py` and the like, including compiled files and extension modules.
 fn file_of(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten();
     let mut found: Vec<PathBuf> = entries
@@ -259,7 +265,7 @@ fn file_of(folder: &Path, name: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Twelve lines that nothing else has, of one function each.
+    /// Twelve lines that occur nowhere else, each with one function.
     fn code(of: &str) -> Vec<String> {
         (0..12).map(|n| format!("    total_{of}_{n} = weigh_{of}(total, {n}) + {n} * 17")).collect()
     }
@@ -307,19 +313,19 @@ mod tests {
             files.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
         let folder = bundle(&files);
         let cases = [
-            // Of another version: the module of the mask is not there, and the package is.
+            // Another version: it lacks the mask's module but has the package.
             (task("o/x", "src/rollcall/new.py", "a"), Some("rollcall")),
             (task("o/x", "space/shared/deep/one.py", "b"), Some("space/shared")),
             (task("o/x", "space/alone/one.py", "c"), None),
             (task("o/x", "tally.py", "d"), Some("other/_vendor/tally.py")),
             (task("odd/odd.name", "core/x.py", "e"), Some("Odd_Name-2.0.dist-info")),
             (task("o/x", "parcel/tags.py", "f"), Some("gyp/pylib/parcel")),
-            // The same file name in a folder that is none of the package.
+            // The same file name in a directory that is not part of the package.
             (task("o/x", "tools/rollcall/new.py", "g"), None),
             (task("o/x", "python/rollcall/__init__.py", "h"), Some("rollcall/__init__.py")),
             (task("o/x", "mine/one.py", "renamed"), Some("helper/inner.py")),
             (task("o/x", "mine/one.py", "renamed_too"), Some("helper/inner2.py")),
-            // Not where Python code could be.
+            // Python code cannot be imported from here.
             (task("o/x", "mine/one.py", "elsewhere"), None),
             (task("o/x", "mine/one.txt", "elsewhere"), Some("share/hidden.txt")),
             (task("numerals", "numerals/roman.py", "i"), None),
@@ -335,7 +341,7 @@ mod tests {
                 None => assert_eq!(place, None, "{at}"),
             }
         }
-        // One by one: another task may make other files worth a look.
+        // One at a time, because another task may add file suffixes to the search.
         for (at, (task, wanted)) in cases.iter().enumerate() {
             let found = bundle_copies(folder.path(), &[task]).unwrap();
             let place = found.get(&0).map(|copy| copy.place.as_str());

@@ -1,4 +1,4 @@
-//! What an environment's layer holds of a task's secrets: looked up once, kept by digest.
+//! What an environment's layer holds of a task's secrets: searched once, then cached by digest.
 
 use std::{collections::BTreeMap, ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 
@@ -21,68 +21,70 @@ use crate::{Hidden, PREPARATION, Stays, take_away, workdir::copies};
 /// Hidden files larger than this are not fingerprinted, in bytes.
 const HIDDEN_FILE: u64 = 4 << 20;
 
-/// Raised when findings get a field that kept ones lack: they are then looked for again.
+/// Increased when findings get a field that cached ones lack, so that the search is repeated.
 const FORMAT: u32 = 2;
 
-/// What one environment holds of what one task hides. It is looked for once; every sandbox is made by it.
+/// What one environment holds of what one task hides. The search runs once, and every sandbox is
+/// prepared from its result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerFindings {
     pub(super) labelled: Labelled,
     /// Outside of the work directory.
     pub leaks: Vec<Leak>,
     pub workdir: WorkdirFindings,
-    /// What the tests' own tools need of the environment; looked at only where there are leaks.
+    /// Files of the environment that the test tools need; determined only if there are leaks.
     pub tools: ToolFiles,
     pub unseen: Unseen,
     decoys: Vec<RawPath>,
-    /// Paths of `hidden` that match nothing: the environment lacks them, and no patch of the task makes them.
+    /// Paths of `hidden` that match nothing: they are neither in the environment nor created by a
+    /// patch of the task.
     #[serde(default)]
     pub unmatched: Vec<String>,
 }
 
-/// What the work directory holds once the mask is applied and hidden paths are gone.
+/// What the work directory still holds after the mask is applied and hidden paths are removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkdirFindings {
-    /// History, caches and bytecode: copies by their names.
+    /// History, caches and bytecode, recognized by name.
     pub copies: Vec<RawPath>,
     pub leaks: Vec<Leak>,
 }
 
-/// Files of the environment that the tests' own tools need.
+/// Files of the environment that the test tools need.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFiles {
-    /// Without these the test tool does not start.
+    /// The test tool does not start without these.
     pub loaded: Vec<RawPath>,
-    /// These belong to what it, or a plugin of it, says that it requires.
+    /// Files of packages that the test tool or one of its plugins declares as requirements.
     pub declared: Vec<RawPath>,
 }
 
 impl ToolFiles {
-    /// Whether the test tool does not start without the place of a leak.
+    /// Whether the test tool cannot start without the file of a leak.
     pub fn load(&self, leak: &Leak) -> bool {
         self.loaded.iter().any(|file| leak.holds(file))
     }
 
-    /// Whether the place of a leak came with the test tool.
+    /// Whether the file of a leak was installed with the test tool.
     pub fn use_it(&self, leak: &Leak) -> bool {
         self.load(leak) || self.declared.iter().any(|file| leak.holds(file))
     }
 }
 
-/// What a scan passed over: the promise ends here.
+/// What a scan skipped. The leak check promises nothing about these.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
-    /// Files and expanded streams past the limit of bytes.
+    /// Files and expanded streams above the size limit.
     pub too_large: u64,
-    /// Archives past the limit of depth.
+    /// Archives nested deeper than the limit.
     pub too_deep: u64,
     /// Files that could not be read, and damaged archives.
     pub unreadable: u64,
     /// There were more findings than are reported.
     pub more: bool,
-    /// Files that were looked into.
+    /// Files that were scanned.
     pub files: u64,
-    /// Bytes of them, before any expansion.
+    /// Bytes of these files before any expansion.
     pub bytes: u64,
     /// Milliseconds.
     pub ms: u64,
@@ -101,11 +103,12 @@ impl Unseen {
 }
 
 impl LayerFindings {
-    /// The name of the findings for a task on an environment, as [`proctor_sandbox_api::Prepared`]
-    /// names it, made by an agent, as [`proctor_sandbox_api::Backend`] names it.
+    /// The cache key of the findings for a task in an environment (named as in
+    /// [`proctor_sandbox_api::Prepared`]), made by an agent (named as in
+    /// [`proctor_sandbox_api::Backend`]).
     ///
     /// # Errors
-    /// The shipped policy cannot be read.
+    /// The built-in policy cannot be read.
     pub fn key(task: &Task, environment: &str, agent: &str) -> Result<String, Fault> {
         let policy = LeakPolicy::get()?.digest();
         let makers = format!("{PREPARATION} {agent} {FORMAT}");
@@ -115,21 +118,21 @@ impl LayerFindings {
         Ok(sha256_hex(text.as_bytes()))
     }
 
-    /// Findings that were kept; nothing where there are none, or they cannot be read.
+    /// Reads cached findings; `None` if there are none or they cannot be read.
     pub fn read(folder: &Path, key: &str) -> Option<Self> {
         let text = proctor_files::read(&folder.join(key).with_extension("json")).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    /// Keeps the findings. They name places and hold hashes, no content.
+    /// Caches the findings. They contain places and hashes, but no content.
     ///
     /// # Errors
-    /// The folder cannot be written.
+    /// The directory cannot be written.
     pub fn write(&self, folder: &Path, key: &str) -> Result<(), Fault> {
         let write = || -> std::io::Result<()> {
             let text = serde_json::to_vec(self)?;
             fs::create_dir_all(folder)?;
-            // Whole or not at all: another run may read it now.
+            // Written atomically, because another run may be reading it.
             let file = tempfile::NamedTempFile::new_in(folder)?;
             fs::write(file.path(), text)?;
             file.persist(folder.join(key).with_extension("json"))?;
@@ -154,15 +157,15 @@ impl LayerFindings {
         }
     }
 
-    /// Looks through a fresh sandbox of the environment in which nothing was prepared yet.
+    /// Scans a fresh sandbox of the environment in which nothing has been prepared yet.
     ///
     /// # Errors
-    /// A fault of the sandbox where the sandbox cannot be searched.
+    /// A sandbox fault if the sandbox cannot be searched.
     pub async fn take(handle: &SandboxHandle, task: &Task) -> Result<Self, Fault> {
         let policy = LeakPolicy::get()?;
         let workdir = RawPath::from(task.workdir.as_str());
         let hidden = files(handle, task.hidden.clone(), &workdir).await?;
-        // Where the agent starts from nothing, the whole source is what it may not see.
+        // If the agent starts from scratch, the whole source is hidden from it.
         let source = match &task.from_scratch {
             Some(_) => files(handle, top(handle, &workdir).await?, &workdir).await?,
             None => BTreeMap::new(),
@@ -173,11 +176,11 @@ impl LayerFindings {
         Ok(Self { unmatched, ..found })
     }
 
-    /// Looks through another sandbox of the same task for the same secrets: that of the agent's own program, which has
-    /// no work directory. `task` has that sandbox's environment.
+    /// Scans another sandbox of the same task for the same secrets: the sandbox of the agent's own
+    /// program, which has no work directory. `task` has the environment of that sandbox.
     ///
     /// # Errors
-    /// A fault of the sandbox where it cannot be searched.
+    /// A sandbox fault if it cannot be searched.
     pub async fn beside(&self, handle: &SandboxHandle, task: &Task) -> Result<Self, Fault> {
         Self::searched(handle, task, self.labelled.clone(), Vec::new()).await
     }
@@ -227,12 +230,12 @@ impl LayerFindings {
         Ok(leak_check)
     }
 
-    /// Looks through the work directory as every sandbox of the task has it, by taking away there what
-    /// the task hides. The sandbox is used up. The work directory of a task that starts from scratch is
-    /// emptied for its agent, and guarded from the code under test.
+    /// Scans the work directory as every sandbox of the task has it, after removing what the task
+    /// hides. The sandbox cannot be used for anything else afterwards. For a task that starts from
+    /// scratch, the work directory is emptied for the agent and protected from the code under test.
     ///
     /// # Errors
-    /// A setup fault where the mask does not fit, of the sandbox where it cannot be searched.
+    /// A setup fault if the mask does not fit, a sandbox fault if the sandbox cannot be searched.
     pub async fn look_at_workdir(
         &mut self,
         handle: &SandboxHandle,
@@ -258,14 +261,15 @@ impl LayerFindings {
         !self.leaks.is_empty()
     }
 
-    /// Names all that the findings make of a sandbox: a verdict depends on it.
+    /// Covers everything that the findings change in a sandbox, because a verdict depends on it.
     pub fn digest(&self) -> String {
         let text = serde_json::json!([self.leaks, self.workdir, self.tools]).to_string();
         sha256_hex(text.as_bytes())
     }
 
-    /// What of the host a sandbox for the task must not have, of the leaks that `goes` names. The host's
-    /// folders cannot be changed from a sandbox: these paths are absent in it from the start.
+    /// The host paths that a sandbox for the task must not have, among the leaks that `goes`
+    /// selects. The host's directories cannot be changed from inside a sandbox, so these paths are
+    /// absent from the start.
     pub(crate) fn absent(&self, task: &Task, goes: &dyn Fn(&Leak) -> bool) -> Absent {
         let mut paths: Vec<RawPath> = Vec::new();
         for leak in self.leaks.iter().filter(|leak| goes(leak)) {
@@ -285,15 +289,15 @@ impl LayerFindings {
         self.leaks.iter().filter_map(|leak| self.absent_path(task, leak)).cloned().collect()
     }
 
-    /// Whether an environment cannot be had without the leak, so that refusing it would refuse the
-    /// task: the original of what is to be written from scratch, and what comes with the test tool or
-    /// with the package installer. It is removed whatever the policy says.
+    /// Whether the environment cannot exist without the leak, so that rejecting it would reject the
+    /// task: the original of what is to be written from scratch, and what is installed with the
+    /// test tool or with the package installer. Such a leak is removed regardless of the policy.
     pub(crate) fn is_unavoidable(&self, task: &Task, leak: &Leak) -> Result<bool, Fault> {
         let is_original = task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy;
         Ok(is_original || self.tools.use_it(leak) || LeakPolicy::get()?.in_a_tool(&leak.place))
     }
 
-    /// Where a leak lies, if the host itself holds it.
+    /// The path of a leak if the host itself holds it.
     pub(crate) fn absent_path<'l>(&self, task: &Task, leak: &'l Leak) -> Option<&'l RawPath> {
         if task.environment.base.as_deref() != Some("host") {
             return None;
@@ -318,7 +322,7 @@ impl LayerFindings {
     }
 }
 
-/// The interpreter's compiled copies of a file of the host, as they lie beside it now.
+/// The interpreter's compiled copies that currently lie beside a file of the host.
 fn compiled(path: &RawPath) -> Vec<RawPath> {
     let path = Path::new(OsStr::from_bytes(path.as_bytes()));
     let (Some(folder), Some(stem)) = (path.parent(), path.file_stem()) else { return Vec::new() };
@@ -333,8 +337,8 @@ fn compiled(path: &RawPath) -> Vec<RawPath> {
         .collect()
 }
 
-/// Folders of the host that hold Python code, evenly chosen of all by the hash of their paths: the same
-/// for every task, so that two of them together tell no more than one.
+/// Host directories that hold Python code, chosen evenly by the hash of their paths. The choice is
+/// the same for every task, so comparing two tasks reveals no more than one does.
 fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
     let mut found = Vec::new();
     let mut open = host_base::shown();
@@ -362,8 +366,8 @@ fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
     found.into_iter().take(count).map(|(_, path)| path).collect()
 }
 
-/// Paths that the task hides and that exist neither in the environment nor in one of the task's patches: typing errors,
-/// mostly, and what they were to hide is left to the agent.
+/// Paths that the task hides but that exist neither in the environment nor in one of the task's
+/// patches. Most are typing errors, and what they should have hidden stays visible to the agent.
 async fn unmatched(
     handle: &SandboxHandle,
     task: &Task,
@@ -394,7 +398,8 @@ async fn top(handle: &SandboxHandle, workdir: &RawPath) -> Result<Vec<String>, F
     Ok(entries.iter().map(|entry| entry.name.escaped()).collect())
 }
 
-/// Files by path below the work directory, and all files below folders, as the environment has them.
+/// Reads files by path below the work directory, and all files below directories, as the
+/// environment has them.
 async fn files(
     handle: &SandboxHandle,
     mut left: Vec<String>,

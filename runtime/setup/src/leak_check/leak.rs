@@ -1,4 +1,4 @@
-//! A finding, told so that it can be repaired and gives nothing away.
+//! A finding, described precisely enough to fix it without revealing what is hidden.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::secrets::Labelled;
 
-/// Where something is that must not be there. It never holds the content that was found.
+/// The place of something that must not be there. It never holds the content that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leak {
     pub kind: LeakKind,
-    /// The file of the sandbox, or the variable; ` > ` leads into archives.
+    /// The file in the sandbox, or the variable; ` > ` leads into archives.
     pub place: String,
     /// What it is a copy of.
     pub what: String,
-    /// What removing it takes away, where it can be removed.
+    /// The path to remove, if it can be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remove: Option<RawPath>,
 }
@@ -107,7 +107,7 @@ impl Leak {
         Self { kind, place, what, remove: Some(RawPath::new(remove)) }
     }
 
-    /// Whether a file is, or lies in, what removing it takes away.
+    /// Whether removing the leak also removes a file.
     pub fn holds(&self, file: &RawPath) -> bool {
         let place = self.remove.as_ref();
         let rest = place.and_then(|place| file.as_bytes().strip_prefix(place.as_bytes()));

@@ -1,4 +1,4 @@
-//! The leak check: nothing in a sandbox tells what its task hides.
+//! The leak check: nothing in a sandbox reveals what its task hides.
 
 mod around;
 mod bundles;

@@ -1,4 +1,5 @@
-//! Names of Python code, without parsing it: runs of removed lines are no whole programs.
+//! Extracts names from Python code without parsing it, because runs of removed lines are not whole
+//! programs.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +10,10 @@ const KEYWORDS: [&str; 35] = [
     "with", "yield",
 ];
 
-/// Identifiers outside of comments and strings, of three bytes or more.
+/// Identifiers of three bytes or more, outside of comments and strings.
 pub(crate) fn names<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
-    // The quotes of a string over several lines, while inside one.
+    // The quotes of the multi-line string that is currently open.
     let mut open: Option<&str> = None;
     for line in lines {
         let mut rest = line;
@@ -48,7 +49,7 @@ pub(crate) fn names<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'
     found
 }
 
-/// What follows the string; a string that does not end on its line ends with it.
+/// What follows the string. A string that does not end on its line ends with the line.
 fn after_string(text: &str, quote: char) -> &str {
     let mut escaped = false;
     for (at, c) in text.char_indices() {

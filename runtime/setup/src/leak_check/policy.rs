@@ -1,4 +1,4 @@
-//! What the leak check looks for, as data: `configs/leak-check.toml`.
+//! What the leak check looks for, read from `configs/leak-check.toml`.
 
 use std::collections::BTreeSet;
 
@@ -34,22 +34,22 @@ pub(crate) struct LeakPolicy {
 pub(crate) struct HostFolders {
     pub suffixes: Vec<String>,
     pub skip: Vec<String>,
-    /// Folders without a finding that are treated as if they had one.
+    /// Number of directories without a finding that are treated as if they had one.
     pub decoys: usize,
 }
 
-/// A program that brings copies of other packages along.
+/// A program that bundles copies of other packages.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tool {
     pub name: String,
     /// Words of a command that runs it.
     pub words: Vec<String>,
-    /// Its folders, wherever they stand.
+    /// Its directories, wherever they are.
     pub folders: Vec<String>,
 }
 
-/// When a copy is a copy.
+/// When a match counts as a copy.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prints {
@@ -78,7 +78,7 @@ pub(crate) struct SandboxSecrets {
 }
 
 impl Tool {
-    /// Below an interpreter's library, not anywhere that has a folder of the name.
+    /// Only below an interpreter's library, not in every directory with such a name.
     fn holds(&self, place: &str) -> bool {
         let parts: Vec<&str> = place.split(" > ").next().unwrap_or(place).split('/').collect();
         parts.windows(2).any(|pair| {
@@ -95,7 +95,7 @@ impl LeakPolicy {
         POLICY.get().map_err(|error| Fault::new(Layer::Setup, error))
     }
 
-    /// Whether an entry of the work directory is a copy by its name.
+    /// Whether an entry of the work directory is a copy, judged by its name.
     pub(crate) fn is_copy(&self, name: &RawPath) -> bool {
         let name = name.as_bytes();
         self.copies.iter().any(|copy| name == copy.as_bytes())
@@ -108,21 +108,22 @@ impl LeakPolicy {
         self.histories.iter().any(|history| name == history.as_bytes())
     }
 
-    /// Whether a path is a module or package as a whole, where an interpreter imports it from.
+    /// Whether a path is a whole module or package in a directory that an interpreter imports from.
     pub(crate) fn is_importable(&self, path: &RawPath) -> bool {
         let mut parts = path.as_bytes().rsplit(|&byte| byte == b'/').skip(1);
         let folder = parts.next().unwrap_or_default();
         self.import_roots.iter().any(|root| root.as_bytes() == folder)
     }
 
-    /// Whether a place lies in what a tool brings along.
+    /// Whether a place belongs to what a tool bundles.
     pub(crate) fn in_a_tool(&self, place: &str) -> bool {
         self.tools.iter().any(|tool| tool.holds(place))
     }
 
     /// The tool that `commands` run and that a place belongs to.
     pub(crate) fn tool_of(&self, commands: &str, place: &str) -> Option<&str> {
-        // A program counts by its name, in any folder; a folder of that name does not.
+        // A program is recognized by its name in any directory; a directory of that name does not
+        // count.
         let ends = |c: char| c.is_whitespace() || ";|&()<>\"'`$=".contains(c);
         let programs = || commands.split(ends).map(|word| word.rsplit('/').next().unwrap_or(word));
         let runs =
@@ -131,7 +132,7 @@ impl LeakPolicy {
         tool.map(|tool| tool.name.as_str())
     }
 
-    /// Names the policy's whole text: findings of another one are not reused.
+    /// Covers the policy's whole text, so that findings of another policy are not reused.
     pub(crate) fn digest(&self) -> String {
         sha256_hex(format!("{} {TEXT}", self.version).as_bytes())
     }

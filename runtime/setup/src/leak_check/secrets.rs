@@ -1,4 +1,4 @@
-//! From a task to the fingerprints of what must not be found.
+//! Turns a task into fingerprints of what must not be found.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -12,18 +12,19 @@ use super::{
     sides::{Sides, sides},
 };
 
-/// Fingerprints, and what each is a fingerprint of: told to people, never to the sandbox.
+/// Fingerprints with a description of each. The descriptions are for people and never reach the
+/// sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Labelled {
     pub secrets: Secrets,
-    /// By block.
+    /// One for each block.
     pub blocks: Vec<String>,
-    /// By set of names.
+    /// One for each set of names.
     pub names: Vec<String>,
 }
 
-/// Names everything that the fingerprints are made of, except for the environment that the hidden
-/// files are read from.
+/// Covers everything that the fingerprints are made from, except the environment that hidden files
+/// are read from.
 pub(crate) fn digest(task: &Task) -> String {
     let parts =
         [&task.mask, &task.gold, &task.test_patch].map(|part| part.as_deref().unwrap_or_default());
@@ -31,7 +32,7 @@ pub(crate) fn digest(task: &Task) -> String {
     sha256_hex(text.as_bytes())
 }
 
-/// `hidden` and `source`: files by path below the work directory, with their content.
+/// `hidden` and `source` contain files by path below the work directory, with their content.
 pub(crate) fn secrets(
     task: &Task,
     hidden: &BTreeMap<String, Vec<u8>>,
@@ -85,16 +86,17 @@ fn lines(content: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(content).lines().map(str::to_owned).collect()
 }
 
-/// A file without the comment that it begins with: licences stand in many places, and each of them
-/// would be a copy of a small file.
+/// A file without its leading comment. The same licence occurs in many files, and each of them
+/// would count as a copy of a small file.
 fn body(mut lines: Vec<String>) -> Vec<String> {
     let is_head = |line: &String| line.trim().is_empty() || line.starts_with('#');
     lines.drain(..lines.iter().take_while(|line| is_head(line)).count());
     lines
 }
 
-/// A short Python file that defines nothing: a generated version, say, as many packages have the same. A task from scratch
-/// asks for functions and classes, so it is no solution of any, and what is like it elsewhere is no copy of one.
+/// A short Python file that defines nothing, such as a generated version file that looks the same
+/// in many packages. A task from scratch asks for functions and classes, so such a file solves no
+/// task, and a similar file elsewhere is not a copy of it.
 fn is_plain(path: &str, runs: &[Vec<String>], policy: &LeakPolicy) -> bool {
     let prints = &policy.prints;
     let mut lines = runs.iter().flatten().filter(|line| !line.trim().is_empty());
@@ -102,7 +104,7 @@ fn is_plain(path: &str, runs: &[Vec<String>], policy: &LeakPolicy) -> bool {
     path.ends_with(".py") && lines.clone().count() <= prints.plain_lines && !lines.any(defines)
 }
 
-/// The modules that files are, by their paths in the repository.
+/// The modules that files define, by their paths in the repository.
 pub(crate) fn modules(
     paths: impl Iterator<Item = String>,
     policy: &LeakPolicy,
@@ -110,7 +112,7 @@ pub(crate) fn modules(
     paths.filter_map(|path| module(&path, policy)).collect()
 }
 
-/// `package/module` of `src/package/module.py`; nothing for tests and configuration.
+/// `package/module` for `src/package/module.py`; nothing for tests and configuration.
 fn module(path: &str, policy: &LeakPolicy) -> Option<String> {
     let stem = path.strip_suffix(".py")?;
     let mut parts: Vec<&str> = stem.split('/').collect();
@@ -132,7 +134,8 @@ struct Maker<'a> {
     made: Labelled,
 }
 
-/// Distinct windows in order, with the lines of each, and all bytes without white space.
+/// Distinct windows in order with the lines of each, and the number of all bytes without white
+/// space.
 struct Windows {
     lines: usize,
     hashes: Vec<u64>,
@@ -176,7 +179,7 @@ impl Maker<'_> {
         out
     }
 
-    /// Windows of three lines; where there are none, of two; then of one.
+    /// Windows of three lines; if there are none, of two, then of one.
     fn longest_windows(&self, runs: &[Vec<String>]) -> Windows {
         let mut windows = self.windows(runs, WINDOW_LINES);
         while windows.hashes.is_empty() && windows.lines > 1 {
@@ -190,7 +193,7 @@ impl Maker<'_> {
         if count == 0 || windows.bytes < self.prints().block_bytes {
             return;
         }
-        // Of few windows all: half of three could be a coincidence.
+        // With few windows, all are needed: half of three could match by coincidence.
         let need = if count <= 3 { count } else { (count as f64 * share).ceil() as usize };
         self.made.blocks.push(label);
         self.made.secrets.blocks.push(Block {
@@ -200,7 +203,7 @@ impl Maker<'_> {
         });
     }
 
-    /// A masked file: all of it together, and each long run by itself.
+    /// A masked file: the whole of it, and each long run separately.
     fn code(&mut self, path: &str, runs: &[Vec<String>]) {
         let share = self.prints().code_share;
         let whole = self.longest_windows(runs);
@@ -222,7 +225,7 @@ impl Maker<'_> {
         self.block(format!("the hidden file {path}"), &windows, share);
     }
 
-    /// Names that only the masked part of a module has.
+    /// Names that occur only in the masked part of a module.
     fn names(&mut self, path: &str, side: &Sides) {
         let Some(module) = module(path, self.policy) else { return };
         let kept: BTreeSet<&str> = side
@@ -257,7 +260,7 @@ impl Maker<'_> {
         self.made.names.push(format!("compiled code of {path}"));
     }
 
-    /// An even choice of windows where there are too many for one request.
+    /// Thins the windows out evenly if there are too many for one request.
     fn thin(&mut self, most: usize) {
         let all: usize = self.made.secrets.blocks.iter().map(|block| block.windows.len()).sum();
         let step = all.div_ceil(most.max(1));
@@ -324,7 +327,7 @@ mod tests {
             secrets(&task, &BTreeMap::new(), &source, LeakPolicy::get().unwrap()).unwrap().blocks
         };
         assert!(labels(version, true).is_empty());
-        // A table is long, and what defines something is what is asked for; elsewhere a constant may be.
+        // A long table counts, and so does a masked constant. A constant elsewhere does not.
         let both = ["masked code of a/_version.py", "the original source a.py"];
         assert_eq!(labels(&code, true), both);
         assert_eq!(labels(&long, true), both);
@@ -347,7 +350,7 @@ mod tests {
             let none = BTreeMap::new();
             secrets(&task, &none, &none, LeakPolicy::get().unwrap()).unwrap().secrets.names
         };
-        // An exception of one package is written like one of another.
+        // An exception class looks the same in many packages.
         let plain = "def __init__(self, line: int, message: str | None = None) -> None:\n    \
                      super().__init__(message)\n    self.line = line";
         assert!(sets(plain).is_empty());

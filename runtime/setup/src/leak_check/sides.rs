@@ -1,10 +1,10 @@
-//! The lines that a patch takes, brings and keeps, by file.
+//! The lines that a patch removes, adds and keeps, by file.
 
 use std::collections::BTreeMap;
 
 use proctor_patch::{Hunk, Line, Patch, Side};
 
-/// One file's lines, in runs of successive ones.
+/// One file's lines, in runs of consecutive lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sides {
     pub removed: Vec<Vec<String>>,
@@ -14,13 +14,14 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    /// Nothing of it was there before.
+    /// Whether no line existed before.
     pub(crate) fn is_new(&self) -> bool {
         self.removed.is_empty() && self.kept.is_empty()
     }
 }
 
-/// As far as the patch can be read. Applying it shows whether it is sound; here only its text counts.
+/// Reads as much of the patch as it can. Whether the patch is valid is checked when it is applied;
+/// here only its text counts.
 pub(crate) fn sides(patch: &str) -> BTreeMap<String, Sides> {
     let mut files: BTreeMap<String, Sides> = BTreeMap::new();
     for file in Patch::read(patch.as_bytes()).files {

@@ -17,26 +17,26 @@ use super::{
 };
 use crate::{Hidden, preparation::remove};
 
-/// Findings that a refusal names; of more the number.
+/// Findings that the error names; for the others it gives the number.
 const NAMED: usize = 5;
 
-/// A setup that may be driven on.
+/// The result for a sandbox that the agent may run in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LeakReport {
-    /// What the policy had removed, as sentences.
+    /// What was removed because of the policy, as sentences.
     pub removed: Vec<String>,
-    /// What was not looked into: by the layer's scan and the trial's own together.
+    /// What was not scanned, by the layer's scan and the trial's own together.
     pub unseen: Unseen,
     /// Paths of the task's `hidden` that match nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unmatched: Vec<String>,
 }
 
-/// Looks through what the layer's scan could not know, and acts on all findings.
+/// Scans what the layer's scan could not know, and acts on all findings.
 ///
 /// # Errors
-/// A setup fault that names the places, where something is found and may not be removed or
-/// cannot be: the trial is not run.
+/// A setup fault that names the places if something is found that may not or cannot be removed. The
+/// trial is then not run.
 pub(crate) async fn verify(
     handle: &SandboxHandle,
     task: &Task,
@@ -47,7 +47,7 @@ pub(crate) async fn verify(
     let policy = LeakPolicy::get()?;
     let mut roots = vec![RawPath::from(task.workdir.as_str())];
     roots.extend(policy.volatile.iter().map(|path| RawPath::from(path.as_str())));
-    // What was hidden when the sandbox was opened is looked for too: that it is gone is seen.
+    // Also verifies that what was hidden when the sandbox was opened is gone.
     roots.extend(layer.leaks.iter().filter_map(|leak| leak.remove.clone()));
     let request = ScanRequest { roots, skip: Vec::new(), suffixes: None, limits: policy.limits };
     let reply = layer.scan(handle, request).await?;
@@ -57,7 +57,7 @@ pub(crate) async fn verify(
     let mut leaks: Vec<Leak> = own.collect();
     leaks.extend(around::search(handle, task).await?);
     let mut seen = Vec::new();
-    // The volatile folders are part of the layer too.
+    // The volatile directories are part of the layer too, so a leak in them is found twice.
     leaks.retain(|leak| match seen.contains(&leak.place) {
         true => false,
         false => {

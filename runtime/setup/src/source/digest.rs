@@ -1,4 +1,4 @@
-//! Names the content of a folder.
+//! The digest of a directory's content.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use super::fetch::{fault, io};
 /// Not part of a source: history and what interpreters leave behind. Setup removes them too.
 const LEFT_OUT: [&str; 3] = [".git", "__pycache__", ".pytest_cache"];
 
-/// More entries than this are no source folder but somebody's home.
+/// A directory with more entries is not a source but probably somebody's home.
 const ENTRY_LIMIT: usize = 200_000;
 
 /// SHA-256 over the sorted paths, kinds, executable bits and contents.
@@ -29,8 +29,8 @@ pub(super) fn of_folder(folder: &Path) -> Result<String, Fault> {
     Ok(sha256_hex(text.as_bytes()))
 }
 
-/// What a source on this host is by its content now. `None`: the task says what it is by content, or it cannot be read,
-/// which whoever fetches it is told.
+/// The current digest of a source on this host. `None` if the task itself gives the digest, or if
+/// the source cannot be read, which fetching it will report.
 pub fn local_source(source: &Source, base_dir: &Path) -> Option<String> {
     match source {
         Source::Path { path } => of_folder(&fs::canonicalize(base_dir.join(path)).ok()?).ok(),

@@ -11,12 +11,11 @@ use proctor_types::{Cause, Fault, Layer, Source, sha256_hex};
 
 use super::{digest, git, unpack};
 
-/// Sources on this host, cached below one folder:
-/// `archives/<sha256>.tar.gz`, `trees/<digest>/`.
+/// Sources on this host, cached below one directory: `archives/<sha256>.tar.gz`, `trees/<digest>/`.
 ///
-/// What is in `trees` arrived there by one rename of a complete tree, so a killed runtime leaves
-/// at most a temporary folder and never half a source. Trees are never changed after that; a sandbox
-/// gets a copy.
+/// A tree is renamed into `trees` only once it is complete, so a killed runtime leaves at most a
+/// temporary directory and never half a source. Trees are never changed afterwards; a sandbox gets
+/// a copy.
 #[derive(Debug, Clone)]
 pub struct Sources {
     pub cache: PathBuf,
@@ -27,8 +26,8 @@ impl Sources {
         Self { cache: cache.into() }
     }
 
-    /// Brings a source to this host, or finds it in the cache. Relative paths start at `base_dir`.
-    /// Where the tree is placed in a sandbox (`at`) is left empty for the caller to fill.
+    /// Fetches a source to this host, or finds it in the cache. Relative paths are resolved against
+    /// `base_dir`. The caller fills in where the tree is placed in a sandbox (`at`).
     ///
     /// # Errors
     /// A fault of the environment layer: unreachable index, wrong checksum, unsafe archive.
@@ -76,7 +75,7 @@ impl Sources {
         }
     }
 
-    /// The sdist's bytes, out of the cache or from the index; their checksum holds.
+    /// The sdist's bytes from the cache or the index, with a verified checksum.
     async fn sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
         let parent = self.make("archives")?;
         let kept = parent.join(format!("{sha256}.tar.gz"));
@@ -116,15 +115,15 @@ impl Sources {
     }
 }
 
-/// Moves a complete tree to its place. Another process may have been faster with the same tree.
+/// Moves a complete tree to its final place. Another process may have done the same already.
 fn settle(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault> {
     use std::os::unix::fs::PermissionsExt;
-    // A temporary folder is private; the tree is read by the sandboxes' users.
+    // A temporary directory is private, but the sandboxes' users read the tree.
     fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755))
         .map_err(|error| io(fresh.path(), &error))?;
     match fs::rename(fresh.path(), folder) {
         Ok(()) => {
-            // Nothing is left at the old name: keeping it only disarms the removal.
+            // The directory was renamed; `keep` only disables its removal.
             let _ = fresh.keep();
             Ok(())
         }
@@ -134,7 +133,7 @@ fn settle(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault> {
 }
 
 fn tree(folder: PathBuf, digest: String) -> SourceTree {
-    // A cache folder may have been given as a relative path; a sandbox needs an absolute one.
+    // A cache directory may be given as a relative path, but a sandbox needs an absolute one.
     let folder = fs::canonicalize(&folder).unwrap_or(folder);
     SourceTree { folder, digest, at: RawPath::default() }
 }
@@ -156,7 +155,7 @@ pub(super) fn io(path: &Path, error: &std::io::Error) -> Fault {
     fault(format!("{}: {error}", path.display())).cause(Cause::of_io(error))
 }
 
-/// Runs file work off the reactor.
+/// Runs file work off the async reactor.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {

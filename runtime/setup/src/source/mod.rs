@@ -1,4 +1,4 @@
-//! Where code comes from: fetched once, checked, and kept by what it is.
+//! Sources of code: fetched once, verified, and cached by content.
 
 mod digest;
 mod fetch;

@@ -1,4 +1,4 @@
-//! Which releases an index has.
+//! The releases that an index offers.
 
 use proctor_packages::{Offer, Pypi};
 use proctor_types::{Cause, Fault, Source, sha256_hex};
@@ -9,8 +9,9 @@ impl Sources {
     /// A release as a source, with the checksum of the sdist that the index offers now.
     ///
     /// # Errors
-    /// A fault of the environment layer: an unreachable index; of the cause [`Cause::Missing`] where the index answers
-    /// and has no such project, or no sdist of that version. Its hint then names what could be meant.
+    /// A fault of the environment layer for an unreachable index, with the cause [`Cause::Missing`]
+    /// if the index responds but has no such project or no sdist of that version. Its hint then
+    /// suggests what could be meant.
     pub async fn release(&self, name: &str, version: &str) -> Result<Source, Fault> {
         let index = Pypi::of_this_host()?;
         let (files, broken) = index.files(name).await;
@@ -19,22 +20,24 @@ impl Sources {
         };
         let sha256 = match &offer.sha256 {
             Some(sha256) => sha256.to_lowercase(),
-            // An index may say none; what it gives now is then what counts.
+            // An index may give no checksum; then that of the current file is used.
             None => sha256_hex(&index.bytes(offer).await?),
         };
         Ok(Source::Pypi { pypi: name.to_owned(), version: version.to_owned(), sha256 })
     }
 
-    /// When a release was uploaded, as the index says it. `None` where it does not, or cannot be asked.
+    /// When a release was uploaded, according to the index. `None` if the index does not say or
+    /// cannot be reached.
     pub async fn uploaded(&self, name: &str, version: &str) -> Option<String> {
         let (files, _) = Pypi::of_this_host().ok()?.files(name).await;
         files.into_iter().find(|offer| offer.is_of(name, version))?.uploaded
     }
 
-    /// The version of the newest sdist that the index offers; those before a release are passed over.
+    /// The version of the newest sdist that the index offers, ignoring prereleases.
     ///
     /// # Errors
-    /// A fault of the environment layer: an unreachable index; of the cause [`Cause::Missing`] where there is no sdist.
+    /// A fault of the environment layer: an unreachable index, or the cause [`Cause::Missing`] if
+    /// there is no sdist.
     pub async fn newest(&self, name: &str) -> Result<String, Fault> {
         let (files, broken) = Pypi::of_this_host()?.files(name).await;
         let newest = releases(&files, name).pop().map(|(_, version)| version.to_owned());
@@ -42,7 +45,8 @@ impl Sources {
     }
 }
 
-/// Why the index does not have it, with what could be meant. Without a version: any sdist.
+/// The fault for a missing release, with a suggestion of what could be meant. Without a version,
+/// any sdist would do.
 fn absent(files: &[Offer], name: &str, version: &str) -> Fault {
     let missing = |what: String, hint: String| fault(what).cause(Cause::Missing).hint(hint);
     if files.is_empty() {
@@ -70,7 +74,7 @@ fn absent(files: &[Offer], name: &str, version: &str) -> Fault {
     missing(format!("the package index has no release {version} of {name}"), hint)
 }
 
-/// The final releases that have an sdist, the oldest first.
+/// The final releases that have an sdist, oldest first.
 fn releases<'a>(files: &'a [Offer], name: &str) -> Vec<(Vec<u64>, &'a str)> {
     let of = |file: &'a Offer| {
         let version = file.version(name)?;
@@ -81,7 +85,7 @@ fn releases<'a>(files: &'a [Offer], name: &str) -> Vec<(Vec<u64>, &'a str)> {
     out
 }
 
-/// The newest of those that have the most numbers in common from the first on, if only one.
+/// The newest of the releases that share the most leading numbers with `wanted`, at least one.
 fn nearest<'a>(releases: &[(Vec<u64>, &'a str)], wanted: &[u64]) -> Option<&'a str> {
     let common = |numbers: &[u64]| numbers.iter().zip(wanted).take_while(|(a, b)| a == b).count();
     let same = |numbers: &[u64]| numbers == wanted;
@@ -99,7 +103,7 @@ fn numbers(version: &str) -> Option<Vec<u64>> {
     while out.last() == Some(&0) {
         out.pop();
     }
-    // A post-release stands before what has one number more.
+    // Sorts a post-release before a version with one more number.
     out.extend([0, post].into_iter().filter(|_| post > 0));
     Some(out)
 }

@@ -1,4 +1,4 @@
-//! Unpacks an archive that nobody vouches for.
+//! Unpacks an untrusted archive.
 
 use std::{
     fs,
@@ -10,15 +10,15 @@ use proctor_types::Fault;
 
 use super::fetch::{fault, io};
 
-/// Unpacked bytes and entries past which an archive is taken for a bomb.
+/// Limits on unpacked bytes and entries; an archive above them is treated as a bomb.
 const BYTE_LIMIT: u64 = 2 << 30;
 const ENTRY_LIMIT: usize = 200_000;
 
-/// Unpacks a `.tar.gz` into an empty folder. One folder around everything, as sdists have it, is
-/// taken off.
+/// Unpacks a `.tar.gz` into an empty directory. A single top-level directory, as sdists have it, is
+/// stripped.
 ///
-/// Refused as a whole: paths and links that leave the folder, devices, and pax or GNU kinds that
-/// are neither file, folder nor link.
+/// The whole archive is rejected if it contains paths or links that leave the directory, devices,
+/// or pax and GNU kinds other than files, directories and links.
 pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
     let staging = tempfile::tempdir_in(to).map_err(|error| io(to, &error))?;
     let mut archive = tar::Archive::new(GzDecoder::new(bytes));
@@ -43,7 +43,7 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         };
         if kind.is_symlink() || kind.is_hard_link() {
             let target = entry.link_name().map_err(broken)?.unwrap_or_default().into_owned();
-            // A symbolic link starts at its own folder, a hard link at the archive's root.
+            // A symbolic link is relative to its own directory, a hard link to the archive's root.
             let start = if kind.is_symlink() { clean.parent() } else { None };
             let start = start.unwrap_or(Path::new(""));
             if target.is_absolute() || inside(&start.join(&target)).is_none() {
@@ -53,7 +53,7 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         } else if !kind.is_file() && !kind.is_dir() {
             return Err(refuse(format!("{} is neither file, folder nor link", path.display())));
         }
-        // The library checks again, against the links that are on disk by now.
+        // The library checks again, including links that are on disk by now.
         if !entry.unpack_in(staging.path()).map_err(broken)? {
             return Err(refuse(format!("{} leaves the folder", path.display())));
         }
@@ -67,14 +67,14 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The only entry, where it is a folder.
+/// The only entry, if it is a directory.
 fn single_folder(folder: &Path) -> Option<PathBuf> {
     let mut entries = fs::read_dir(folder).ok()?;
     let only = entries.next()?.ok()?;
     (entries.next().is_none() && only.file_type().ok()?.is_dir()).then(|| only.path())
 }
 
-/// The path with `.` and `..` taken out, `None` where it leaves its start.
+/// The path with `.` and `..` resolved; `None` if it leaves its start.
 fn inside(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes names raw: the library's own builder would refuse the hostile ones.
+    /// Writes names raw because the library's own builder would reject the hostile ones.
     fn archive(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
         let mut builder = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         for (name, kind, content) in entries {

@@ -1,4 +1,4 @@
-//! The tests of set-up and leak check. One binary, because linking is the slow part.
+//! The tests of setup and the leak check. One binary, because linking is the slow part.
 
 mod leak_check;
 #[path = "../../../../tests/not_run.rs"]

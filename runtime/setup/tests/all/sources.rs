@@ -1,4 +1,4 @@
-//! Sources as they really come: from a folder, an archive, a repository, and the package index.
+//! Sources from a directory, an archive, a repository, and the package index.
 
 #![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
 

@@ -1,4 +1,4 @@
-//! What must hold of any data.
+//! Properties that hold for any data.
 
 use proctor_statistics::{
     ALPHA, LEVEL, Scale, Wanted, adjusted_difference_interval, adjusted_interval, bca,
@@ -24,7 +24,7 @@ fn the_bootstrap_of_one_attempt_is_mcnemars_exact_test() {
         let exact = mcnemar_exact(plus as u64, minus as u64);
         assert!((found.p_value / exact - 1.0).abs() < 1e-9, "{plus} {minus}: {found:?}");
     }
-    // Far below what any number of draws could show, and never 0.
+    // Far below what any number of draws could show, but never 0.
     let found = paired_bootstrap(&differences(1500, 0, 0), Scale::Share, 0.95).unwrap();
     assert!(found.p_value > 0.0 && found.p_value < 1e-300, "{found:?}");
 }
@@ -84,7 +84,7 @@ fn no_interval_of_a_share_has_no_width() {
     }
     let one = paired_bootstrap(&[vec![1.0, 1.0]], Scale::Share, 0.95).unwrap();
     assert!(one.interval.unwrap()[0] < 0.0 && one.p_value == 1.0, "{one:?}");
-    // One task says nothing of an amount.
+    // One task says nothing about an amount.
     let one = paired_bootstrap(&[vec![900.0]], Scale::Amount, 0.95).unwrap();
     assert_eq!((one.interval, one.p_value), (None, 1.0));
 }
@@ -92,7 +92,7 @@ fn no_interval_of_a_share_has_no_width() {
 #[test]
 fn float_noise_is_no_difference() {
     let third = 1.0 / 3.0;
-    // Three tasks a third better and one that is worse by all: their sum is a rounding error.
+    // Three tasks are a third better and one is entirely worse: their sum is a rounding error.
     let tasks = [third, third, third, -1.0].map(|one| vec![one]);
     let found = paired_bootstrap(&tasks, Scale::Share, LEVEL).unwrap();
     assert_eq!((found.difference, found.p_value), (0.0, 1.0));
@@ -101,11 +101,11 @@ fn float_noise_is_no_difference() {
     // Within one cluster, too.
     let found = paired_bootstrap(&[tasks.concat(), vec![0.0]], Scale::Share, LEVEL).unwrap();
     assert_eq!((found.difference, found.p_value, found.differing), (0.0, 1.0, 0.0));
-    // The mean cost of the same answers in another order.
+    // The mean cost of the same responses in another order.
     let (one, other): (f64, f64) = (0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1);
     assert!(one != other && difference(one, other) == 0.0);
     assert_eq!(difference(1e-12, 0.0), 1e-12, "small is not noise");
-    // A draw that is the estimate in another order of its terms counts half to each side.
+    // A draw that equals the estimate with its terms in another order counts half to each side.
     let sorted = [vec![0.0; 20], vec![1.0; 60], vec![2.0; 20]].concat();
     let mut noisy = sorted.clone();
     noisy[20..50].fill(1.0 - 1e-15);
@@ -126,7 +126,7 @@ fn two_tasks_have_no_interval_without_width() {
             assert!(lower < 0.0 && upper > 0.0, "two tasks show nothing: {found:?}");
         }
     }
-    // Nothing is known of how amounts vary that are all the same.
+    // If all amounts are equal, nothing is known about their variation.
     let none = paired_bootstrap(&[vec![0.0], vec![0.0]], Scale::Amount, LEVEL).unwrap();
     assert_eq!((none.interval, none.p_value), (None, 1.0));
 }

@@ -1,4 +1,4 @@
-//! Against SciPy, statsmodels and NumPy: `reference.py` made `reference.json` and says how.
+//! Compares with SciPy, statsmodels and NumPy: `reference.py` made `reference.json` and says how.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
 use proctor_statistics::{
@@ -33,7 +33,7 @@ fn near(found: f64, wanted: &Value, row: &Value) {
     let wanted = number(wanted);
     let off = (found - wanted).abs();
     assert!(off <= 1e-9 * wanted.abs().max(1.0), "{found} is not {wanted}: {row}");
-    // Of a small probability the leading digits matter, too.
+    // For a small probability the leading digits matter, too.
     assert!(wanted == 0.0 || off <= 1e-9 * wanted.abs() || off < 1e-15, "{found}: {row}");
 }
 
@@ -165,7 +165,7 @@ fn power_is_that_of_the_exact_test() {
         let needed = discordant_tasks(d, psi, wanted).unwrap();
         assert!(discordant_power(needed, d, psi, alpha) >= 0.8, "{needed}: {row}");
         assert!(discordant_power(needed - 1, d, psi, alpha) < 0.8, "{needed}: {row}");
-        // The one is the other's inverse, up to whole tasks.
+        // One is the inverse of the other, up to whole tasks.
         let seen = discordant_difference(needed, psi, wanted).unwrap();
         assert!(seen <= d + 1e-5, "{seen}: {row}");
     }
@@ -180,18 +180,19 @@ fn power_is_that_of_the_exact_test() {
     let wanted = Wanted::of(1);
     assert_eq!(discordant_tasks(0.0, 0.1, wanted), None);
     assert_eq!(discordant_difference(3, 0.1, wanted), None);
-    // A plan of few tasks shows differences that are larger than the usual disagreement, and one of five none.
+    // A plan of few tasks shows only differences that are larger than the usual disagreement, and
+    // one of five tasks shows none.
     let seen = visible_difference(20, 0.2, wanted).unwrap();
     assert!((discordant_power(20, seen, seen, 0.05) - 0.8).abs() < 1e-3 && seen > 0.2, "{seen}");
     assert_eq!(visible_difference(6, 0.2, wanted).map(|seen| seen > 0.9), Some(true));
     assert_eq!(visible_difference(5, 0.2, wanted), None);
-    // Above the tasks for which the power is summed, the formula is as good.
+    // Above the number of tasks for which the power is summed, the formula is as good.
     let large = discordant_tasks(0.02, 0.1, wanted).unwrap();
     assert!((discordant_power(large, 0.02, 0.1, 0.05) - 0.8).abs() < 0.01, "{large}");
-    // No number of tasks is more than anybody could have.
+    // No result is larger than any realistic number of tasks.
     assert_eq!(tasks_for_mean_difference(1e-12, 0.4, 1.0, wanted), None);
     assert_eq!(tasks_for_mean_difference(0.0, 0.4, 1.0, wanted), None);
-    // Six tasks that all say the same are the fewest that are called.
+    // Six tasks that all agree are the fewest for which a difference is called.
     assert_eq!(tasks_for_mean_difference(1.0, 0.0, 1.0, wanted), Some(6));
     assert_eq!(tasks_for_mean_difference(1.0, 0.0, 0.5, wanted), Some(12));
 }

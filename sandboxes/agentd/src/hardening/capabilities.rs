@@ -1,4 +1,4 @@
-//! What root of the sandbox may still do.
+//! The remaining capabilities of the sandbox's root.
 
 use std::{io, sync::OnceLock};
 
@@ -12,8 +12,8 @@ use rustix::{
 
 use super::identity;
 
-/// What file work, other users and killing need. None of them reaches beyond the sandbox: they hold in
-/// its user namespace only, or a container's engine has cut them.
+/// The capabilities for file operations, other users and killing. None of them extends beyond the
+/// sandbox: they are valid only in its user namespace, or a container's engine has limited them.
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -23,27 +23,27 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// What commands start with, where the agent is hardened.
+/// The capabilities that commands start with, if the agent is hardened.
 static COMMANDS: OnceLock<Powers> = OnceLock::new();
 
-/// A set that a process can put on.
+/// A set of capabilities for a process.
 #[derive(Debug, Clone, Copy)]
 pub struct Powers(CapabilitySet);
 
 impl Powers {
-    /// Gives up everything else, for good. Safe between fork and exec.
+    /// Permanently drops everything else. Safe between fork and exec.
     pub fn put_on(self) -> rustix::io::Result<()> {
         set_capabilities(None, sets(self.0))
     }
 }
 
-/// `None` for an agent without hardening, whose commands have what it has.
+/// `None` for an agent without hardening, whose commands have its own capabilities.
 pub fn of_commands() -> Option<Powers> {
     COMMANDS.get().copied()
 }
 
-/// Takes out of the bounding set what is not kept. An agent that may not has nothing to lose either:
-/// no program gains a privilege.
+/// Removes all others from the bounding set. If the agent lacks permission for this, it is
+/// harmless: no program gains privileges.
 pub(super) fn narrow() -> io::Result<()> {
     for number in 0..63 {
         let one = CapabilitySet::from_bits_retain(1 << number);
@@ -52,7 +52,7 @@ pub(super) fn narrow() -> io::Result<()> {
         }
         match remove_capability_from_bounding_set(one) {
             Ok(()) => {}
-            // Past the last capability that this kernel knows; or without the one that this takes.
+            // Past the last capability that this kernel has; or the required capability is missing.
             Err(Errno::INVAL | Errno::PERM) => break,
             Err(error) => return Err(error.into()),
         }
@@ -63,14 +63,14 @@ pub(super) fn narrow() -> io::Result<()> {
     }
 }
 
-/// Drops all but the kept ones, and decides about commands: they cannot signal other users'
-/// processes. The agent must, to end them.
+/// Drops all others, and decides about commands: they cannot signal other users' processes. The
+/// agent can, in order to end them.
 pub(super) fn keep(without_kill: bool) -> io::Result<()> {
     let kept = capabilities(None)?.permitted & KEPT;
     set_capabilities(None, sets(kept))?;
     if identity::is_set_apart() {
         identity::act_as_root_on_files()?;
-        // What counts for files went out of effect with the change of user, and back in now.
+        // The change of user made the file capabilities ineffective; make them effective again.
         set_capabilities(None, sets(kept))?;
     }
     let commands = if without_kill { kept - CapabilitySet::KILL } else { kept };

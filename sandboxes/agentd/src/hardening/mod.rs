@@ -1,7 +1,7 @@
-//! What the agent takes away from itself, and with that from everything it starts.
+//! The privileges that the agent drops for itself and everything it starts.
 //!
-//! One harden for both kinds of sandboxes: a native sandbox's first process and the agent in a container put it
-//! on before they read a byte of the channel.
+//! Both kinds of sandboxes use the same hardening: a native sandbox's first process and the agent
+//! in a container apply it before they read a byte of the channel.
 
 mod capabilities;
 mod identity;
@@ -21,9 +21,9 @@ pub use identity::{AGENT, is_set_apart};
 /// A step of the hardening that failed.
 pub type Step = (&'static str, io::Error);
 
-/// Puts the hardening on, but for what is named. Returns what this machine does not allow, as entries of
-/// the sandbox's enforcement. Must be called while the process has one thread: credentials belong to
-/// threads, and later ones inherit them.
+/// Applies the hardening, except what is named. Returns what this machine does not support, as
+/// entries of the sandbox's enforcement. Call it while the process has one thread: credentials
+/// belong to threads, and later threads inherit them.
 pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
     let up = |defence| !without.contains(&defence);
     let mut notes: Vec<String> =
@@ -32,7 +32,8 @@ pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
     if up(Defence::AgentIdentity)
         && let Err(error) = identity::set_apart()
     {
-        // One mapped id, or an engine that keeps SETUID back: the rest of the hardening still holds.
+        // Only one id is mapped, or the engine withholds SETUID: the rest of the hardening still
+        // works.
         notes.push(format!("agent_identity: no second user in the sandbox ({error})"));
     }
     capabilities::keep(up(Defence::KillCapability))
@@ -41,7 +42,7 @@ pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
         set_no_new_privs(true).map_err(|error| ("set no_new_privs", error.into()))?;
     }
     if up(Defence::SystemCalls) {
-        // Where a test leaves no_new_privs out, the filter cannot be had either.
+        // If a test leaves out no_new_privs, the filter is not possible either.
         match system_calls::install() {
             Err(error) if up(Defence::NoNewPrivileges) => {
                 return Err(("install the filter of system calls", error));
@@ -49,9 +50,10 @@ pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
             _ => {}
         }
     }
-    // The agent holds the channel and the results pipes. Not dumpable, its memory and descriptors
-    // in /proc/1 are closed to every process of the sandbox, root's too; a command is dumpable again
-    // from its exec on. Said either way: the change of user above has its own idea.
+    // The agent holds the channel and the results pipes. If it is not dumpable, its memory and
+    // descriptors in /proc/1 are closed to every process of the sandbox, including root's; a
+    // command becomes dumpable again at its exec. Set it in either case, because the change of user
+    // above also sets it.
     let dumpable = match up(Defence::NotDumpable) {
         true => DumpableBehavior::NotDumpable,
         false => DumpableBehavior::Dumpable,

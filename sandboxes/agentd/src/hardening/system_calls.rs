@@ -1,4 +1,4 @@
-//! The list of denied system calls (`configs/sandbox/system-calls.txt`) as a filter of the kernel's.
+//! The list of denied system calls (`configs/sandbox/system-calls.txt`) as a seccomp filter.
 
 use std::io;
 
@@ -10,16 +10,16 @@ const ARCH: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
 const ARCH: u32 = 0xC000_00B7;
 
-/// On x86-64, numbers from here on are the x32 interface, which would walk round the list.
+/// On x86-64, numbers from here on are the x32 interface, which would bypass the list.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
 include!(concat!(env!("OUT_DIR"), "/system_calls.rs"));
 
-/// Flags of `clone` that make a namespace.
+/// Flags of `clone` that create a namespace.
 const NAMESPACES: u32 = 0x7e02_0000;
 
-/// Calls that take on a user, by the number of their arguments.
+/// Calls that change the user, with their number of arguments.
 const BECOMING: [(libc::c_long, u32); 4] = [
     (libc::SYS_setuid, 1),
     (libc::SYS_setreuid, 2),
@@ -39,8 +39,8 @@ const ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Installs the list for this process and all that come of it. Another architecture's calls (32-bit
-/// programs) are denied whole.
+/// Installs the filter for this process and its descendants. Calls of other architectures (32-bit
+/// programs) are all denied.
 pub(super) fn install() -> io::Result<()> {
     sys::install_filter(&mut filter(identity::is_set_apart()))
 }
@@ -69,7 +69,7 @@ fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
     for call in [libc::SYS_socket, libc::SYS_socketpair] {
         let mut families = vec![statement(LOAD, ARGUMENTS)];
         for (index, &family) in FAMILIES.iter().enumerate() {
-            // Over the families that follow, and over the refusal.
+            // Jump over the families that follow and over the refusal.
             families.push(jump(EQUAL, family as u32, (FAMILIES.len() - index) as u8, 0));
         }
         families.push(statement(RETURN, errno(libc::EAFNOSUPPORT)));
@@ -90,7 +90,7 @@ fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
     filter
 }
 
-/// Tests of one call's arguments; what falls through is allowed.
+/// Tests of one call's arguments; a call that passes all of them is allowed.
 fn block(filter: &mut Vec<libc::sock_filter>, call: libc::c_long, tests: &[libc::sock_filter]) {
     filter.push(jump(EQUAL, call as u32, 0, tests.len() as u8 + 1));
     filter.extend_from_slice(tests);

@@ -1,4 +1,4 @@
-//! A step of making the sandbox that failed.
+//! A failed step of creating the sandbox.
 
 use std::{fmt, io};
 
@@ -33,7 +33,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Names the step that an error came from.
+/// Adds the step in which an error occurred.
 pub(super) trait During<T> {
     fn during(self, step: impl fmt::Display) -> Result<T, Failure>;
 }

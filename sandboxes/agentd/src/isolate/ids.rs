@@ -16,13 +16,13 @@ use rustix::{
 use super::failure::{During, Failure};
 use crate::sys;
 
-/// Moves this process into a user namespace of its own, as root of it.
+/// Moves this process into its own user namespace, as root of it.
 ///
-/// A map of more than one id must be written by somebody with `CAP_SETUID` in the *parent*
-/// namespace. A child forked before the `unshare` keeps it; asking the runtime instead would cost
-/// a round trip and bind the runtime's threads to this process's number.
+/// Writing a map with more than one id requires `CAP_SETUID` in the *parent* namespace. A child
+/// forked before the `unshare` keeps it; asking the runtime instead would cost a round trip and
+/// bind the runtime's threads to this process's number.
 ///
-/// Returns an entry for the sandbox's enforcement if the sandbox has fewer ids than `map` asks for.
+/// Returns an entry for the sandbox's enforcement if the sandbox has fewer ids than `map` requests.
 pub(super) fn enter(map: IdMap) -> Result<Option<String>, Failure> {
     match map {
         IdMap::Single { uid, gid } => {
@@ -40,14 +40,15 @@ pub(super) fn enter(map: IdMap) -> Result<Option<String>, Failure> {
                 map_ranges("/usr/bin/newgidmap", parent, gid, groups)
             })?;
             let Err(error) = mapped else { return Ok(None) };
-            // `no_new_privs` and some containers disarm set-uid programs. One id needs no privilege.
+            // `no_new_privs` and some containers disable set-uid programs. One id needs no
+            // privilege.
             map_single(uid, gid)?;
             Ok(Some(format!("other users: the sandbox has one only: {error}")))
         }
     }
 }
 
-/// Maps root of the sandbox onto the caller. A map that is already written stays: the kernel accepts one write.
+/// Maps root of the sandbox to the caller. An existing map is kept: the kernel accepts one write.
 fn map_single(uid: u32, gid: u32) -> Result<(), Failure> {
     if is_unmapped("uid_map")? {
         write_proc("uid_map", &format!("0 {uid} 1\n"))?;
@@ -64,8 +65,8 @@ fn is_unmapped(file: &str) -> Result<bool, Failure> {
     Ok(text.during(format_args!("read {file}"))?.trim().is_empty())
 }
 
-/// Has a child write the map of this process, which it reaches from the namespace outside. The inner result is
-/// the child's.
+/// Makes a child write this process's map from the outer namespace. The inner result is the
+/// child's.
 fn from_outside(write: impl FnOnce(&str) -> io::Result<()>) -> Result<io::Result<()>, Failure> {
     let (mut here, there) = UnixStream::pair().during("make a socket pair")?;
     let parent = getpid().as_raw_nonzero().to_string();
@@ -98,7 +99,8 @@ fn write_when_asked(
     done
 }
 
-/// Maps each id of this namespace onto itself. Root of a container has a part of the machine's ids, often in pieces.
+/// Maps each id of this namespace to itself. Root of a container has a part of the machine's ids,
+/// often in pieces.
 fn write_identity(parent: &str) -> io::Result<()> {
     for file in ["uid_map", "gid_map"] {
         let own = fs::read_to_string(format!("/proc/self/{file}"))?;
@@ -107,10 +109,10 @@ fn write_identity(parent: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Ids of a sandbox.
+/// Number of ids in a sandbox.
 const IDS: u32 = 65_536;
 
-/// The lines that map the ids of a namespace with the map `own` onto themselves.
+/// The lines that map the ids of a namespace with the map `own` to themselves.
 fn identity(own: &str) -> String {
     let line = |line: &str| {
         let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);
@@ -121,7 +123,7 @@ fn identity(own: &str) -> String {
     own.lines().filter_map(line).collect()
 }
 
-/// By the set-uid program that checks `/etc/subuid` or `/etc/subgid`.
+/// Uses the set-uid program that checks `/etc/subuid` or `/etc/subgid`.
 fn map_ranges(program: &str, parent: &str, own: u32, range: Range) -> io::Result<()> {
     let numbers = [0, own, 1, 1, range.first, range.count].map(|number| number.to_string());
     let mut command = Command::new(program);
@@ -148,15 +150,16 @@ fn write_proc(file: &str, text: &str) -> Result<(), Failure> {
         .map_err(|failure| failure.hint(&hint()))
 }
 
-/// Settings of the machine that forbid user namespaces to common users: the name, the value that forbids them, and
-/// one that allows them. With the last one the kernel makes the namespace, and refuses everything in it.
+/// Machine settings that forbid user namespaces to normal users: the name, the forbidding value,
+/// and an allowing one. With the last setting, the kernel creates the namespace but rejects
+/// everything in it.
 const SETTINGS: [(&str, &str, &str); 3] = [
     ("user.max_user_namespaces", "0", "15000"),
     ("kernel.unprivileged_userns_clone", "0", "1"),
     ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
 ];
 
-/// What to change on a machine that forbids user namespaces.
+/// How to change a machine that forbids user namespaces.
 pub(super) fn hint() -> String {
     for (name, forbids, allows) in SETTINGS {
         let file = format!("/proc/sys/{}", name.replace('.', "/"));

@@ -1,4 +1,4 @@
-//! The life of the helper: plan, namespaces, first process, watch.
+//! The helper's life: plan, namespaces, first process, watch.
 
 use std::{
     fs,
@@ -29,13 +29,13 @@ use super::{
 };
 use crate::{hardening, sys};
 
-/// Makes a sandbox as told on standard input, a socket, and serves the channel on it. Returns the exit
-/// status.
+/// Creates a sandbox from the plan on standard input, a socket, and serves the channel on it.
+/// Returns the exit status.
 pub fn run() -> i32 {
     match launch() {
         Ok(code) => code,
         Err(error) => {
-            // The runtime is gone or does not speak the plan's grammar.
+            // The runtime is gone or violates the plan's protocol.
             let _ = writeln!(io::stderr(), "agentd sandbox: {error}");
             1
         }
@@ -43,14 +43,15 @@ pub fn run() -> i32 {
 }
 
 fn launch() -> io::Result<i32> {
-    // What the runtime left open by mistake ends here; the helper itself opens close-on-exec only.
+    // Close what the runtime left open by mistake; the helper itself opens only close-on-exec
+    // descriptors.
     sys::close_from(3)?;
     let mut socket = UnixStream::from(fcntl_dupfd_cloexec(stdin(), 3)?);
     let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;
     let plan = read_plan(&mut socket)?;
-    // Where memory is short, the machine's own programs come last. The sandbox's commands come before
-    // its agent: they are told to when they start.
+    // If memory is short, the machine's own programs are killed last. The sandbox's commands are
+    // killed before its agent; they set that when they start.
     let _ = fs::write("/proc/self/oom_score_adj", "500");
     let note = match isolate(&plan) {
         Ok(note) => note,
@@ -65,7 +66,7 @@ fn launch() -> io::Result<i32> {
     }
 }
 
-/// Namespaces that this process's next child, or this process itself, enters. Returns what [`ids::enter`] has to say.
+/// Creates the namespaces for this process or its next child. Returns the result of [`ids::enter`].
 fn isolate(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     limits::join(&plan.cgroups)?;
     let note = ids::enter(plan.ids)?;
@@ -119,8 +120,8 @@ fn prepare(plan: &SandboxLayout, null: &fs::File) -> Result<Vec<String>, Failure
     let lower = limits::set(plan)?;
     let mut notes = hardening::put_on(&plan.without).map_err(Failure::of)?;
     notes.extend(lower);
-    // The helper outside is killed with the runtime's pipe, and this process with the helper. It
-    // is said last: a change of credentials would take it back.
+    // The helper outside is killed with the runtime's pipe, and this process with the helper. Set
+    // last: a change of credentials would reset it.
     set_parent_process_death_signal(Some(Signal::KILL)).during("die with the helper")?;
     dup2_stdout(null).during("close the output")?;
     dup2_stderr(null).during("close the error output")?;
@@ -132,16 +133,16 @@ fn loopback() -> io::Result<()> {
     sys::loopback_up(any.as_fd())
 }
 
-/// Waits for the first process, and kills it when the runtime's end of the channel is closed: the kernel
-/// tells so even where the channel is stuck. The helper reads nothing, and ends with the first process, so
-/// that the runtime then reads the end of the stream.
+/// Waits for the first process, and kills it when the runtime's end of the channel is closed; the
+/// kernel reports this even if the channel is stuck. The helper reads nothing and ends with the
+/// first process, so that the runtime then reads the end of the stream.
 ///
-/// Rejected: a pipe of its own for each sandbox. It costs the runtime a descriptor.
-/// Rejected: `PR_SET_PDEATHSIG` towards the runtime. It fires when the *thread* that forked ends,
-/// and the runtime's threads come and go.
+/// Rejected: a separate pipe per sandbox, which costs the runtime a descriptor. Rejected:
+/// `PR_SET_PDEATHSIG` for the runtime. It fires when the *thread* that forked ends, and the
+/// runtime's threads come and go.
 fn watch(first: Pid, channel: &UnixStream) -> io::Result<i32> {
     let handle = pidfd_open(first, PidfdFlags::empty())?;
-    // Nothing is asked for: that the other end is gone is told in any case.
+    // No events are requested: a hang-up is always reported.
     let mut fds = [PollFd::new(&handle, PollFlags::IN), PollFd::new(channel, PollFlags::empty())];
     loop {
         match poll(&mut fds, None) {

@@ -1,4 +1,4 @@
-//! Limits that a process carries, and the control groups that the sandbox joins.
+//! Process limits, and the control groups that the sandbox joins.
 
 use std::{fs, path::Path};
 
@@ -10,8 +10,8 @@ use super::{
     mounts::path,
 };
 
-/// Writes this process into the groups. It does so itself, before it has a child or a namespace, so
-/// no process of the sandbox is ever outside them.
+/// Adds this process to the groups. It does so itself, before it has a child or a namespace, so
+/// that no process of the sandbox is ever outside them.
 pub(super) fn join(cgroups: &[RawPath]) -> Result<(), Failure> {
     for file in cgroups {
         let file: &Path = path(file);
@@ -20,9 +20,10 @@ pub(super) fn join(cgroups: &[RawPath]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The resource limits of the sandbox. Returns an entry for its enforcement if a limit is lower than the plan's.
+/// Sets the sandbox's resource limits. Returns an entry for its enforcement if a limit is lower
+/// than the plan's.
 pub(super) fn set(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
-    // A core dump may start a program on the host, by its core_pattern.
+    // A core dump may start a program on the host, through core_pattern.
     if !plan.without.contains(&Defence::CoreDumps) {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         setrlimit(Resource::Core, none).during("forbid core dumps")?;
@@ -32,7 +33,7 @@ pub(super) fn set(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     let files = Rlimit { current: Some(ceiling), maximum: Some(ceiling) };
     setrlimit(Resource::Nofile, files).during("limit open files")?;
     let Some(wanted) = plan.process_limit else { return Ok(None) };
-    // Only root of the machine may raise a limit, so a lower one of the user's own stays.
+    // Only root of the machine may raise a limit, so a lower limit of the user is kept.
     let processes = getrlimit(Resource::Nproc).maximum.map_or(wanted, |most| most.min(wanted));
     let most = Rlimit { current: Some(processes), maximum: Some(processes) };
     setrlimit(Resource::Nproc, most).during("limit processes")?;

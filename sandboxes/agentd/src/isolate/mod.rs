@@ -1,8 +1,9 @@
-//! `agentd sandbox`: makes a native sandbox out of a plan and serves the channel as its first process. `agentd remove`
-//! removes what sandboxes of a common user left with ids of that user's range.
+//! `agentd sandbox` creates a native sandbox from a plan and serves the channel as its first
+//! process. `agentd remove` removes what a normal user's sandboxes left with ids of that user's
+//! range.
 //!
-//! The runtime is threaded and may neither fork nor change its namespaces; this helper is
-//! re-executed for each sandbox, single-threaded, and does nothing else.
+//! The runtime is threaded and may neither fork nor change its namespaces. This helper is executed
+//! again for each sandbox, single-threaded, and does nothing else.
 
 mod failure;
 mod ids;

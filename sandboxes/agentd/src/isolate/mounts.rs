@@ -1,8 +1,8 @@
 //! The sandbox's root.
 //!
-//! Everything that comes from the host is opened as a detached tree first; then the root is
-//! changed and the old one let go; then the trees are put in place. So no path of the sandbox, which
-//! may hold links of a stranger's making, is ever resolved where the host's files can be reached.
+//! Everything from the host is first opened as a detached tree. Then the root is changed and the
+//! old one is detached, and the trees are attached. So no path of the sandbox, which may contain a
+//! stranger's links, is ever resolved while the host's files are accessible.
 
 use std::{
     ffi::{CString, OsStr},
@@ -32,13 +32,13 @@ use crate::sys;
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Paths that tell about the whole machine.
+/// Paths that reveal information about the whole machine.
 const COVERED: &str = include_str!("../../../../configs/sandbox/covered-paths.txt");
 
-/// Settings of the sandbox's own namespaces, and what they are for.
+/// Settings of the sandbox's own namespaces, and their purpose.
 ///
-/// - no namespace of users within: it would hand its maker all capabilities in there;
-/// - watches are counted per user of the machine, who is the same for all sandboxes: a share for each.
+/// - no user namespaces inside: their creator would have all capabilities there;
+/// - watches are counted per user of the machine, which all sandboxes share: each gets a share.
 const RATIONS: [(&str, &str); 4] = [
     ("/proc/sys/user/max_user_namespaces", "0"),
     ("/proc/sys/user/max_inotify_instances", "32"),
@@ -46,8 +46,8 @@ const RATIONS: [(&str, &str); 4] = [
     ("/proc/sys/user/max_fanotify_groups", "0"),
 ];
 
-/// Memory that belongs to no process would outlive the process that filled it, and leave nothing to be killed
-/// for it.
+/// Memory that belongs to no process would outlive the process that filled it, and leave nothing to
+/// kill for it.
 const SHARED_MEMORY: [(&str, &str); 2] =
     [("/proc/sys/kernel/shm_rmid_forced", "1"), ("/proc/sys/kernel/msgmni", "32")];
 
@@ -74,12 +74,12 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     }
     let mut devices = Vec::with_capacity(DEVICES.len());
     for name in DEVICES {
-        // Read-only: a device can be written to all the same, but its mode not be changed.
+        // Read-only: a device can still be written to, but its mode cannot be changed.
         let tree =
             read_only(&Path::new("/dev").join(name), 0).during(format_args!("show /dev/{name}"))?;
         devices.push((tree, name));
     }
-    // Mounted while the host's own is still in sight: the kernel asks for that.
+    // Mount it while the host's own is still visible, which the kernel requires.
     let proc = new_proc().during("mount /proc").map_err(|failure| {
         failure.hint("a container that hides parts of /proc cannot hold native sandboxes: use sandbox.kind=docker")
     })?;
@@ -98,7 +98,7 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     make_dev(&devices, plan).during("make /dev")?;
     settings(plan)?;
     if !plan.without.contains(&Defence::AgentIdentity) {
-        // The agent's own settings: its OOM score asks for no more than the owner of the file.
+        // The agent's own settings: writing its OOM score requires only the file's owner.
         read_only(Path::new("/proc/1"), 0)
             .and_then(|own| attach(&own, Path::new("/proc/1")))
             .during("protect /proc/1")?;
@@ -119,12 +119,12 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A folder of the host without what the white-outs in `marks` name. It is mounted on the stage for a
-/// moment: a path of the host, never of the sandbox.
+/// A host directory without what the whiteouts in `marks` name. It is briefly mounted on the stage,
+/// which is a path of the host, never of the sandbox.
 fn without(from: &Path, marks: &Path, stage: &Path) -> Result<OwnedFd, Failure> {
     let step = || format!("leave out entries of {}", from.display());
     let (marks, lower) = (opened(marks)?, opened(from)?);
-    // By descriptor, as the root: the list of mounts names nothing of the host.
+    // By descriptor, as for the root: the mount list names nothing of the host.
     let text = options(&format!("userxattr,lowerdir={}:{}", by(&marks), by(&lower)))?;
     mount("proctor", stage, "overlay", MountFlags::NODEV | MountFlags::RDONLY, &*text)
         .during(step())
@@ -162,8 +162,8 @@ fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
             (stage.to_owned(), path(upper).to_owned(), path(work).to_owned())
         }
     };
-    // The sandbox reads these options in its list of mounts. By descriptor they name nothing of the host,
-    // nothing in them needs an escape, and they fit one page however deep the folders lie.
+    // The sandbox can read these options in its mount list. With descriptors they name nothing of
+    // the host, need no escaping, and fit in one page however deep the directories are.
     let lower =
         plan.lower.iter().map(|folder| opened(path(folder))).collect::<Result<Vec<_>, _>>()?;
     let (upper, work) = (opened(&upper)?, opened(&work)?);
@@ -178,7 +178,8 @@ fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
         .during("mount the overlay")
         .map_err(|failure| failure.hint(OVERLAY_HINT))?;
     if matches!(plan.upper, Upper::Memory { .. }) {
-        // No path of the sandbox leads there. It holds what the sandbox wrote, and nothing of the host.
+        // No path of the sandbox leads there. It contains what the sandbox wrote, and nothing of
+        // the host.
         crate::serve::remember_upper(upper);
     }
     Ok(root)
@@ -197,10 +198,10 @@ fn read_only(from: &Path, and: u64) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
-/// Takes away what of `/proc` is not a process's and can be written to, or be read by root alone. Root
-/// of the sandbox is the machine's root by number where ids are mapped onto themselves, and many of
-/// these files ask for the number only. Whatever a kernel puts there is found by looking, not by a
-/// list.
+/// Hides everything in `/proc` that does not belong to a process and is writable, or readable only
+/// by root. If ids are mapped to themselves, root of the sandbox has the machine root's number, and
+/// many of these files check only the number. The files are found by looking rather than from a
+/// list, because kernels differ.
 fn protect_proc(covered: bool) -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
@@ -221,7 +222,7 @@ fn protect_proc(covered: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Settings of the namespaces, before what holds them becomes read-only.
+/// Applies settings of the namespaces, before their files become read-only.
 fn settings(plan: &SandboxLayout) -> Result<(), Failure> {
     let up = |defence| !plan.without.contains(&defence);
     let (namespaces, watches) = RATIONS.split_at(1);
@@ -244,10 +245,10 @@ fn attach(tree: &OwnedFd, to: &Path) -> io::Result<()> {
     Ok(move_mount(tree, "", CWD, to, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// Attaches at a path of the sandbox, which is made where it is missing.
+/// Attaches at a path of the sandbox, which is created if missing.
 fn place(tree: &OwnedFd, is_dir: bool, to: &Path) -> io::Result<()> {
     if fs::metadata(to).is_err() {
-        // A link that leads nowhere cannot be mounted on.
+        // A dangling link cannot be a mount point.
         if fs::symlink_metadata(to).is_ok() {
             fs::remove_file(to)?;
         }
@@ -300,7 +301,7 @@ fn make_dev(devices: &[(OwnedFd, &str)], plan: &SandboxLayout) -> io::Result<()>
         attach(tree, &at)?;
     }
     fs::create_dir("/dev/pts")?;
-    // The machine has a few thousand terminals for all.
+    // The machine has a few thousand terminals in total.
     let terminals = match plan.without.contains(&Defence::Rations) {
         true => c"newinstance,ptmxmode=0666,mode=0620",
         false => c"newinstance,ptmxmode=0666,mode=0620,max=64",

@@ -1,4 +1,4 @@
-//! Finds the folder that a path lies in, without leaving the folder that it must stay below.
+//! Opens the parent directory of a path without leaving the directory that it must stay below.
 
 use std::os::fd::OwnedFd;
 
@@ -15,33 +15,33 @@ use super::refusal::{from_errno, refuse};
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// How many links in a row are followed, as in the kernel.
+/// Maximum number of consecutive links, as in the kernel.
 const LINKS: usize = 40;
 
-/// A name in an open folder: what happens to it happens in that folder, whatever is renamed
+/// A name in an open directory. Operations on it apply to that directory, whatever is renamed
 /// meanwhile.
 pub struct Beneath {
     pub folder: OwnedFd,
     pub name: Vec<u8>,
 }
 
-/// What becomes of folders above a path that are missing.
+/// What to do about missing parents of a path.
 #[derive(Debug, Clone, Copy)]
 pub enum Parents {
-    /// They have to be there.
+    /// They must exist.
     There,
-    /// They are made, and belong to whoever is named, else to the agent's own user.
+    /// They are created and belong to the given owner, else to the agent's own user.
     Made(Option<(Uid, Gid)>),
 }
 
-/// A folder to start from, and whether paths must stay below it.
+/// A directory to start from, and whether paths must stay below it.
 struct Root {
     folder: OwnedFd,
-    /// Its components, where paths must stay below.
+    /// Its components, if paths must stay below.
     bound: Option<Vec<Vec<u8>>>,
 }
 
-/// The place of `path`; its last component is not followed.
+/// The location of `path`; its last component is not followed.
 pub fn locate(
     path: &RawPath,
     beneath: Option<&RawPath>,
@@ -50,7 +50,8 @@ pub fn locate(
     Root::open(beneath)?.place(path.as_bytes(), parents).map_err(|error| name(error, path))
 }
 
-/// The place of the file that `path` means: links are followed to where the file is or would be.
+/// The location of the file that `path` refers to: links are followed to where the file is or would
+/// be.
 pub fn locate_target(
     path: &RawPath,
     beneath: Option<&RawPath>,
@@ -124,13 +125,13 @@ impl Root {
         }
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match openat2(&self.folder, path, FOLDER, Mode::empty(), resolve) {
-            // A kernel, or an engine's filter, without the call.
+            // The kernel, or an engine's filter, does not support the call.
             Err(Errno::NOSYS | Errno::PERM) => self.step_by_step(path),
             other => other,
         }
     }
 
-    /// Without openat2 every link is refused: it cannot be told safely where it leads.
+    /// Without openat2 every link is rejected, because its target cannot be checked safely.
     fn step_by_step(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let mut folder = openat(&self.folder, ".", FOLDER, Mode::empty())?;
         for part in components(path) {
@@ -150,7 +151,7 @@ impl Root {
         Ok(folder)
     }
 
-    /// Opens the folder and makes what is missing of it.
+    /// Opens the directory and creates its missing parts.
     fn make(&self, parts: &[Vec<u8>], owner: Option<(Uid, Gid)>) -> Result<OwnedFd, Errno> {
         match self.folder(&parts.join(&b'/')) {
             Err(Errno::NOENT) => {}

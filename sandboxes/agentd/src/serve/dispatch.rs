@@ -1,4 +1,4 @@
-//! Hands each frame to the stream it belongs to, and each request to its own thread.
+//! Passes each frame to its stream, and each request to its own thread.
 
 use std::{
     collections::HashMap,
@@ -18,17 +18,17 @@ use super::{
     run, scan, search, snapshot, stream::Stream,
 };
 
-/// Virtual memory for the stack of a thread that answers, in bytes.
+/// Virtual memory for the stack of a request's thread, in bytes.
 const STACK: usize = 1 << 20;
 
-/// What all threads share.
+/// The state that all threads share.
 pub struct Server {
     pub outbox: Arc<Outbox>,
     pub reaper: Arc<Reaper>,
     pub snapshots: Mutex<snapshot::Sent>,
     streams: Mutex<HashMap<u32, Arc<Stream>>>,
-    /// The highest stream that either side opened: a frame for a closed stream below it is late,
-    /// not wrong, because the host cannot know yet.
+    /// The highest stream that each side opened. A frame for a closed stream below it is late
+    /// rather than invalid, because the host cannot know yet.
     highest: [AtomicU32; 2],
 }
 
@@ -47,7 +47,7 @@ impl Server {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one frame of the host; a break is a shutdown.
+    /// Processes one frame of the host; a break means shutdown.
     pub fn take(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
         match frame.kind {
             Kind::Open => return self.open(frame),
@@ -86,7 +86,7 @@ impl Server {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// `None` where the stream is closed already.
+    /// `None` if the stream is already closed.
     fn find(&self, id: u32) -> Result<Option<Arc<Stream>>, WireError> {
         if let Some(stream) = self.streams().get(&id) {
             return Ok(Some(Arc::clone(stream)));
@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    /// Kills everything in the sandbox; no command's end is reported any more.
+    /// Kills everything in the sandbox; no further command's end is reported.
     pub fn end_sandbox(&self) {
         self.outbox.hardening();
         self.reaper.close();
@@ -159,7 +159,7 @@ impl Server {
         Ok(stream)
     }
 
-    /// Forgets the stream, then answers: the host may use the number again at once.
+    /// Forgets the stream, then replies: the host may reuse the number immediately.
     pub fn close(&self, id: u32, answer: &Result<Reply, Refusal>) {
         self.streams().remove(&id);
         self.outbox.reply(id, answer);
@@ -201,7 +201,7 @@ fn only_stdin(frame: &Frame, channel: u8) -> Result<(), WireError> {
     if channel == channel::STDIN { Ok(()) } else { Err(body(frame, "not a channel of the host")) }
 }
 
-/// The agent's resident memory; 0 where the sandbox has no `/proc`.
+/// The agent's resident memory; 0 if the sandbox has no `/proc`.
 fn resident_kb() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);

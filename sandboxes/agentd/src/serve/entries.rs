@@ -1,4 +1,4 @@
-//! What lies at a path: `list` and `stat`.
+//! What is at a path: `list` and `stat`.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -20,7 +20,7 @@ pub fn list(path: &RawPath) -> Result<Reply, Refusal> {
     for name in names {
         match entry(&folder, &name, RawPath::new(name.clone())) {
             Ok(entry) => entries.push(entry),
-            // Gone since the folder was read.
+            // Removed since the directory was read.
             Err(Errno::NOENT) => {}
             Err(error) => return Err(from_errno(error, path)),
         }
@@ -33,18 +33,18 @@ pub fn stat(path: &RawPath) -> Result<Reply, Refusal> {
     let name = bytes.rsplit(|&byte| byte == b'/').find(|part| !part.is_empty()).unwrap_or(b"/");
     match entry(CWD, bytes, RawPath::new(name)) {
         Ok(entry) => Ok(Reply::Stat { found: Some(entry) }),
-        // No file has a name that the system takes for too long.
+        // No file has a name that is too long for the system.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Ok(Reply::Stat { found: None }),
         Err(error) => Err(from_errno(error, path)),
     }
 }
 
-/// The names in a folder, in no order.
+/// The names in a directory, unsorted.
 pub fn names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
     names_up_to(folder, usize::MAX).map(Option::unwrap_or_default)
 }
 
-/// The names in a folder, in no order; `None` where they are more than `most`.
+/// The names in a directory, unsorted; `None` if there are more than `most`.
 pub fn names_up_to(folder: &OwnedFd, most: usize) -> Result<Option<Vec<Vec<u8>>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {

@@ -1,8 +1,9 @@
-//! A sandbox that is full.
+//! Handles a sandbox that is full.
 //!
-//! The agent's threads count as processes of the sandbox. A program that leaves a swarm behind must not
-//! be able to keep the agent from answering: the trial would end as a fault of the sandbox, and it is
-//! none. So where there is no place for a thread or a command, what finished commands left goes.
+//! The agent's threads count as processes of the sandbox. A program that leaves many processes
+//! behind must not prevent the agent from responding: the trial would end as a sandbox fault, which
+//! it is not. So if there is no room for a thread or a command, leftovers of finished commands are
+//! killed.
 
 use std::{
     collections::HashSet,
@@ -15,25 +16,26 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::processes::{kill_until_gone, left_behind};
 
-/// How long a swarm is chased before it is killed as far as it is known.
+/// How long to chase multiplying processes before killing those that are known.
 const FREEZE_LIMIT: Duration = Duration::from_secs(3);
 
-/// What the reaper may take to bury the dead: until then they hold their places.
+/// Time for the reaper to collect the dead, which use up slots until then.
 const BURIAL: Duration = Duration::from_millis(50);
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Leaves this defence out, for a test.
+/// Disables this defence, for a test.
 pub fn never_evict() {
     NEVER.store(true, Ordering::Relaxed);
 }
 
-/// Kills what belongs to no running command. Whether anything was there to be killed.
+/// Kills what belongs to no running command. Returns whether there was anything to kill.
 pub fn evict() -> bool {
     if NEVER.load(Ordering::Relaxed) {
         return false;
     }
-    // Stopped before killed: as long as nobody dies the sandbox stays full, and nobody can fork.
+    // Stop the processes before killing them: as long as none dies, the sandbox stays full and
+    // nothing can fork.
     let begun = Instant::now();
     let mut stopped = HashSet::new();
     loop {

@@ -1,4 +1,4 @@
-//! Forwarded listeners: a connection made inside comes out at the host.
+//! Forwarded listeners: a connection made inside is passed to the host.
 
 use std::{
     io,
@@ -21,7 +21,7 @@ use super::{
     stream::{Input, PIECE, Stream},
 };
 
-/// How long the listener rests after an accept that failed (no descriptors, for one).
+/// Pause after a failed accept (such as no free descriptors).
 const REST: Duration = Duration::from_millis(50);
 
 /// Listens on 127.0.0.1 as long as the channel lives.
@@ -71,15 +71,15 @@ fn accept(server: &Arc<Server>, port: u16, connection: TcpStream) -> io::Result<
 
 struct Forward {
     connection: TcpStream,
-    /// The connection may still send to the host, and the host to the connection.
+    /// Whether the connection may still send to the host, and the host to the connection.
     out: bool,
     into: bool,
     pending: Vec<u8>,
 }
 
 impl Forward {
-    /// Until both sides have ended, one has failed, or the host cancels. The reply closes the
-    /// stream, as everywhere.
+    /// Runs until both sides have ended, one has failed, or the host cancels. The reply closes the
+    /// stream, as always.
     fn run(&mut self, server: &Server, stream: &Stream) -> Result<(), Errno> {
         let fd = OwnedFd::from(self.connection.try_clone().map_err(|_| Errno::IO)?);
         let mut buffer = vec![0; PIECE];
@@ -113,7 +113,8 @@ impl Forward {
                 PollFd::from_borrowed_fd(stream.wake_fd(), PollFlags::IN),
                 PollFd::new(&fd, wanted),
             ];
-            // A connection that is wanted for nothing would wake the thread by its hang-up.
+            // Polling a connection without requested events would still wake the thread on a
+            // hang-up.
             let watched = if wanted.is_empty() { 1 } else { 2 };
             match poll(&mut fds[..watched], None) {
                 Ok(_) | Err(Errno::INTR) => {}

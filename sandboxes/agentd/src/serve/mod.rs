@@ -1,4 +1,4 @@
-//! Answers requests over a byte stream: one reader, one writer, a thread per open stream.
+//! Handles requests over a byte stream: one reader, one writer, and a thread per open stream.
 
 mod beneath;
 mod dispatch;

@@ -1,4 +1,4 @@
-//! What waits to be written to the host.
+//! The queue of data for the host.
 
 use std::{
     io,
@@ -16,15 +16,15 @@ use rustix::{
 
 use super::processes;
 
-/// How long the last words may take at the end.
+/// How long final messages may take at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Bytes that can be written at once wherever `poll` says that anything can (the kernel's
+/// Bytes that can be written at once whenever `poll` reports a writable pipe (the kernel's
 /// `PIPE_BUF`).
 const SHORT: usize = 4096;
 
-/// A queue with one writing thread. Nobody who sends is ever blocked by a host that does not
-/// read, so time limits hold in any case; the queue stays small because data is sent on credit.
+/// A queue with one writing thread. Senders never block on a host that does not read, so time
+/// limits always work. The queue stays small because data is sent on credit.
 pub struct Outbox {
     writer: OwnedFd,
     queue: Mutex<Queue>,
@@ -55,8 +55,8 @@ impl Outbox {
         if queue.leaks {
             return;
         }
-        // A short answer on an idle channel is written here: the turn of another thread would
-        // cost a good part of a short command's time.
+        // Write a short reply on an idle channel here: switching to another thread would take a
+        // large part of a short command's time.
         let mut rest = bytes;
         if queue.bytes.is_empty() && !queue.writing && bytes.len() <= SHORT && self.is_ready() {
             rest = &bytes[rustix::io::write(&self.writer, bytes).unwrap_or(0)..];
@@ -68,12 +68,12 @@ impl Outbox {
     }
 
     /// Drops everything that is sent from now on. The sandbox is about to be killed, and a command
-    /// that dies of it must not look like one that ended by itself.
+    /// that dies with it must not look as if it ended by itself.
     pub fn hardening(&self) {
         self.lock().leaks = true;
     }
 
-    /// The one frame that is sent past the hardening.
+    /// The only frame that is sent afterwards.
     pub fn last_word(&self, frame: &Frame) {
         self.lock().bytes.extend_from_slice(&frame.encode());
         self.changed.notify_all();
@@ -85,7 +85,7 @@ impl Outbox {
         poll(&mut fds, Some(&now)) == Ok(1) && fds[0].revents() == PollFlags::OUT
     }
 
-    /// Closes a stream. An answer too long for a frame becomes a refusal.
+    /// Closes a stream. A reply that is too long for a frame becomes a refusal.
     pub fn reply(&self, stream: u32, answer: &Result<Reply, Refusal>) {
         let frame = Frame::json(Kind::Reply, stream, answer).or_else(|error| {
             let refusal = Refusal { why: RefusalKind::TooLarge, what: format!("answer: {error}") };
@@ -96,7 +96,7 @@ impl Outbox {
         }
     }
 
-    /// Waits until everything is written, for a second at most.
+    /// Waits until everything is written, for at most a second.
     pub fn flush(&self) {
         let queue = self.lock();
         let busy = |queue: &mut Queue| queue.writing || !queue.bytes.is_empty();
@@ -127,13 +127,13 @@ impl Outbox {
                     Ok(written) => rest = &rest[written..],
                     Err(Errno::INTR) => {}
                     Err(_) => {
-                        // Nobody hears the agent any more: the stream has ended.
+                        // The stream has ended, so nothing receives the agent's data any more.
                         processes::kill_everything();
                         std::process::exit(0);
                     }
                 }
             }
-            // One burst must not hold memory for the life of the sandbox.
+            // One burst must not hold memory for the sandbox's lifetime.
             out.shrink_to(256 << 10);
         }
     }

@@ -1,11 +1,11 @@
-//! Who lives in the sandbox, whose they are, and how they are killed.
+//! The processes in the sandbox, the commands they belong to, and how they are killed.
 //!
-//! A process can leave its group, its session and its parent, so none of them says which command
-//! it belongs to. The agent therefore marks every command by a hard resource limit that no program
-//! uses (`RLIMIT_RTTIME`, lowered by the command's number): it is inherited through fork and exec,
-//! cannot be raised without a capability, and is read from `/proc`. Rejected: a variable of the
-//! environment, because a command's environment is exactly what the host asked for; and a control
-//! group, because it is often not writable.
+//! A process can leave its group, its session and its parent, so none of them shows which command
+//! it belongs to. The agent therefore marks every command with a hard resource limit that no
+//! program uses (`RLIMIT_RTTIME`, lowered by the command's number). It is inherited through fork
+//! and exec, cannot be raised without a capability, and can be read from `/proc`. Rejected: an
+//! environment variable, because a command's environment is exactly what the host requested; and a
+//! control group, because it is often not writable.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -23,13 +23,13 @@ use rustix::process::{
     test_kill_process_group,
 };
 
-/// How long killing may take before the agent stops looking.
+/// How long killing may take before the agent stops checking.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Microseconds of real-time computing: 35 years, where the sandbox sets no limit.
+/// Microseconds of real-time computing: 35 years, if the sandbox sets no limit.
 const UNLIMITED: u64 = 1 << 50;
 
-/// A kernel thread, in the flags of `/proc/<pid>/stat`.
+/// The flag of a kernel thread in `/proc/<pid>/stat`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 static LIMIT: OnceLock<u64> = OnceLock::new();
@@ -50,13 +50,12 @@ impl Mark {
     }
 }
 
-/// The commands that run now, by their main process: all that can be killed where the sandbox has no
-/// `/proc`.
+/// The running commands, by main process: without `/proc` in the sandbox, only these can be killed.
 pub fn running() -> MutexGuard<'static, BTreeMap<i32, Mark>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a command by `spawn` and counts it among the running, in one step.
+/// Starts a command with `spawn` and registers it as running, in one step.
 pub fn enter(mark: Mark, spawn: impl FnOnce() -> io::Result<i32>) -> io::Result<i32> {
     let mut running = running();
     let main = spawn()?;
@@ -64,7 +63,7 @@ pub fn enter(mark: Mark, spawn: impl FnOnce() -> io::Result<i32>) -> io::Result<
     Ok(main)
 }
 
-/// Reads the agent's own limit, below which the marks lie.
+/// Reads the agent's own limit, below which the marks are.
 pub fn remember_limit() {
     limit();
 }
@@ -82,8 +81,8 @@ pub struct Process {
     session: i32,
 }
 
-/// Every living process in the sandbox: all that are visible where the agent is process 1, its
-/// descendants otherwise. The agent is left out.
+/// Every live process in the sandbox: all visible ones if the agent is process 1, otherwise its
+/// descendants. Excludes the agent.
 pub fn inhabitants() -> Vec<Process> {
     let own = process::id() as i32;
     let all = visible();
@@ -94,14 +93,14 @@ pub fn inhabitants() -> Vec<Process> {
     all.into_iter().filter(|p| p.pid != own && family.contains(&p.pid)).collect()
 }
 
-/// Kills every process in the sandbox and waits until they are gone; returns how many there were.
+/// Kills every process in the sandbox and waits until they are gone; returns their number.
 pub fn kill_everything() -> u32 {
     kill_until_gone(|| {
         let all = inhabitants();
         for group in running().keys().filter_map(|&group| Pid::from_raw(group)) {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // In one go, so that no fork slips between a look and a kill.
+        // At once, so that no fork escapes between listing and killing.
         if getpid().is_init() {
             kill_whole_namespace();
         }
@@ -109,7 +108,7 @@ pub fn kill_everything() -> u32 {
     })
 }
 
-/// Kills every process of a command, also those that left its group or session.
+/// Kills every process of a command, including those that left its group or session.
 pub fn kill_command(main: i32, mark: Mark) -> u32 {
     kill_until_gone(|| {
         if let Some(pid) = Pid::from_raw(main) {
@@ -119,16 +118,16 @@ pub fn kill_command(main: i32, mark: Mark) -> u32 {
     })
 }
 
-/// Kills what is left of a command's process group; returns how many there were.
+/// Kills the rest of a command's process group; returns the number.
 pub fn kill_group(main: i32) -> u32 {
     let Some(pid) = Pid::from_raw(main) else { return 0 };
-    // The usual case costs one call and no look at /proc. The leader is reaped by now, so its
-    // number could in theory be taken again; numbers are given out in a circle of at least 32,768.
+    // The usual case costs one call and no scan of /proc. The leader is reaped by now, so its
+    // number could theoretically be reused; numbers cycle through at least 32,768.
     if test_kill_process_group(pid).is_err() {
         return 0;
     }
     kill_until_gone(|| {
-        // Counted before the kill, because what is killed is soon no longer seen.
+        // Count before killing, because killed processes soon disappear.
         let members = visible().into_iter().filter(|p| p.group == main).collect();
         let _ = kill_process_group(pid, Signal::KILL);
         members
@@ -162,13 +161,13 @@ pub(super) fn kill_until_gone(mut alive: impl FnMut() -> Vec<Process>) -> u32 {
 #[expect(unsafe_code, reason = "rustix has no kill of every process")]
 fn kill_whole_namespace() {
     // SAFETY: a system call without memory. Only called as process 1 of a process namespace, where
-    // -1 means every process but the caller.
+    // -1 means every process except the caller.
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
-/// What is alive and belongs to no running command.
+/// Live processes that belong to no running command.
 pub(super) fn left_behind() -> Vec<Process> {
-    // Held while looking, so that nobody who is just starting is taken for a leftover.
+    // Held during the scan, so that a command that is just starting is not mistaken for a leftover.
     let running = running();
     let all = inhabitants();
     let theirs = |p: &Process| {
@@ -189,7 +188,7 @@ fn belonging(main: i32, mark: Mark) -> Vec<Process> {
     let issued = ISSUED.load(Ordering::Relaxed);
     let known = limit().saturating_sub(issued)..=limit();
     let theirs = |p: &Process| {
-        // A mark that was never given out is somebody's attempt to hide.
+        // A mark that was never assigned is an attempt to hide.
         p.pid == main
             || p.group == main
             || p.session == main
@@ -201,7 +200,7 @@ fn belonging(main: i32, mark: Mark) -> Vec<Process> {
     all.into_iter().filter(|p| family.contains(&p.pid)).collect()
 }
 
-/// `members` and all that descend from them.
+/// `members` and all their descendants.
 fn family(all: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
     loop {
         let before = members.len();
@@ -216,7 +215,7 @@ fn family(all: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
     }
 }
 
-/// The living processes that `/proc` shows; nothing where the sandbox has none.
+/// The live processes in `/proc`; empty if the sandbox has none.
 fn visible() -> Vec<Process> {
     let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
     folder
@@ -228,14 +227,14 @@ fn visible() -> Vec<Process> {
 
 fn read_stat(pid: i32) -> Option<Process> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in brackets and may hold anything, brackets too.
+    // The name is in parentheses and may contain anything, including parentheses.
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     let text = str::from_utf8(&stat[end + 1..]).ok()?;
     let mut fields = text.split_ascii_whitespace();
     let state = fields.next()?;
     let mut number = || fields.next()?.parse().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
-    // Then the terminal, its group and the flags.
+    // Next are the terminal, its group and the flags.
     let flags: u64 = fields.nth(2)?.parse().ok()?;
     let alive = !matches!(state, "Z" | "X" | "x") && flags & KERNEL_THREAD == 0;
     alive.then_some(Process { pid, parent, group, session })

@@ -1,8 +1,8 @@
-//! The one place that waits for processes.
+//! The only place that waits for processes.
 //!
-//! As process 1, and as a subreaper elsewhere, the agent inherits every orphan of the sandbox, so one
-//! thread waits for all children and hands the statuses of commands to those who asked. Waiting
-//! for single children elsewhere would race with it.
+//! As process 1, or otherwise as a subreaper, the agent inherits every orphan of the sandbox. So
+//! one thread waits for all children and passes the statuses of commands to those who need them.
+//! Waiting for single children elsewhere would race with it.
 
 use std::{
     collections::HashMap,
@@ -14,8 +14,8 @@ use std::{
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
-/// How often an agent without children looks whether an orphan came from elsewhere (a process
-/// that an engine put into the sandbox).
+/// How often an agent without children checks for orphans from elsewhere (processes that an engine
+/// put into the sandbox).
 const IDLE: Duration = Duration::from_millis(500);
 
 /// How one command ended.
@@ -48,9 +48,9 @@ impl Reaper {
         Ok(reaper)
     }
 
-    /// Starts a process by `spawn` and calls `listener` once when it has ended. The lock is held
-    /// meanwhile, so a process that ends at once is not reaped before its listener is known, and
-    /// the standard library can wait itself for a child whose `exec` failed.
+    /// Starts a process with `spawn` and calls `listener` once it has ended. The lock is held
+    /// meanwhile, so that a process that ends immediately is not reaped before its listener is
+    /// registered, and the standard library itself can wait for a child whose `exec` failed.
     pub fn adopt(
         &self,
         spawn: impl FnOnce() -> io::Result<i32>,
@@ -67,7 +67,7 @@ impl Reaper {
         Ok(pid)
     }
 
-    /// Starts nothing any more, so that the last kill leaves nothing behind.
+    /// Starts nothing more, so that the final kill leaves nothing behind.
     pub fn close(&self) {
         self.lock().closed = true;
     }
@@ -101,7 +101,7 @@ fn ended(status: WaitStatus) -> Ended {
     Ended { code: status.exit_status(), signal: status.terminating_signal(), at: Instant::now() }
 }
 
-/// Waits until some child is dead and leaves it unreaped; `None` where there is no child.
+/// Waits until a child is dead and leaves it unreaped; `None` if there is no child.
 #[expect(unsafe_code, reason = "rustix does not give the process of a waitid")]
 fn next_dead() -> Option<Pid> {
     loop {

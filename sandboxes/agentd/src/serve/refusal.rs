@@ -1,4 +1,4 @@
-//! From the kernel's words to the wire's.
+//! Converts kernel errors to refusals.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ pub fn cancelled() -> Refusal {
     refuse(RefusalKind::Cancelled, "cancelled")
 }
 
-/// `doing` names what failed, the path included.
+/// `doing` names what failed, including the path.
 pub fn from_errno(error: Errno, doing: impl fmt::Display) -> Refusal {
     let why = match error {
         Errno::NOENT => RefusalKind::NotFound,
         Errno::ACCESS | Errno::PERM | Errno::ROFS => RefusalKind::Permission,
         Errno::ISDIR => RefusalKind::IsADirectory,
         Errno::NOTDIR => RefusalKind::NotADirectory,
-        // What RESOLVE_BENEATH answers to a path that leaves.
+        // RESOLVE_BENEATH's error for a path that leads out.
         Errno::XDEV => RefusalKind::Outside,
         Errno::NOSPC | Errno::DQUOT => RefusalKind::NoSpace,
         Errno::FBIG | Errno::NAMETOOLONG => RefusalKind::TooLarge,
@@ -30,7 +30,7 @@ pub fn from_errno(error: Errno, doing: impl fmt::Display) -> Refusal {
     refuse(why, format!("{doing}: {}", describe(error)))
 }
 
-/// The kernel's sentence, without Rust's "(os error 2)".
+/// The kernel's message, without Rust's "(os error 2)".
 pub fn describe(error: Errno) -> String {
     let text = std::io::Error::from(error).to_string();
     match text.rfind(" (os error") {

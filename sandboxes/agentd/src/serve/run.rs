@@ -28,19 +28,19 @@ use super::{
 };
 use crate::hardening;
 
-/// How long a killed command may take to be dead before it is given up.
+/// How long a killed command may take to die before the agent gives up.
 const DEATH_LIMIT: Duration = Duration::from_secs(10);
 
-/// Exit codes of a shell for a program that cannot be run, and one that is not there.
+/// A shell's exit codes for a program that cannot be run, and for a missing one.
 const NOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
-/// One pipe from the command to the host.
+/// A pipe from the command to the host.
 struct Outlet {
     channel: u8,
     pipe: Option<OwnedFd>,
-    /// After the exit: bytes that were in the pipe then. A daemon that still holds the pipe may
-    /// write on for ever, and that is not this command's output.
+    /// After the exit: remaining bytes that were in the pipe then. A daemon that still holds the
+    /// pipe may write forever, and that is not this command's output.
     left: Option<u64>,
 }
 
@@ -97,7 +97,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
             outlet(channel::STDERR, Some(stderr_reader)),
             outlet(channel::RESULTS, results_reader),
         ],
-        // Without input the writing end is closed at once: an empty input needs no /dev/null.
+        // Without input the write end is closed immediately, so empty input needs no /dev/null.
         inlet: Inlet { pipe: request.stdin.then_some(stdin_writer), pending: Vec::new() },
         buffer: vec![0; PIECE],
     };
@@ -149,7 +149,8 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     Ok(Reply::Exited(exited))
 }
 
-/// Starts the command. Where the sandbox is full of what finished commands left behind, those go first.
+/// Starts the command. If the sandbox is full of finished commands' leftovers, these are killed
+/// first.
 fn start(
     server: &Server,
     stream: &Arc<Stream>,
@@ -195,8 +196,8 @@ fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
         .map_err(|error| from_errno(error, format!("working directory {}", request.cwd)))
 }
 
-/// A command that cannot be run ends as a shell would end it; only a sandbox that cannot start any
-/// process refuses.
+/// A command that cannot run ends as in a shell; the request is rejected only if the sandbox cannot
+/// start any process.
 fn not_started(
     server: &Server,
     stream: &Stream,
@@ -241,7 +242,7 @@ impl Running<'_> {
         self.stream.send_end(&self.server.outbox, self.outlets[index].channel);
     }
 
-    /// Waits for the command, the host or the moment `until`, and moves what can be moved.
+    /// Waits for the command, the host or the time `until`, and transfers available data.
     fn step(&mut self, until: Option<Instant>) -> Result<(), Refusal> {
         self.fetch_input();
         let credit = self.stream.credit();
@@ -257,7 +258,7 @@ impl Running<'_> {
             fds.push(PollFd::new(pipe, PollFlags::OUT));
         }
         let timeout = until.map(|at| {
-            // Rounded up, so that the moment has come when the wait is over.
+            // Rounded up, so that the time has come when the wait is over.
             let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(100);
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
         });
@@ -303,7 +304,8 @@ impl Running<'_> {
     fn fetch_input(&mut self) {
         while self.inlet.pending.is_empty() {
             match self.stream.take_input(&self.server.outbox) {
-                // Input for a command that does not listen is dropped, not held against the host.
+                // Input for a command that does not read is dropped rather than being an error of
+                // the host.
                 Input::Bytes(_) if self.inlet.pipe.is_none() => {}
                 Input::Bytes(bytes) => self.inlet.pending = bytes,
                 Input::Nothing => return,

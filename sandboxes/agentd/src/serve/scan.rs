@@ -1,10 +1,10 @@
-//! Looks for hidden content by its fingerprints.
+//! Scans for hidden content by its fingerprints.
 
 use proctor_wire::{Refusal, RefusalKind, Reply, SECRETS_LIMIT, ScanRequest, Secrets};
 
 use super::{dispatch::Server, refusal::refuse, stream::Stream};
 
-/// Reads the secrets from the host, then looks.
+/// Reads the secrets from the host, then scans.
 pub fn scan(server: &Server, stream: &Stream, request: &ScanRequest) -> Result<Reply, Refusal> {
     let mut text = Vec::new();
     while let Some(piece) = stream.next_input(&server.outbox)? {

@@ -14,20 +14,20 @@ use super::{
     stream::Stream,
 };
 
-/// Bytes of a line that are shown.
+/// Maximum bytes of a line that are shown.
 const LINE_LIMIT: usize = 500;
 
-/// Bytes of all matches together, well within a frame.
+/// Maximum bytes of all matches together, well within a frame.
 const TEXT_LIMIT: usize = 256 << 10;
 
-/// A line longer than this makes its file be passed over, in bytes.
+/// A file with a longer line is skipped. In bytes.
 const HEAP_LIMIT: usize = 4 << 20;
 
-/// Folders deeper than this are not searched.
+/// Maximum directory depth.
 const DEPTH_LIMIT: usize = 512;
 
-/// Paths in the matches are relative to the root; where the root is a file, they are its name.
-/// Links are not followed, `.git` is not entered, binary files are passed over.
+/// Paths in the matches are relative to the root; if the root is a file, they are its name. Links
+/// are not followed, and `.git` and binary files are skipped.
 pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal> {
     let pattern = request.pattern.as_deref().map(|p| matcher(p, request)).transpose()?;
     let glob = request.glob.as_deref().map(glob_matcher).transpose()?;
@@ -46,13 +46,13 @@ pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal
         .parents(request.honour_ignore)
         .ignore(request.honour_ignore)
         .git_ignore(request.honour_ignore)
-        // An unpacked source tree has a .gitignore and no repository.
+        // An unpacked source tree has a .gitignore but no repository.
         .require_git(false)
         .max_depth(Some(DEPTH_LIMIT))
         .sort_by_file_name(std::ffi::OsStr::cmp)
         .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git")
         .build();
-    // What cannot be read is passed over, as every search tool does.
+    // Skip unreadable entries, as every search tool does.
     for entry in walk.flatten() {
         if stream.is_cancelled() {
             return Err(cancelled());
@@ -76,7 +76,7 @@ pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal
             Some(pattern) => {
                 let Some(file) = open(entry.path()) else { continue };
                 let sink = Lines { found: &mut found, stream, path: shown };
-                // An error of one file (a line over the limit) does not end the search.
+                // An error in one file (such as a line over the limit) does not end the search.
                 let _ = searcher.search_file(pattern, &file, sink);
             }
         }
@@ -98,7 +98,7 @@ fn matcher(pattern: &str, request: &SearchRequest) -> Result<RegexMatcher, Refus
         .map_err(|error| refuse(RefusalKind::BadRequest, format!("pattern: {error}")))
 }
 
-/// A glob without a slash is about names at any depth, one with a slash about relative paths.
+/// A glob without a slash matches names at any depth, one with a slash matches relative paths.
 fn glob_matcher(glob: &str) -> Result<GlobMatcher, Refusal> {
     let anchored = match glob.strip_prefix('/') {
         Some(rest) => rest.to_owned(),
@@ -112,7 +112,8 @@ fn glob_matcher(glob: &str) -> Result<GlobMatcher, Refusal> {
         .map_err(|error| refuse(RefusalKind::BadRequest, format!("glob: {error}")))
 }
 
-/// Only regular files: whatever the name has become since the folder was read, a pipe would block.
+/// Only regular files: the name may have become a pipe since the directory was read, which would
+/// block.
 fn open(path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty()).ok()?;
@@ -129,9 +130,9 @@ struct Found {
 }
 
 impl Found {
-    /// Keeps the match, or says that there are more than are kept.
+    /// Adds the match, or notes that there are more than the limit.
     fn add(&mut self, path: RawPath, line: u64, text: String) {
-        // An escaped byte takes up to six in JSON.
+        // Escaping a byte takes up to six bytes in JSON.
         let bytes = 3 * path.as_bytes().len() + text.len() + 64;
         if self.matches.len() >= self.limit || self.bytes + bytes > TEXT_LIMIT {
             self.more = true;

@@ -1,4 +1,4 @@
-//! Starts one process, with nothing of the agent in it but its standard descriptors.
+//! Starts a process that receives nothing of the agent except its standard descriptors.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +21,10 @@ use rustix::{
 use super::{processes::Mark, users::Identity};
 use crate::hardening::Powers;
 
-/// The descriptor of the results pipe inside a command.
+/// The descriptor of the results pipe in a command.
 const RESULTS: i32 = 3;
 
-/// Signals that an agent may have inherited as ignored; a command finds the defaults.
+/// Signals that the agent may have inherited as ignored; commands get the defaults.
 const SIGNALS: [i32; 10] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -42,24 +42,24 @@ const SIGNALS: [i32; 10] = [
 pub struct Launch<'a> {
     pub argv: &'a [RawPath],
     pub env: &'a BTreeMap<String, RawPath>,
-    /// An open folder, so that a missing one is told apart from a missing program.
+    /// An open directory, so that a missing one is distinguished from a missing program.
     pub cwd: OwnedFd,
     pub stdin: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
     pub results: Option<OwnedFd>,
     pub identity: Option<Identity>,
-    /// The capabilities it starts with; otherwise the agent's.
+    /// Its initial capabilities; otherwise the agent's.
     pub powers: Option<Powers>,
     pub mark: Mark,
 }
 
-/// Sees to it that no descriptor of the agent reaches a command, and that descriptor 3 is taken:
-/// the results pipe is put there in the child, where the standard library's own pipe must not be.
+/// Ensures that no descriptor of the agent reaches a command and that descriptor 3 is in use: the
+/// child puts the results pipe there, so the standard library's own pipe must not be.
 #[expect(unsafe_code, reason = "rustix has no close_range")]
 pub fn guard_descriptors() {
-    // SAFETY: system calls without memory; the flag closes nothing in this process. Descriptor 3
-    // is left open on purpose where the duplicate lands there.
+    // SAFETY: system calls without memory; the flag closes nothing in this process. Descriptor 3 is
+    // left open on purpose if the duplicate gets that number.
     unsafe {
         close_on_exec_from(3);
         if libc::fcntl(RESULTS, libc::F_GETFD) < 0 {
@@ -73,12 +73,12 @@ pub fn guard_descriptors() {
 
 #[expect(unsafe_code, reason = "rustix has no close_range")]
 unsafe fn close_on_exec_from(first: u32) {
-    // Kernels before 5.11 refuse; the agent's own descriptors are close-on-exec anyway.
+    // Kernels before 5.11 reject this; the agent's own descriptors are close-on-exec anyway.
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
-/// Where memory is short, a command is killed before the agent, and before anything of the host.
-/// Where the sandbox does not let it say so, size decides, and the agent is small.
+/// If memory is short, a command is killed before the agent and before anything on the host. If the
+/// sandbox does not allow this setting, size decides, and the agent is small.
 fn die_first() {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty()) {
@@ -86,8 +86,8 @@ fn die_first() {
     }
 }
 
-/// Makes a command of it: a process that leads a new session and process group. It can be started
-/// again where starting fails.
+/// Prepares a command: a process that leads a new session and process group. It can be started
+/// again if starting fails.
 #[expect(unsafe_code, reason = "the child is set up between fork and exec")]
 pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
     let Launch { argv, env, cwd, stdin, stdout, stderr, results, identity, powers, mark } = launch;
@@ -121,7 +121,7 @@ pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
                 libc::signal(signal, libc::SIG_DFL);
             }
         }
-        // Where the sandbox forbids it, descent alone tells whose a process is.
+        // If the sandbox forbids it, only descent shows which command a process belongs to.
         let mark = Rlimit { current: Some(limit), maximum: Some(limit) };
         let _ = rustix::process::setrlimit(Resource::Rttime, mark);
         die_first();

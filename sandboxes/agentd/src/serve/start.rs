@@ -1,4 +1,4 @@
-//! The life of the agent: harden, shake hands, read frames, and take everything along at the end.
+//! The agent's life: harden, handshake, read frames, and kill everything at the end.
 
 use std::{os::fd::OwnedFd, sync::Arc};
 
@@ -11,22 +11,22 @@ use rustix::{
 use super::{dispatch::Server, eviction, outbox::Outbox, processes, reaper::Reaper, spawn};
 use crate::hardening;
 
-/// The stream ended, or the host asked for the end.
+/// The stream ended, or the host requested the end.
 const DONE: i32 = 0;
-/// The host left the grammar.
+/// The host violated the protocol.
 const PROTOCOL: i32 = 76;
 /// The agent could not start.
 const BROKEN: i32 = 70;
 
-/// Serves over standard input and output until the stream ends; returns the exit status. Where it is
-/// told which defences to leave out (usually none), it puts the hardening on first.
+/// Serves over standard input and output until the stream ends; returns the exit status. If it
+/// receives a list of defences to leave out (usually empty), it applies the hardening first.
 ///
-/// Over a pair of pipes an unhardened agent serves set-up lines, which are trusted, and tests.
+/// An unhardened agent over a pair of pipes serves set-up lines, which are trusted, and tests.
 pub fn stdio(leaks: Option<&Vec<Defence>>) -> i32 {
     let without = leaks.map_or(&[][..], |without| without);
     let harden = || match leaks {
         Some(without) => hardening::put_on(without).map(drop),
-        // Nobody in the sandbox may trace the agent or open its descriptors through /proc.
+        // Nothing in the sandbox may trace the agent or open its descriptors through /proc.
         None => set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(|error| ("hide the agent's memory", error.into())),
     };
@@ -46,9 +46,9 @@ pub fn stdio(leaks: Option<&Vec<Defence>>) -> i32 {
     }
 }
 
-/// Serves over any pair of descriptors (the two may be duplicates of one socket) until the stream
-/// ends, then kills everything that runs in the sandbox; returns the exit status: 0 at the end of
-/// the stream, 76 where the host left the grammar, 70 where the agent could not start.
+/// Serves over any pair of descriptors (which may be duplicates of one socket) until the stream
+/// ends, then kills everything in the sandbox. Returns the exit status: 0 at the end of the stream,
+/// 76 if the host violated the protocol, 70 if the agent could not start.
 pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
     if without.contains(&Defence::Eviction) {
         eviction::never_evict();
@@ -75,11 +75,11 @@ pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
 }
 
 fn begin(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
-    // Orphans come to the agent, so that no process of the sandbox can leave its sight.
+    // The agent adopts orphans, so that no process of the sandbox escapes it.
     set_child_subreaper(Some(getpid()))?;
     spawn::guard_descriptors();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    // A working directory that a command could not remove or a sweep could not unmount.
+    // In another working directory, commands could not remove it and a sweep could not unmount it.
     let _ = rustix::process::chdir("/");
     processes::remember_limit();
     let outbox = Outbox::start(writer)?;
@@ -88,15 +88,14 @@ fn begin(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
     Ok(Arc::new(Server::new(outbox, reaper)))
 }
 
-/// Reads until the end of the stream (or a shutdown): `Ok`, or the point where the host left the
-/// grammar.
+/// Reads until the end of the stream (or a shutdown): `Ok`, or the protocol violation.
 fn read_frames(reader: &OwnedFd, server: &Arc<Server>) -> Result<(), WireError> {
     let mut buffer = Vec::new();
     let mut chunk = vec![0; 64 << 10];
     let mut greeted = false;
     loop {
         let read = match rustix::io::read(reader, &mut chunk[..]) {
-            // A broken stream is an ended one.
+            // A broken stream counts as ended.
             Ok(0) => return Ok(()),
             Ok(read) => read,
             Err(Errno::INTR) => continue,

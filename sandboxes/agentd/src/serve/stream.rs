@@ -1,4 +1,4 @@
-//! One open stream: credit both ways, what the host sent, and whether it lost interest.
+//! One open stream: credit in both directions, the host's data, and whether it was cancelled.
 
 use std::{
     collections::VecDeque,
@@ -17,7 +17,7 @@ use super::{outbox::Outbox, refusal::cancelled};
 /// The largest piece that is read or sent at once, in bytes.
 pub const PIECE: usize = 128 << 10;
 
-/// Read by the one thread that serves the stream, fed by the reader of frames. Every change makes
+/// The thread that serves the stream reads it, and the frame reader fills it. Every change makes
 /// [`Stream::wake_fd`] readable, so the serving thread can wait for the host and for its own
 /// descriptors in one `poll`.
 pub struct Stream {
@@ -36,7 +36,7 @@ struct State {
     cancelled: bool,
 }
 
-/// What the host sent next.
+/// The host's next input.
 pub enum Input {
     Bytes(Vec<u8>),
     Nothing,
@@ -60,9 +60,9 @@ impl Stream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the serving thread look again.
+    /// Makes the serving thread check again.
     pub fn wake(&self) {
-        // Full only after 2^64 calls, and then it is readable anyway.
+        // It is full only after 2^64 calls, and is readable then anyway.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
@@ -70,7 +70,7 @@ impl Stream {
         self.wake.as_fd()
     }
 
-    /// Forgets earlier wakes. To be called before the state is looked at, never after.
+    /// Clears earlier wakes. Call it before checking the state, never after.
     pub fn settle(&self) {
         let _ = rustix::io::read(&self.wake, &mut [0; 8][..]);
     }
@@ -122,7 +122,7 @@ impl Stream {
         self.lock().credit
     }
 
-    /// Sends a piece no longer than the credit.
+    /// Sends a piece that does not exceed the credit.
     pub fn send(&self, outbox: &Outbox, channel: u8, bytes: &[u8]) {
         let mut state = self.lock();
         state.credit = state.credit.saturating_sub(bytes.len() as u64);
@@ -134,7 +134,7 @@ impl Stream {
         outbox.send(&Frame::new(Kind::End, self.id, [channel]));
     }
 
-    /// Sends all of it, waiting for credit as needed.
+    /// Sends everything, waiting for credit as needed.
     pub fn send_all(&self, outbox: &Outbox, channel: u8, bytes: &[u8]) -> Result<(), Refusal> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -153,7 +153,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes what the host sent, without waiting, and lets it send as much again.
+    /// Takes the host's data without waiting, and returns the credit.
     pub fn take_input(&self, outbox: &Outbox) -> Input {
         let mut state = self.lock();
         let Some(bytes) = state.input.pop_front() else {

@@ -1,7 +1,7 @@
-//! Who a command runs as.
+//! The user that a command runs as.
 //!
-//! Read from the sandbox's own files by hand: the C library would load its name services, which a
-//! static program cannot and an image without a C library does not have.
+//! The sandbox's own files are parsed here: the C library would load its name services, which a
+//! static program cannot do and an image without a C library does not have.
 
 use std::fs;
 
@@ -20,18 +20,18 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Who runs a command for which nobody is named: root, where the agent is somebody else.
+    /// The default user of a command: root, if the agent is another user.
     pub fn usual() -> Option<Self> {
         hardening::is_set_apart().then(|| Self { user: 0, group: 0, groups: Vec::new() })
     }
 
-    /// Whether the agent is that user already, so that a sandbox with one user needs no privilege.
+    /// Whether the agent already is that user, so that a sandbox with one user needs no privilege.
     pub fn is_own(&self) -> bool {
         self.user == geteuid().as_raw() && self.group == getegid().as_raw()
     }
 }
 
-/// Reads `uid`, `uid:gid` or a name of the sandbox's `/etc/passwd`.
+/// Parses `uid`, `uid:gid` or a name in the sandbox's `/etc/passwd`.
 pub fn find(who: &str) -> Result<Identity, Refusal> {
     let passwd = read("/etc/passwd");
     let group = read("/etc/group");
@@ -53,7 +53,7 @@ pub fn find(who: &str) -> Result<Identity, Refusal> {
     Ok(identity)
 }
 
-/// Whether the map of a user namespace has a number. A map that cannot be read has them all.
+/// Whether a user namespace's map contains a number. An unreadable map contains all.
 fn is_mapped(map: &str, number: u32) -> bool {
     let number = u64::from(number);
     let holds = |line: &str| {
@@ -88,7 +88,7 @@ fn resolve(who: &str, passwd: &str, group: &str) -> Option<Identity> {
     });
     let (login, user, own) = match (entry, number) {
         (Some((login, user, own)), _) => (Some(login), user, own),
-        // A number without an entry: its own group, rather than root's as Docker has it.
+        // A number without an entry gets its own group, unlike in Docker, which uses root's.
         (None, Some(number)) => (None, number, number),
         (None, None) => return None,
     };
@@ -99,7 +99,7 @@ fn resolve(who: &str, passwd: &str, group: &str) -> Option<Identity> {
     Some(Identity { user, group: given.unwrap_or(own), groups })
 }
 
-/// The group's number, where `login` is a member.
+/// The group's number, if `login` is a member.
 fn member(line: &str, login: &str) -> Option<u32> {
     let mut fields = line.split(':').skip(2);
     let number = fields.next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Commands: what they get, what comes back, and that nothing of them stays.
+//! Commands: what they receive, what they return, and that nothing of them remains.
 
 use std::time::{Duration, Instant};
 
@@ -58,14 +58,14 @@ fn what_cannot_run_ends_like_in_a_shell() {
 fn only_the_standard_descriptors_are_inherited() {
     let mut agent = Agent::start();
     let line = "ls /proc/self/fd | tr '\\n' ' '";
-    // The fourth is ls's own, on the folder.
+    // The fourth is ls's own, for the directory.
     assert_eq!(agent.shell(line).stdout, b"0 1 2 3 ");
     let request = RunRequest { results: true, ..shell(line) };
     assert_eq!(agent.ask(&Request::Run(request)).stdout, b"0 1 2 3 4 ");
     let request = RunRequest { results: true, ..shell("echo said; echo found >&3") };
     let answer = agent.ask(&Request::Run(request));
     assert_eq!((&answer.stdout[..], &answer.results[..]), (&b"said\n"[..], &b"found\n"[..]));
-    // A program that is not there must be told apart with a results pipe too.
+    // A missing program must be reported with a results pipe, too.
     let request = RunRequest { results: true, ..run(&["no-such-program"]) };
     assert_eq!(agent.ask(&Request::Run(request)).exited().code, Some(127));
 }
@@ -77,7 +77,7 @@ fn input_of_any_size_goes_through() {
     let input: Vec<u8> = (0..5_000_000u32).map(|n| (n * 7 / 3) as u8).collect();
     let request = Request::Run(RunRequest { stdin: true, ..run(&["cat"]) });
     assert!(agent.ask_with(&request, &input).stdout == input);
-    // A command that does not read must not stop the host from sending.
+    // A command that does not read must not block the host's sending.
     let request = Request::Run(RunRequest { stdin: true, ..shell("exec <&-; sleep 0.2; echo ok") });
     assert_eq!(agent.ask_with(&request, &input).stdout, b"ok\n");
 }
@@ -106,8 +106,7 @@ fn huge_output_waits_for_credit() {
 #[test]
 fn a_time_limit_kills_those_who_left_too() {
     let mut agent = Agent::start();
-    // One in the group, one in a session of its own, one orphan of a double fork without an
-    // environment.
+    // One in the group, one in its own session, one orphan of a double fork without an environment.
     let line = "sleep 7001 & setsid sleep 7002 & \
                 (setsid env -i /bin/sh -c 'sleep 7003 & sleep 7004 & exit' &) ; sleep 7005";
     let request = RunRequest { time_limit_ms: Some(300), ..shell(line) };
@@ -143,7 +142,7 @@ fn a_cancel_is_answered() {
     let answer = agent.finish(stream);
     assert!(answer.exited().cancelled && !answer.exited().timed_out);
     assert!(!is_running("7020"));
-    // Late frames for a closed stream are no fault.
+    // Late frames for a closed stream are not an error.
     agent.send(&Frame::new(Kind::Credit, stream, 5u32.to_be_bytes()));
     agent.send(&Frame::new(Kind::Cancel, stream, []));
     assert_eq!(agent.shell("echo on").stdout, b"on\n");
@@ -184,7 +183,7 @@ fn commands_run_side_by_side() {
 #[test]
 fn the_agent_cannot_be_looked_into() {
     let mut agent = Agent::start();
-    // As another user: root may look at anything, unless the sandbox takes that away.
+    // As another user: root may read everything, unless the sandbox prevents it.
     let line = "ls /proc/$PPID/fd; cat /proc/$PPID/environ; cat /proc/$PPID/comm";
     let request = RunRequest { user: Some("65534:65534".into()), ..shell(line) };
     let answer = agent.ask(&Request::Run(request));

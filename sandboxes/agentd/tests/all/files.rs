@@ -1,4 +1,4 @@
-//! Files, folders, search and forwarded listeners.
+//! Files, directories, search and forwarded listeners.
 
 use std::{
     fs,
@@ -50,14 +50,14 @@ fn a_file_goes_in_and_comes_out() {
     assert!(answer.stdout == content);
     assert!(agent.ask(&read(&path, 2_999_990, 100)).stdout == content[2_999_990..]);
     assert_eq!(refused(&mut agent, &read(&path, 0, 2_999_999), b""), RefusalKind::TooLarge);
-    // Kept mode; nothing left beside the file.
+    // The mode is kept, and no temporary file is left.
     assert_eq!(agent.ask_with(&Request::Write(write(&path)), b"new").reply, Ok(Reply::Done));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o750);
     let append = Request::Write(WriteRequest { append: true, ..write(&path) });
     assert_eq!(agent.ask_with(&append, b"er").reply, Ok(Reply::Done));
     assert_eq!(fs::read(&path).unwrap(), b"newer");
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
-    // A link stays a link, and its file is written.
+    // A link stays a link, and its target is written.
     let link = folder.path().join("link");
     symlink("a/b/c", &link).unwrap();
     assert_eq!(agent.ask_with(&Request::Write(write(&link)), b"by link").reply, Ok(Reply::Done));
@@ -128,7 +128,7 @@ fn nothing_leads_out_of_the_folder() {
     }
     assert_eq!(fs::read(inside.join("sub/deep/er/x")).unwrap(), b"ok");
     assert_eq!(fs::read(inside.join("z")).unwrap(), b"ok");
-    // A link may be made whatever it says; it is only never followed out.
+    // A link may have any target; it is just never followed out.
     let link = Request::Write(WriteRequest { symlink: true, ..beneath(&inside.join("l")) });
     assert_eq!(agent.ask_with(&link, b"/etc/passwd").reply, Ok(Reply::Done));
     assert_eq!(fs::read_link(inside.join("l")).unwrap(), Path::new("/etc/passwd"));
@@ -274,7 +274,7 @@ fn the_owner_of_a_file_is_kept() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let path = folder.path().join("file");
     fs::write(&path, "old").unwrap();
-    // Without the privilege the owner is one's own anyway.
+    // Without the privilege the owner is the own user anyway.
     let _ = std::os::unix::fs::chown(&path, Some(12345), Some(54321));
     let before = fs::metadata(&path).unwrap();
     assert_eq!(agent.ask_with(&Request::Write(write(&path)), b"new").reply, Ok(Reply::Done));

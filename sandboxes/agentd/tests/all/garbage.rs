@@ -1,4 +1,4 @@
-//! What is outside the grammar ends the agent by name: no panic, no hang, no signal.
+//! Protocol violations end the agent with a named error: no panic, no hang, no signal.
 
 #![expect(clippy::unwrap_used, reason = "a failure here fails a test")]
 
@@ -8,7 +8,7 @@ use proctor_wire::{BODY_LIMIT, Frame, Kind, Request, channel, hello};
 
 use crate::support::{Agent, eventually, is_running, shell};
 
-/// Sends the bytes after a good hello and returns the exit code and the last words.
+/// Sends the bytes after a valid hello and returns the exit code and the last output.
 fn outcome(bytes: &[u8], greet: bool) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -57,7 +57,7 @@ fn every_fault_has_its_name() {
         assert_eq!(code, Some(76), "{words}: {said}");
         assert!(said.contains(words), "{said:?} does not say {words:?}");
     }
-    // More than was credited, to a command that does not read it.
+    // More than the credit, for a command that does not read it.
     let stop = Frame::new(
         Kind::Open,
         2,
@@ -90,7 +90,7 @@ fn a_cut_stream_is_an_ended_one() {
     }
 }
 
-/// A small generator with a fixed seed, so that a failure can be repeated.
+/// A small generator with a fixed seed, so that failures are reproducible.
 struct Noise(u64);
 
 impl Noise {
@@ -110,7 +110,7 @@ fn noise_never_panics_or_hangs() {
         if round % 3 == 0 {
             bytes.extend((0..noise.next() % 4000).map(|_| noise.next() as u8));
         } else {
-            // Frames that are nearly right: good headers around wild bodies and streams.
+            // Almost valid frames: valid headers with random bodies and streams.
             for _ in 0..noise.next() % 20 {
                 let body: Vec<u8> = match noise.next() % 4 {
                     0 => br#"{"do":"ping"}"#.to_vec(),

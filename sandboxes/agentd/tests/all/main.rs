@@ -1,4 +1,4 @@
-//! The tests of the sandbox agent. One binary, because linking is the slow part.
+//! The tests of the sandbox agent. They form one binary, because linking is slow.
 
 mod commands;
 mod files;

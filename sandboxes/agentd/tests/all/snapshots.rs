@@ -80,7 +80,7 @@ fn only_what_changed_is_sent() {
     let (second, blobs) = take(&mut agent, request(folder.path()));
     assert_eq!((paths(&second).len(), second.removed.len(), blobs.len()), (0, 0, 0));
 
-    // The same size within one tick of the clock must not be missed, again and again.
+    // A change of the same size within one clock tick must be detected, repeatedly.
     for round in 0..20 {
         fs::write(at("d/a"), format!("{round:04}")).unwrap();
         let (reply, blobs) = take(&mut agent, request(folder.path()));
@@ -100,7 +100,7 @@ fn only_what_changed_is_sent() {
     assert_eq!((reply.changed.len(), blobs.len()), (7, 3));
 }
 
-/// `mv` to another file system copies a folder. A link in its old place leads to the same work.
+/// `mv` to another file system copies a directory. A link in its old place leads to the same work.
 #[test]
 fn a_tree_that_was_moved_behind_a_link_is_still_seen() {
     let (mut agent, place) = (Agent::start(), tempfile::tempdir().unwrap());
@@ -117,7 +117,7 @@ fn a_tree_that_was_moved_behind_a_link_is_still_seen() {
     let (reply, _) = take(&mut agent, request(&at("work")));
     assert!(reply.removed.is_empty(), "{:?}", reply.removed);
     assert!(paths(&reply).contains(&"new".to_owned()), "{:?}", paths(&reply));
-    // A link to other folders of the sandbox is not followed.
+    // A link to other directories of the sandbox is not followed.
     fs::create_dir_all(at("other/files")).unwrap();
     fs::remove_file(at("work")).unwrap();
     symlink(at("other"), at("work")).unwrap();
@@ -143,7 +143,8 @@ fn a_large_manifest_comes_in_pages() {
     assert_eq!((reply.changed.len(), reply.removed.len(), reply.entries), (0, 6001, 0));
 }
 
-/// From a thousand entries on, a second thread looks ahead of the walk: what it saw is what the walk would have seen.
+/// From a thousand entries on, a second thread looks ahead of the walk: its results must equal the
+/// walk's.
 #[test]
 fn a_large_tree_is_seen_as_a_small_one_is() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
@@ -156,7 +157,7 @@ fn a_large_tree_is_seen_as_a_small_one_is() {
     let (first, blobs) = take(&mut agent, request(folder.path()));
     assert_eq!((first.changed.len() as u64, blobs.len()), (first.entries, 3000));
     for round in 0..20 {
-        // Within one tick of the clock, in folders at either end and in the middle.
+        // Within one clock tick, in directories at either end and in the middle.
         let files = ["00/00/0.txt", "25/15/1375.txt", "49/19/2999.txt"];
         for name in files {
             fs::write(at(name), format!("{round:04}")).unwrap();
@@ -165,7 +166,7 @@ fn a_large_tree_is_seen_as_a_small_one_is() {
         assert_eq!(paths(&reply), files);
         assert_eq!((reply.entries, blobs.len()), (first.entries, 1));
     }
-    // Folders change places, become files and links, and go.
+    // Directories swap places, become files and links, and disappear.
     fs::rename(at("10"), at("swap")).unwrap();
     fs::rename(at("11"), at("10")).unwrap();
     fs::rename(at("swap"), at("11")).unwrap();
@@ -198,7 +199,7 @@ fn a_large_tree_is_seen_as_a_small_one_is() {
     }));
 }
 
-/// A program sets every time of a file back but the one that counts.
+/// A program resets every time of a file except the one that counts.
 #[test]
 fn a_change_that_was_put_back_is_told() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
@@ -228,7 +229,7 @@ fn a_change_that_was_put_back_is_told() {
     let line = format!("cd {} && {change}", folder.path().display());
     assert_eq!(agent.shell(&line).exited().code, Some(0));
     assert_eq!(fs::read(at("d/written")).unwrap(), b"1");
-    // A folder is told where a name in it came or went.
+    // A directory is reported if a name in it was added or removed.
     assert_eq!(
         ask(&mut agent, folder.path(), marker.changed),
         (vec!["d".into(), "d/written".into()], 6)
@@ -248,7 +249,7 @@ fn depth_and_limits() {
     assert_eq!(agent.shell(&deep).exited().code, Some(0));
     let (reply, blobs) = take(&mut agent, request(&root));
     assert_eq!((reply.entries, blobs.len()), (2201, 1));
-    // What is not walked is neither changed nor gone.
+    // What is not walked is neither changed nor removed.
     let few = SnapshotRequest { entry_limit: 100, ..request(&root) };
     let (cut, _) = take(&mut agent, few);
     assert_eq!((cut.entries, cut.changed.len(), cut.removed.len()), (100, 0, 0));

@@ -1,4 +1,4 @@
-//! One open stream on the host: what arrives, what may be sent, and cancellation on drop.
+//! The host's side of one open stream: received events, outgoing data, and cancellation on drop.
 
 use std::{
     collections::VecDeque,
@@ -26,8 +26,8 @@ pub enum Event {
     Reply(Result<Reply, Refusal>),
 }
 
-/// The reader's side of a stream. Only the reader holds it: when it is dropped, every call that waits for
-/// an event learns that there will be none.
+/// The reader's side of a stream. Only the reader holds it, so when it is dropped, every call that
+/// waits for an event learns that there will be none.
 #[derive(Clone)]
 pub struct Inbox {
     events: mpsc::UnboundedSender<Event>,
@@ -39,7 +39,7 @@ pub struct Inbox {
 pub struct Flow {
     /// Bytes that may be sent to the agent.
     pub credit: Arc<Semaphore>,
-    /// Bytes that the agent may still send. The queue of events is bounded by it.
+    /// Bytes that the agent may still send. It bounds the queue of events.
     allowance: Arc<AtomicI64>,
 }
 
@@ -53,14 +53,14 @@ impl Inbox {
         (Self { events, flow }, receiver)
     }
 
-    /// False where nobody listens any more.
+    /// Returns false if the receiver is gone.
     pub fn put(&self, event: Event) -> bool {
         self.events.send(event).is_ok()
     }
 }
 
 impl Flow {
-    /// False where the agent was not allowed that much.
+    /// Returns false if the agent exceeded its allowance.
     pub fn charge(&self, bytes: usize) -> bool {
         let bytes = bytes as i64;
         self.allowance.fetch_sub(bytes, Ordering::AcqRel) >= bytes
@@ -71,8 +71,8 @@ impl Flow {
     }
 }
 
-/// A stream that the host holds. Dropped before its reply, it is cancelled: the agent kills what
-/// it started for it and replies to nobody.
+/// A stream on the host. Dropping it before its reply cancels it: the agent kills what it started
+/// for it and sends no reply to any caller.
 pub struct Call {
     link: Arc<Link>,
     id: u32,
@@ -81,7 +81,7 @@ pub struct Call {
     replied: bool,
 }
 
-/// Bytes for the agent, and whether their end was sent.
+/// Input for the agent, and whether its end was sent.
 pub struct Input<'a> {
     rest: &'a [u8],
     ended: bool,
@@ -92,7 +92,7 @@ impl<'a> Input<'a> {
         Self { rest: bytes, ended: false }
     }
 
-    /// For a request that takes no input.
+    /// For a request without input.
     pub fn none() -> Self {
         Self { rest: &[], ended: true }
     }
@@ -131,15 +131,15 @@ impl Call {
         self.id
     }
 
-    /// The agent never heard of it.
+    /// The agent never received it.
     fn forget(mut self) {
         self.replied = true;
         self.link.forget(self.id);
     }
 
-    /// The next event; meanwhile `input` is sent as the agent's credit allows.
+    /// Returns the next event. Meanwhile `input` is sent as the agent's credit allows.
     ///
-    /// Safe to be dropped at any await: a piece is sent whole or not at all.
+    /// Cancel-safe: a piece is sent completely or not at all.
     pub async fn step(&mut self, input: &mut Input<'_>) -> Result<Event, SandboxError> {
         loop {
             if input.rest.is_empty() && !input.ended {
@@ -158,7 +158,7 @@ impl Call {
                             self.link.send(&Frame::data(self.id, channel::STDIN, now));
                             input.rest = later;
                         }
-                        // Replied or broken: the inbox says which.
+                        // Replied or broken: the inbox knows which.
                         Err(_) => *input = Input::none(),
                     }
                     continue;
@@ -168,7 +168,8 @@ impl Call {
         }
     }
 
-    /// As [`Call::step`], with input that the caller keeps from call to call and may add to. Its end is never sent.
+    /// Like [`Call::step`], with input that the caller keeps between calls and may extend. Its end
+    /// is never sent.
     pub async fn step_from(&mut self, unsent: &mut VecDeque<u8>) -> Result<Event, SandboxError> {
         loop {
             let piece = unsent.len().min(PIECE);
@@ -182,7 +183,7 @@ impl Call {
                             let now: Vec<u8> = unsent.drain(..piece).collect();
                             self.send_piece(&now);
                         }
-                        // Replied or broken: the inbox says which.
+                        // Replied or broken: the inbox knows which.
                         Err(_) => unsent.clear(),
                     }
                     continue;
@@ -192,7 +193,7 @@ impl Call {
         }
     }
 
-    /// Sends until no more than `most` bytes are left, or nobody takes them any more.
+    /// Sends until at most `most` bytes are left, or the receiver is gone.
     pub async fn send_from(&mut self, unsent: &mut VecDeque<u8>, most: usize) {
         while unsent.len() > most {
             let piece = unsent.len().min(PIECE);
@@ -205,13 +206,13 @@ impl Call {
         }
     }
 
-    /// As [`Call::step`] without input, for streams.
+    /// Like [`Call::step`] without input, for streams.
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, SandboxError>> {
         let event = ready!(self.events.poll_recv(cx));
         Poll::Ready(self.taken(event))
     }
 
-    /// Gives credit back for what was taken from the queue.
+    /// Returns credit for what was taken from the queue.
     fn taken(&mut self, event: Option<Event>) -> Result<Event, SandboxError> {
         let event = event.ok_or_else(|| self.link.error())?;
         match &event {
@@ -233,7 +234,7 @@ impl Call {
         &self.flow.credit
     }
 
-    /// Sends a piece for which credit was taken.
+    /// Sends a piece whose credit was already taken.
     pub fn send_piece(&self, piece: &[u8]) {
         self.link.send(&Frame::data(self.id, channel::STDIN, piece));
     }
@@ -254,7 +255,7 @@ impl Call {
         self.link.send(&Frame::new(Kind::End, self.id, [channel::STDIN]));
     }
 
-    /// The reply of a request that moves no data.
+    /// The reply to a request without data.
     pub async fn reply(mut self) -> Result<Reply, SandboxError> {
         loop {
             match self.step(&mut Input::none()).await? {
@@ -265,7 +266,7 @@ impl Call {
         }
     }
 
-    /// Ends the channel: the agent answered what nobody asked.
+    /// Ends the channel: the agent sent an unexpected reply.
     pub fn left(&self, why: &str) -> SandboxError {
         self.link.end(&format!("the agent left the grammar: {why}"));
         self.link.error()

@@ -1,4 +1,4 @@
-//! One output stream of a command: its head, its tail, and the file that takes the whole.
+//! One output stream of a command: its head, its tail, and the file with the complete stream.
 
 use std::{
     collections::VecDeque,
@@ -21,13 +21,13 @@ pub struct Capture {
 
 enum Spill {
     Never,
-    /// Opened when the output is past the cap.
+    /// Opened when the output exceeds the cap.
     At(PathBuf),
     Open(PathBuf, File),
 }
 
 impl Capture {
-    /// First come the bytes that are kept of the head and of the tail.
+    /// The first two arguments are the number of bytes kept of the head and of the tail.
     pub fn new(
         (cap, tail_cap): (usize, usize),
         spill: Option<&Path>,
@@ -61,7 +61,7 @@ impl Capture {
         self.tail.extend(&rest[rest.len().saturating_sub(self.tail_cap)..]);
         let over = self.tail.len().saturating_sub(self.tail_cap);
         self.tail.drain(..over);
-        // The command goes on where the host's disk is full: its output is only evidence.
+        // If the host's disk is full, the command continues: its output is only evidence.
         if let Err(error) = self.spill(rest).await {
             tracing::warn!(%error, "command output is not kept whole");
             self.spill = Spill::Never;

@@ -6,15 +6,15 @@ use proctor_types::{Cause, Fault, Layer, Origin};
 
 use crate::wire::{Refusal, RefusalKind};
 
-/// Why a channel is given up whose agent let a command run past its limit.
+/// Why a channel is closed whose agent let a command exceed its time limit.
 pub(super) const OVERDUE: &str = "the agent did not end a command at its limit";
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxError {
-    /// The sandbox is well and says no.
+    /// The sandbox works and rejects the request.
     Refused(Refusal),
-    /// The sandbox is gone or left the grammar; every later request fails the same way.
+    /// The sandbox is gone or violated the protocol; every later request fails the same way.
     Broken {
         /// What ended the channel.
         why: String,
@@ -22,7 +22,7 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
-    /// As a fault of the sandbox, for callers to whom a refusal too is one.
+    /// As a sandbox fault, for callers that treat refusals as faults, too.
     pub fn fault(&self, doing: impl fmt::Display) -> Fault {
         Fault::new(Layer::Sandbox, format!("{doing}: {self}"))
             .cause(self.cause())
@@ -33,13 +33,13 @@ impl SandboxError {
         match self.refusal() {
             None => Cause::Gone,
             Some(RefusalKind::NoSpace) => Cause::NoSpace,
-            // What the kernel says of the moment.
+            // A temporary error of the kernel.
             Some(RefusalKind::Io | RefusalKind::Cancelled) => Cause::Other,
             Some(_) => Cause::Refused,
         }
     }
 
-    /// For a fault that is made of it.
+    /// The origin of a fault that is made from it.
     pub fn origin(&self) -> Origin {
         match self {
             Self::Refused(refusal) if refusal.why == RefusalKind::NoSpace => Origin::FullDisk,
@@ -49,12 +49,12 @@ impl SandboxError {
         }
     }
 
-    /// Whether the sandbox is gone. A refusal leaves it as it was.
+    /// Whether the sandbox is gone. A refusal leaves it intact.
     pub fn is_broken(&self) -> bool {
         matches!(self, Self::Broken { .. })
     }
 
-    /// The kind of the refusal, where it is one.
+    /// The kind of refusal, if it is one.
     pub fn refusal(&self) -> Option<RefusalKind> {
         match self {
             Self::Refused(refusal) => Some(refusal.why),

@@ -1,4 +1,4 @@
-//! Files: whole ones in and out, links, removal.
+//! Files: reads and writes them, creates links, and removes entries.
 
 use super::{
     SandboxError, SandboxHandle,
@@ -7,12 +7,12 @@ use super::{
 use crate::wire::{FolderRequest, RawPath, Reply, Request, WriteRequest, channel};
 
 impl SandboxHandle {
-    /// The whole file; refused as too large past `limit` bytes.
+    /// Reads a whole file; rejected as too large above `limit` bytes.
     pub async fn read(&self, path: &RawPath, limit: u64) -> Result<Vec<u8>, SandboxError> {
         self.read_part(path, 0, limit).await
     }
 
-    /// The file from `offset` on; refused as too large where more than `limit` bytes are left.
+    /// Reads a file from `offset` on; rejected as too large if more than `limit` bytes are left.
     pub async fn read_part(
         &self,
         path: &RawPath,
@@ -37,7 +37,8 @@ impl SandboxHandle {
         }
     }
 
-    /// Writes a whole file (parents made, mode kept where the file exists and `mode` is absent).
+    /// Writes a whole file. Parent directories are created, and an existing file keeps its mode if
+    /// `mode` is absent.
     pub async fn write(
         &self,
         path: &RawPath,
@@ -47,7 +48,7 @@ impl SandboxHandle {
         self.put(request(path, mode, None), bytes).await
     }
 
-    /// As [`SandboxHandle::write`], for whoever says whose a new file and its new folders are.
+    /// Like [`SandboxHandle::write`], with an owner for a new file and its new directories.
     pub async fn write_as(
         &self,
         path: &RawPath,
@@ -59,12 +60,13 @@ impl SandboxHandle {
         self.put(WriteRequest { owner, ..request(path, mode, None) }, bytes).await
     }
 
-    /// Appends to a file, made where it is missing.
+    /// Appends to a file, which is created if missing.
     pub async fn append(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
         self.put(WriteRequest { append: true, ..request(path, None, None) }, bytes).await
     }
 
-    /// As [`SandboxHandle::write`], refused unless `path` resolves below `root` without leaving it by a link.
+    /// Like [`SandboxHandle::write`], but rejected unless `path` resolves below `root` without
+    /// leaving it through a link.
     pub async fn write_beneath(
         &self,
         root: &RawPath,
@@ -75,8 +77,8 @@ impl SandboxHandle {
         self.put(request(path, mode, Some(root)), bytes).await
     }
 
-    /// Makes a symbolic link, under the same rule as [`SandboxHandle::write_beneath`]. The target is taken
-    /// as it is: it may lead anywhere, because nothing follows it on the host.
+    /// Creates a symbolic link, with the same restriction as [`SandboxHandle::write_beneath`]. The
+    /// target is not checked: it may point anywhere, because nothing follows it on the host.
     pub async fn symlink_beneath(
         &self,
         root: &RawPath,
@@ -87,8 +89,8 @@ impl SandboxHandle {
         self.put(link, target.as_bytes()).await
     }
 
-    /// [`SandboxHandle::write_beneath`] and [`SandboxHandle::symlink_beneath`] in one, for whoever says whose a new
-    /// entry is: `mode` is that of a file, and absent for a link.
+    /// [`SandboxHandle::write_beneath`] and [`SandboxHandle::symlink_beneath`] in one, with an
+    /// owner for a new entry. `mode` is a file's mode; absent for a link.
     pub async fn put_beneath(
         &self,
         root: &RawPath,
@@ -102,7 +104,7 @@ impl SandboxHandle {
         self.put(WriteRequest { symlink, owner, ..request(path, mode, Some(root)) }, bytes).await
     }
 
-    /// Makes a folder where there is none, and sets its permission bits either way.
+    /// Creates a directory if it does not exist, and sets its permission bits in either case.
     pub async fn folder_beneath(
         &self,
         root: &RawPath,
@@ -130,12 +132,12 @@ impl SandboxHandle {
         }
     }
 
-    /// Removes a file, a link or a tree. Nothing there is not an error.
+    /// Removes a file, a link or a tree. A missing path is not an error.
     pub async fn remove(&self, path: &RawPath) -> Result<(), SandboxError> {
         self.done(Request::Remove { path: path.clone(), beneath: None }).await
     }
 
-    /// As [`SandboxHandle::remove`], refused unless the path stays below `root`.
+    /// Like [`SandboxHandle::remove`], but rejected unless the path stays below `root`.
     pub async fn remove_beneath(&self, root: &RawPath, path: &RawPath) -> Result<(), SandboxError> {
         self.done(Request::Remove { path: path.clone(), beneath: Some(root.clone()) }).await
     }

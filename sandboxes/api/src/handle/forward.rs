@@ -1,4 +1,4 @@
-//! Connections that somebody in the sandbox made to a forwarded listener.
+//! Connections that processes in the sandbox make to a forwarded listener.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use super::{
 };
 use crate::wire::{Reply, Request};
 
-/// Connections that may wait to be accepted; one more is closed.
+/// Maximum number of connections waiting to be accepted; further ones are closed.
 pub(super) const WAITING: usize = 64;
 
 /// One connection. Dropping it closes it.
 pub struct Incoming {
-    /// The port of the listener that was connected to.
+    /// The listener's port.
     pub port: u16,
     call: Call,
     ended: bool,
 }
 
 impl SandboxHandle {
-    /// Listens on 127.0.0.1:`port` inside (0: any) and returns the port. The listener lives as
-    /// long as the channel.
+    /// Listens on 127.0.0.1:`port` inside (0: any) and returns the port. The listener lives as long
+    /// as the channel.
     pub async fn listen(&self, port: u16) -> Result<u16, SandboxError> {
         match self.ask(Request::Listen { port }).await? {
             Reply::Listening { port } => Ok(port),
@@ -33,8 +33,8 @@ impl SandboxHandle {
         }
     }
 
-    /// Listens on any free port of 127.0.0.1 inside, for one server of this side: connections to other ports go
-    /// elsewhere.
+    /// Listens on any free port of 127.0.0.1 inside, for one server on the host: connections to
+    /// other ports are not delivered here.
     pub async fn listener(&self) -> Result<Listener, SandboxError> {
         let port = self.listen(0).await?;
         let (connections, incoming) = mpsc::channel(WAITING);
@@ -44,14 +44,14 @@ impl SandboxHandle {
         }
     }
 
-    /// The next connection to a port that has no [`Listener`]. One caller gets each.
+    /// The next connection to a port without a [`Listener`]. Each is delivered to one caller.
     pub async fn accept(&self) -> Result<Incoming, SandboxError> {
         let next = self.accepted.lock().await.recv().await;
         next.ok_or_else(|| self.link.error())
     }
 }
 
-/// One port inside, and the connections to it.
+/// A port inside, and the connections to it.
 pub struct Listener {
     port: u16,
     incoming: mpsc::Receiver<Incoming>,
@@ -66,7 +66,7 @@ impl Listener {
 
     /// The next connection.
     ///
-    /// Safe to be dropped at any await.
+    /// Cancel-safe.
     ///
     /// # Errors
     /// The sandbox is gone.
@@ -109,12 +109,12 @@ impl Incoming {
         Ok(None)
     }
 
-    /// Sends all bytes, as fast as the other side takes them.
+    /// Sends all bytes, as fast as the other side accepts them.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), SandboxError> {
         self.call.send(bytes).await
     }
 
-    /// Says that nothing more will be sent.
+    /// Signals the end of sending.
     pub fn finish(&mut self) {
         self.call.end_input();
     }

@@ -1,4 +1,4 @@
-//! Variables of a sandbox: those of its image, and those that its commands get by default.
+//! Environment variables of a sandbox: those of its image, and the defaults of its commands.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use crate::Command;
 static NOTHING: BTreeMap<String, String> = BTreeMap::new();
 
 impl SandboxHandle {
-    /// Says which variables every command gets that does not set them. The first call counts.
+    /// Sets variables for every command that does not set them itself. Only the first call has an
+    /// effect.
     pub fn set_default_env(&self, env: BTreeMap<String, String>) {
         let _ = self.default_env.set(env);
     }
@@ -25,13 +26,13 @@ impl SandboxHandle {
 }
 
 impl SandboxHandle {
-    /// Says which variables the image sets. The first call counts.
+    /// Sets the image's variables. Only the first call has an effect.
     pub fn set_image_env(&self, env: BTreeMap<String, String>) {
         let _ = self.image_env.set(env);
     }
 
-    /// The variables that the image sets. Commands do not get them by themselves: an environment is exactly
-    /// what a command names. Empty where there is no image, or its back end cannot tell.
+    /// The image's variables. Commands do not receive them automatically: their environment is
+    /// exactly what they set. Empty if there is no image, or its back end does not know them.
     pub fn image_env(&self) -> &BTreeMap<String, String> {
         self.image_env.get().unwrap_or(&NOTHING)
     }

@@ -1,4 +1,4 @@
-//! What changed outside the work directory.
+//! Changes outside the work directory.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use super::{
 };
 use crate::wire::{Layer, LayerRequest, Refusal, RefusalKind, Reply, Request, Written, channel};
 
-/// The longest layer, in bytes of JSON.
+/// Maximum size of a layer, in bytes of JSON.
 const LAYER_LIMIT: usize = 256 << 20;
 
-/// Lists what a sandbox wrote, where its agent cannot.
+/// Lists what a sandbox wrote, if its agent cannot.
 #[async_trait]
 pub trait WrittenPaths: Send + Sync {
     /// What was written since the sandbox was created.
     ///
     /// # Errors
-    /// Why that cannot be told, as a reason for people.
+    /// Why it is unknown, for people.
     async fn written(&self) -> Result<Written, String>;
 
     /// The same, however long it takes.
     ///
     /// # Errors
-    /// Why that cannot be told, as a reason for people.
+    /// Why it is unknown, for people.
     async fn written_in_any_case(&self) -> Result<Written, String> {
         self.written().await
     }
@@ -35,25 +35,25 @@ pub trait WrittenPaths: Send + Sync {
 /// The state of a sandbox outside its work directory.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LayerState {
-    /// The same as in the answer before.
+    /// Unchanged since the previous reply.
     Same,
-    /// What differs from the start of the agent.
+    /// The differences from the agent's start.
     Changed(Layer),
-    /// Why another sandbox could not be given the same state.
+    /// Why the same state could not be restored in another sandbox.
     Unkept(String),
 }
 
 impl SandboxHandle {
-    /// Says who lists what the sandbox wrote. The first one stays.
+    /// Sets who lists what the sandbox wrote. Only the first call has an effect.
     pub fn set_written_paths(&self, written: Arc<dyn WrittenPaths>) {
         let _ = self.written_paths.set(written);
     }
 
-    /// Takes the state outside the work directory; the content that this channel had not sent before goes to
-    /// `sink`. The first request for a sandbox is a fresh one.
+    /// Captures the state outside the work directory. Content that this channel has not sent before
+    /// goes to `sink`. The first request for a sandbox is a fresh one.
     ///
     /// # Errors
-    /// Where the sink fails, the request is cancelled and the sink's own error is returned.
+    /// If the sink fails, the request is cancelled and the sink's error is returned.
     pub async fn layer_to<S: BlobSink>(
         &self,
         request: LayerRequest,
@@ -66,10 +66,10 @@ impl SandboxHandle {
         self.layer_of(request, written, sink).await
     }
 
-    /// As [`SandboxHandle::layer_to`], where the state is needed however long it takes to list it.
+    /// Like [`SandboxHandle::layer_to`], but waits for the list however long it takes.
     ///
     /// # Errors
-    /// As [`SandboxHandle::layer_to`].
+    /// See [`SandboxHandle::layer_to`].
     pub async fn whole_layer_to<S: BlobSink>(
         &self,
         request: LayerRequest,

@@ -1,4 +1,4 @@
-//! The byte stream: one task reads it, one writes it, and both end it for everyone.
+//! The byte stream: one task reads it and one writes it; either can end it for all users.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,19 +26,19 @@ use crate::wire::{
     Accepted, Frame, HELLO_BYTES, Kind, Refusal, RefusalKind, Reply, WireError, check_hello, hello,
 };
 
-/// How long the agent may take to greet.
+/// How long the agent may take to send its hello.
 const GREETING: Duration = Duration::from_secs(30);
 
-/// Bytes gathered for one write, and read at once.
+/// Bytes per write, and per read.
 const BURST: usize = 256 << 10;
 
-/// The most credit an agent can pile up on one stream, in bytes.
+/// The most credit an agent can accumulate on one stream, in bytes.
 const CREDIT_LIMIT: usize = 1 << 40;
 
-/// The host's end of one channel. Shared by everything that acts in the sandbox; requests run
+/// The host's end of one channel. Everything that acts in the sandbox shares it; requests run
 /// concurrently. Dropping the last handle closes the channel, which ends the sandbox.
 ///
-/// A back end connects one for each sandbox. Here the example itself plays the agent:
+/// A back end connects one per sandbox. In this example the code itself acts as the agent:
 ///
 /// ```
 /// use proctor_sandbox_api::{
@@ -68,7 +68,7 @@ const CREDIT_LIMIT: usize = 1 << 40;
 /// let (reader, writer) = split(host);
 /// let handle = SandboxHandle::connect(reader, writer).await?;
 /// let done = handle.run(Command::shell("exit 3").cwd("/testbed")).await?;
-/// // A command that fails is a result. An error means that the sandbox refused, or is gone.
+/// // A failed command is a result. An error means that the sandbox rejected it or is gone.
 /// assert_eq!(done.exited.code, Some(3));
 /// assert!(!done.success());
 /// # Ok(())
@@ -84,13 +84,13 @@ pub struct SandboxHandle {
     tasks: [AbortHandle; 2],
 }
 
-/// What the tasks and all open calls share.
+/// The state that the tasks and all open calls share.
 pub struct Link {
     out: mpsc::UnboundedSender<Vec<u8>>,
     state: Mutex<State>,
     /// Commands that were killed at their time limit.
     timed_out: AtomicU64,
-    /// Requests that were refused for want of space.
+    /// Requests that failed for lack of space.
     no_space: AtomicU64,
 }
 
@@ -104,11 +104,11 @@ struct State {
 }
 
 impl SandboxHandle {
-    /// Shakes hands over a byte stream whose other end is an agent.
+    /// Performs the handshake over a byte stream to an agent.
     ///
     /// # Errors
-    /// [`SandboxError::Broken`] where the stream ends, is silent for 30 seconds, or begins with
-    /// anything but a hello of this version.
+    /// [`SandboxError::Broken`] if the stream ends, is silent for 30 seconds, or does not start
+    /// with a hello of this version.
     pub async fn connect(
         mut reader: impl AsyncRead + Send + Unpin + 'static,
         mut writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -148,7 +148,7 @@ impl SandboxHandle {
         Ok(Arc::new(Self { link, accepted, witness, written_paths, image_env, default_env, tasks }))
     }
 
-    /// What is counted on this side of the channel.
+    /// The counters on this side of the channel.
     pub fn counts(&self) -> SandboxCounts {
         SandboxCounts {
             commands_timed_out: Some(self.link.timed_out.load(Ordering::Relaxed)),
@@ -162,8 +162,9 @@ impl SandboxHandle {
         self.link.state().broken.clone()
     }
 
-    /// Ends the channel at once, even where others still hold the sandbox: every pending and later request is
-    /// [`SandboxError::Broken`] with this reason, unless there was an earlier one.
+    /// Closes the channel immediately, even if others still hold the sandbox. Every pending and
+    /// later request fails with [`SandboxError::Broken`] and this reason, unless there was an
+    /// earlier one.
     pub fn disconnect(&self, why: &str) {
         self.link.end(why);
         for task in &self.tasks {
@@ -171,7 +172,7 @@ impl SandboxHandle {
         }
     }
 
-    /// Leaves the grammar on purpose, for the conformance kit.
+    /// Violates the protocol on purpose, for the conformance kit.
     #[doc(hidden)]
     pub fn send_garbage(&self, bytes: &[u8]) {
         let _ = self.link.out.send(bytes.to_vec());
@@ -189,7 +190,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what a reply says of the sandbox's limits.
+    /// Records what a reply shows about the sandbox's limits.
     pub fn count(&self, reply: &Result<Reply, Refusal>) {
         let counter = match reply {
             Ok(Reply::Exited(exited)) if exited.timed_out => &self.timed_out,
@@ -205,7 +206,7 @@ impl Link {
         SandboxError::broken(why.unwrap_or_else(|| "the channel was closed".to_owned()))
     }
 
-    /// Opens a stream for a request; its inbox is known before the agent hears of it.
+    /// Opens a stream for a request. Its inbox is registered before the agent receives the request.
     pub fn open(&self) -> Result<(u32, Flow, mpsc::UnboundedReceiver<Event>), SandboxError> {
         let mut state = self.state();
         if let Some(why) = &state.broken {
@@ -225,7 +226,7 @@ impl Link {
         self.state().streams.remove(&stream);
     }
 
-    /// Queues a frame; after the end it goes nowhere, and the caller learns that from its inbox.
+    /// Queues a frame. After the end it is discarded, and the caller's inbox reports that.
     pub fn send(&self, frame: &Frame) {
         let _ = self.out.send(frame.encode());
     }
@@ -235,7 +236,7 @@ impl Link {
         self.send(&Frame::new(Kind::Credit, stream, bytes.to_be_bytes()));
     }
 
-    /// The first reason stays. Dropping the inboxes wakes everyone who waits.
+    /// The first reason wins. Dropping the inboxes wakes all waiting callers.
     pub fn end(&self, why: &str) {
         let streams = {
             let mut state = self.state();
@@ -251,7 +252,7 @@ impl Link {
         }
     }
 
-    /// Connections to the port go to this listener from now on; false where the sandbox is gone.
+    /// Directs connections to the port to this listener; false if the sandbox is gone.
     pub fn hear(&self, port: u16, connections: mpsc::Sender<Incoming>) -> bool {
         let mut state = self.state();
         let open = state.accepting.is_some();
@@ -261,12 +262,12 @@ impl Link {
         open
     }
 
-    /// Connections to the port go to nobody in particular again.
+    /// Stops directing connections to a listener.
     pub fn unhear(&self, port: u16) {
         self.state().listeners.remove(&port);
     }
 
-    /// Ends every stream but one, and opens no more.
+    /// Ends every stream except one and opens no more.
     pub fn retire(&self, kept: u32, why: &str) {
         let retired: Vec<_> = {
             let mut state = self.state();
@@ -293,7 +294,7 @@ impl Link {
             let state = self.state();
             match state.streams.get(&stream) {
                 Some(inbox) => inbox.clone(),
-                // What retired streams still say is of no interest.
+                // Ignore what retired streams still send.
                 None if state.broken.is_some() => return Ok(()),
                 None => return wrong("not open"),
             }
@@ -311,7 +312,7 @@ impl Link {
                 }
                 let length = bytes.len();
                 if !inbox.put(Event::Data(channel, bytes)) {
-                    // Nobody listens any more; the agent must still be able to finish.
+                    // The receiver is gone, but the agent must still be able to finish.
                     inbox.flow.refund(length);
                     self.credit(stream, length);
                 }
@@ -355,7 +356,7 @@ impl Link {
             state.listeners.get(&accepted.port).or(state.accepting.as_ref()).cloned()
         };
         let incoming = Incoming::new(accepted.port, Arc::clone(self), stream, flow, events);
-        // One too many is dropped, which cancels it: the caller inside sees a closed connection.
+        // A dropped connection is cancelled: the caller inside sees a closed connection.
         if let Some(accepting) = accepting {
             let _ = accepting.try_send(incoming);
         }
@@ -409,8 +410,8 @@ async fn write_frames(
             writer.flush().await
         };
         if let Err(error) = written.await {
-            // What the agent said before it died is still read: the reader ends the link. A reader
-            // that hears nothing more must not keep everyone waiting, though.
+            // Data that the agent sent before it died is still read, so the reader ends the link.
+            // But a reader that receives nothing must not block everyone.
             tokio::time::sleep(Duration::from_secs(1)).await;
             link.end(&format!("the stream cannot be written: {error}"));
             return;

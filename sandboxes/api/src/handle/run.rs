@@ -15,15 +15,15 @@ use crate::{
     wire::{Reply, Request, RunRequest, channel},
 };
 
-/// How long past its limit the agent may take to kill a command before the sandbox counts as dead:
-/// more than the agent's own limit for killing.
+/// How long after the time limit the agent may take to kill a command before the sandbox counts as
+/// dead. Longer than the agent's own limit for killing.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Bytes kept of the results pipe. A flood is cut, and a cut stream lacks its end record.
+/// Maximum bytes of the results pipe. A longer stream is cut and lacks its end record.
 const RESULTS_LIMIT: usize = 64 << 20;
 
 impl SandboxHandle {
-    /// Runs a command to its end. A command that fails, or is not found (exit 127), is a result.
+    /// Runs a command to its end. A command that fails or is not found (exit 127) is a result.
     /// Dropping the future cancels the command.
     pub async fn run(&self, command: Command) -> Result<Completed, SandboxError> {
         let command = self.with_defaults(command);
@@ -49,7 +49,7 @@ impl SandboxHandle {
             true => Input::none(),
             false => Input::all(&command.stdin),
         };
-        // The agent keeps the time; the host only notices an agent that no longer does.
+        // The agent enforces the time limit; the host only detects an agent that no longer does.
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit + GRACE));
         loop {
             let event = match deadline {

@@ -1,4 +1,4 @@
-//! A command that is talked to while it runs.
+//! An interactive command.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,8 @@ use crate::{
     wire::{Exited, Reply, Request, RunRequest, channel},
 };
 
-/// A command whose input and output are a conversation. Dropping it kills the command with all that it started.
+/// A command with interactive input and output. Dropping it kills the command and everything it
+/// started.
 pub struct Running {
     call: Call,
     unsent: VecDeque<u8>,
@@ -24,17 +25,17 @@ pub enum Said {
     Output(Vec<u8>),
     /// Bytes of its standard error.
     Error(Vec<u8>),
-    /// It ended; nothing comes after that.
+    /// It ended; nothing follows.
     Exited(Exited),
 }
 
 impl SandboxHandle {
-    /// Starts a command that is talked to. Of [`Command`] counts what says how it is started: arguments, folder,
-    /// variables, user and time limit.
+    /// Starts an interactive command. It uses only the start options of [`Command`]: arguments,
+    /// directory, variables, user and time limit.
     ///
     /// # Errors
-    /// The channel is broken, or the request does not fit it. A program that is not there is told as one that
-    /// exited with 127.
+    /// The channel is broken, or the request is too large. A missing program is reported as exit
+    /// status 127.
     pub fn start(&self, command: Command) -> Result<Running, SandboxError> {
         let command = self.with_defaults(command);
         let limit = command.time_limit;
@@ -60,25 +61,25 @@ impl Running {
         self.unsent.extend(bytes);
     }
 
-    /// Bytes that it has not taken yet and that are still queued here.
+    /// Queued bytes that it has not taken yet.
     pub fn unsent(&self) -> usize {
         self.unsent.len()
     }
 
-    /// Sends until no more than `most` bytes are queued, and takes nothing from the command meanwhile. Returns at once
-    /// where it has ended.
+    /// Sends until at most `most` bytes are queued, and receives nothing meanwhile. Returns
+    /// immediately if it has ended.
     ///
-    /// Safe to be dropped at any await.
+    /// Cancel-safe.
     pub async fn drain(&mut self, most: usize) {
         self.call.send_from(&mut self.unsent, most).await;
     }
 
-    /// What it does next. What was said to it is sent meanwhile, as fast as it takes it.
+    /// The next event. Queued input is sent meanwhile, as fast as the command takes it.
     ///
-    /// Safe to be dropped at any await, and asked again.
+    /// Cancel-safe.
     ///
     /// # Errors
-    /// The sandbox is gone, or refused to start the command.
+    /// The sandbox is gone or rejected the start.
     pub async fn next(&mut self) -> Result<Said, SandboxError> {
         loop {
             return match self.call.step_from(&mut self.unsent).await? {

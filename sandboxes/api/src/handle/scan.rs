@@ -1,4 +1,4 @@
-//! A search for hidden content.
+//! Scans for hidden content.
 
 use super::{
     SandboxError, SandboxHandle,
@@ -9,10 +9,10 @@ use crate::wire::{
 };
 
 impl SandboxHandle {
-    /// Looks for what `secrets` describes. The sandbox learns hashes only.
+    /// Scans for what `secrets` describes. The sandbox receives only hashes.
     ///
     /// # Errors
-    /// Refused where the secrets are over [`SECRETS_LIMIT`] or the walk is over its limit of entries.
+    /// Rejected if the secrets exceed [`SECRETS_LIMIT`] or the scan exceeds its limit of entries.
     pub async fn scan(
         &self,
         request: ScanRequest,

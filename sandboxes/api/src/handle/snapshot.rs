@@ -12,28 +12,28 @@ const HEADER: usize = 8;
 /// The longest line of a manifest's page, in bytes: a path, a link's target and the rest, escaped.
 const LINE_LIMIT: usize = 1 << 20;
 
-/// Takes the contents that a snapshot sends, one after another, piece by piece: a tree may hold more than
-/// the host has memory for.
+/// Receives the contents of a snapshot, one after another and piece by piece: a tree may be larger
+/// than the host's memory.
 pub trait BlobSink: Send {
-    /// Why a content could not be taken.
+    /// Why a content was not accepted.
     type Error: Send;
 
-    /// A content of so many bytes begins.
+    /// A content of this length starts.
     fn begin(&mut self, length: u64) -> Result<(), Self::Error>;
 
     /// The next bytes of the content.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// All bytes of the content have been taken.
+    /// The content is complete.
     fn end(&mut self) -> Result<(), Self::Error>;
 }
 
-/// Why a snapshot was not taken.
+/// Why a snapshot failed.
 #[derive(Debug)]
 pub enum SnapshotError<E> {
-    /// The sandbox refused, or is gone.
+    /// The sandbox rejected it or is gone.
     Sandbox(SandboxError),
-    /// The sink could not take a content.
+    /// The sink failed.
     Sink(E),
 }
 
@@ -44,8 +44,8 @@ impl<E> From<SandboxError> for SnapshotError<E> {
 }
 
 impl SandboxHandle {
-    /// The reply, and the content of each hash that this channel had not sent before (hex hash,
-    /// bytes). For trees that are known to be small; see [`SandboxHandle::snapshot_to`].
+    /// The reply, and each content that this channel had not sent before (hex hash, bytes). For
+    /// small trees only; see [`SandboxHandle::snapshot_to`].
     pub async fn snapshot(
         &self,
         request: SnapshotRequest,
@@ -58,10 +58,10 @@ impl SandboxHandle {
         }
     }
 
-    /// The reply; the content that this channel had not sent before goes to `sink`.
+    /// The reply. Content that this channel had not sent before goes to `sink`.
     ///
     /// # Errors
-    /// Where the sink fails, the snapshot is cancelled and its own error is returned.
+    /// If the sink fails, the snapshot is cancelled and the sink's error is returned.
     pub async fn snapshot_to<S: BlobSink>(
         &self,
         request: SnapshotRequest,
@@ -151,17 +151,17 @@ impl BlobSink for InMemory {
     }
 }
 
-/// Where the stream of contents stands.
+/// The position in the stream of contents.
 #[derive(Default)]
 pub(super) struct Contents {
     header: Vec<u8>,
-    /// Bytes that are still to come of the content that has begun.
+    /// Remaining bytes of the current content.
     left: Option<u64>,
     pub(super) too_long: bool,
 }
 
 impl Contents {
-    /// A length past the limit of a file is refused before it is waited for.
+    /// A length above a file's limit is rejected before its bytes arrive.
     pub(super) fn take<S: BlobSink>(
         &mut self,
         mut bytes: &[u8],
@@ -207,7 +207,7 @@ impl Contents {
     }
 }
 
-/// The lines of a manifest that did not fit its reply.
+/// The lines of a manifest that did not fit in its reply.
 #[derive(Default)]
 struct Pages {
     rest: Vec<u8>,
@@ -215,7 +215,7 @@ struct Pages {
 }
 
 impl Pages {
-    /// A line that is an object is a changed entry, a string a removed path.
+    /// A line with an object is a changed entry, one with a string a removed path.
     fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.rest.extend_from_slice(line);

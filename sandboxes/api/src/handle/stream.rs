@@ -1,4 +1,4 @@
-//! A forwarded connection as a byte stream, for whatever serves one.
+//! A forwarded connection as a byte stream.
 
 use std::{
     future::Future,
@@ -20,13 +20,14 @@ use super::{
     SandboxError,
     call::{Call, Event, Input, PIECE},
 };
-/// How long a connection that was shut down is held for the other side to take what was sent.
+/// How long a connection stays open after shutdown so that the other side can read what was sent.
 const LINGER: Duration = Duration::from_secs(30);
 
 type Acquiring = dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send;
 
-/// Reads and writes at once, as a socket does: neither waits for the other. Shut down and then
-/// dropped, it is held until the other side has taken all; dropped without, it is closed at once.
+/// Reads and writes concurrently, like a socket. If it is shut down and then dropped, it stays open
+/// until the other side has read everything. If it is dropped without a shutdown, it closes
+/// immediately.
 pub struct SandboxStream {
     call: Option<Call>,
     unread: Vec<u8>,
@@ -48,7 +49,7 @@ impl SandboxStream {
         }
     }
 
-    /// Waits until one more byte may be sent, then takes credit for up to `wanted`.
+    /// Waits until at least one byte may be sent, then takes credit for up to `wanted`.
     fn poll_credit(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
         let Some(call) = &self.call else { return Poll::Ready(Err(closed())) };
         let credit = Arc::clone(call.credit());
@@ -65,7 +66,7 @@ impl SandboxStream {
     }
 }
 
-/// Takes what credit there is, up to `wanted`.
+/// Takes the available credit, up to `wanted`.
 fn take_now(credit: &Semaphore, wanted: usize) -> usize {
     let now = credit.available_permits().min(wanted);
     match credit.try_acquire_many(now as u32) {
@@ -124,7 +125,7 @@ impl AsyncWrite for SandboxStream {
         Poll::Ready(Ok(length))
     }
 
-    /// The channel has one queue and no buffer here.
+    /// The channel has one queue; nothing is buffered here.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -143,7 +144,8 @@ impl Drop for SandboxStream {
     fn drop(&mut self) {
         let Some(mut call) = self.call.take().filter(|_| self.shut) else { return };
         let Ok(runtime) = Handle::try_current() else { return };
-        // Cancelled now, the agent would close the connection under what it has not passed on yet.
+        // Cancelling now would make the agent close the connection before it has forwarded
+        // everything.
         runtime.spawn(timeout(LINGER, async move {
             while !matches!(call.step(&mut Input::none()).await, Ok(Event::Reply(_)) | Err(_)) {}
         }));

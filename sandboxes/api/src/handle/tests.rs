@@ -1,4 +1,4 @@
-//! The host's end against an agent that does as the test says.
+//! The host's side against an agent that the test controls.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// The other end, in the test's hands.
+/// The agent's side, controlled by the test.
 struct Agent {
     stream: DuplexStream,
     buffer: Vec<u8>,
@@ -150,7 +150,7 @@ async fn random_bytes_neither_panic_nor_hang() {
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                // Small numbers make frames that are nearly right.
+                // Small numbers make frames that are almost valid.
                 if state & 3 == 0 { (state >> 32) as u8 } else { (state >> 40) as u8 & 7 }
             })
             .collect();
@@ -222,7 +222,7 @@ async fn a_dropped_request_is_cancelled_and_its_late_words_do_no_harm() {
     assert_eq!((frame.kind, frame.stream), (Kind::Cancel, stream));
     agent.send(Frame::data(stream, channel::STDOUT, b"late")).await;
     agent.reply(stream, Reply::Exited(Exited::default())).await;
-    // Credit for what nobody reads, so that an agent is never stuck with it.
+    // Credit for unread data, so that an agent is never stuck.
     assert_eq!(agent.next().await.kind, Kind::Credit);
     let later = run(&handle);
     let stream = agent.next().await.stream;

@@ -1,4 +1,4 @@
-//! Whose doing it is that a sandbox failed: its content's, within its limits, or the machine's.
+//! Decides who caused a sandbox's failure: its content, within its limits, or the machine.
 
 use std::sync::Arc;
 
@@ -7,39 +7,40 @@ use proctor_types::{Fault, Origin};
 
 use super::SandboxHandle;
 
-/// What a back end can tell of a sandbox that refuses, or answers nothing any more.
+/// A back end's knowledge about a sandbox that rejects requests or no longer responds.
 #[async_trait]
 pub trait Witness: Send + Sync {
-    /// Why the kernel ended the sandbox, where it did so to hold one of the sandbox's own limits.
+    /// Why the kernel killed the sandbox, if it enforced one of the sandbox's own limits.
     async fn killed(&self) -> Option<String>;
 
-    /// Whether a disk that is full was filled by the sandbox. Where it shares the machine's disk, the
-    /// machine may have run out of space while the sandbox was within its limit.
+    /// Whether the sandbox filled its disk. If it shares the machine's disk, the machine may have
+    /// run out of space while the sandbox was within its limit.
     async fn filled_its_disk(&self) -> bool;
 }
 
-/// What the content of a sandbox did to it.
+/// How a sandbox's content broke it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
-    /// The sandbox is alive and cannot do what was asked: no space, no inode, a path too long.
+    /// The sandbox is alive but cannot fulfill the request: no space, no inode, a path that is too
+    /// long.
     Refused,
     /// The kernel ended it because it ran out of memory.
     Killed,
-    /// It did not end a command that had reached its time limit.
+    /// It did not end a command at its time limit.
     Overdue,
 }
 
 impl SandboxHandle {
-    /// Says who can tell why the sandbox ended. The first one stays.
+    /// Sets the witness for the sandbox's end. Only the first call has an effect.
     pub fn set_witness(&self, witness: Arc<dyn Witness>) {
         let _ = self.witness.set(witness);
     }
 
-    /// Whether the content of the sandbox caused this fault, and how. Only to be asked once untrusted
-    /// content is in the sandbox: before that a refusal is a fault like any other.
+    /// Whether and how the sandbox's content caused this fault. Call it only once untrusted content
+    /// is in the sandbox: before that, a refusal is a fault like any other.
     ///
-    /// `None` is an infrastructure fault: the sandbox is gone and the kernel gives no reason, or the
-    /// machine's disk is full.
+    /// `None` is an infrastructure fault: the sandbox is gone and the kernel gives no reason, or
+    /// the machine's disk is full.
     pub async fn exhausted(&self, fault: &Fault) -> Option<(Exhausted, String)> {
         let witness = self.witness.get();
         match fault.origin {

@@ -1,4 +1,4 @@
-//! At the agent: its memory, descriptors, channel, settings and user.
+//! Attacks on the agent: its memory, descriptors, channel, settings and user.
 
 use proctor_sandbox_api::{Command, wire::Defence};
 
@@ -36,7 +36,7 @@ async fn agents_channel_is_written_to(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn agent_is_signalled(fixture: &Fixture<'_>) -> Outcome {
-    // Where the sandbox has one user only, the kernel's care for a process 1 is what is left.
+    // If the sandbox has only one user, the kernel's protection of process 1 remains.
     let apart = if is_up(fixture, Defence::AgentIdentity) { "apart" } else { "together" };
     withstands(&fixture.handle, include_str!("programs/agent_signals.py"), &[apart]).await?;
     still_answers(&fixture.handle).await
@@ -51,7 +51,7 @@ async fn agents_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
     still_answers(&fixture.handle).await
 }
 
-/// Left out by a test, which wants to see the attack succeed.
+/// A test left it out in order to see the attack succeed.
 fn is_left_out(fixture: &Fixture<'_>) -> bool {
     fixture.enforcement.not_enforced.iter().any(|entry| entry.ends_with("left out by a test"))
 }
@@ -64,14 +64,14 @@ async fn agents_user_is_taken(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.handle.run(command).await;
     let ran = done.is_ok_and(|done| done.stdout.text().contains("65432"));
     ensure!(!ran, "a command ran as the agent's user");
-    // A program that belongs to that user and asks to be run as it.
+    // A program that belongs to that user and is set-uid.
     let line = "cp /usr/bin/id /tmp/id && chown 65432 /tmp/id && chmod 4755 /tmp/id && /tmp/id -u";
     let said = fixture.sh(line).await?.stdout.text();
     ensure!(said.trim() != "65432", "a set-uid program became the agent's user");
     still_answers(&fixture.handle).await
 }
 
-/// The agent is started from a file; nobody may put another in its place for the next sandbox.
+/// The agent is started from a file; nothing may replace it for the next sandbox.
 async fn agents_program_is_replaced(fixture: &Fixture<'_>) -> Outcome {
     let line = "for f in $(find / -xdev -name '*agentd*' -type f 2>/dev/null); do \
                 echo evil > $f; done; echo evil > /proc/1/exe; true";

@@ -1,4 +1,4 @@
-//! At the kernel: its calls, its devices, its settings, and the privileges it gives to programs.
+//! Attacks on the kernel: its calls, its devices, its settings, and the privileges of programs.
 
 use proctor_sandbox_api::Command;
 
@@ -32,7 +32,7 @@ async fn rare_socket_families_are_opened(fixture: &Fixture<'_>) -> Outcome {
     withstands(&fixture.handle, include_str!("programs/socket_families.py"), &[]).await
 }
 
-/// The 32-bit interface has numbers of its own, which the list of calls does not hold.
+/// The 32-bit interface has its own numbers, which the list of calls does not contain.
 async fn programs_for_another_interface_are_run(fixture: &Fixture<'_>) -> Outcome {
     withstands(&fixture.handle, include_str!("programs/other_interface.py"), &[]).await?;
     still_answers(&fixture.handle).await
@@ -45,10 +45,10 @@ async fn device_nodes_are_made(fixture: &Fixture<'_>) -> Outcome {
 async fn set_uid_programs_raise_their_user(fixture: &Fixture<'_>) -> Outcome {
     must(&fixture.sh("cp /usr/bin/id /var/tmp/id && chmod 6755 /var/tmp/id").await?)?;
     let mut command = Command::new(["/var/tmp/id", "-u"]);
-    // Root is there in any case; here somebody else tries to become it.
+    // Root already is root, so another user tries to become it.
     command.user = Some("1000:1000".to_owned());
     let done = match fixture.handle.run(command).await {
-        // A sandbox with one user has nobody to raise.
+        // A sandbox with one user has no other user to become root.
         Err(error) if !error.is_broken() => {
             fixture.needs("other users")?;
             return Err(error.into());

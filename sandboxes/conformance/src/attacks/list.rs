@@ -1,4 +1,4 @@
-//! The list.
+//! The list of attacks.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::{
 /// One attack.
 pub struct Attack {
     pub name: &'static str,
-    /// Without these defences it succeeds, on a native sandbox of the machine's root. Empty where
-    /// showing so would harm the machine.
+    /// Without these defences it succeeds, on a native sandbox of the machine's root. Empty if
+    /// showing that would harm the machine.
     pub undone_by: &'static [Defence],
     pub(super) limits: fn() -> SandboxSpec,
     pub(super) body: Body,
 }
 
-/// Makes a list of attacks of the functions that hold them.
+/// Makes a list of attacks from their functions.
 macro_rules! list {
     ($($name:ident [$($defence:ident)*]),* $(,)?) => {
         vec![$($crate::attacks::list::Attack {
@@ -43,7 +43,7 @@ pub(super) fn small() -> SandboxSpec {
     SandboxSpec { cpus: 1.0, memory_mb: 256, processes: 64, disk_mb: 64, ..SandboxSpec::default() }
 }
 
-/// All attacks, in the order they run in.
+/// All attacks, in execution order.
 pub fn attacks() -> Vec<Attack> {
     [
         agent::attacks(),
@@ -59,10 +59,10 @@ pub fn attacks() -> Vec<Attack> {
     .collect()
 }
 
-/// What every attack program begins with.
+/// The start of every attack program.
 const PRELUDE: &str = include_str!("programs/prelude.py");
 
-/// A Python program of the attacker's, run as root of the sandbox.
+/// The attacker's Python program, run as root of the sandbox.
 pub(super) fn program(text: &str, arguments: &[&str]) -> Command {
     let text = format!("{PRELUDE}\n{text}\nprint('done')\n");
     let mut argv = vec!["python3".to_owned(), "-c".to_owned(), text];
@@ -70,7 +70,7 @@ pub(super) fn program(text: &str, arguments: &[&str]) -> Command {
     Command::new(argv.iter().map(String::as_str)).time_limit(Duration::from_secs(120))
 }
 
-/// Runs a program that tries many things, and holds that it came to its end and none worked.
+/// Runs a program that tries many things, and asserts that it finished and none worked.
 pub(super) async fn withstands(
     handle: &SandboxHandle,
     text: &str,
@@ -84,7 +84,7 @@ pub(super) async fn withstands(
     Ok(())
 }
 
-/// A first snapshot of all that a folder holds, up to a thousand entries.
+/// A first snapshot of a directory, up to a thousand entries.
 pub(super) fn whole(root: &str) -> SnapshotRequest {
     SnapshotRequest {
         root: path(root),
@@ -96,7 +96,7 @@ pub(super) fn whole(root: &str) -> SnapshotRequest {
     }
 }
 
-/// The sandbox's agent still answers, and commands still run.
+/// Asserts that the agent still responds and commands still run.
 pub(super) async fn still_answers(handle: &SandboxHandle) -> Result<(), Failed> {
     let answer = async {
         handle.ping().await?;
@@ -108,7 +108,7 @@ pub(super) async fn still_answers(handle: &SandboxHandle) -> Result<(), Failed> 
     Ok(())
 }
 
-/// Whether the sandbox is the way the defence leaves it.
+/// Whether the defence is active in the sandbox.
 pub(super) fn is_up(fixture: &crate::Fixture<'_>, defence: Defence) -> bool {
     fixture.needs(defence.name()).is_ok()
 }

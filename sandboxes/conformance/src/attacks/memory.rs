@@ -1,4 +1,4 @@
-//! At memory: the sandbox's, the runtime's, and what belongs to nobody.
+//! Attacks on memory: the sandbox's, the runtime's, and memory that belongs to no process.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn memory_is_exhausted(fixture: &Fixture<'_>) -> Outcome {
 
 async fn memory_is_left_to_nobody(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
-    // It may be killed on its way; what counts is what is there afterwards.
+    // It may be killed on the way; only what remains afterwards counts.
     let done = fixture.handle.run(program(include_str!("programs/shared_memory.py"), &[])).await?;
     let said = done.stdout.text();
     ensure!(!said.contains("BREACH"), "{said}");
@@ -45,7 +45,7 @@ async fn memory_is_left_to_nobody(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-/// Written files are memory in some sandboxes. With all of it taken the agent must still be there.
+/// Written files use memory in some sandboxes. The agent must survive even if all of it is used.
 async fn memory_is_taken_by_files_and_processes(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
     let fill =
@@ -81,7 +81,7 @@ async fn output_floods_the_runtime(fixture: &Fixture<'_>) -> Outcome {
     still_answers(&fixture.handle).await
 }
 
-/// The runtime's own memory: that of this process.
+/// This process's memory, which is the runtime's.
 fn resident_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,13 +1,13 @@
-//! The attacks that every back end withstands.
+//! The attacks that every back end must stop.
 //!
-//! An attack is a program that tries to reach the agent, the kernel, the machine's memory or another
-//! sandbox. It is withstood where nothing of it works, another sandbox that runs meanwhile still answers, and
-//! nothing of the attacked sandbox is left afterwards. Like a check of the conformance kit, it may be
-//! skipped for one reason only: what it looks at is listed as not enforced in the sandbox's own
-//! [`Enforcement`](proctor_sandbox_api::Enforcement).
+//! An attack is a program that tries to reach the agent, the kernel, the machine's memory or
+//! another sandbox. It fails if none of its attempts works, another sandbox that runs meanwhile
+//! still responds, and nothing of the attacked sandbox remains afterwards. Like a check of the
+//! conformance kit, it may be skipped for only one reason: the sandbox's own
+//! [`Enforcement`](proctor_sandbox_api::Enforcement) lists its limit as not enforced.
 //!
-//! Where that is cheap, an attack names the defences without which it succeeds; a test takes them down
-//! and watches it succeed, so that no attack is counted as stopped that never worked.
+//! If that is cheap, an attack names the defences without which it succeeds. A test disables them
+//! and checks that it succeeds, so that no attack counts as stopped that never worked.
 
 mod agent;
 mod kernel;

@@ -1,4 +1,4 @@
-//! At other sandboxes: their proxies, sockets, memory, processes and files.
+//! Attacks on other sandboxes: their proxies, sockets, memory, processes and files.
 
 use proctor_sandbox_api::Command;
 
@@ -12,7 +12,7 @@ pub fn attacks() -> Vec<Attack> {
     list![another_sandboxes_proxy_are_tried [], another_sandboxes_things_are_looked_for []]
 }
 
-/// A sandbox's proxy (its gateway, with the token that it was given) listens inside that sandbox alone.
+/// A sandbox's proxy (its gateway, with its token) listens only inside that sandbox.
 async fn another_sandboxes_proxy_are_tried(fixture: &Fixture<'_>) -> Outcome {
     let mut other = fixture.open(small()).await?;
     let port = match other.handle().listen(0).await {
@@ -34,7 +34,7 @@ async fn another_sandboxes_proxy_are_tried(fixture: &Fixture<'_>) -> Outcome {
 
 async fn another_sandboxes_things_are_looked_for(fixture: &Fixture<'_>) -> Outcome {
     let mut other = fixture.open(small()).await?;
-    // There for as long as the other sandbox's command runs.
+    // Exists as long as the other sandbox's command runs.
     let plant = "import socket, ctypes, time, os\n\
         s = socket.socket(socket.AF_UNIX); s.bind('\\0proctor-neighbour'); s.listen()\n\
         c = ctypes.CDLL(None); m = c.shmget(0x70726f63, 4096, 0o1666); c.shmat(m, None, 0)\n\

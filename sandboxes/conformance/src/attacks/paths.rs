@@ -1,4 +1,4 @@
-//! At the host's hands: links that lead its reads and writes somewhere else.
+//! Attacks on the host's file access: links that redirect its reads and writes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ async fn folder_becomes_a_link_between_look_and_write(fixture: &Fixture<'_>) -> 
     let mut written = 0;
     for number in 0..400 {
         let name = path(&format!("/testbed/proxy/file-{number}"));
-        // Refused or not: what counts is where it went.
+        // Rejected or not: what counts is where it was written.
         written += u32::from(fixture.handle.write_beneath(&bound, &name, b"x", None).await.is_ok());
         if number % 20 == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -71,7 +71,7 @@ async fn hard_link_carries_a_write_out(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-/// A reader that opens what it finds would wait for ever, or read without end.
+/// A reader that opens these would wait forever, or read without end.
 async fn special_files_are_laid_out(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /testbed && cd /testbed && mkfifo pipe && ln -s /dev/zero zero && \
                 ln -s /proc/1/mem mem && ln -s pipe link && ln -s self self && \

@@ -1,4 +1,4 @@
-//! At the processor and the table of processes.
+//! Attacks on the processor and the process table.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ async fn fork_bomb_fills_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
     still_answers(&fixture.handle).await
 }
 
-/// The agent's own threads count as well: a full sandbox must not keep it from working, or a model could
-/// turn any trial into a fault of the sandbox.
+/// The agent's own threads count as well. A full sandbox must not stop the agent, or a model could
+/// turn any trial into a sandbox fault.
 async fn swarm_outlives_its_command(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("processes")?;
     let done = fixture.handle.run(program(include_str!("programs/swarm.py"), &[])).await?;

@@ -1,4 +1,4 @@
-//! One way to run the attacks, for every back end.
+//! Runs the attacks, for every back end.
 
 use std::{
     collections::BTreeSet,
@@ -18,21 +18,21 @@ use crate::{
     fixture::{Outcome, ensure, wrong},
 };
 
-/// How long one attack may take before it counts as having hung the sandbox.
+/// How long one attack may take before the sandbox counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long a command of the other sandbox may take meanwhile. It takes a millisecond on an idle machine;
-/// a sandbox that is starved would not answer at all.
+/// How long a command of the other sandbox may take meanwhile. It takes a millisecond on an idle
+/// machine; a starved sandbox would not respond at all.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long what a sandbox held may take to be gone.
+/// How long a sandbox's resources may take to be released.
 const RETURN: Duration = Duration::from_secs(15);
 
-/// Names of what the back end's sandboxes hold on the machine now: processes, control groups, mounts,
-/// containers.
+/// Names of what the back end's sandboxes currently use on the machine: processes, control groups,
+/// mounts, containers.
 pub type Census<'a> = &'a (dyn Fn() -> Vec<String> + Sync);
 
-/// Runs all attacks, each on a sandbox of its own, beside one sandbox that works on.
+/// Runs all attacks, each in its own sandbox, beside one that keeps working.
 pub async fn run_attacks(
     backend: &dyn Backend,
     prepared: &Prepared,
@@ -58,10 +58,10 @@ pub async fn run_attacks(
     results
 }
 
-/// Whether an attack works on this back end's sandboxes: what it showed.
+/// Runs an attack that should work on this back end's sandboxes, and returns what it showed.
 ///
 /// # Errors
-/// Says so where it was withstood after all.
+/// The attack was stopped after all.
 pub async fn succeeds(
     backend: &dyn Backend,
     prepared: &Prepared,
@@ -91,7 +91,7 @@ async fn one(
     returned
 }
 
-/// Runs an attack on a sandbox of its own and closes that.
+/// Runs an attack in its own sandbox and closes that.
 async fn strike(backend: &dyn Backend, prepared: &Prepared, attack: &Attack) -> Outcome {
     let mut sandbox = backend.open(&spec(prepared, (attack.limits)(), attack.name)).await?;
     let (handle, enforcement) = (Arc::clone(sandbox.handle()), sandbox.enforcement().clone());
@@ -134,7 +134,7 @@ fn result(attack: &Attack, outcome: Outcome, took: Duration) -> CheckResult {
     CheckResult { name: attack.name, passed, skipped_reason, took, why }
 }
 
-/// A sandbox that minds its own business.
+/// An uninvolved sandbox.
 struct Bystander {
     sandbox: tokio::sync::Mutex<Box<dyn Sandbox>>,
     handle: Arc<SandboxHandle>,

@@ -1,4 +1,4 @@
-//! At the disk: bytes, files, depth.
+//! Attacks on the disk: bytes, files, depth.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ pub fn attacks() -> Vec<Attack> {
     all
 }
 
-/// As much as trials usually have: an honest build makes that many files, too.
+/// As much as trials usually have: an honest build creates that many files, too.
 fn ample() -> SandboxSpec {
     SandboxSpec::default()
 }
@@ -59,7 +59,7 @@ async fn disk_is_filled(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn one_file_grows_for_ever(fixture: &Fixture<'_>) -> Outcome {
-    // A limit is a limit even where the sum of files has none.
+    // The limit applies to a single file even if there is no limit on the total.
     let line = "cat /dev/zero > /var/tmp/endless; stat -c %s /var/tmp/endless; rm /var/tmp/endless";
     let done = fixture.handle.run(Command::shell(line).time_limit(Duration::from_secs(30))).await?;
     ensure!(!done.exited.timed_out, "it grew for 30 seconds");
@@ -71,7 +71,7 @@ async fn one_file_grows_for_ever(fixture: &Fixture<'_>) -> Outcome {
 
 async fn sparse_file_is_huge(fixture: &Fixture<'_>) -> Outcome {
     let begun = Instant::now();
-    // What is refused is contained too: a limit on file sizes may come first.
+    // A rejected write is contained, too: a limit on file sizes may come first.
     fixture
         .sh("mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true")
         .await?;
@@ -108,8 +108,9 @@ async fn files_without_number_are_made(fixture: &Fixture<'_>) -> Outcome {
     still_answers(&fixture.handle).await
 }
 
-/// One in a hundred holds something: on disks that are told of every freed block, removing content
-/// costs milliseconds a file, and that is not what is tried here. Within the limits of a usual sandbox: the agent and the runtime must cope.
+/// One in a hundred has content: on disks that are told about every freed block, removing content
+/// takes milliseconds per file, and that is not tested here. Within a normal sandbox's limits, the
+/// agent and the runtime must cope.
 async fn hundred_thousand_tiny_files_are_made(fixture: &Fixture<'_>) -> Outcome {
     let said = must(&fixture.handle.run(program(MAKE, &["100000", "x"])).await?)?;
     ensure!(said.contains("made 100000"), "{said:?}");
@@ -118,7 +119,7 @@ async fn hundred_thousand_tiny_files_are_made(fixture: &Fixture<'_>) -> Outcome 
     ensure!(reply.changed.len() >= 100_000, "{} entries", reply.changed.len());
     let mut tight = tree("/testbed");
     tight.entry_limit = 1_000;
-    // Refused as a whole it would cost the trial its work.
+    // Rejecting it as a whole would cost the trial its work.
     let (cut, _) = fixture.handle.snapshot(tight).await?;
     ensure!(cut.entries <= 1_000, "no limit of entries: {}", cut.entries);
     ensure!(cut.unwalked == [path("many")], "not said what is left: {:?}", cut.unwalked);

@@ -1,4 +1,4 @@
-//! Compressed streams: gzip and Zstandard, each of any number of members.
+//! Compressed streams: gzip and Zstandard, each with any number of members.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -8,7 +8,7 @@ use ruzstd::decoding::StreamingDecoder;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The stream as it is meant: plain where its first bytes say that it is compressed.
+/// The decompressed stream; unchanged unless its first bytes show a compression.
 pub(super) fn plain<'a>(mut stream: impl Read + 'a) -> io::Result<Plain<'a>> {
     let mut magic = Vec::new();
     stream.by_ref().take(4).read_to_end(&mut magic)?;
@@ -27,7 +27,7 @@ pub(super) struct Plain<'a> {
     pub(super) compressed: bool,
 }
 
-/// Zstandard frames, one after another. A decoder reads one.
+/// Consecutive Zstandard frames. A decoder reads one.
 enum Frames<R: BufRead> {
     Between(R),
     Within(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
@@ -63,7 +63,7 @@ impl<R: BufRead> Read for Frames<R> {
 mod tests {
     use super::*;
 
-    /// `hello ` and `world` as two frames, with their check sums, as the zstd command writes them.
+    /// `hello ` and `world` as two frames with checksums, as written by the zstd command.
     const FRAMES: &[u8] = include_bytes!("hello-world.zst");
 
     #[test]

@@ -1,4 +1,4 @@
-//! Images from archives: OCI layouts and what `docker save` writes.
+//! Images from archives: OCI layouts and the output of `docker save`.
 
 mod compressed;
 mod outer;

@@ -1,4 +1,4 @@
-//! The archive itself: which of its entries are layers, in which order.
+//! The archive itself: which of its entries are layers, and their order.
 
 use std::{
     collections::HashMap,
@@ -12,10 +12,10 @@ use serde::Deserialize;
 
 use super::compressed;
 
-/// The longest manifest or index that is read, in bytes.
+/// The longest manifest or index, in bytes.
 const JSON_LIMIT: u64 = 8 << 20;
 
-/// Where the files of an archive lie in it.
+/// The positions of an archive's files.
 pub(super) struct Outer {
     file: File,
     parts: HashMap<String, Part>,
@@ -26,7 +26,7 @@ enum Part {
         offset: u64,
         size: u64,
     },
-    /// Old `docker save` writes a layer that occurs twice as a link.
+    /// Old versions of `docker save` write a repeated layer as a link.
     Link(String),
 }
 
@@ -49,7 +49,7 @@ struct Manifest {
     layers: Vec<Descriptor>,
     #[serde(default)]
     config: Option<Descriptor>,
-    /// An index within the index.
+    /// A nested index.
     #[serde(default)]
     manifests: Vec<Descriptor>,
 }
@@ -97,7 +97,7 @@ impl Outer {
         let mut file = File::open(archive)?;
         let mut content = compressed::plain(file.try_clone()?)?;
         if content.compressed {
-            // Layers are read by their place, which a compressed file has none of.
+            // Layers are read by offset, which a compressed file does not support.
             let mut plain = tempfile::tempfile_in(archive.parent().unwrap_or(Path::new("/")))
                 .or_else(|_| tempfile::tempfile())?;
             io::copy(&mut content.stream, &mut plain)?;
@@ -124,7 +124,7 @@ impl Outer {
         Ok(self.image()?.layers)
     }
 
-    /// What the image says of its containers.
+    /// The image's settings for its containers.
     pub(super) fn settings(&self) -> io::Result<ImageSettings> {
         let config = self.image()?.config.filter(|config| self.parts.contains_key(config));
         let Some(config) = config else { return Ok(ImageSettings::default()) };
@@ -153,7 +153,7 @@ impl Outer {
             return Err(invalid("it has neither manifest.json nor index.json: not an image"));
         }
         let mut candidates = self.json::<Index>("index.json")?.manifests;
-        // An index may point to another; more than a few are a loop.
+        // An index may point to another; more than a few form a loop.
         for _ in 0..4 {
             let chosen = choose(&candidates)?;
             let manifest: Manifest = self.json(&blob(&chosen.digest)?)?;
@@ -217,7 +217,7 @@ fn blob(digest: &str) -> io::Result<String> {
     Ok(format!("blobs/{kind}/{hex}"))
 }
 
-/// A link's target, from the folder of the link.
+/// A link's target, relative to the link's directory.
 fn beside(name: &str, target: &str) -> String {
     let mut parts: Vec<&str> = name.split('/').collect();
     parts.pop();

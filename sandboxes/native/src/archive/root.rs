@@ -1,4 +1,4 @@
-//! Writes a root file system, entry by entry, from an image that is not trusted.
+//! Writes a root file system, entry by entry, from an untrusted image.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -17,16 +17,17 @@ use tar::{Entry, EntryType};
 use super::outer::invalid;
 use crate::{ids, tree};
 
-/// Writes below one folder and nowhere else: every parent is opened by the kernel as if the folder
-/// were the root, so a link in the image, relative or absolute, leads nowhere outside.
+/// Writes only below one directory: the kernel opens every parent as if that directory were the
+/// root, so no link in the image, relative or absolute, leads outside.
 pub(super) struct Root {
     folder: PathBuf,
     root: OwnedFd,
-    /// Give files to the owners that the image names: as root with all ids only.
+    /// Set the owners that the image names: only as root with all ids.
     owners: bool,
-    /// What the present layer wrote: an opaque folder hides only what came before.
+    /// What the present layer wrote: an opaque directory hides only earlier layers.
     written: HashSet<PathBuf>,
-    /// Modes of folders in which only root could write the rest of the image. They are set at the end.
+    /// Modes of directories in which only root could write the rest of the image. They are set at
+    /// the end.
     later: BTreeMap<PathBuf, u32>,
 }
 
@@ -49,10 +50,10 @@ impl Root {
 
     /// Call this after the last layer.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        // The innermost folders come first, as a closed one would be in the way.
+        // Innermost directories first, because a closed parent would block access.
         for (path, mode) in std::mem::take(&mut self.later).into_iter().rev() {
             let held = match self.find(&path, OFlags::NOFOLLOW) {
-                // A later layer removed it, or put something else in its place.
+                // A later layer removed or replaced it.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -132,7 +133,8 @@ impl Root {
                 self.written.insert(path.to_owned());
                 return Ok(());
             }
-            // Devices are the sandbox's own; pipes and sockets are made by the programs that use them.
+            // The sandbox has its own devices; pipes and sockets are created by the programs that
+            // use them.
             _ => return Ok(()),
         }
         self.dress(entry, &target, kind)?;
@@ -151,7 +153,7 @@ impl Root {
     ) -> io::Result<()> {
         let header = entry.header();
         if self.owners {
-            // Ids beyond the sandbox's map would be nobody's.
+            // Ids outside the sandbox's map would belong to nobody.
             let id =
                 |number: u64| u32::try_from(number).ok().filter(|id| *id < 65_536).unwrap_or(0);
             let (user, group) = (header.uid().unwrap_or(0), header.gid().unwrap_or(0));
@@ -167,8 +169,8 @@ impl Root {
         Ok(())
     }
 
-    /// Opens a folder of the root, made where it is missing. The path goes through the descriptor,
-    /// so nothing can be placed there between checking and writing.
+    /// Opens a directory of the root, created if missing. The path goes through the descriptor, so
+    /// nothing can be placed there between checking and writing.
     fn parent(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let held = match self.find(path, OFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -183,7 +185,7 @@ impl Root {
         Ok((held, real))
     }
 
-    /// Opens a folder of the root.
+    /// Opens a directory of the root.
     fn find(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let folder = openat2(
@@ -212,7 +214,7 @@ impl Root {
     }
 }
 
-/// A path of an archive as a path below the root.
+/// An archive path as a path below the root.
 fn inside(path: &Path) -> io::Result<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {

@@ -1,4 +1,4 @@
-//! An archive as a folder of the cache.
+//! An archive as a directory of the cache.
 
 use std::{
     fs, io,
@@ -15,11 +15,11 @@ use sha2::{Digest, Sha256};
 use super::{outer::Outer, root::Root};
 use crate::{ids, tree};
 
-/// Unpacks an archive once; returns its digest and the folder of its root. Blocking.
+/// Unpacks an archive once; returns its digest and the directory of its root. Blocking.
 ///
-/// The layers are laid over one another in one folder. Rejected: a folder per layer as the overlay's
-/// lower ones, which would share layers between images, but need whiteouts that only some kernels
-/// let a common user make.
+/// All layers are unpacked into one directory. Rejected: a directory per layer as the overlay's
+/// lower directories. It would share layers between images, but needs whiteouts that only some
+/// kernels let a normal user create.
 pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBuf)> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
@@ -99,7 +99,7 @@ pub(crate) fn settings(folder: &Path) -> ImageSettings {
     text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// SHA-256 of the archive, remembered for as long as its place, size and times stay the same.
+/// SHA-256 of the archive, cached as long as its path, size and times are unchanged.
 fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
     let memory = memory(bases, archive)?;
     if let Some(known) = remembered(&memory) {
@@ -220,7 +220,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let outside = folder.path().join("outside");
         fs::create_dir(&outside).unwrap();
-        // The same path inside the image, where it is there, and nothing otherwise.
+        // The same path inside the image if it exists there, and nothing otherwise.
         let link = format!("-> {}", outside.display());
         let inner = format!("{}/kept", outside.display());
         let inner = inner.trim_start_matches('/');

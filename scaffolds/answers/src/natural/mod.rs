@@ -1,20 +1,21 @@
 //! Natural answers: snippets before and after, in FEA-Bench's form.
 //!
 //! ```text
-//! answer  = { line | edit }                ; what stands between edits is passed over, fences and <edit> too
+//! answer  = { line | edit }                ; text between edits is skipped, including fences and <edit>
 //! edit    = before { line } after          ; both name the same file
-//!         | "[delete " file "]"            ; these two the prompt does not teach: the form cannot say them otherwise
+//!         | "[delete " file "]"            ; the prompt does not teach these two: the form has no other way
 //!         | "[mode " file " " mode "]"     ; 100644 or 100755
 //! before  = "[start of the snippet before editing in " file "]" snippet "[end of the snippet before editing in " file "]"
 //! after   = "[start of the snippet after editing in " file "]" snippet "[end of the snippet after editing in " file "]"
 //! snippet = { line } [ "\ No newline at end of file" ]
 //! ```
 //!
-//! Each marker is a line of its own; white space around it does not count. A snippet without lines before is a file that
-//! is not there yet, or an empty one. The last line of a snippet, as in a diff, says that the file ends without a line
-//! feed; where neither snippet says it, the file ends as it did.
+//! Each marker is on its own line; white space around it does not count. An empty old snippet means
+//! a missing or empty file. The optional last line of a snippet means, as in a diff, that the file
+//! ends without a line feed; if neither snippet has it, the file's ending does not change.
 //!
-//! The form cannot say a link, a file that is no text, or a line that is one of the markers. [`write()`] refuses those.
+//! The form cannot express a link, a file that is not text, or a line that equals a marker.
+//! [`write()`] rejects those.
 
 mod read;
 mod write;

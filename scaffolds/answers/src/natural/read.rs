@@ -3,33 +3,33 @@ use serde::Serialize;
 use super::{NO_NEWLINE, Time};
 use crate::thinking;
 
-/// Lines of a file as an answer has them.
+/// Lines of a file in an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snippet {
-    /// Without their ends.
+    /// Without line breaks.
     pub lines: Vec<String>,
-    /// It says that the file ends after it, without a line feed.
+    /// The file ends after it, without a line feed.
     pub unended: bool,
 }
 
 /// One edit, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// One snippet in the place of another.
+    /// Replaces one snippet with another.
     Replace {
         /// Relative to the repository.
         file: String,
-        /// What stands there.
+        /// The old lines.
         before: Snippet,
-        /// What is to stand there.
+        /// The new lines.
         after: Snippet,
     },
-    /// The file goes.
+    /// Deletes the file.
     Delete {
         /// Relative to the repository.
         file: String,
     },
-    /// The file's mode, as git writes it.
+    /// Sets the file's Git mode.
     Mode {
         /// Relative to the repository.
         file: String,
@@ -39,7 +39,7 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// The file that it is of.
+    /// The file that it changes.
     pub fn file(&self) -> &str {
         match self {
             Self::Replace { file, .. } | Self::Delete { file } | Self::Mode { file, .. } => file,
@@ -47,28 +47,29 @@ impl Edit {
     }
 }
 
-/// A part of an answer that is no edit, and was to be one.
+/// A part of an answer that is not a valid edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "problem", content = "file", rename_all = "snake_case")]
 pub enum Problem {
-    /// The answer ends within a snippet, or between before and after.
+    /// The answer ends within a snippet, or between the old and the new one.
     Cut(String),
-    /// A snippet after without one before.
+    /// A new snippet without an old one.
     NoBefore(String),
-    /// The snippet after is of another file than the one before.
+    /// The new snippet names another file than the old one.
     NamesDiffer(String),
 }
 
-/// A natural answer as read.
+/// A parsed natural answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Natural {
-    /// In the order of the answer.
+    /// In order.
     pub edits: Vec<Edit>,
-    /// What could not be read. The edits count all the same.
+    /// What could not be parsed. The edits still count.
     pub problems: Vec<Problem>,
 }
 
-/// Reads an answer. It takes what it can: a half edit at the end does not cost those before it.
+/// Parses an answer as far as possible: an incomplete edit at the end does not affect those before
+/// it.
 pub fn read(answer: &str) -> Natural {
     let mut natural = Natural::default();
     let mut lines = thinking::without(answer).split('\n');
@@ -112,7 +113,7 @@ fn start(line: &str) -> Option<(Time, &str)> {
     })
 }
 
-/// The lines up to the end marker of the same file and time. `None`: there is no such marker.
+/// The lines up to the end marker with the same file and time. `None`: there is no such marker.
 fn snippet<'a>(
     lines: &mut impl Iterator<Item = &'a str>,
     time: Time,
@@ -147,7 +148,7 @@ fn single(line: &str) -> Option<Edit> {
     Some(Edit::Mode { file: clean(file), mode })
 }
 
-/// A path as the repository has it.
+/// A path relative to the repository.
 fn clean(file: &str) -> String {
     let file = file.trim();
     file.strip_prefix("./").unwrap_or(file).to_owned()

@@ -8,7 +8,7 @@ use crate::{
     lines::Lines,
 };
 
-/// A change that the form cannot say.
+/// A change that the form cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unwritable {
     /// The file.
@@ -23,13 +23,13 @@ impl fmt::Display for Unwritable {
     }
 }
 
-/// A natural answer that makes these changes: what each path holds before and after.
+/// A natural answer for these changes: each path's content before and after.
 ///
-/// Every file's edits are read and applied again before they are given out. Where they do not come to the same file, as
-/// when a file repeats itself, one edit takes the place of the whole file.
+/// Every file's edits are parsed and applied again as a check. If the result differs, as when a
+/// file repeats itself, one edit replaces the whole file.
 ///
 /// # Errors
-/// The form cannot say one of them.
+/// The form cannot express one of them.
 pub fn write(files: &BTreeMap<String, (Held, Held)>) -> Result<String, Unwritable> {
     let mut out = String::new();
     for (file, (before, after)) in files {
@@ -77,7 +77,7 @@ pub fn write(files: &BTreeMap<String, (Held, Held)>) -> Result<String, Unwritabl
     Ok(out)
 }
 
-/// Both sides as lines: without carriage returns where both have them at every end.
+/// Both sides as lines: without carriage returns if both have them at every line end.
 fn sides(old: &str, new: &str) -> (Lines, Lines) {
     let (before, after) = (Lines::of(old), Lines::of(new));
     match before.crlf && after.crlf {
@@ -129,7 +129,7 @@ fn edits(file: &str, old: &str, new: &str) -> String {
     out
 }
 
-/// Whether lines stand in a file exactly once.
+/// Whether lines occur in a file exactly once.
 fn once(lines: &[String], from: usize, to: usize) -> bool {
     to > from
         && lines.windows(to - from).filter(|window| *window == &lines[from..to]).nth(1).is_none()

@@ -1,4 +1,4 @@
-//! What the reference's own code drops or corrupts, each as an answer.
+//! Answers that the reference's own code drops or corrupts.
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 use proctor_answers::{Applied, Matching, Status, apply, natural};

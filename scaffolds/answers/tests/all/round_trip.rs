@@ -18,7 +18,7 @@ fn sides(before: &Tree, after: &Tree) -> Sides {
         .collect()
 }
 
-/// Writes the change, reads it and applies it; `Err` where the form cannot say it.
+/// Writes the change, parses and applies it; `Err` if the form cannot express it.
 fn there_and_back(sides: &Sides) -> Result<(), String> {
     let answer = natural::write(sides).map_err(|error| error.to_string())?;
     let read = natural::read(&answer);
@@ -77,7 +77,7 @@ fn git(args: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// What a commit did to each file, as far as it is a file of text that the form can say.
+/// A commit's changes of each file, as far as the form can express them.
 fn of_commit(commit: &str) -> Sides {
     let raw = git(&["diff-tree", "-r", "-z", "--root", "--no-commit-id", "--no-renames", commit]);
     let raw = String::from_utf8(raw).unwrap();
@@ -94,7 +94,8 @@ fn of_commit(commit: &str) -> Sides {
     sides
 }
 
-/// The newest commits of a clone: 25, or 500 in the full tier. `PROCTOR_COMMITS` sets another number.
+/// The newest commits of a clone: 25, or 500 in the full tier. `PROCTOR_COMMITS` overrides the
+/// number.
 #[test]
 fn real_commits_come_back() {
     let default = if is_full() { "500" } else { "25" };
@@ -122,7 +123,7 @@ fn real_commits_come_back() {
         unsaid.len()
     );
     assert!(files > 0);
-    // Only what the grammar names may be left unsaid.
+    // Only what the grammar excludes may fail.
     let known = ["bytes that are no text", "a link", "its markers"];
     assert!(unsaid.iter().all(|why| known.iter().any(|known| why.contains(known))), "{unsaid:?}");
 }

@@ -1,4 +1,4 @@
-/// What one answer asks for.
+/// What a response asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     Run(String),
@@ -7,7 +7,7 @@ pub(super) enum Action {
 
 const SUBMIT_LINE: &str = "proctor-submit";
 
-/// Reads an answer by the module's grammar; the error completes "Nothing was run: ...".
+/// Parses a response by the module's grammar; the error completes "Nothing was run: ...".
 pub(super) fn parse(answer: &str) -> Result<Action, String> {
     let mut blocks = Vec::new();
     let mut lines = answer.lines();
@@ -47,11 +47,11 @@ fn action(body: &[&str]) -> Result<Action, String> {
     }
 }
 
-/// The count of backticks and the info string, where the line opens a fenced block.
+/// The number of backticks and the info string, if the line opens a fenced block.
 fn opening(line: &str) -> Option<(usize, &str)> {
     let ticks = line.bytes().take_while(|byte| *byte == b'`').count();
     let info = line.get(ticks..)?.trim();
-    // More backticks behind the first run: a code span, not a fence.
+    // More backticks after the first run: a code span, not a fence.
     (ticks >= 3 && !info.contains('`')).then_some((ticks, info))
 }
 
@@ -72,7 +72,7 @@ mod tests {
     fn exactly_one_block_is_run() {
         assert_eq!(parse("Look.\n```bash\nls\ncat x\n```\nDone."), run("ls\ncat x"));
         assert_eq!(parse("```bash  \nls\n```  "), run("ls"));
-        // Blocks of other kinds are text.
+        // Blocks of other languages are text.
         assert_eq!(parse("```python\nprint()\n```\n```bash\nls\n```"), run("ls"));
         assert_eq!(parse("```text\n```bash\n```\n```bash\nls\n```"), run("ls"));
         assert!(parse("ls").unwrap_err().contains("no bash block"));

@@ -1,4 +1,4 @@
-//! The repository's `prompts/` folder, carried in the binary.
+//! The repository's `prompts/` folder, embedded in the binary.
 
 macro_rules! folder {
     ($folder:literal: $($file:literal),* $(,)?) => {

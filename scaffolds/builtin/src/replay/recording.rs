@@ -4,24 +4,24 @@ use proctor_scaffold_api::Stop;
 use proctor_types::{Envelope, Event, Fault, Layer, ToolCall, standing};
 use serde_json::Value;
 
-/// What of a trajectory is run again, in order.
+/// The parts of a trajectory to run again, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Recording {
     pub(super) acts: Vec<Act>,
-    /// The ending's name, where the trial came to one.
+    /// The ending's name, if the trial ended.
     pub(super) ending: Option<String>,
-    /// Lines that are no event, a torn last one left out.
+    /// Number of lines that are not events, except an incomplete last one.
     pub(super) unreadable: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Act {
-    /// An answer: a new step begins.
+    /// A response: a new step starts.
     Answered,
     Called(Recorded),
 }
 
-/// A recorded call, and its answer where one was recorded.
+/// A recorded call, and its result if one was recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Recorded {
     pub(super) call_id: String,
@@ -47,7 +47,7 @@ impl Recording {
     /// Reads a trajectory file.
     ///
     /// # Errors
-    /// A fault where the file cannot be read or holds no event at all.
+    /// A fault if the file cannot be read or contains no event.
     pub(super) async fn read(path: &Path) -> Result<Self, Stop> {
         let fault = |what: String| {
             let what = format!("replay of {}: {what}", path.display());
@@ -59,8 +59,8 @@ impl Recording {
         Self::parse(&bytes).ok_or_else(|| fault("the file holds no events".into()))
     }
 
-    /// The last try's events. Kinds of a later version are passed over; a torn last line is
-    /// dropped; other lines that cannot be read are counted. Checksums are the record's business.
+    /// The last try's events. Kinds of a later version are skipped, an incomplete last line is
+    /// dropped, and other unreadable lines are counted. The record crate checks checksums.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let whole = bytes.ends_with(b"\n");
         let lines: Vec<_> = bytes
@@ -98,7 +98,7 @@ impl Recording {
                 }));
             }
             Event::ToolReturned { call_id, shown, exit_status, malformed, .. } => {
-                // The last call: ids are the model's, and some models repeat them.
+                // The last call: models assign ids, and some repeat them.
                 if let Some(Act::Called(called)) = self.acts.last_mut()
                     && called.call_id == call_id
                 {

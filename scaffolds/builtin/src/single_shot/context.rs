@@ -1,12 +1,13 @@
-//! Which files the model is shown.
+//! Chooses the files that the model sees.
 //!
 //! ```text
-//! readmes + files with new components + files to be made   always
-//! oracle: every other file of the gold     bm25: the best hits, each tried once, in the order of the ranking
+//! readmes + files with new components + files to be created   always
+//! oracle: every other file of the gold patch     bm25: the best hits, each tried once, in ranking order
 //! ```
 //!
-//! As in FEA-Bench, the room is counted with the natural, detailed prompt and with line numbers, whatever the arm's own
-//! form: the same files serve all forms. A file that does not fit is left out and the next one is tried.
+//! As in FEA-Bench, the available space is counted with the natural, detailed prompt and with line
+//! numbers, whatever the arm's own form, so that all forms get the same files. A file that does not
+//! fit is skipped and the next one is tried.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -23,17 +24,17 @@ use super::{
 };
 use crate::prompts::Prompts;
 
-/// Trees whose index is kept in memory: trials of one task come close together.
+/// Number of trees whose index is in memory: trials of one task run close together.
 const KEPT: usize = 4;
 
 /// Indexes by the digest of their tree.
 #[derive(Debug, Default)]
 pub(super) struct Indexes(Mutex<VecDeque<(String, Arc<Index>)>>);
 
-/// Files and what they hold; `None` for one that is to be made.
+/// Files with their content; `None` for one that is to be created.
 pub(super) type Files = BTreeMap<String, Option<String>>;
 
-/// What is shown, and how it came about.
+/// What is shown, and how it was chosen.
 #[derive(Debug, Default)]
 pub(super) struct Context {
     pub(super) readmes: Files,
@@ -41,7 +42,7 @@ pub(super) struct Context {
     pub(super) record: ContextRecord,
 }
 
-/// What choosing needs.
+/// The input of the choice.
 pub(super) struct Choice<'a> {
     pub(super) settings: &'a Settings,
     pub(super) material: &'a Material,
@@ -53,7 +54,7 @@ pub(super) struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// The files that are shown always. The tokens of the prompt with them are asked for next.
+    /// The files that are always shown. The prompt's tokens with them are counted next.
     pub(super) fn always(&self) -> Result<Context, Stop> {
         let mut context = Context::default();
         for (path, _) in self.tree.files() {
@@ -63,7 +64,7 @@ impl Choice<'_> {
         }
         let components = &self.material.components;
         let mut paths: BTreeSet<&str> = components.iter().map(|one| one.file.as_str()).collect();
-        // A benchmark that tells no definition tells no file either.
+        // A benchmark without definitions does not reveal files either.
         if !components.is_empty() {
             let made = self.material.gold.files.iter().filter(|file| file.created);
             paths.extend(made.map(|file| file.path.as_str()));
@@ -78,7 +79,7 @@ impl Choice<'_> {
         Ok(context)
     }
 
-    /// Adds what is retrieved.
+    /// Adds retrieved files.
     pub(super) fn fill(
         &self,
         context: &mut Context,
@@ -120,13 +121,13 @@ impl Choice<'_> {
         Ok(())
     }
 
-    /// Tests are hidden, and a text file without a content would show nothing.
+    /// Tests are hidden, and a text file without content would show nothing.
     fn is_shown(&self, path: &str) -> bool {
         let text = path.ends_with(".md") || path.ends_with(".rst");
         !(is_test(path) || (text && self.tree.mode(path).is_none()))
     }
 
-    /// A file's text; `None` where there is no such file. Bytes that are no text are shown as such.
+    /// A file's text; `None` if there is no such file. Invalid UTF-8 is marked.
     fn text(&self, path: &str) -> Result<Option<String>, Stop> {
         let bytes = self.tree.read(path)?;
         Ok(bytes
@@ -134,7 +135,7 @@ impl Choice<'_> {
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Sets of Python files, as the paper has it.
+    /// Sets of Python files, as in the paper.
     fn quality(&self, context: &Context) -> Option<Quality> {
         let python = |path: &&str| path.ends_with(".py") && !is_test(path);
         let gold: BTreeSet<&str> =
@@ -162,7 +163,7 @@ impl Indexes {
         }
         let mut index = Index::default();
         let files = choice.tree.files();
-        // FEA-Bench ranks Python files. A repository without any is ranked by all its texts.
+        // FEA-Bench ranks Python files. In a repository without any, all text files are ranked.
         let python = files.iter().any(|(path, _)| path.ends_with(".py"));
         for (path, size) in files {
             if size > choice.file_bytes || is_test(&path) || (python && !path.ends_with(".py")) {
@@ -220,7 +221,7 @@ mod tests {
         ("docs/readme.md", "parser"),
     ];
 
-    /// Counts characters; room for what is given above the base.
+    /// Counts characters; `room` is the space above the base.
     fn chosen(retrieval: Retrieval, room: Option<u64>) -> ContextRecord {
         let settings = Settings {
             hints: Hints::Detailed,

@@ -1,4 +1,4 @@
-//! What is kept of a trial beside its trajectory: `single-shot.json`.
+//! What is stored for a trial beside its trajectory: `single-shot.json`.
 
 use proctor_answers::{EditReport, natural::Problem};
 use serde::Serialize;
@@ -8,15 +8,15 @@ use super::settings::Settings;
 /// The name of the file.
 pub(super) const FILE: &str = "single-shot.json";
 
-/// What was shown, what was answered, and what came of it.
+/// The prompt's content, the response, and the result.
 #[derive(Debug, Serialize)]
 pub(super) struct Evidence<'a> {
     pub(super) schema_version: u32,
     pub(super) settings: &'a Settings,
-    /// What counted the tokens: `o200k_base`, `cl100k_base`, or the digest of the model's own tokenizer.
+    /// The token counter: `o200k_base`, `cl100k_base`, or the digest of the model's own tokenizer.
     pub(super) tokenizer: String,
     pub(super) prompt_tokens: u64,
-    /// The prompt does not fit the model's window, and nothing was asked.
+    /// The prompt does not fit the model's context window, and no request was sent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) beyond_window: bool,
     pub(super) context: ContextRecord,
@@ -28,20 +28,20 @@ pub(super) struct Evidence<'a> {
 #[derive(Debug, Default, Clone, Serialize)]
 pub(super) struct ContextRecord {
     pub(super) readmes: Vec<String>,
-    /// Shown whatever is retrieved: those with new components, and those to be made.
+    /// Shown whatever is retrieved: files with new components, and files to be created.
     pub(super) always: Vec<String>,
-    /// Tokens before anything was retrieved.
+    /// Tokens before retrieval.
     pub(super) base_tokens: u64,
     /// Best first.
     pub(super) retrieved: Vec<Retrieved>,
     /// All code files of the prompt, sorted.
     pub(super) files: Vec<String>,
-    /// Of Python files, against those of the gold. Absent: the gold has none.
+    /// For Python files, compared with those of the gold patch. Absent: the gold patch has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) quality: Option<Quality>,
 }
 
-/// A file that was to be shown.
+/// A retrieved file.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Retrieved {
     pub(super) path: String,
@@ -52,16 +52,16 @@ pub(super) struct Retrieved {
     pub(super) shown: bool,
 }
 
-/// As the paper's Table 3 has it.
+/// As in the paper's Table 3.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Quality {
     pub(super) precision: f64,
     pub(super) recall: f64,
-    /// Every file of the gold is there.
+    /// Every file of the gold patch is present.
     pub(super) recall_all: bool,
 }
 
-/// The answer, and what came of it.
+/// The response and its result.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct AnswerRecord {
     pub(super) finish_reason: Option<String>,
@@ -69,12 +69,12 @@ pub(super) struct AnswerRecord {
     pub(super) edits: Vec<EditReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) problems: Vec<Problem>,
-    /// The commands that were tried for a patch answer, in order, and how each ended.
+    /// The commands tried for a patch response, in order, and the result of each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) applied_by: Vec<Tried>,
     /// Something was applied.
     pub(super) applied: bool,
-    /// All of it was.
+    /// Everything was applied.
     pub(super) whole: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) probe: Option<ProbeRecord>,
@@ -88,17 +88,17 @@ pub(super) struct Tried {
     pub(super) why: String,
 }
 
-/// What a model knew without having been told.
+/// What a model knew without being told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct ProbeRecord {
-    /// Definitions that the answer names.
+    /// Definitions that the response names.
     pub(super) named: usize,
-    /// Definitions of the gold.
+    /// Definitions in the gold patch.
     pub(super) gold: usize,
-    /// Files of the gold's definitions that the answer names.
+    /// Files of the gold patch's definitions that the response names.
     pub(super) files: usize,
     /// Names in the right file.
     pub(super) names: usize,
-    /// Signatures, to the letter, in the right file.
+    /// Exact signatures in the right file.
     pub(super) signatures: usize,
 }

@@ -1,4 +1,4 @@
-//! Lays an answer over the work directory.
+//! Applies a response to the work directory.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -13,10 +13,10 @@ use super::{
     settings::Settings,
 };
 
-/// Where a command finds the patch, outside the work directory.
+/// The patch's path for a command, outside the work directory.
 const PATCH_FILE: &str = "/tmp/answer.diff";
 
-/// Reads the edits of a natural answer and lays what can be applied.
+/// Parses the edits of a natural response and applies those that can be.
 pub(super) async fn lay_natural(
     session: &mut dyn Session,
     settings: &Settings,
@@ -42,7 +42,7 @@ pub(super) async fn lay_natural(
     Ok(())
 }
 
-/// What edits come to, and the same as a patch.
+/// The result of edits, and the same as a patch.
 fn made_of(
     edits: &[natural::Edit],
     settings: &Settings,
@@ -68,8 +68,8 @@ fn made_of(
     }
 }
 
-/// Applies the patch of an answer as the benchmark's harness does: its commands in order, until one succeeds. The first of
-/// them is `git apply`, which Proctor's own reader does on the host.
+/// Applies a response's patch as the benchmark's harness does: its commands in order, until one
+/// succeeds. The first is `git apply`, which Proctor's own parser does on the host.
 pub(super) async fn lay_patch(
     session: &mut dyn Session,
     material: &Material,
@@ -101,7 +101,7 @@ pub(super) async fn lay_patch(
     Ok(())
 }
 
-/// Why a command did not apply the patch; empty where it did.
+/// Why a command did not apply the patch; empty if it did.
 async fn in_sandbox(
     handle: &SandboxHandle,
     brief: &Brief,
@@ -127,7 +127,7 @@ async fn in_sandbox(
     Ok(last.chars().take(300).collect())
 }
 
-/// Takes away what the commands leave beside the files, and what a command that failed has changed.
+/// Removes files that the commands leave behind, and reverts what a failed command changed.
 async fn clean(
     handle: &SandboxHandle,
     brief: &Brief,
@@ -152,7 +152,7 @@ async fn clean(
                 Some(mode) => tree.read(&path)?.map(|bytes| (mode, bytes)),
                 None => None,
             };
-            // That a path is refused is the patch's fault: nothing can have been laid there.
+            // A rejected path is the patch's fault: nothing can have been written there.
             let done = match before {
                 Some((mode, bytes)) => {
                     handle.write_beneath(&root, &full(&path), &bytes, Some(mode & 0o777)).await

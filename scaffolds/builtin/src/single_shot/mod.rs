@@ -1,11 +1,12 @@
-//! `single-shot`: the request and some files of the repository, one answer.
+//! `single-shot`: the request and some files of the repository, one response.
 //!
 //! ```text
-//! material + tree at the start -> context -> prompt -> one answer -> edits or a patch -> the work directory
+//! material + tree at the start -> context -> prompt -> one response -> edits or a patch -> the work directory
 //! ```
 //!
-//! FEA-Bench's own setting (docs/single-shot.md). Which files the gold touches is known on the host for `oracle` and for
-//! scores; no content of it is in the prompt, but for what the benchmark itself tells.
+//! FEA-Bench's own setting (docs/single-shot.md). The host knows which files the gold patch
+//! changes, for `oracle` and for scores. The prompt contains none of its content, except what the
+//! benchmark itself reveals.
 
 mod context;
 mod evidence;
@@ -34,7 +35,7 @@ use context::{Choice, Context, Indexes};
 use evidence::{AnswerRecord, Evidence};
 use settings::{Format, Hints, Settings};
 
-/// Raised when the reading of answers or the choice of files changes: a factor of the arm.
+/// Increased when the parsing of responses or the choice of files changes: a factor of the arm.
 const REVISION: u32 = 1;
 /// The folder of its prompts, and its name.
 const NAME: &str = "single-shot";
@@ -50,7 +51,7 @@ struct Manifest {
     file_bytes: u64,
 }
 
-/// What counts tokens.
+/// Counts tokens.
 enum Counter {
     Carried(Encoding),
     Own(Arc<Tokenizer>),
@@ -70,12 +71,12 @@ impl Counter {
     }
 }
 
-/// The scaffold of one answer.
+/// The scaffold with a single response.
 #[derive(Debug)]
 pub struct SingleShot {
     prompts: Prompts,
     manifest: Manifest,
-    /// What trials share: neither is state of a trial, both are named by content.
+    /// Shared between trials: neither is state of a trial, and both are keyed by content.
     indexes: Indexes,
     tokenizers: Mutex<BTreeMap<String, Arc<Tokenizer>>>,
 }
@@ -89,7 +90,7 @@ impl SingleShot {
         Ok(Self { prompts, manifest, indexes: Indexes::default(), tokenizers: Mutex::default() })
     }
 
-    /// Counts by what the arm names, and how that is called.
+    /// The counter that the arm names, and its name.
     fn counter(&self, file: Option<&TokenizerFile>) -> Result<(Counter, String), Stop> {
         let Some(file) = file else { return Ok(Counter::carried(Encoding::default())) };
         if file.sha256.is_empty()
@@ -118,7 +119,7 @@ impl SingleShot {
         Ok((Counter::Own(tokenizer), file.sha256.clone()))
     }
 
-    /// The files and the prompt.
+    /// Builds the files and the prompt.
     async fn prompt(
         &self,
         session: &mut dyn Session,
@@ -199,7 +200,7 @@ impl Scaffold for SingleShot {
         };
         keep(session, &evidence).await?;
         let tokens = evidence.prompt_tokens;
-        // The model's own tokenizer counts as its endpoint does.
+        // The model's own tokenizer counts like its endpoint.
         let is_own = session.brief().tokenizer.as_ref().is_some_and(|file| !file.sha256.is_empty());
         let (counted, estimated) = if is_own { (tokens, 0) } else { (0, tokens) };
         if let Some(window) = session.brief().context_window
@@ -262,7 +263,7 @@ fn finish(record: &AnswerRecord, cut: bool) -> Finish {
     }
 }
 
-/// Records what is known so far, for readers of the journal and beside it.
+/// Records what is known so far, in the journal and beside it.
 async fn keep(session: &mut dyn Session, evidence: &Evidence<'_>) -> Result<(), Stop> {
     let value = serde_json::to_value(evidence)
         .map_err(|error| Fault::new(Layer::Record, format!("what was shown: {error}")))?;

@@ -1,4 +1,4 @@
-//! Scores the contamination probe: what a model names that it was not told.
+//! Scores the contamination probe: what a model names without being told.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use proctor_scaffold_api::Gold;
 
 use super::evidence::ProbeRecord;
 
-/// The answer against the gold's definitions. Each definition counts once, however often it is named.
+/// Compares the response with the gold patch's definitions. Each definition counts once, however
+/// often it is named.
 pub(super) fn score(answer: &str, gold: &Gold) -> ProbeRecord {
     let said = named(answer);
     let files = |all: Vec<&str>| all.into_iter().map(str::to_owned).collect::<BTreeSet<_>>();

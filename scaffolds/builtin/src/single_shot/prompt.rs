@@ -1,4 +1,4 @@
-//! The prompt, section by section as FEA-Bench's.
+//! The prompt, section by section like FEA-Bench's.
 
 use proctor_scaffold_api::{Material, Stop};
 use proctor_types::{Message, NewComponent};
@@ -31,7 +31,7 @@ fn blocks(prompts: &Prompts, files: &Files, numbers: bool) -> Result<String, Sto
     files.iter().map(|(path, text)| block(prompts, path, text.as_deref(), numbers)).collect()
 }
 
-/// The whole text in a form.
+/// The whole text in one of the forms.
 pub(super) fn text(
     prompts: &Prompts,
     material: &Material,
@@ -75,7 +75,7 @@ fn definitions(
     prompts.render("definitions", json!({ "files": files, "detailed": detailed }))
 }
 
-/// As FEA-Bench sends it: the first line as the system's message, the rest as the user's.
+/// As FEA-Bench sends it: the first line as the system message, the rest as the user message.
 pub(super) fn messages(text: &str) -> Vec<Message> {
     let (system, user) = text.split_once('\n').unwrap_or(("", text));
     vec![
@@ -88,7 +88,8 @@ pub(super) fn messages(text: &str) -> Vec<Message> {
 mod tests {
     use super::*;
 
-    /// Made by FEA-Bench's own functions (`collect/make_instructions.py` at cb5f4ac) from the same parts.
+    /// Created with FEA-Bench's own functions (`collect/make_instructions.py` at cb5f4ac) from the
+    /// same parts.
     const EXPECTED: [(Format, Hints, &str); 4] = [
         (
             Format::Natural,

@@ -5,7 +5,7 @@ use proctor_scaffold_api::WrongSetting;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What the answer is written in.
+/// The format of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Format {
@@ -14,7 +14,7 @@ pub(super) enum Format {
     Probe,
 }
 
-/// How much of the definitions is told.
+/// How much of the definitions is revealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Hints {
@@ -31,18 +31,18 @@ pub(super) enum Retrieval {
     None,
 }
 
-/// The settings, whole.
+/// The complete settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Settings {
     pub(super) hints: Hints,
     pub(super) retrieval: Retrieval,
-    /// Absent: whatever is to be shown is shown.
+    /// Absent: no limit.
     pub(super) context_tokens: Option<u64>,
     pub(super) format: Format,
     pub(super) matching: Matching,
 }
 
-/// Keys and the words that may stand there.
+/// Keys and their allowed words.
 const WORDS: [(&str, &[&str]); 4] = [
     ("hints", &["detailed", "brief"]),
     ("retrieval", &["oracle", "bm25", "none"]),
@@ -52,7 +52,7 @@ const WORDS: [(&str, &[&str]); 4] = [
 const TOKENS: &str = "context_tokens";
 const MOST_TOKENS: u64 = 1_000_000_000;
 
-/// The settings with their defaults, or what is wrong with a key.
+/// The settings with their defaults, or an error about a key.
 pub(super) fn resolve(
     given: &Map<String, Value>,
     bm25_tokens: u64,
@@ -91,7 +91,7 @@ pub(super) fn resolve(
     for (key, words) in WORDS {
         settings.insert(key.into(), given.get(key).cloned().unwrap_or_else(|| words[0].into()));
     }
-    // A probe shows no file, and what has no effect must not tell two arms apart.
+    // A probe shows no files, and a setting without effect must not distinguish two arms.
     if settings["format"] == "probe" {
         for (key, plain) in [("retrieval", "none"), ("hints", "brief"), ("matching", "exact")] {
             if given.get(key).is_some_and(|value| value != plain) {

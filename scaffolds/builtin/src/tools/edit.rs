@@ -24,17 +24,17 @@ use crate::{clip::lossy, command::show, prompts::Prompts, schema::strict};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditSettings {
-    /// Tokens shown of one view.
+    /// Maximum tokens per view.
     pub(crate) view_tokens: usize,
-    /// Larger files are neither viewed nor edited, in bytes.
+    /// Larger files can be neither viewed nor edited, in bytes.
     pub(crate) file_bytes: u64,
-    /// Entries of one folder listing.
+    /// Maximum entries of a folder listing.
     pub(crate) folder_entries: usize,
-    /// Edits remembered per file.
+    /// Number of edits remembered per file.
     pub(crate) undo_depth: usize,
 }
 
-/// Views and edits files through the sandbox agent: byte-exact, and with no editor in the image.
+/// Views and edits files through the sandbox agent: byte-exact, and without an editor in the image.
 pub(crate) struct Edit {
     prompts: Arc<Prompts>,
     settings: EditSettings,
@@ -95,7 +95,7 @@ fn needed<T>(given: Option<T>, command: &str, field: &str) -> Result<T, ToolErro
     })
 }
 
-/// A file or folder: where it is, and as the model named it.
+/// A file or folder: its path, and the model's name for it.
 #[derive(Debug)]
 struct Target {
     path: RawPath,
@@ -191,14 +191,14 @@ impl Edit {
             };
             head.extend(next);
         }
-        // The last line of a file may lack its end; what is inserted never joins it.
+        // The last line of a file may lack a line break; inserted text must not be appended to it.
         if !head.is_empty() && !head.ends_with(b"\n") {
             head.push(b'\n');
         }
         let at = head.len();
         let mut after = head;
         after.extend(text.bytes());
-        // Whole lines are inserted, whether or not the text ends its last one.
+        // Insert whole lines, even if the text lacks a final line break.
         if !text.ends_with('\n') {
             after.push(b'\n');
         }
@@ -261,7 +261,7 @@ impl Edit {
         self.read(context, path).await
     }
 
-    /// Writes, then remembers: an edit that failed is not one to undo.
+    /// Writes first, then remembers: a failed edit cannot be undone.
     async fn write(
         &mut self,
         context: &ToolContext,
@@ -276,7 +276,7 @@ impl Edit {
     }
 }
 
-/// For the record. A path came as text of the model's, so that it is text.
+/// For the record. The model gave the path as text, so it is valid text.
 fn edited(path: &RawPath, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> EditedFile {
     let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
     EditedFile { path, before, after }

@@ -1,17 +1,17 @@
-//! Finds the one place that `replace` means, or says why it cannot.
+//! Finds the only place that `replace` can mean, or explains why it cannot.
 
-/// Lines named in a message at most.
+/// Maximum number of lines in a message.
 const NAMED: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The byte at which the text starts.
+    /// The offset at which the text starts.
     Once(usize),
     /// For the model: what was found instead.
     Not(String),
 }
 
-/// Exact and unique, or not at all: a near match that is edited silently is a wrong edit.
+/// Requires an exact and unique match: silently editing a near match is a wrong edit.
 pub(super) fn find_once(bytes: &[u8], old: &str) -> Found {
     if old.is_empty() {
         return Found::Not("old_str is empty; use insert, or create for a whole file.".into());
@@ -33,7 +33,7 @@ pub(super) fn find_once(bytes: &[u8], old: &str) -> Found {
     }
 }
 
-/// Overlapping occurrences count: either could be meant.
+/// Overlapping occurrences count, because either could be meant.
 fn occurrences(bytes: &[u8], old: &[u8]) -> Vec<usize> {
     let mut places = Vec::new();
     let mut from = 0;
@@ -48,7 +48,7 @@ fn occurrences(bytes: &[u8], old: &[u8]) -> Vec<usize> {
     places
 }
 
-/// The most helpful thing to say of a text that does not occur.
+/// The most helpful message for a text that does not occur.
 fn near(bytes: &[u8], old: &str) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains("\r\n") && !old.contains('\r') && text.replace("\r\n", "\n").contains(old) {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(find_once(b"a = 1\nb = 2\n", "b = 2"), Found::Once(6));
         assert_eq!(find_once(b"\xff\xfe b", "b"), Found::Once(3));
         assert!(why(b"x\ny\nx\n", "x").contains("2 times, at lines 1, 3"));
-        // Overlapping occurrences are two.
+        // Overlapping occurrences count as two.
         assert!(why(b"aaa", "aa").contains("2 times"));
         assert!(why(b"x", "").contains("empty"));
     }

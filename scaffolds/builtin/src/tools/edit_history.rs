@@ -2,10 +2,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use proctor_sandbox_api::wire::RawPath;
 
-/// One edit: the whole content on either side of it.
+/// One edit: the complete content before and after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edited {
-    /// `None`: the edit made the file.
+    /// `None`: the edit created the file.
     pub(super) before: Option<Vec<u8>>,
     pub(super) after: Vec<u8>,
 }

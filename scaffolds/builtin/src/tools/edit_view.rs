@@ -1,4 +1,4 @@
-//! How files and folders are shown to the model.
+//! Formats files and folders for the model.
 
 use proctor_sandbox_api::wire::{DirEntry, EntryKind};
 
@@ -7,11 +7,11 @@ use crate::clip::lossy;
 
 /// Lines shown around an edit.
 const AROUND: usize = 3;
-/// Lines of an edit shown at most.
+/// Maximum lines of an edit that are shown.
 const EDITED: usize = 40;
 
-/// `     1<tab>text`, all of it or the lines of `range`: `[first, last]`, counted from 1, where -1
-/// as the last is the end.
+/// `     1<tab>text`, complete or only the lines of `range`: `[first, last]`, counted from 1, with
+/// -1 as the last for the end.
 pub(super) fn numbered(text: &str, range: Option<&[i64]>) -> Result<String, ToolError> {
     let total = text.lines().count();
     let (first, last) = match range {
@@ -45,7 +45,7 @@ pub(super) fn numbered(text: &str, range: Option<&[i64]>) -> Result<String, Tool
     Ok(lines.map(|(index, line)| format!("{:>6}\t{line}\n", index + 1)).collect())
 }
 
-/// One entry a line: folders end in `/`, links show their target, files their size.
+/// One entry per line: folders end in `/`, links show their target, files their size.
 pub(super) fn folder(entries: &[DirEntry], limit: usize) -> String {
     if entries.is_empty() {
         return "[the folder is empty]".into();
@@ -66,10 +66,10 @@ pub(super) fn folder(entries: &[DirEntry], limit: usize) -> String {
     text
 }
 
-/// The lines that an edit wrote, and a few around them.
+/// The lines that an edit wrote, with a few lines of context.
 pub(super) fn excerpt(after: &[u8], at: usize, size: usize) -> String {
     let first = line_of(after, at);
-    // The line of the last byte written; of the edit's place where nothing was.
+    // The line of the last byte written; if nothing was written, the line of the edit.
     let last = line_of(after, (at + size).saturating_sub(1).max(at)).min(first + EDITED);
     let (from, to) = (first.saturating_sub(AROUND).max(1), last + AROUND);
     let text = lossy(after);
@@ -102,7 +102,7 @@ mod tests {
         let shown = excerpt(&after, at, 8);
         assert!(shown.starts_with("     7\tline 7\n"), "{shown}");
         assert!(shown.ends_with("    13\tline 13\n"), "{shown}");
-        // A deletion at the end of a file is an excerpt too.
+        // A deletion at the end of a file has an excerpt, too.
         assert_eq!(excerpt(b"a\nb\n", 4, 0), "     1\ta\n     2\tb\n");
     }
 }

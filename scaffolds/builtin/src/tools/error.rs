@@ -2,13 +2,14 @@ use proctor_sandbox_api::SandboxError;
 use proctor_scaffold_api::Stop;
 use proctor_types::{Fault, Layer};
 
-/// How a tool fails. What the model is told and what ends the trial are different types of
-/// failure, and no conversion leads from the second to the first.
+/// How a tool fails. Failures that the model sees and failures that end the trial have different
+/// types, and the second cannot be converted to the first.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolError {
-    /// The model is told and goes on.
+    /// The model receives the message and continues.
     Tell(String),
-    /// The call itself could not be read: the model is told, and the call counts as malformed.
+    /// The call itself could not be parsed: the model receives the message, and the call counts as
+    /// malformed.
     Malformed(String),
     /// The trial ends; the model never sees why.
     Stop(Stop),

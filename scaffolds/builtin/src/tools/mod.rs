@@ -1,4 +1,5 @@
-//! `tools`: function calling. The loop is in `drive`, one file a tool, its spec beside it.
+//! `tools`: function calling. The loop is in `drive`; each tool has a file, with its spec beside
+//! it.
 
 mod drive;
 mod edit;

@@ -15,15 +15,15 @@ use crate::{clip::lossy, command::show, prompts::Prompts, schema::strict};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchSettings {
-    /// Matches at most.
+    /// Maximum number of matches.
     pub(crate) matches: u32,
-    /// Tokens shown to the model.
+    /// Maximum tokens shown to the model.
     pub(crate) output_tokens: usize,
-    /// Characters of one matching line.
+    /// Maximum characters of a matching line.
     pub(crate) line_chars: usize,
 }
 
-/// Regular expression and glob, run by the sandbox agent: needs no `grep` in the image.
+/// Regular expression and glob search, run by the sandbox agent: needs no `grep` in the image.
 pub(crate) struct Search {
     pub(crate) prompts: Arc<Prompts>,
     pub(crate) settings: SearchSettings,
@@ -55,7 +55,8 @@ impl Tool for Search {
         if matches.is_empty() {
             return Ok(Output::say("No matches."));
         }
-        // The agent names matches from the root on; where the root is a file, it is the path.
+        // The agent's match paths are relative to the root; if the root is a file, they are its
+        // path.
         let is_file = arguments.path.is_some()
             && context.handle.stat(&root).await?.is_some_and(|root| root.kind == EntryKind::File);
         let mut text = String::new();
@@ -76,7 +77,7 @@ impl Tool for Search {
 }
 
 impl Search {
-    /// `path:line: text`, the path from the work directory on where it lies below it.
+    /// `path:line: text`, with the path relative to the work directory if it is below it.
     fn line(&self, context: &ToolContext, path: &[u8], found: &Match) -> String {
         let below = path
             .strip_prefix(context.workdir.trim_end_matches('/').as_bytes())

@@ -12,8 +12,8 @@ pub(crate) const EDIT: &str = "edit";
 pub(crate) const SEARCH: &str = "search";
 pub(crate) const SUBMIT: &str = "submit";
 
-/// What the model is told about each tool: its description is a prompt text, its schema comes from the
-/// type of its arguments.
+/// The model's description of each tool: its text is a prompt, its schema comes from the type of
+/// its arguments.
 pub fn specs(prompts: &Prompts) -> Vec<ToolSpec> {
     vec![
         spec::<ShellArguments>(prompts, SHELL),

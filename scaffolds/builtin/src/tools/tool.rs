@@ -9,26 +9,27 @@ use serde_json::Value;
 use super::ToolError;
 use crate::schema::shape;
 
-/// One tool of one trial: what runs. What the model is told about it is in its `_spec` file.
+/// The implementation of a tool in one trial. Its description for the model is in its `_spec` file.
 #[async_trait]
 pub(crate) trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Acts. The arguments are JSON of any shape; what does not fit is [`ToolError::Malformed`].
+    /// Runs the tool. The arguments are arbitrary JSON; anything unexpected is
+    /// [`ToolError::Malformed`].
     async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError>;
 
-    /// Remembers an edit of before the trial was interrupted.
+    /// Restores an edit from before the trial was interrupted.
     fn recall(&mut self, _edited: &Edited) {}
 }
 
-/// Where tools act.
+/// The environment of tools.
 #[derive(Clone)]
 pub(crate) struct ToolContext {
     pub(crate) handle: Arc<SandboxHandle>,
     pub(crate) workdir: String,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) user: Option<String>,
-    /// The longest that one command may run.
+    /// The time limit of a command.
     pub(crate) command_limit: Duration,
 }
 
@@ -44,12 +45,12 @@ impl ToolContext {
         }
     }
 
-    /// Writes a whole file. A new one belongs to the user that commands run as.
+    /// Writes a whole file. A new one belongs to the user of commands.
     pub(crate) async fn write(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
         self.handle.write_as(path, bytes, None, self.user.as_deref()).await
     }
 
-    /// A path as the model wrote it: relative ones start at the work directory.
+    /// The model's path: relative ones are resolved against the work directory.
     pub(crate) fn resolve(&self, path: &str) -> RawPath {
         if path.starts_with('/') {
             return RawPath::from(path);
@@ -62,14 +63,14 @@ impl ToolContext {
     }
 }
 
-/// What a tool did.
+/// The result of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) shown: String,
-    /// All that was kept of the output, where `shown` is cut.
+    /// Everything kept of the output, if `shown` is cut.
     pub(crate) full: Option<Vec<u8>>,
     pub(crate) exit_status: Option<i32>,
-    /// The work is handed in.
+    /// The work is submitted.
     pub(crate) submitted: bool,
     pub(crate) edited: Option<Edited>,
 }
@@ -80,7 +81,7 @@ impl Output {
     }
 }
 
-/// Reads a tool's arguments, or tells the model which field is wrong and what was expected.
+/// Parses a tool's arguments, or tells the model which field is wrong and what was expected.
 pub(crate) fn read_arguments<T: DeserializeOwned>(
     name: &str,
     schema: &Value,

@@ -25,20 +25,20 @@ pub(crate) struct ToolsSettings {
     pub(crate) search: SearchSettings,
 }
 
-/// The tools of one trial. What they remember (the edits to undo) lives as long as the trial.
+/// The tools of one trial. Their state (the edits to undo) lives as long as the trial.
 pub(crate) struct Toolbox {
     tools: Vec<Box<dyn Tool>>,
     context: ToolContext,
 }
 
-/// What came of one call.
+/// The result of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Called {
-    /// What the model is shown.
+    /// What the model sees.
     pub shown: String,
-    /// Of a command that ended by itself.
+    /// For a command that ended by itself.
     pub exit_status: Option<i32>,
-    /// The work was handed in.
+    /// The work was submitted.
     pub submitted: bool,
 }
 
@@ -57,7 +57,7 @@ impl Toolbox {
         Self { tools, context }
     }
 
-    /// Records the call, runs it, records what came of it.
+    /// Records the call, runs it, and records its result.
     pub(crate) async fn call(
         &mut self,
         session: &mut dyn Session,
@@ -103,7 +103,7 @@ impl Toolbox {
         Ok(called)
     }
 
-    /// Records a call that is answered and not run.
+    /// Records a call that is answered without being run.
     pub(crate) async fn pass_over(
         &self,
         session: &mut dyn Session,
@@ -134,8 +134,8 @@ impl Toolbox {
     }
 }
 
-/// The arguments as JSON. No text at all is an empty object: several endpoints write the arguments
-/// of a tool that takes none so.
+/// The arguments as JSON. Empty text means an empty object: several endpoints write this for a tool
+/// without arguments.
 fn read(call: &ToolCall) -> Result<Value, ToolError> {
     if call.arguments.trim().is_empty() {
         return Ok(json!({}));

@@ -1,4 +1,4 @@
-//! `bash`, over a real sandbox.
+//! `bash` in a real sandbox.
 
 use proctor_scaffold_api::{Finish, Stop};
 use proctor_scaffolds::builtin;

@@ -1,4 +1,4 @@
-//! The scaffolds over a real sandbox.
+//! The scaffolds in a real sandbox.
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod bash;

@@ -1,4 +1,4 @@
-//! The first messages as a model reads them, whole.
+//! The complete first messages as a model reads them.
 
 use proctor_scaffolds::builtin;
 use proctor_types::{Budget, Message};

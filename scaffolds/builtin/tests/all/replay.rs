@@ -1,4 +1,4 @@
-//! `replay`, over a real sandbox: what `tools` did is recorded by hand and run again.
+//! `replay` in a real sandbox: the test records the actions of `tools` and runs them again.
 
 use proctor_scaffold_api::{Finish, Scaffold, Stop};
 use proctor_scaffolds::builtin;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{Did, Scripted, calls, says};
 
-/// The trajectory that a session's history would have left.
+/// The trajectory of a session's history.
 fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: Ending) -> String {
     let mut answers = answers.iter();
     let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! `tools`, over a real sandbox.
+//! `tools` in a real sandbox.
 
 use proctor_scaffold_api::{Finish, Stop};
 use proctor_scaffolds::builtin;
@@ -11,7 +11,7 @@ async fn drive(session: &mut Scripted) -> Result<Finish, Stop> {
     builtin("tools").unwrap().unwrap().drive(session).await
 }
 
-/// Runs one answer's calls and returns what was shown for each.
+/// Runs one response's calls and returns what was shown for each.
 async fn shown(session: &mut Scripted) -> Vec<String> {
     assert_eq!(drive(session).await, Err(Stop::Budget(BudgetKind::Steps)));
     session.returned().iter().map(|done| done.shown.clone()).collect()
@@ -123,7 +123,7 @@ async fn unreadable_calls_are_answered_and_counted() {
     }
     let malformed: Vec<_> = session.returned().iter().map(|done| done.malformed).collect();
     assert_eq!(malformed, [[true; 9].as_slice(), &[false]].concat());
-    // What was not JSON is recorded as it came.
+    // Arguments that were not JSON are recorded unchanged.
     let Did::Called { arguments, .. } = &session.did[1] else { panic!() };
     assert_eq!(arguments, r#"{"command": "ls"#);
 }
@@ -273,7 +273,7 @@ async fn a_full_context_window_ends_before_the_request_that_would_not_fit() {
         calls(&[("submit", "{}")]),
     ])
     .await;
-    // 110 tokens after the first answer, and 10 for the one result.
+    // 110 tokens after the first response, and 10 for the single result.
     session.brief.context_window = Some(120);
     let finish = drive(&mut session).await.unwrap();
     assert_eq!(finish, Finish::exited("context window full: 120 tokens of 120"));

@@ -1,4 +1,5 @@
-//! What the agent may ask of its client: files and terminals of the task's sandbox, and permissions.
+//! What the agent may request from its client: files and terminals of the task's sandbox, and
+//! permissions.
 
 use proctor_sandbox_api::{Command, wire::Exited};
 use proctor_scaffold_api::{Session, Stop};
@@ -22,7 +23,7 @@ pub(super) struct Client {
     limits: &'static Limits,
     pub(super) terminals: Terminals,
     pub(super) updates: Updates,
-    /// Of all of the trial: they name calls in the record.
+    /// Number of calls in the trial, which names them in the record.
     calls: u64,
 }
 
@@ -67,7 +68,7 @@ struct Choice {
     kind: String,
 }
 
-/// The answer to a request of the agent's, or none yet.
+/// The response to a request of the agent, if it is already known.
 type Replied = Option<Result<Value, Error>>;
 
 impl Client {
@@ -75,7 +76,7 @@ impl Client {
         Self { limits, terminals: Terminals::new(), updates: Updates::new(limits), calls: 0 }
     }
 
-    /// A request of the agent's, done and recorded. None where the answer comes later.
+    /// Performs and records a request of the agent. Returns `None` if the response comes later.
     pub(super) async fn request(
         &mut self,
         agent: &mut Agent,
@@ -120,7 +121,7 @@ impl Client {
         Ok(Some(reply))
     }
 
-    /// Everything is allowed, once: the sandbox holds the agent, and nobody is there to ask.
+    /// Allows everything, once: the sandbox contains the agent, and there is nobody to ask.
     fn permission(
         &mut self,
         asked: &Permission,
@@ -154,7 +155,7 @@ impl Client {
             return Ok(Err(Error::new(PARAMS, what)));
         }
         let brief = session.brief().clone();
-        // Agents put a whole line into `command` where they give no arguments.
+        // Agents that send no arguments put a whole line into `command`.
         let mut command = match asked.args.is_empty() {
             true => Command::shell(&asked.command),
             false => {
@@ -187,7 +188,7 @@ impl Client {
         Ok(Ok(json!({ "terminalId": id })))
     }
 
-    /// What is asked of an open terminal.
+    /// Handles a request for an open terminal.
     async fn terminal(
         &mut self,
         agent: &mut Agent,
@@ -244,13 +245,13 @@ impl Client {
         terminal.exit = Some(match ended.how {
             Ok(exit) => exit,
             Err(error) if error.is_broken() => return Err(error.fault(TERMINAL).into()),
-            // As a shell says of what it could not start.
+            // As a shell reports a command that it could not start.
             Err(_) => Exited { code: Some(127), ..Exited::default() },
         });
         self.close(agent, session, &ended.id).await
     }
 
-    /// A command has ended: who waits for it is answered, and the record is completed.
+    /// A command has ended: answers waiting requests, and completes the record.
     async fn close(
         &mut self,
         agent: &mut Agent,
@@ -268,5 +269,5 @@ impl Client {
     }
 }
 
-/// What a command of the agent is called in the record.
+/// The name of an agent's command in the record.
 const TERMINAL: &str = "terminal/create";

@@ -11,7 +11,7 @@ use crate::{
     rpc::{Error, PARAMS},
 };
 
-/// As the protocol numbers it: there is no such thing.
+/// The protocol's error code for a missing resource.
 const NOT_FOUND: i64 = -32002;
 
 #[derive(Debug, Deserialize)]
@@ -20,7 +20,7 @@ pub(super) struct Read {
     /// The first line, from 1.
     #[serde(default)]
     line: Option<usize>,
-    /// The most lines.
+    /// Maximum number of lines.
     #[serde(default)]
     limit: Option<usize>,
 }

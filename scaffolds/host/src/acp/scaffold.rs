@@ -17,10 +17,11 @@ use crate::{
     settings::{self, Asks, Settings},
 };
 
-/// Beyond the agent's own time to leave: what is left running is killed, and its last words are kept.
+/// Added to the agent's own time to exit: running processes are killed, and its last output is
+/// kept.
 const TIDY: Duration = Duration::from_secs(2);
 
-/// A program of a user's that is driven as an editor would drive it.
+/// A user's program that is run as an editor would run it.
 #[derive(Debug)]
 pub struct Acp {
     programs: Programs,
@@ -28,10 +29,10 @@ pub struct Acp {
 }
 
 impl Acp {
-    /// `programs` is where programs are kept.
+    /// `programs` is where programs are stored.
     ///
     /// # Errors
-    /// The data that Proctor was built with does not load, which a test rules out.
+    /// The built-in data is invalid, which a test rules out.
     pub fn new(programs: Programs) -> Result<Self, String> {
         Ok(Self { programs, limits: Limits::get()? })
     }
@@ -78,7 +79,7 @@ impl Scaffold for Acp {
         let announced = brief.announced.as_ref().and_then(Announced::of);
         let prompt = prompt::render(prompt::TASK, &brief, announced.as_ref());
         let prompt = prompt.map_err(own::setup)?;
-        // An agent looks whether its folder is there. What it does to the code it does through its client.
+        // An agent checks whether its directory exists. It accesses the code through its client.
         let folder = place.run(Command::new(["mkdir", "-p", brief.workdir.as_str()])).await;
         folder.map_err(|error| error.fault("the agent's own sandbox"))?;
         let command = agent::command(&settings.command, &own::variables(&brief, &settings.own)?);
@@ -87,7 +88,7 @@ impl Scaffold for Acp {
         let sandbox = Arc::clone(session.handle());
         let mut talk = Talk::new(self.limits, &settings, prompt);
         let end = talk.run(&mut agent, session).await;
-        // Whatever ended the conversation: nothing that it began goes on.
+        // However the conversation ended, nothing that it started continues.
         drop(talk);
         own::end_commands(&sandbox).await;
         own::close(end, &place, &mut agent, session).await

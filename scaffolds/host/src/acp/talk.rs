@@ -1,4 +1,5 @@
-//! The conversation: what Proctor asks of the agent, whom its requests go to, and how it ends.
+//! The conversation: Proctor's requests to the agent, the handling of the agent's requests, and the
+//! ending.
 
 use std::collections::VecDeque;
 
@@ -20,10 +21,10 @@ use crate::{
 
 /// The version of the Agent Client Protocol.
 pub(super) const PROTOCOL: u64 = 1;
-/// As the protocol numbers it: the agent wants to be logged in first.
+/// The protocol's error code: the agent requires a login first.
 const LOGIN: i64 = -32000;
 
-/// The request of ours that the agent has not answered.
+/// Our request that the agent has not answered yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Initialize,
@@ -37,18 +38,18 @@ pub(super) struct Talk {
     prompt: String,
     quiet: Quiet,
     stage: Stage,
-    /// Of the request of ours.
+    /// The id of our request.
     number: u64,
-    /// By which the agent may be logged in.
+    /// Ways to log in the agent.
     logins: Vec<String>,
     session_id: Value,
     client: Client,
     wrong_lines: u32,
-    /// Requests in a row that were answered with an error.
+    /// Consecutive requests that were answered with an error.
     errors: u32,
-    /// Since its last request to the model.
+    /// Requests since its last model request.
     requests: u32,
-    /// Requests to the model so far.
+    /// Model requests so far.
     model_requests: u64,
 }
 
@@ -134,7 +135,7 @@ impl Talk {
                         session.note(note).await?;
                     }
                 }
-                // Of a later version, or an extension: nobody waits for an answer.
+                // From a later version, or an extension: no response is expected.
                 Ok(Message::Notice { .. }) => {}
                 Ok(Message::Answer { id, result }) => {
                     self.quiet.seen();
@@ -178,7 +179,7 @@ impl Talk {
         self.ask(agent, Stage::NewSession, json!({ "cwd": cwd, "mcpServers": [] }));
     }
 
-    /// An answer to a request of ours: the next request, or the end.
+    /// Handles a response to our request: the next request, or the end.
     fn answered(
         &mut self,
         agent: &mut Agent,
@@ -195,7 +196,7 @@ impl Talk {
             (Stage::NewSession, Err(error))
                 if error["code"] == json!(LOGIN) && !self.logins.is_empty() =>
             {
-                // Its key is in its environment, whatever it calls that; the first way may be a browser.
+                // Its key is in its environment, under any name; the first way may be a browser.
                 let by_key = |login: &&String| login.contains("key") || login.contains("api");
                 let login = self.logins.iter().find(by_key).unwrap_or(&self.logins[0]).clone();
                 self.logins.clear();
@@ -245,7 +246,7 @@ impl Talk {
         None
     }
 
-    /// A request of the agent's. The end of one that goes round in circles.
+    /// Handles a request of the agent. Returns the end of an agent that loops.
     async fn asked(
         &mut self,
         agent: &mut Agent,
@@ -254,7 +255,7 @@ impl Talk {
         method: &str,
         params: Value,
     ) -> Result<Option<Finish>, Stop> {
-        // Nobody would read the answer of what changes the tree.
+        // Nothing would read the response to a request that changes the tree.
         if agent.has_exited() {
             return Ok(None);
         }
@@ -286,7 +287,8 @@ impl Talk {
         Ok(Some(ended(ExitCause::Loop, why)))
     }
 
-    /// The trial is over: the agent is told, and has its time to leave. Nothing that it asks meanwhile is done.
+    /// The trial is over: notifies the agent and gives it time to exit. Its requests are no longer
+    /// performed.
     async fn cancel(&mut self, agent: &mut Agent) -> Finish {
         self.client.terminals.stop();
         let params = json!({ "sessionId": self.session_id });
@@ -310,7 +312,7 @@ impl Talk {
                         Ok(Message::Answer { .. }) => return,
                         Ok(Message::Notice { .. }) | Err(_) => {}
                     },
-                    // Whatever its end is, it changes nothing any more.
+                    // However it ends, it changes nothing any more.
                     Ok(Heard::TooLong | Heard::Exited(_)) | Err(_) => return,
                 }
             }
@@ -336,7 +338,7 @@ fn with_last_words(end: Finish, agent: &Agent) -> Finish {
     }
 }
 
-/// What the end of the agent's turn means.
+/// Interprets the end of the agent's turn.
 fn turn_ended(reason: &str, last: Option<&Answer>) -> Finish {
     let Some(last) = last else {
         let why = format!("it ended its turn ({reason}) without one answer of the model");

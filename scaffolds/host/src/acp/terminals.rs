@@ -1,4 +1,5 @@
-//! `terminal/*` of the client: commands that run in the task's sandbox while the agent does something else.
+//! `terminal/*` of the client: commands that run in the task's sandbox while the agent does
+//! something else.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,7 +11,7 @@ use proctor_sandbox_api::{Running, Said, SandboxError, wire::Exited};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::AbortHandle};
 
-/// Everything that the agent has opened. Dropping it kills what runs.
+/// Everything that the agent has opened. Dropping it kills what is running.
 pub(super) struct Terminals {
     open: BTreeMap<String, Terminal>,
     count: u64,
@@ -30,13 +31,13 @@ pub(super) struct Terminal {
     running: AbortHandle,
 }
 
-/// A command came to its end.
+/// A command that has ended.
 pub(super) struct Ended {
     pub(super) id: String,
     pub(super) how: Result<Exited, SandboxError>,
 }
 
-/// The end of what was printed: the protocol cuts at the beginning.
+/// The end of the output: the protocol cuts at the start.
 #[derive(Debug, Default)]
 struct Output {
     bytes: VecDeque<u8>,
@@ -56,7 +57,7 @@ impl Terminals {
         Self { open: BTreeMap::new(), count: 0, tell, ended }
     }
 
-    /// Watches a command that was started, and names it.
+    /// Watches a started command, and names it.
     pub(super) fn add(&mut self, running: Running, call_id: String, most: usize) -> String {
         self.count += 1;
         let id = format!("terminal-{}", self.count);
@@ -82,16 +83,16 @@ impl Terminals {
         self.open.len()
     }
 
-    /// Whether any command runs.
+    /// Whether any command is running.
     pub(super) fn busy(&self) -> bool {
         self.open.values().any(|terminal| terminal.exit.is_none())
     }
 
-    /// The next command that ends. Safe to be dropped.
+    /// The next command that ends. Cancel-safe.
     pub(super) async fn next(&mut self) -> Ended {
         match self.ended.recv().await {
             Some(ended) => ended,
-            // The other end is a field beside it.
+            // The other end is a field of this struct.
             None => std::future::pending().await,
         }
     }
@@ -103,7 +104,7 @@ impl Terminals {
 }
 
 impl Terminal {
-    /// Kills its command, unless that has ended. Whether it had not.
+    /// Kills its command. Returns whether it was still running.
     pub(super) fn kill(&mut self) -> bool {
         self.running.abort();
         let ran = self.exit.is_none();
@@ -121,7 +122,7 @@ impl Terminal {
         self.lock().text()
     }
 
-    /// As `terminal/output` answers.
+    /// The response to `terminal/output`.
     pub(super) fn output(&self) -> Value {
         let output = self.lock();
         let mut told = json!({ "output": output.text(), "truncated": output.cut });
@@ -132,7 +133,7 @@ impl Terminal {
     }
 }
 
-/// As the protocol says how a command ended. One that ran out of its time was killed.
+/// The protocol's form of a command's end. One that timed out was killed.
 pub(super) fn status(exit: &Exited) -> Value {
     let code = exit.code.filter(|code| *code >= 0 && !exit.timed_out);
     let signal = match (exit.timed_out, exit.signal) {
@@ -152,7 +153,7 @@ impl Output {
 
     fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        // A character that was cut in two is none.
+        // Drop a character that was cut in two.
         let torn = |byte: &&u8| self.cut && **byte & 0xc0 == 0x80;
         let start = bytes.iter().take(3).take_while(torn).count();
         String::from_utf8_lossy(&bytes[start..]).into_owned()
@@ -174,7 +175,7 @@ async fn watch(
             Err(error) => break Err(error),
         }
     };
-    // Nobody hears it once the conversation is over.
+    // The receiver is gone once the conversation is over.
     let _ = tell.send(Ended { id, how });
 }
 

@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::Limits;
 
-/// What comes in pieces, and the name of the whole.
+/// Updates that arrive in pieces, and the name of the whole.
 const PIECES: [(&str, &str); 2] =
     [("agent_message_chunk", "message"), ("agent_thought_chunk", "thought")];
-/// What comes whole. Lists of commands and modes are of no use in a record.
+/// Complete updates. Lists of commands and modes are of no use in a record.
 const WHOLE: [&str; 3] = ["tool_call", "tool_call_update", "plan"];
 /// What is kept of one that is too long.
 const SHORT: [&str; 5] = ["sessionUpdate", "toolCallId", "title", "kind", "status"];
@@ -15,7 +15,7 @@ const SHORT: [&str; 5] = ["sessionUpdate", "toolCallId", "title", "kind", "statu
 pub(super) struct Updates {
     limits: &'static Limits,
     count: u32,
-    /// The text that is coming, and what it is.
+    /// The incomplete text and its kind.
     open: Option<(&'static str, String)>,
 }
 
@@ -48,7 +48,7 @@ impl Updates {
         done.into_iter().chain(self.note(short)).collect()
     }
 
-    /// A permission that was asked for, and what was answered.
+    /// A requested permission, and the response.
     pub(super) fn permission(
         &mut self,
         title: &Value,
@@ -57,10 +57,10 @@ impl Updates {
         self.note(json!({ "permission": title, "chosen": chosen }))
     }
 
-    /// The note of the text that was coming.
+    /// The note of the incomplete text.
     pub(super) fn end(&mut self) -> Option<Map<String, Value>> {
         let (name, text) = self.open.take()?;
-        // Agents send a piece without a text ahead of a call.
+        // Agents send a piece without text before a call.
         if text.is_empty() { None } else { self.note(json!({ name: text })) }
     }
 

@@ -1,8 +1,9 @@
-//! What the server answers to one message. The four methods of a server that has tools and nothing else.
+//! The server's response to one message. It implements the four methods of a server that only has
+//! tools.
 //!
-//! The crate `rmcp` would do this too: by four crates more, and by features of chrono, rand and schemars that
-//! every other crate would then be built with; its newest version also brings a second sha2. For no stream, no session and
-//! no message of the server's own that is too much.
+//! The crate `rmcp` would do this, too, but with four more crates, and with features of chrono,
+//! rand and schemars that would apply to every other crate; its newest version also adds a second
+//! sha2. That is too much for a server without streams, sessions or messages of its own.
 
 use proctor_types::ToolSpec;
 use serde::Deserialize;
@@ -11,21 +12,21 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::rpc::{self, Error, Message, NO_METHOD, OVER};
 
-/// The versions of the protocol that it speaks, the newest first. They differ in what this server does not use.
+/// The supported protocol versions, newest first. They differ in what this server does not use.
 const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
-/// One server, for every connection of one program.
+/// One server, for all connections of one program.
 #[derive(Clone)]
 pub(super) struct Tools {
     tools: Value,
     calls: mpsc::Sender<Call>,
 }
 
-/// A tool that is to be called.
+/// A requested tool call.
 pub(super) struct Call {
     pub(super) name: String,
     pub(super) arguments: Value,
-    /// What the model is shown. Dropped: the trial is over.
+    /// What the model sees. Dropped: the trial is over.
     pub(super) shown: oneshot::Sender<String>,
 }
 
@@ -37,7 +38,7 @@ struct CallParams {
 }
 
 impl Tools {
-    /// `calls` is where somebody runs them, one after the other.
+    /// `calls` leads to the code that runs them, one after the other.
     pub(super) fn new(specs: &[ToolSpec], calls: mpsc::Sender<Call>) -> Self {
         let tool = |spec: &ToolSpec| {
             json!({
@@ -49,7 +50,7 @@ impl Tools {
         Self { tools: specs.iter().map(tool).collect(), calls }
     }
 
-    /// The answer to a message, where it has one.
+    /// The response to a message, if it has one.
     pub(super) async fn answer(&self, body: &[u8]) -> Option<Value> {
         match Message::read(body) {
             Ok(Message::Request { id, method, params }) => {

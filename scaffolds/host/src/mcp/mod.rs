@@ -1,4 +1,5 @@
-//! The scaffold `mcp`: a program that is given the sandbox's tools as a server of the Model Context Protocol.
+//! The scaffold `mcp`: a program that gets the sandbox's tools through a Model Context Protocol
+//! server.
 
 mod answer;
 mod scaffold;

@@ -31,12 +31,12 @@ use crate::{
     settings::{self, Asks, Settings},
 };
 
-/// Beyond the agent's own time to leave: its last words are kept.
+/// Added to the agent's own time to exit: its last output is kept.
 const TIDY: Duration = Duration::from_secs(2);
-/// Calls that may wait while one runs; more wait in their connections.
+/// Maximum number of queued calls; more wait in their connections.
 const WAITING: usize = 16;
 
-/// A program of a user's that asks the model itself and is given the sandbox's tools.
+/// A user's program that calls the model itself and gets the sandbox's tools.
 #[derive(Debug)]
 pub struct Mcp {
     programs: Programs,
@@ -55,10 +55,10 @@ enum Seen {
 }
 
 impl Mcp {
-    /// `programs` is where programs are kept.
+    /// `programs` is where programs are stored.
     ///
     /// # Errors
-    /// The data that Proctor was built with does not load, which a test rules out.
+    /// The built-in data is invalid, which a test rules out.
     pub fn new(programs: Programs) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()? })
@@ -123,11 +123,11 @@ impl Scaffold for Mcp {
         let mut tools = self.tools.open(session);
         let seen =
             self.watch(running.as_mut(), &mut asked, &mut tools, &mut quiet, session).await?;
-        // What it calls from here on is told that the trial is over.
+        // Its further calls are answered that the trial is over.
         drop(asked);
         let (done, end) = match seen {
             Seen::Exited(done) => (Some(*done), None),
-            // At once: it would go on to ask the model.
+            // Immediately: it would continue to call the model.
             Seen::Submitted => (None, Some(Finish::Submitted)),
             Seen::Ending => {
                 let why = "the trial was over".to_owned();
@@ -139,7 +139,7 @@ impl Scaffold for Mcp {
         let done = match (done, &end) {
             (Some(Err(error)), None) => return own::broken(&place, error).await,
             (Some(Ok(done)), _) => done,
-            // It was killed, and what it printed with it.
+            // It was killed, so its output is lost.
             _ => Completed::default(),
         };
         for (name, stream) in [("stdout.log", &done.stdout), ("stderr.log", &done.stderr)] {
@@ -189,11 +189,11 @@ impl Mcp {
             let call = ToolCall { id, name, arguments: arguments.to_string() };
             let called = tokio::select! {
                 called = tools.call(session, &call) => called?,
-                // One that is gone waits for nothing: what it began is cut.
+                // A program that has exited waits for nothing: cancel what it started.
                 done = running.as_mut() => return Ok(Seen::Exited(Box::new(done))),
             };
             quiet.seen();
-            // A client that did not wait for it is no error.
+            // A client that did not wait for it is not an error.
             let _ = shown.send(called.shown);
             if called.submitted {
                 return Ok(Seen::Submitted);
@@ -201,7 +201,7 @@ impl Mcp {
         }
     }
 
-    /// Its time to end by itself.
+    /// Gives it time to exit by itself.
     async fn leave(&self, running: Running<'_>) -> Option<Result<Completed, SandboxError>> {
         timeout(self.limits.leave(), running).await.ok()
     }

@@ -1,5 +1,5 @@
-//! The server over HTTP, as the transport "streamable HTTP" has it: a message is a POST, and its answer is JSON. Nothing is
-//! streamed, since the server has nothing to say by itself.
+//! The server over HTTP, with the transport "streamable HTTP": a message is a POST, and its
+//! response is JSON. Nothing is streamed, because the server sends no messages of its own.
 
 use std::convert::Infallible;
 
@@ -13,10 +13,10 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::answer::Tools;
 
-/// The path of its address.
+/// The path of its URL.
 pub(super) const PATH: &str = "/mcp";
 
-/// A server that serves. Dropping it ends it with its connections.
+/// A running server. Dropping it ends it with its connections.
 pub(super) struct Serving(JoinHandle<()>);
 
 impl Drop for Serving {
@@ -25,10 +25,10 @@ impl Drop for Serving {
     }
 }
 
-/// Serves a listener until the sandbox is gone. A message may have `most` bytes.
+/// Serves a listener until the sandbox is gone. A message may have at most `most` bytes.
 pub(super) fn serve(mut listener: Listener, tools: Tools, most: usize) -> Serving {
     Serving(tokio::spawn(async move {
-        // Connections live in this task's set, so that its end is theirs.
+        // Connections belong to this task's set, so they end with it.
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -47,7 +47,7 @@ async fn connection(stream: SandboxStream, tools: Tools, most: usize) {
         let tools = tools.clone();
         async move { Ok::<_, Infallible>(respond(&tools, request, most).await) }
     });
-    // A client that goes away in the middle is not an error of ours.
+    // A client that disconnects is not our error.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -56,7 +56,7 @@ async fn respond(tools: &Tools, request: Request<Incoming>, most: usize) -> Resp
         return empty(StatusCode::NOT_FOUND);
     }
     if request.method() != Method::POST {
-        // No stream of the server's own messages, and no session to end.
+        // There is no stream of server messages, and no session to end.
         return empty(StatusCode::METHOD_NOT_ALLOWED);
     }
     let Ok(body) = Limited::new(request.into_body(), most).collect().await else {

@@ -1,4 +1,4 @@
-//! Scripts come from users: any text at all.
+//! Scripts come from users, so they may be any text.
 
 use fake_llm::Script;
 use fuzz::{fuzz, told};

@@ -1,4 +1,4 @@
-//! What a client sees, over real HTTP.
+//! What a client sees over real HTTP.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 

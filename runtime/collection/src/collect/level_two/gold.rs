@@ -1,4 +1,4 @@
-//! Solutions of level 2: one that takes the library's own objects for its own, and one that carries its own copy.
+//! Solutions of level 2: one that re-exports the library's own objects, and one with its own copy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use ruff_text_size::Ranged;
 use super::rewrite::{Owner, PACKAGE};
 use crate::{carve::hollow, changes::patch_of, collect::project::Project};
 
-/// As the benchmark's statements prescribe it.
+/// As the benchmark's statements prescribe.
 const SETUP: &str = "\
 from setuptools import setup, find_packages
 setup(
@@ -32,7 +32,7 @@ const BY_NAME: [&str; 2] = ["import_module(", "__import__("];
 /// Files of a package, by path.
 pub(in crate::collect) type Files = BTreeMap<String, String>;
 
-/// The package with nothing in it.
+/// The empty package.
 pub(super) fn empty() -> Files {
     Files::from([
         ("setup.py".to_owned(), SETUP.to_owned()),
@@ -40,7 +40,7 @@ pub(super) fn empty() -> Files {
     ])
 }
 
-/// A copy in which the functions of what is asked for do nothing but return this.
+/// A copy in which the requested functions only return a given value.
 pub(super) fn hollowed(
     copy: &Files,
     project: &Project,
@@ -60,16 +60,16 @@ pub(super) fn hollowed(
     out
 }
 
-/// The package that hands the library's own objects on.
+/// The package that re-exports the library's own objects.
 pub(super) fn shim(asked: &BTreeSet<Owner>) -> Files {
     with_exports(asked, "")
 }
 
-/// The package that holds a copy of those modules of the library that the objects need; in the copy imports
-/// of the library are of the copy.
+/// The package with a copy of the library modules that the objects need; imports of the library in
+/// the copy refer to the copy.
 ///
 /// # Errors
-/// A sentence: a module that cannot be copied.
+/// A sentence: a module cannot be copied.
 pub(super) fn copy(
     tree: &Path,
     project: &Project,
@@ -80,7 +80,7 @@ pub(super) fn copy(
     let mut open: Vec<String> = asked.iter().map(|owner| owner.module.clone()).collect();
     let (mut seen, mut out) = (BTreeSet::new(), with_exports(asked, "."));
     while let Some(module) = open.pop() {
-        // What is imported may be a name of a module: then the module is what is needed.
+        // An imported name may be a module: then the module is what is needed.
         if let Some((package, _)) = module.rsplit_once('.') {
             open.push(package.to_owned());
         }
@@ -99,7 +99,7 @@ pub(super) fn copy(
     Ok(out)
 }
 
-/// The patch that lays files where nothing is.
+/// The patch that adds files to an empty tree.
 pub(super) fn patch(files: &Files) -> String {
     patch_of(files.iter().map(|(path, text)| (path.as_str(), None, Some(text.as_str()))))
 }
@@ -126,7 +126,7 @@ pub(in crate::collect) fn imported_from(
     if import.level == 0 {
         return named.unwrap_or_default().to_owned();
     }
-    // One dot is the module's package, which a package is itself.
+    // One dot is the module's package; a package is its own.
     let up = import.level as usize - usize::from(is_package);
     let mut parts: Vec<&str> = module.split('.').collect();
     parts.truncate(parts.len().saturating_sub(up));
@@ -182,7 +182,7 @@ struct Imports<'a> {
     is_package: bool,
     text: &'a str,
     modules: &'a BTreeMap<String, &'a String>,
-    /// Modules are imported by names in strings: plugins, lazy imports.
+    /// Whether modules are imported by names in strings: plug-ins, lazy imports.
     by_name: bool,
     needs: BTreeSet<String>,
     edits: Vec<(std::ops::Range<usize>, String)>,
@@ -213,7 +213,7 @@ impl Imports<'_> {
         self.roots.contains(module.split('.').next().unwrap_or(module))
     }
 
-    /// `package.module`, or a name in one. A package's own name alone may mean anything.
+    /// `package.module`, or a name in one. A package's name alone may mean anything.
     fn named(&mut self, literal: &ExprStringLiteral) {
         if !self.by_name {
             return;
@@ -235,7 +235,7 @@ impl Imports<'_> {
         self.edits.push((at..at, format!("{PACKAGE}.")));
     }
 
-    /// An import statement in a string: code that is written to be run, as a template's.
+    /// An import statement in a string: code that is generated to be run, such as a template's.
     fn generated(&mut self, literal: &ExprStringLiteral) {
         let start = literal.start().to_usize();
         let source = &self.text[start..literal.end().to_usize()];
@@ -346,12 +346,12 @@ mod tests {
              from agent_code.pkg.deep import c as d\n\ndef f():\n    return 1\n"
         );
         assert!(made["agent_code/pkg/deep/b.py"].contains("import agent_code.pkg.deep.c as c"));
-        // Modules that a loader finds by their names in strings; other strings stay.
+        // Module names in strings that a loader uses; other strings are unchanged.
         let named = &made["agent_code/pkg/deep/c.py"];
         assert!(named.contains("\"agent_code.pkg.deep.e.made\", \"p\": \"pkg\""), "{named}");
         assert!(named.contains("'see pkg.deep.e', 'pkg.none'"), "{named}");
         assert_eq!(made["agent_code/pkg/deep/e.py"], "NAME = 'pkg.deep.e'\n");
-        // Code that it writes imports the copy.
+        // Generated code imports the copy.
         assert_eq!(
             made["agent_code/pkg/deep/b2.py"],
             "CODE = \"from agent_code.pkg.deep.f import \" + 'x', '\\nfrom pkg.none import y'\n"

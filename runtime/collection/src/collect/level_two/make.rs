@@ -1,4 +1,4 @@
-//! One test file, from its tops to a verified task of level 2 or the reason why there is none.
+//! Processes one test file, from its tops to a verified task of level 2 or a reason for rejection.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,18 +28,18 @@ use crate::{
     freeze::{RUNS, Statuses, ended, run},
 };
 
-/// What an agent finds, as in the benchmark.
+/// The file that an agent finds, as in the benchmark.
 const README: &str = include_str!("../../../../../prompts/featurebench/readme.md");
 
 /// The side whose functions return None.
 const IDLE: &str = "idle";
 
-/// How many tests a reason names.
+/// Maximum number of tests that a reason names.
 const NAMED: usize = 3;
 
 impl Shared<'_> {
     /// # Errors
-    /// A fault that says nothing about the test file: another try may help.
+    /// A fault that says nothing about the test file: a retry may help.
     pub(in crate::collect) async fn level_two(&self, file: &str) -> Result<Outcome, Fault> {
         match self.made_anew(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
@@ -140,7 +140,7 @@ impl Shared<'_> {
                 format!("rewritten, tests fail on the library's own objects: {}", few(&broken));
             return Err(Stop::Reject("oracle", why));
         }
-        // A test that compares with the library's own classes asks for what no rewrite can give.
+        // A test that compares with the library's own classes requires what no rewrite can provide.
         let whole = steady.iter().all(|id| passes("gold", id));
         task.fail_to_pass =
             steady.iter().filter(|id| passes("gold", id) && fails("empty", id)).cloned().collect();
@@ -225,7 +225,7 @@ impl Shared<'_> {
         objects.map(owner).collect()
     }
 
-    /// Nobody is told of it: what it raises, its callers raise.
+    /// Whether it is not shown: its callers raise what it raises.
     fn is_private(&self, number: usize) -> bool {
         let object = self.objects.list.get(number);
         object.is_some_and(|it| it.name().starts_with('_') && !it.name().ends_with("__"))
@@ -245,14 +245,14 @@ impl Shared<'_> {
         let laid = gold::patch(&package).into_bytes();
         let test_patch = task.test_patch.clone().unwrap_or_default().into_bytes();
         let ran = run(place, task, plan, &[&test_patch, &laid]).await?;
-        // What does nothing may go on for ever: what it did not come to did not pass.
+        // Functions that do nothing may loop forever; tests that did not run did not pass.
         if side == IDLE {
             return Ok(ran.tests);
         }
         Ok(ended(ran, side)?)
     }
 
-    /// Tries copies whose functions return one constant.
+    /// Runs copies whose functions return one constant.
     async fn no_constant_does(
         &self,
         task: &Task,
@@ -272,7 +272,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Who only hands the library's objects on has written nothing.
+    /// Re-exporting the library's objects must not resolve the task.
     async fn shim_is_refused(
         &self,
         task: &Task,

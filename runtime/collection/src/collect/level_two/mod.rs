@@ -1,4 +1,4 @@
-//! Level 2: the agent writes anew, from nothing, what a test file is about, as a package `agent_code`.
+//! Level 2: the agent rewrites what a test file is about from nothing, as a package `agent_code`.
 
 mod gold;
 mod make;

@@ -1,5 +1,5 @@
-//! What an interface names and nobody is asked to write: constants, types, bases of the library. Whoever writes the
-//! rest must know them.
+//! Code that an interface mentions but that is not requested: constants, types, base classes of the
+//! library. The author of a rewrite must know it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -23,14 +23,14 @@ use crate::{
     collect::project::Project,
 };
 
-/// A value of more lines, or of more bytes in one, is not shown.
+/// Maximum lines, and bytes of one line, of a value that is shown.
 const LINES: usize = 6;
 const BYTES: usize = 400;
-/// How far names are followed, and how many bytes of code are shown: nearer names come first.
+/// How far names are followed, and how many bytes of code are shown: closer names come first.
 const DEPTH: usize = 2;
 const MOST: usize = 12_000;
 
-/// The names of some code that it does not define itself.
+/// The names in some code that it does not define itself.
 fn names(code: &str) -> BTreeSet<String> {
     let mut found = Found::default();
     if let Ok(parsed) = parse_module(code) {
@@ -67,7 +67,7 @@ impl<'a> Visitor<'a> for Found {
             Expr::Name(name) if name.ctx == ExprContext::Load => {
                 self.loaded.insert(name.id.to_string());
             }
-            // An annotation may be written as a string, and one of `Literal` is none.
+            // An annotation may be written as a string, but a `Literal`'s string is not one.
             Expr::StringLiteral(literal) if self.in_annotation => {
                 let words =
                     literal.value.to_str().split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -89,20 +89,20 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
-/// The modules of a library, to be looked up in.
+/// The modules of a library, for lookups.
 struct Library<'a> {
     tree: &'a Path,
     files: BTreeMap<String, &'a String>,
     view: View<'a>,
 }
 
-/// What a name of a module stands for.
+/// The meaning of a module's name.
 enum Meaning {
-    /// Code of the library that says so.
+    /// Code of the library that defines it.
     Code(String),
-    /// A name of another module of the library.
+    /// A name in another module of the library.
     Elsewhere(String, String),
-    /// An import of something that is not the library's: what from, and what.
+    /// An import from outside the library: source, and name.
     Import(Option<String>, String),
 }
 
@@ -227,7 +227,7 @@ pub(super) fn named(
             continue;
         }
         match library.meaning(&module, &name) {
-            // A large class leaves room for the constants behind it.
+            // Skip a large class to leave room for the constants after it.
             Some(Meaning::Code(text)) if size + text.len() > MOST => {}
             Some(Meaning::Code(text)) => {
                 size += text.len();

@@ -1,7 +1,7 @@
-//! A test file that asks `agent_code` for what it is about, as FeatureBench's level 2 has it.
+//! Rewrites a test file to import from `agent_code`, as in FeatureBench's level 2.
 //!
-//! Only what imports bind is changed: names in import statements, and attributes of imported modules. The number of
-//! lines stays.
+//! Only imported names are changed: names in import statements, and attributes of imported modules.
+//! The number of lines stays the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use ruff_text_size::Ranged;
 
 use super::gold::imported_from;
 
-/// The package that is asked for.
+/// The requested package.
 pub(super) const PACKAGE: &str = "agent_code";
 
-/// A name at the top of a module.
+/// A top-level name of a module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::collect) struct Owner {
     /// Dotted, as its package imports it.
@@ -25,14 +25,14 @@ pub(in crate::collect) struct Owner {
     pub(in crate::collect) name: String,
 }
 
-/// A rewritten test file, and what it asks the package for.
+/// A rewritten test file, and what it imports from the package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rewritten {
     pub(super) text: String,
     pub(super) asked: BTreeSet<Owner>,
 }
 
-/// `own` is the test file's own module, dotted: relative imports begin there.
+/// `own` is the test file's own dotted module name: relative imports are resolved against it.
 ///
 /// # Errors
 /// A sentence: why the file cannot be rewritten.
@@ -52,7 +52,7 @@ pub(super) fn rewrite(
     }
     let parsed = parse_module(text).map_err(|error| format!("it cannot be parsed: {error}"))?;
     let mut found = Found { own, by_name, ..Found::default() };
-    // Imports may stand below what uses them, in the order of the text.
+    // Imports may follow their uses in the text.
     let mut imports = Imports(Vec::new());
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
     for stmt in &imports.0 {
@@ -81,7 +81,7 @@ pub(super) fn rewrite(
     Ok(Rewritten { text: out, asked: found.asked.into_iter().cloned().collect() })
 }
 
-/// All import statements, also those inside functions.
+/// All import statements, including those inside functions.
 struct Imports<'a>(Vec<&'a Stmt>);
 
 impl<'a> Visitor<'a> for Imports<'a> {
@@ -99,11 +99,11 @@ type Span = std::ops::Range<usize>;
 struct Found<'a> {
     own: &'a str,
     by_name: BTreeMap<&'a str, &'a Owner>,
-    /// Local names, dotted where an import binds them so, to the module that they stand for.
+    /// The module of each local name; the name is dotted if the import binds it so.
     bound: BTreeMap<String, String>,
-    /// Where the statement ends that bound one.
+    /// The end of the statement that bound each.
     modules: BTreeMap<String, usize>,
-    /// Local names of modules that something was asked of.
+    /// Local names of modules whose attributes are used.
     used: BTreeSet<String>,
     asked: BTreeSet<&'a Owner>,
     edits: Vec<(Span, String)>,
@@ -162,12 +162,12 @@ impl<'a> Found<'a> {
             true => asked,
             false => format!("from {} import {}; {asked}", source(import), stay.join(", ")),
         };
-        // What is inserted at the end of a statement that is replaced goes with it.
+        // Text inserted at the end of a replaced statement is replaced with it.
         self.edits.push((span, new + &lines));
     }
 }
 
-/// What an import is from, as it is written.
+/// The source of an import, as written.
 fn source(import: &StmtImportFrom) -> String {
     let module = import.module.as_deref().unwrap_or_default();
     format!("{}{module}", ".".repeat(import.level as usize))
@@ -201,7 +201,7 @@ impl<'a> Visitor<'a> for Found<'_> {
 }
 
 impl Found<'_> {
-    /// What a dotted name stands for, by what an import bound of it.
+    /// The module that a dotted name refers to, given the imports.
     fn module(&self, local: &str) -> Option<String> {
         if let Some(module) = self.bound.get(local) {
             return Some(module.clone());
@@ -226,7 +226,8 @@ impl Found<'_> {
     }
 }
 
-/// Whether an object of a module can be had from what is imported: the module, or a package that hands it on.
+/// Whether a module's object is available from what is imported: the module, or a package that
+/// re-exports it.
 fn is_of(module: &str, imported: &str) -> bool {
     module == imported || module.strip_prefix(imported).is_some_and(|rest| rest.starts_with('.'))
 }

@@ -1,4 +1,4 @@
-//! What an agent is told that starts from nothing.
+//! The statement for an agent that starts from nothing.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -35,7 +35,7 @@ struct Told<'a> {
     workdir: &'a str,
     black_links: String,
     interfaces: &'a [String],
-    /// What the library has and the interfaces name.
+    /// Code of the library that the interfaces mention.
     named: &'a str,
 }
 
@@ -44,14 +44,14 @@ struct Told<'a> {
 pub(super) struct Interface<'a> {
     pub(super) shown_of: Vec<(&'a Owner, String)>,
     pub(super) hidden: String,
-    /// Names that the tests use of whatever object.
+    /// Attribute names that the tests use on any object.
     used: BTreeSet<String>,
     /// Module and name of what the tests still take from the library.
     pub(super) wanted: BTreeSet<(String, String)>,
 }
 
 impl<'a> Interface<'a> {
-    /// `notes` are of the function at a dotted path of a file.
+    /// `notes` are for the function at a dotted path of a file.
     pub(super) fn of(
         tree: &Path,
         project: &Project,
@@ -80,7 +80,7 @@ impl<'a> Interface<'a> {
 }
 
 /// # Errors
-/// A template that cannot be filled in.
+/// A template cannot be rendered.
 pub(super) fn write(
     tree: &Path,
     (project, overview, required): (&Project, Option<&str>, &[String]),
@@ -109,7 +109,7 @@ pub(super) fn write(
         named: &named,
     };
     let own = filled(OWN, &filling)?;
-    // The benchmark's template has no place for it but before an interface.
+    // The benchmark's template has no place for it except before an interface.
     let mut with_named = interfaces.clone();
     if let Some(first) = with_named.first_mut().filter(|_| !named.is_empty()) {
         *first = format!(

@@ -1,4 +1,4 @@
-//! A merged pull request, taken apart and measured.
+//! A merged pull request, split and measured.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -25,7 +25,7 @@ pub(super) struct Candidate {
     pub(super) body: String,
     pub(super) labels: Vec<String>,
     pub(super) intent: String,
-    /// The commit that its changes begin at, and the one that they end at.
+    /// The commits at which its changes start and end.
     pub(super) base: String,
     pub(super) head: String,
     pub(super) created_at: String,
@@ -34,7 +34,7 @@ pub(super) struct Candidate {
     pub(super) test_patch: String,
     pub(super) non_py_patch: String,
     pub(super) components: Vec<Component>,
-    /// Lines that the patch adds or takes away, and those of them in new components.
+    /// Lines that the patch adds or removes, and those in new components.
     pub(super) edited: usize,
     pub(super) new_lines: usize,
     pub(super) functions: usize,
@@ -50,10 +50,10 @@ pub(super) struct Component {
 }
 
 impl Candidate {
-    /// Takes a pull request through the filters that need no run.
+    /// Applies the filters that need no run to a pull request.
     ///
     /// # Errors
-    /// The stage that it ended at, and why.
+    /// The stage at which it was rejected, and why.
     pub(super) fn of(
         clone: &Repository,
         pull: &Pull,
@@ -134,7 +134,7 @@ impl Candidate {
         })
     }
 
-    /// Test files that it leaves behind and that pytest would look into.
+    /// Test files that remain after it and that pytest would collect.
     pub(super) fn test_files(&self) -> Vec<String> {
         let files = Patch::read(self.test_patch.as_bytes()).files;
         let names = files.iter().filter_map(|file| file.new.as_ref());
@@ -149,7 +149,7 @@ impl Candidate {
         out
     }
 
-    /// Files of the patch.
+    /// Number of files in the patch.
     pub(super) fn files(&self) -> usize {
         Patch::read(self.patch.as_bytes()).names().len()
     }

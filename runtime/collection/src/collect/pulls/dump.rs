@@ -1,10 +1,10 @@
-//! Texts of pull requests as the forge's API gave them.
+//! Texts of pull requests from the forge's API.
 
 use std::{collections::HashMap, fs, path::Path};
 
 use serde::Deserialize;
 
-/// A row: a pull request of `GET /repos/OWNER/NAME/pulls`, with two lists of one's own beside.
+/// A row: a pull request from `GET /repos/OWNER/NAME/pulls`, with two additional lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Row {
     pub(super) number: u64,
@@ -18,10 +18,10 @@ pub(super) struct Row {
     pub(super) html_url: Option<String>,
     #[serde(default)]
     pub(super) labels: Vec<Label>,
-    /// Of the pull request. The API's own field of this name is a count, and is passed over.
+    /// Comments of the pull request. The API's own field with this name is a count and is ignored.
     #[serde(default, deserialize_with = "list")]
     pub(super) comments: Vec<Comment>,
-    /// The issues that it speaks of.
+    /// The issues that it mentions.
     #[serde(default)]
     pub(super) issues: Vec<Issue>,
 }
@@ -67,7 +67,7 @@ fn list<'de, D: serde::Deserializer<'de>>(given: D) -> Result<Vec<Comment>, D::E
 /// The rows of a file by number.
 ///
 /// # Errors
-/// Which line is wrong, and how.
+/// Which line is invalid, and why.
 pub(super) fn read(file: &Path) -> Result<HashMap<u64, Row>, String> {
     let place = file.display();
     let text = fs::read_to_string(file).map_err(|error| format!("{place}: {error}"))?;
@@ -80,7 +80,7 @@ pub(super) fn read(file: &Path) -> Result<HashMap<u64, Row>, String> {
     Ok(out)
 }
 
-/// Seconds since 1970 of `2024-05-01T12:00:00Z`, which is all that the API writes.
+/// Seconds since 1970 for `2024-05-01T12:00:00Z`, the API's only format.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let numbers = |text: &str, by: char| -> Option<[u64; 3]> {
@@ -89,7 +89,7 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     };
     let [year, month, day] = numbers(date, '-')?;
     let [hour, minute, second] = numbers(time.split('.').next()?, ':')?;
-    // Years from March on, so that the day of the leap year is the last one.
+    // Years start in March, so that the leap day is the last one.
     let (year, month) =
         if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day;

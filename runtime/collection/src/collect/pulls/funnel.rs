@@ -1,4 +1,4 @@
-//! How many pull requests are left after each stage, and what the tasks are like.
+//! The number of pull requests left after each stage, and statistics of the tasks.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::RecipeError;
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;
 
-/// The stages in their order. What a pull request ended at is the stage that it did not pass.
+/// The stages in order. A rejected pull request names the stage that it did not pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -21,12 +21,12 @@ pub enum Stage {
     Size,
     /// The tests run before and after.
     Run,
-    /// Gold resolves it, and nothing does not.
+    /// Gold resolves it, and noop does not.
     Verify,
 }
 
 impl Stage {
-    /// What those have that are left.
+    /// Descriptions of what is left after each stage.
     const ALL: [(Self, &'static str); 7] = [
         (Self::Tests, "change tests"),
         (Self::Components, "add a function or a class"),
@@ -38,7 +38,7 @@ impl Stage {
     ];
 }
 
-/// A pull request that gives no task.
+/// A pull request without a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullReject {
     pub pull_number: u64,
@@ -47,7 +47,7 @@ pub struct PullReject {
     pub reason: String,
 }
 
-/// Why one ended.
+/// Why processing ended.
 #[derive(Debug)]
 pub(super) enum Stop {
     Reject(Stage, String),
@@ -69,13 +69,13 @@ impl From<RecipeError> for Stop {
     }
 }
 
-/// One task, or one candidate where nothing ran, as the paper's table of the dataset counts it.
+/// One task, or one candidate if nothing ran, with the values of the paper's dataset table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PullFacts {
     pub instance_id: String,
     pub pull_number: u64,
     pub title: String,
-    /// What said that it is about a feature.
+    /// Why it counts as a feature.
     pub intent: String,
     pub files: usize,
     pub edited_lines: usize,
@@ -85,48 +85,49 @@ pub struct PullFacts {
     pub fail_to_pass: usize,
     pub pass_to_pass: usize,
     pub lite: bool,
-    /// What keeps it out of the smaller set.
+    /// What excludes it from the smaller set.
     pub not_lite: Vec<String>,
-    /// The same by name: `words`, `reference`, `image`, `deleted_file`, `files`, `hunks`, `tokens`, `class`, `functions`.
+    /// The same by name: `words`, `reference`, `image`, `deleted_file`, `files`, `hunks`, `tokens`,
+    /// `class`, `functions`.
     #[serde(default)]
     pub not_lite_criteria: Vec<String>,
 }
 
-/// Whether the first candidates of a repository gave a task.
+/// Whether the first candidates of a repository yielded a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FastValidation {
     pub tried: usize,
-    /// Those of them that are tasks. With none the repository is left alone.
+    /// The number that are tasks. If there is none, the repository is skipped.
     pub tasks: usize,
 }
 
-/// What `report.json` holds.
+/// The content of `report.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PullReport {
     pub schema_version: u32,
     pub repo: String,
-    /// The commit that was searched from.
+    /// The commit from which the search started.
     pub commit: String,
     pub since: Option<String>,
-    /// Nothing was run: `tasks` are candidates.
+    /// Nothing ran: `tasks` are candidates.
     pub dry_run: bool,
     /// `pull_requests`, then what is left after each stage.
     pub funnel: Vec<(String, usize)>,
     pub tasks: Vec<PullFacts>,
     pub rejects: Vec<PullReject>,
-    /// Pull requests that a fault of this machine kept from being tried.
+    /// Pull requests that a fault of this machine prevented from running.
     pub faults: Vec<PullReject>,
-    /// Candidates that a limit left out, or a fast validation that failed.
+    /// Candidates left out by a limit or a failed fast validation.
     pub not_tried: usize,
-    /// The highest number of a pull request.
+    /// The highest pull request number.
     #[serde(default)]
     pub last_pull: u64,
-    /// Absent where none was asked for.
+    /// Absent if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fast_validation: Option<FastValidation>,
 }
 
-/// What a report says beside its tasks and rejects.
+/// The content of a report besides its tasks and rejects.
 pub(super) struct Head {
     pub(super) repo: String,
     pub(super) commit: String,
@@ -177,14 +178,14 @@ impl PullReport {
         }
     }
 
-    /// What is left after a stage, 0 where it was not reached.
+    /// What is left after a stage; 0 if it was not reached.
     fn left(&self, stage: Stage) -> usize {
         let name = Stage::ALL.iter().find(|(one, _)| *one == stage).map_or("", |(_, name)| *name);
         self.funnel.iter().find(|(one, _)| one == name).map_or(0, |(_, count)| *count)
     }
 
-    /// The six counts of FEA-Bench's Table 6: the last pull request, merged ones, those with tests, candidates, tasks of
-    /// the full and of the lite set.
+    /// The six counts of FEA-Bench's Table 6: the last pull request, merged ones, those with tests,
+    /// candidates, tasks of the full and of the lite set.
     pub fn counts(&self) -> [u64; 6] {
         let merged = self.funnel.first().map_or(0, |(_, count)| *count);
         let full = if self.dry_run { 0 } else { self.tasks.len() };
@@ -194,7 +195,7 @@ impl PullReport {
         [self.last_pull, merged, tests, candidates, full, lite]
     }
 
-    /// For a person, in Markdown.
+    /// For people, in Markdown.
     pub fn summary(&self) -> String {
         let since = self.since.as_deref().map_or_else(String::new, |it| format!(", since {it}"));
         let mut out = format!(

@@ -1,4 +1,4 @@
-//! Merged pull requests, as the commits of a clone tell them.
+//! Finds merged pull requests in the commits of a clone.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -19,7 +19,7 @@ pub(super) struct Pull {
 /// Where its changes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// From where the two parted to its own last commit: `main`, `head`.
+    /// From the merge base to its own last commit: `main`, `head`.
     Merge(String, String),
     /// One commit on top of another: `parent`, `commit`.
     Squash(String, String),
@@ -27,9 +27,9 @@ pub(super) enum Change {
 
 /// The pull requests of a history (newest first), newest first, each number once.
 ///
-/// A merge names its number on its first line, and so does a squashed commit; numbers that stand elsewhere
-/// are mentions. What came in with a merged pull request is searched for no other: its commits may end with
-/// the number of an issue.
+/// A merge has its number on its first line, and so does a squashed commit; numbers elsewhere are
+/// only mentions. The commits of a merged pull request are not searched for others, because they
+/// may end with an issue's number.
 pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
     let by_id: HashMap<&str, &Commit> =
         history.iter().map(|commit| (commit.id.as_str(), commit)).collect();
@@ -38,7 +38,7 @@ pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
         history.first().map(|commit| commit.id.as_str()).into_iter().collect();
     while let Some(id) = open.pop() {
         let Some(commit) = by_id.get(id).filter(|_| mainline.insert(id)) else { continue };
-        // Another branch that was merged whole, with the pull requests that it had.
+        // Another branch that was merged as a whole, with its pull requests.
         let own = if pull(commit).is_some() { 1 } else { usize::MAX };
         open.extend(commit.parents.iter().take(own).map(String::as_str));
     }

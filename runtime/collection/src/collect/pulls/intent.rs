@@ -1,4 +1,4 @@
-//! Whether a pull request is about a new feature: by rules, or as a model says it.
+//! Decides whether a pull request adds a feature: by rules, or by asking a model.
 
 use proctor_datasets::fill;
 use proctor_types::{Fault, Layer};
@@ -9,7 +9,7 @@ use crate::collect::answers::{Answers, last_json};
 
 const PROMPT: &str = include_str!("../../../../../prompts/collection/intent.md.j2");
 
-/// What was decided, and by what.
+/// The decision and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Intent {
     pub(super) feature: bool,
@@ -33,7 +33,7 @@ pub(super) fn intent(
             return decided(false, said());
         }
     }
-    // A label that speaks against counts first: `enhancement` is put on much.
+    // A label against it counts first, because `enhancement` is used for many things.
     for (list, feature) in [(&settings.other_labels, false), (&settings.feature_labels, true)] {
         if let Some(label) = labels.iter().find(|label| has(list, label)) {
             return decided(feature, format!("it has the label {label:?}"));
@@ -69,10 +69,10 @@ struct Answered {
     reasoning: String,
 }
 
-/// What a model says of a candidate.
+/// A model's answer for a candidate.
 ///
 /// # Errors
-/// The endpoint gave no answer, or none that can be read.
+/// The endpoint did not respond, or no response can be parsed.
 pub(super) async fn asked(
     answers: &Answers<'_>,
     repo: &str,
@@ -99,7 +99,7 @@ pub(super) async fn asked(
     Ok(Intent { feature: answered.new_feature, why })
 }
 
-/// The type of `fix: x`, `fix(core): x`, `fix!: x`.
+/// The type in `fix: x`, `fix(core): x`, `fix!: x`.
 fn conventional(title: &str) -> Option<&str> {
     let (head, _) = title.split_once(':')?;
     let head = head.trim_end_matches('!');

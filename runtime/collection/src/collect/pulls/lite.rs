@@ -1,4 +1,4 @@
-//! Why a task is not of the smaller set: the criteria of FEA-Bench's lite.
+//! Why a task is not in the smaller set: the criteria of FEA-Bench's lite.
 
 use std::sync::LazyLock;
 
@@ -8,12 +8,12 @@ use regex::Regex;
 
 use super::{candidate::Candidate, settings::LiteSettings};
 
-/// A number of an issue or a pull request, an address of one, or what may be a commit.
+/// The number or URL of an issue or a pull request, or a possible commit id.
 const REFERENCE: &str =
     r"(?i)(?:^|[^&])#\d+|\bgh-\d+|/(?:issues|pull|commit)/\w+|\b[0-9a-f]{7,40}\b";
 const IMAGE: &str = r"(?i)!\[|<img\b|\.(?:png|jpe?g|gif|svg)\b";
 
-/// What keeps a task out of the smaller set.
+/// A reason for excluding a task from the smaller set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Against {
     /// One of nine names, for machines.
@@ -22,7 +22,7 @@ pub(super) struct Against {
     pub(super) what: String,
 }
 
-/// All that keeps it out; nothing where it is in.
+/// All reasons; empty if it is in the set.
 pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<Against> {
     let request = format!("{}\n{}", candidate.title, candidate.body);
     let patch = Patch::read(candidate.patch.as_bytes());
@@ -53,7 +53,7 @@ pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<Aga
     out
 }
 
-/// A commit's name has a digit and a letter: plain numbers and words of six letters are not meant.
+/// A commit id contains a digit and a letter: plain numbers and six-letter words don't count.
 fn refers(text: &str) -> bool {
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(REFERENCE).ok());
     let found = PATTERN.iter().flat_map(|pattern| pattern.find_iter(text));
@@ -68,7 +68,7 @@ fn has_image(text: &str) -> bool {
     PATTERN.iter().any(|pattern| pattern.is_match(text))
 }
 
-/// The change as the natural form writes it: each hunk before and after.
+/// The change in the natural form: each hunk before and after.
 fn as_answer(patch: &Patch) -> String {
     let mut out = String::new();
     for file in &patch.files {
@@ -90,7 +90,7 @@ fn as_answer(patch: &Patch) -> String {
 mod tests {
     use super::{super::settings::PullSettings, *};
 
-    /// Breaks one criterion after the other, and no other with it.
+    /// Violates each criterion in turn, and no other.
     #[test]
     fn each_of_the_nine_criteria_is_named_when_it_rejects() {
         let settings = &PullSettings::get().unwrap().lite;

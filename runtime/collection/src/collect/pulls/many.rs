@@ -1,4 +1,4 @@
-//! The collections of several clones as one dataset.
+//! Joins the collections of several clones into one dataset.
 
 use std::{
     fs, io,
@@ -14,7 +14,7 @@ use super::{super::pipeline::CollectError, funnel::PullReport};
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;
 
-/// The files that are joined line by line; a collection has some of them.
+/// The files that are concatenated; a collection has some of them.
 const JOINED: [&str; 6] = [
     "tasks.jsonl",
     "feabench.jsonl",
@@ -27,19 +27,19 @@ const JOINED: [&str; 6] = [
 /// A clone's collection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CloneCollection {
-    /// The folder that it was written to.
+    /// The directory that it was written to.
     pub folder: PathBuf,
     pub report: PullReport,
 }
 
-/// A clone that could not be collected from.
+/// A clone whose collection failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedClone {
     pub clone: String,
     pub reason: String,
 }
 
-/// What `report.json` of several clones holds.
+/// The content of `report.json` for several clones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClonesReport {
     pub schema_version: u32,
@@ -47,7 +47,8 @@ pub struct ClonesReport {
     pub failed: Vec<FailedClone>,
 }
 
-/// Joins the collections of several clones into one dataset folder. A reject gets the name of its repository.
+/// Joins the collections of several clones into one dataset directory. A reject gets its
+/// repository's name.
 ///
 /// # Errors
 /// [`CollectError::Io`].
@@ -76,7 +77,7 @@ pub fn join_clones(
             }
         }
         let place = out.join(name);
-        // A dry run has no tasks, and leaves those of an earlier collection alone.
+        // A dry run has no tasks and does not touch those of an earlier collection.
         if let Some(text) = joined {
             fs::write(&place, text).map_err(|error| failed_at(&place, error))?;
         }
@@ -108,17 +109,17 @@ fn with_repo(line: &str, repo: &str) -> String {
 }
 
 impl ClonesReport {
-    /// Tasks of all repositories; candidates of a dry run.
+    /// Tasks of all repositories; for a dry run, candidates.
     pub fn tasks(&self) -> usize {
         self.repositories.iter().map(|report| report.tasks.len()).sum()
     }
 
-    /// Pull requests of all repositories that gave no task.
+    /// Pull requests without a task, of all repositories.
     pub fn rejects(&self) -> usize {
         self.repositories.iter().map(|report| report.rejects.len()).sum()
     }
 
-    /// For a person, in Markdown: FEA-Bench's Table 6, then each repository.
+    /// For people, in Markdown: FEA-Bench's Table 6, then each repository.
     pub fn summary(&self) -> String {
         let mut out = format!(
             "# Pull requests of {}\n\n| repository | last pull request | merged | with tests | candidates | full | lite \

@@ -1,4 +1,4 @@
-//! `proctor collect-pulls`: merged pull requests of a clone into tasks (`docs/pulls.md`).
+//! `proctor collect-pulls`: turns a clone's merged pull requests into tasks (`docs/pulls.md`).
 
 mod candidate;
 mod dump;

@@ -30,35 +30,36 @@ use super::{
     trying::{Bench, Tried},
 };
 
-/// What is searched, and for what.
+/// What to search, and for what.
 #[derive(Debug, Clone, Default)]
 pub struct Pulls {
     /// A clone with its history. It is only read.
     pub clone: PathBuf,
-    /// `owner/name`; without it what the clone says of its origin, else the name of its folder.
+    /// `owner/name`; by default from the clone's origin, else the directory name.
     pub repo: Option<String>,
-    /// `2024-05-01`: what was merged before is passed over.
+    /// `2024-05-01`: pull requests that were merged earlier are skipped.
     pub since: Option<String>,
-    /// Rows of the forge's API, one a line.
+    /// Rows of the forge's API, one per line.
     pub dump: Option<PathBuf>,
-    /// The repository is left alone if none of its first candidates gives a task. `configs/pulls.toml` says how many.
+    /// Skip the repository if none of its first candidates yields a task. `configs/pulls.toml` sets
+    /// the number.
     pub fast_validation: bool,
 }
 
 /// How far a collection goes.
 #[derive(Clone, Copy)]
 pub enum Extent<'a> {
-    /// Nothing is run: candidates instead of tasks.
+    /// Nothing runs: candidates instead of tasks.
     Candidates,
-    /// The newest so many candidates are tried; all of them where none is named.
+    /// Runs the given number of candidates, newest first; all of them by default.
     Tasks(&'a CollectionContext<'a>, Option<usize>),
 }
 
-/// Makes a dataset folder `out` of a clone's merged pull requests. Where there is a model it says which of them are about
-/// a feature, in the place of the rules.
+/// Creates a dataset directory `out` from a clone's merged pull requests. If there is a model, it
+/// decides which of them add a feature, instead of the rules.
 ///
 /// # Errors
-/// [`CollectError`]. A pull request that gives no task is none: it is in the report.
+/// [`CollectError`]. A pull request without a task is not an error: it is in the report.
 pub async fn collect_pulls(
     search: &Pulls,
     out: &Path,
@@ -144,7 +145,7 @@ pub async fn collect_pulls(
     Ok(report)
 }
 
-/// A candidate in the benchmark's words.
+/// A candidate with the benchmark's texts.
 struct Ready {
     id: String,
     candidate: Candidate,
@@ -174,7 +175,7 @@ impl Ready {
     }
 }
 
-/// What came of the candidates.
+/// The results of the candidates.
 #[derive(Default)]
 struct Made {
     tasks: Vec<Task>,
@@ -213,7 +214,7 @@ impl Made {
     }
 }
 
-/// What FEA-Bench's rows say of the solution, for a task in Proctor's own format.
+/// The solution fields of FEA-Bench's rows, for a task in Proctor's own format.
 fn details(candidate: &Candidate, forms: &Forms) -> Details {
     Details {
         base_commit: candidate.base.clone().into(),
@@ -235,7 +236,7 @@ fn detail(text: &str) -> proctor_types::Kept<String> {
     }
 }
 
-/// Every candidate, some at once; the results in their order.
+/// Every candidate, several at a time; the results are in order.
 async fn tried<'a>(
     bench: &Bench<'_>,
     ready: &'a [Ready],
@@ -274,7 +275,7 @@ fn nothing(what: String, hint: &'static str) -> CollectError {
     CollectError::Nothing { what, hint: hint.to_owned() }
 }
 
-/// Those that the model takes for features; the others go to the rejects.
+/// The candidates that the model considers features; the others are rejected.
 async fn judged(
     answers: &Answers<'_>,
     repo: &str,
@@ -299,7 +300,7 @@ async fn judged(
     Ok((features, rejects))
 }
 
-/// What a history gives without anything being run.
+/// What a history yields without running anything.
 struct Mined {
     commit: String,
     candidates: Vec<Candidate>,
@@ -350,7 +351,8 @@ fn mine(
     Ok(Mined { commit, candidates, rejects, last_pull })
 }
 
-/// `owner/name` of the address that it was cloned from, where that is one of a forge; else of the folder.
+/// `owner/name` from the URL that it was cloned from, if that is a forge's; else from the
+/// directory.
 fn repo_of(clone: &Repository, folder: &Path) -> String {
     let origin = clone.origin().unwrap_or_default();
     let below = origin.split_once("://").map(|(_, rest)| rest).and_then(|it| it.split_once('/'));

@@ -1,4 +1,4 @@
-//! A task in the forms that FEA-Bench's datasets have: medium, Standard and Oracle.
+//! A task in FEA-Bench's dataset forms: medium, Standard and Oracle.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -13,7 +13,7 @@ use super::{
     dump::{Comment, Row, seconds},
 };
 
-/// Words behind which the number of an issue stands that a change closes.
+/// Words before the number of an issue that a change closes.
 const CLOSES: &str = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)";
 
 /// The three forms of one task.
@@ -26,7 +26,7 @@ pub(super) struct Forms {
 }
 
 impl Forms {
-    /// Writes the ids into each, once runs have told them.
+    /// Adds the test ids to each form, once runs have determined them.
     pub(super) fn freeze(&mut self, fail_to_pass: &[String], pass_to_pass: &[String]) {
         for form in [&mut self.medium, &mut self.standard, &mut self.oracle] {
             form["FAIL_TO_PASS"] = json!(fail_to_pass);
@@ -35,10 +35,10 @@ impl Forms {
     }
 }
 
-/// The forms of a candidate, without ids of tests.
+/// The forms of a candidate, without test ids.
 ///
 /// # Errors
-/// The benchmark's own wording cannot be made: a template is broken.
+/// The benchmark's texts cannot be created: a template is invalid.
 pub(super) fn forms(
     candidate: &Candidate,
     id: &str,
@@ -61,7 +61,7 @@ pub(super) fn forms(
         .names()
         .iter()
         .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
-        // Null where the change makes the file.
+        // Null if the change creates the file.
         .map(|name| (name.clone(), clone.file(&candidate.base, &name).into()))
         .collect();
     let url = row.and_then(|row| row.html_url.clone());
@@ -121,7 +121,7 @@ fn with(base: &Value, more: Value) -> Value {
     out
 }
 
-/// As tables have it that cannot hold free keys.
+/// The form for tables, which cannot have arbitrary keys.
 fn listed(entries: &[(String, Value)], what: &str) -> Value {
     entries.iter().map(|(file, value)| json!({"file": file, what: value})).collect()
 }
@@ -144,7 +144,7 @@ fn problem_info(candidate: &Candidate, row: Option<&Row>) -> Value {
     let timeline = |comments: &[Comment]| -> Value {
         let said = comments.iter().filter_map(|comment| {
             let body = comment.body.as_deref()?;
-            // A comment without a moment may speak of the solution.
+            // A comment without a time may discuss the solution.
             Some(json!({"time": seconds(&comment.created_at)?, "comment": body}))
         });
         said.collect()

@@ -1,4 +1,4 @@
-//! `configs/pulls.toml`.
+//! Reads `configs/pulls.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
@@ -51,7 +51,7 @@ pub(super) struct LiteSettings {
 
 impl PullSettings {
     /// # Errors
-    /// The file that came with the program is broken.
+    /// The built-in file is invalid.
     pub(super) fn get() -> Result<&'static Self, Fault> {
         static READ: ShippedTable<PullSettings> = ShippedTable::new("pulls.toml", TEXT);
         READ.get().map_err(|error| Fault::new(Layer::Environment, error))

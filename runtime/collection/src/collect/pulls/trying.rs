@@ -1,4 +1,4 @@
-//! A candidate's tests before and after it: what makes it a task.
+//! Runs a candidate's tests before and after it, which decides whether it is a task.
 
 use std::{path::Path, time::Duration};
 
@@ -27,7 +27,7 @@ use crate::{
     freeze::{RUNS, Statuses, ended, run, sort},
 };
 
-/// What decides how a project is installed, beside what a project says of itself.
+/// Files that determine how a project is installed, besides its own metadata.
 const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
 
 /// What all candidates of a collection share.
@@ -35,12 +35,12 @@ pub(super) struct Bench<'a> {
     pub(super) context: &'a CollectionContext<'a>,
     pub(super) kept: &'a Kept,
     pub(super) settings: &'a Settings,
-    /// The clone's folder, absolute.
+    /// The clone's directory, absolute.
     pub(super) clone: String,
     pub(super) repo: String,
 }
 
-/// What one came to. Faults are not kept.
+/// The result of a candidate. Faults are not cached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Tried {
@@ -49,10 +49,10 @@ pub(super) enum Tried {
 }
 
 impl Bench<'_> {
-    /// Tries a candidate, or tells what it came to before.
+    /// Runs a candidate, or returns its cached result.
     ///
     /// # Errors
-    /// A fault that says nothing about the candidate: another try may help.
+    /// A fault that says nothing about the candidate: a retry may help.
     pub(super) async fn outcome(
         &self,
         candidate: &Candidate,
@@ -72,7 +72,7 @@ impl Bench<'_> {
         Ok(tried)
     }
 
-    /// Whether it was tried before.
+    /// Whether its result is cached.
     pub(super) fn is_kept(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
         self.kept.has("pull", &self.made_of(candidate, id, statement))
     }
@@ -102,7 +102,8 @@ impl Bench<'_> {
         let environment = self.environment(&tree, &project).await?;
         let mut task = self.task(candidate, id, statement, &project, &environment, source);
         let judge = Judge { backend: self.context.backend, sources: self.context.sources };
-        // Before the runs: what an agent could read makes no task, however its tests behave.
+        // Before the runs: if an agent could read the solution, there is no task, whatever its
+        // tests do.
         let (prepared, findings) = verify::find(judge, &task).await?;
         verify::look_through(judge, &task, &prepared, &findings).await.map_err(judged)?;
         let plan = TestPlan {
@@ -127,7 +128,8 @@ impl Bench<'_> {
             fails_nowhere(&ran)?;
             after.push(ran);
             let ran = run(place, &task, &plan, &[tests]).await?;
-            // A run that breaks off passes nothing: the tests' own helpers may need what is not there yet.
+            // A run that breaks off passes nothing: the tests' own helpers may need code that does
+            // not exist yet.
             before.push(ended(ran, "plain").unwrap_or_default());
         }
         let sorted = sort(&before, &after, &[]);
@@ -147,7 +149,8 @@ impl Bench<'_> {
         Ok(task)
     }
 
-    /// The environment of a state of the project: found once for all states that ask for the same.
+    /// The environment of a state of the project, built once for all states with the same
+    /// requirements.
     async fn environment(
         &self,
         tree: &proctor_sandbox_api::SourceTree,
@@ -157,7 +160,7 @@ impl Bench<'_> {
             .iter()
             .map(|name| std::fs::read_to_string(tree.folder.join(name)).unwrap_or_default())
             .collect();
-        // Files of code that come and go change nothing here.
+        // Added and removed code files do not matter here.
         let project_of = Project { modules: Vec::new(), ..project.clone() };
         let of = serde_json::to_string(&(asked, project_of)).unwrap_or_default();
         if let Some(environment) = self.kept.get::<Environment>("environment", &of) {
@@ -223,7 +226,7 @@ impl Bench<'_> {
     }
 }
 
-/// The benchmark's rule: where one test fails with the gold, the whole task goes.
+/// The benchmark's rule: if one test fails with gold, the whole task is rejected.
 fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
     let bad = [TestStatus::Failed, TestStatus::Error];
     let failed: Vec<&str> = after

@@ -1,8 +1,8 @@
-//! Completes a row that has ids only from a local clone of its repository.
+//! Completes a row that has only ids from a local clone of its repository.
 //!
-//! The hub's rows hold no text and no patch, for the sake of licences; upstream fetches them from
-//! the forge one by one, with a token. A clone holds the same patch, and the request as far as
-//! commit messages say it.
+//! For license reasons the hub's rows contain neither text nor patch; upstream downloads them from
+//! the forge one by one, with a token. A clone has the same patch, and the request as far as commit
+//! messages contain it.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::bad::Complaint;
 
-/// A part of a path that makes a file a test, as the benchmark splits patches.
+/// Path parts that make a file a test when the benchmark splits patches.
 const TEST_WORDS: [&str; 3] = ["test", "e2e", "testing"];
 
 pub(super) struct Completed {
@@ -29,7 +29,7 @@ pub(super) struct Completed {
     pub source: &'static str,
 }
 
-/// What a pull request changed: from one commit to another, and what it said.
+/// The changes of a pull request: from one commit to another, and its text.
 struct Change {
     from: String,
     to: String,
@@ -86,19 +86,19 @@ pub(super) fn complete(
     })
 }
 
-/// A change, taken apart as the benchmark does it.
+/// A change, split as the benchmark does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// All but the tests.
+    /// Everything except the tests.
     pub patch: String,
     pub test_patch: String,
-    /// What of `patch` is not Python.
+    /// The part of `patch` that is not Python.
     pub non_py_patch: String,
     /// The Python files of `patch`.
     pub python: Vec<String>,
 }
 
-/// Takes a diff apart.
+/// Splits a diff.
 pub fn split(whole: &str, is_test: impl Fn(&str) -> bool) -> Parts {
     let mut out = Parts::default();
     for file in Patch::read(whole.as_bytes()).files {
@@ -117,7 +117,7 @@ pub fn split(whole: &str, is_test: impl Fn(&str) -> bool) -> Parts {
     out
 }
 
-/// `owner__name`, or `name` alone, below the folder; or the folder itself.
+/// `owner__name`, or just `name`, below the directory; or the directory itself.
 fn folder_of(repos: &Path, repo: &str) -> Result<std::path::PathBuf, Complaint> {
     let name = repo.rsplit('/').next().unwrap_or(repo);
     let wanted = repo.replace('/', "__");
@@ -147,7 +147,7 @@ fn find(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, 
         let source = "pull_request";
         return Ok(message.map(|message| Change { from, to: head, message, source }));
     }
-    // The number stands at the end of the first line; elsewhere it is a mention.
+    // Only at the end of the first line; elsewhere the number is just a mention.
     let squashed = clone.find(&format!("\\(#{number}\\)$"))?;
     let squashed = squashed.into_iter().find(|commit| {
         commit.parents.len() == 1

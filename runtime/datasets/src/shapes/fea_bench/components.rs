@@ -10,8 +10,9 @@ use crate::bad::Complaint;
 
 pub(super) use proctor_types::NewComponent as Component;
 
-/// As rows have them: an object by file, or a list of `{file, components}`. They are data: the
-/// benchmark's own derivation misses some, and a row's prompt was made of what it found.
+/// Components in a row: an object by file, or a list of `{file, components}`. They are used as
+/// given, because the benchmark's own derivation misses some and a row's prompt was made from its
+/// result.
 pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
     let wrong = |what: &str| Complaint::at("new_components", what);
     let files: Vec<(String, Value)> = match value {
@@ -51,7 +52,7 @@ pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
     Ok(out)
 }
 
-/// A new component and the lines that it takes, decorators included, counted from 1.
+/// A new component with its lines, including decorators, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Added {
     pub component: Component,
@@ -59,8 +60,8 @@ pub struct Added {
     pub last: usize,
 }
 
-/// The names that `after` defines and `before` does not. `None` where one of them is not Python
-/// that the parser knows.
+/// The names that `after` defines and `before` does not. `None` if either is not Python that the
+/// parser supports.
 pub fn added(file: &str, before: &str, after: &str) -> Option<Vec<Added>> {
     let name = |added: Added| added.component.name;
     let known: BTreeSet<String> = definitions(file, before)?.into_iter().map(name).collect();
@@ -72,7 +73,8 @@ pub fn added(file: &str, before: &str, after: &str) -> Option<Vec<Added>> {
     Some(new)
 }
 
-/// All functions and classes of a text, in order. `None` where it is not Python that the parser knows.
+/// All functions and classes of a text, in order. `None` if it is not Python that the parser
+/// supports.
 pub(crate) fn definitions(file: &str, text: &str) -> Option<Vec<Added>> {
     let parsed = ruff_python_parser::parse_module(text).ok()?;
     let mut out = Vec::new();
@@ -82,7 +84,7 @@ pub(crate) fn definitions(file: &str, text: &str) -> Option<Vec<Added>> {
     let spans = out.into_iter().map(|(component, first, end)| Added {
         component,
         first: line(first),
-        // The end is behind the last character.
+        // The end is after the last character.
         last: line(end.saturating_sub(1)),
     });
     Some(spans.collect())
@@ -169,13 +171,13 @@ fn signature(text: &str, name: usize, end: usize) -> String {
     let begin = text[..name].rfind('\n').map_or(0, |at| at + 1);
     let colon = text[end..].find(':').map_or(text.len(), |at| end + at + 1);
     let lines = text[begin..colon].lines().map(|line| {
-        // A `#` inside a text is rare in a header, and then the text is cut as upstream cuts it.
+        // A `#` inside a string is rare in a header; the text is then cut as upstream does.
         line.split('#').next().unwrap_or(line).trim()
     });
     lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The docstring as Python's `inspect.cleandoc` gives it.
+/// The docstring as formatted by Python's `inspect.cleandoc`.
 fn docstring(body: &[Stmt]) -> String {
     let Some(Stmt::Expr(first)) = body.first() else { return String::new() };
     let Expr::StringLiteral(literal) = first.value.as_ref() else { return String::new() };

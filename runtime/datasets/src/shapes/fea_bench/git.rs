@@ -5,12 +5,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A clone. Nothing in it is changed or run: no hooks, no filters, no external diffs.
+/// A clone. It is not changed, and nothing in it runs: no hooks, no filters, no external diffs.
 pub struct Repository {
     folder: PathBuf,
 }
 
-/// A commit, as far as it says what it does.
+/// A commit with its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     pub id: String,
@@ -22,44 +22,44 @@ pub struct Commit {
     pub message: String,
 }
 
-/// How git prints a commit. What ends it stands in no message; an empty field would end it too early
-/// where that were two empty characters.
+/// Git's output format for a commit. Its terminator occurs in no message; with two null characters,
+/// an empty field would end the commit too early.
 const PRINTED: &str = "--format=%H%x00%P%x00%at%x00%cd%x00%B%x00%x01";
 const DATES: &str = "--date=format-local:%Y-%m-%dT%H:%M:%SZ";
 const END: &str = "\0\u{1}";
 
 impl Repository {
     /// # Errors
-    /// The folder is no clone, or there is no git.
+    /// The directory is not a clone, or Git is not installed.
     pub fn open(folder: &Path) -> Result<Self, String> {
         let repository = Self { folder: folder.to_path_buf() };
         repository.git(&["rev-parse", "--git-dir"])?;
         Ok(repository)
     }
 
-    /// The full id of a commit, where the clone has it.
+    /// The full id of a commit, if the clone has it.
     pub fn commit(&self, name: &str) -> Option<String> {
         let wanted = format!("{name}^{{commit}}");
         let found = self.git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]);
         found.ok().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty())
     }
 
-    /// Commits whose message a line of matches the pattern (extended), newest first.
+    /// Commits with a message line that matches the (extended) pattern, newest first.
     pub(super) fn find(&self, pattern: &str) -> Result<Vec<Commit>, String> {
         let grep = format!("--grep={pattern}");
         let said = self.output(&["log", "--all", "-E", &grep, PRINTED, DATES])?;
         Ok(commits(&said))
     }
 
-    /// All that the checked-out commit is made of, newest first.
+    /// The history of the checked-out commit, newest first.
     ///
     /// # Errors
-    /// What git says.
+    /// Git's error.
     pub fn history(&self) -> Result<Vec<Commit>, String> {
         self.output(&["log", "--topo-order", PRINTED, DATES, "HEAD"]).map(|said| commits(&said))
     }
 
-    /// When the first commit after one, up to another, was written.
+    /// When the first commit after `from`, up to `to`, was written.
     pub fn first_written(&self, from: &str, to: &str) -> Option<u64> {
         let said = self.git(&["log", "--format=%at", &format!("{from}..{to}")]).ok()?;
         said.lines().filter_map(|line| line.trim().parse().ok()).min()
@@ -68,13 +68,13 @@ impl Repository {
     /// The names at the top of a commit's tree.
     ///
     /// # Errors
-    /// What git says.
+    /// Git's error.
     pub fn top(&self, commit: &str) -> Result<Vec<String>, String> {
         let said = self.git(&["ls-tree", "--name-only", "-z", commit])?;
         Ok(said.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
-    /// The address that it was cloned from.
+    /// The URL that it was cloned from.
     pub fn origin(&self) -> Option<String> {
         let said = self.git(&["config", "--local", "--get", "remote.origin.url"]).ok()?;
         Some(said.trim().to_owned()).filter(|url| !url.is_empty())
@@ -86,15 +86,15 @@ impl Repository {
     }
 
     /// # Errors
-    /// What git says; the two have nothing in common.
+    /// Git's error; the two have no common ancestor.
     pub fn merge_base(&self, one: &str, two: &str) -> Result<String, String> {
         self.git(&["merge-base", one, two]).map(|id| id.trim().to_owned())
     }
 
-    /// From one commit to another, renames as a file that goes and one that comes.
+    /// The diff between two commits, with a rename as a deletion and an addition.
     ///
     /// # Errors
-    /// What git says; a text that is not UTF-8.
+    /// Git's error, or text that is not UTF-8.
     pub fn diff(&self, from: &str, to: &str) -> Result<String, String> {
         let plain = ["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames"];
         self.git(
@@ -102,7 +102,7 @@ impl Repository {
         )
     }
 
-    /// A file at a commit, where it is one and is text.
+    /// A file at a commit, if it exists and is text.
     pub fn file(&self, commit: &str, path: &str) -> Option<String> {
         self.git(&["cat-file", "blob", &format!("{commit}:{path}")]).ok()
     }
@@ -142,7 +142,7 @@ impl Repository {
     }
 }
 
-/// Messages may be of any encoding: what is not UTF-8 in one is not worth the others.
+/// Messages may have any encoding: invalid UTF-8 in one must not discard the others.
 fn commits(printed: &[u8]) -> Vec<Commit> {
     String::from_utf8_lossy(printed).split(END).filter_map(commit).collect()
 }
@@ -154,7 +154,7 @@ fn commit(text: &str) -> Option<Commit> {
     Some(Commit {
         id: id.to_owned(),
         parents: parents.split(' ').filter(|id| !id.is_empty()).map(str::to_owned).collect(),
-        // Before 1970 there was no git; some commits say so nevertheless.
+        // Some commits have a date before 1970.
         written: written.parse().unwrap_or(0),
         date: date.to_owned(),
         message: message.trim().to_owned(),

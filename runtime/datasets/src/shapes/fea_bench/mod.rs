@@ -1,5 +1,5 @@
-//! FEA-Bench: four forms of one instance. Whatever a row lacks is completed from what it has: the
-//! pull request in the row, or a local clone of the repository.
+//! FEA-Bench: four forms of one instance. Missing parts of a row are completed from the pull
+//! request in the row, or from a local clone of the repository.
 
 mod clone;
 mod components;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::{build::Draft, fields::Fields};
 use crate::{address::Options, bad::Complaint};
 
-/// What the Standard and the Oracle dataset say of a medium row.
+/// What the Standard and the Oracle dataset contain for a medium row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     /// `pull_request_text`.
@@ -31,18 +31,17 @@ pub struct Said {
     pub statement: String,
 }
 
-/// Words a medium row's `problem_info` as the benchmark does.
+/// Builds the texts of a medium row's `problem_info` as the benchmark does.
 ///
 /// # Errors
-/// What `problem_info` lacks.
+/// Names what `problem_info` lacks.
 pub fn said(info: &Value, components: &[NewComponent]) -> Result<Said, String> {
     let request = request::of_pull(info).map_err(|complaint| complaint.what)?;
     let statement = request::statement(request.clone(), components).map_err(|it| it.what)?;
     Ok(Said { request, discussion: request::discussion(info), statement })
 }
 
-/// Brings a row to the form that says everything: statement, patch, test patch. Returns the clone
-/// that it was completed from.
+/// Completes a row: statement, patch, test patch. Returns the clone that completed it.
 pub(super) fn complete(
     fields: &mut Fields<'_>,
     details: &mut Details,

@@ -1,4 +1,4 @@
-//! The lines of new components, measured as FEA-Bench's own script measures them.
+//! The lines of new components, measured like FEA-Bench's own script.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,25 +10,27 @@ use ruff_text_size::Ranged;
 
 /// A function or a class and its lines, counted from 1.
 ///
-/// The benchmark's script does not see `async def`, and an async function adds no part to the names inside it.
+/// The benchmark's script does not handle `async def`, and an async function adds no part to the
+/// names inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     pub is_class: bool,
     /// Dotted.
     pub name: String,
-    /// The line of `def` or `class`; decorators are outside.
+    /// The line of `def` or `class`, without decorators.
     pub first: usize,
-    /// The last line on which a node of it begins. A text or a bracket that goes on below it is outside.
+    /// The last line on which one of its nodes starts. A string or a bracket that continues below
+    /// it is outside.
     pub last: usize,
 }
 
-/// The functions and classes that `after` defines and `before` does not; all of them where the file is new.
-/// Returns `None` if one of the texts is not Python that the parser knows.
+/// The functions and classes that `after` defines and `before` does not; all of them if the file is
+/// new. Returns `None` if one of the texts is not Python that the parser supports.
 pub fn new_spans(before: Option<&str>, after: &str) -> Option<Vec<Span>> {
     let after = spans(after)?;
     let Some(before) = before else { return Some(after) };
     let known: BTreeSet<String> = spans(before)?.into_iter().map(|span| span.name).collect();
-    // The script keys definitions by name: the last one of a name counts.
+    // The script keys definitions by name, so the last one of a name counts.
     let by_name: BTreeMap<String, Span> =
         after.into_iter().map(|span| (span.name.clone(), span)).collect();
     Some(by_name.into_values().filter(|span| !known.contains(&span.name)).collect())
@@ -43,11 +45,11 @@ fn spans(text: &str) -> Option<Vec<Span>> {
 }
 
 struct Walk {
-    /// Where lines begin, without the first.
+    /// Where lines start, without the first.
     starts: Vec<usize>,
     /// The names around the current node.
     scope: Vec<String>,
-    /// The places in `found` of what the current node is in.
+    /// The indices in `found` of what contains the current node.
     open: Vec<usize>,
     found: Vec<Span>,
 }
@@ -93,8 +95,8 @@ fn definition(node: AnyNodeRef<'_>) -> Option<(bool, &str)> {
     }
 }
 
-/// Where Python's own syntax tree says that a node begins. `None` for nodes that it gives no line, and for nodes that it
-/// does not have, such as the parts of a text that is written in several pieces.
+/// Where a node starts according to Python's own syntax tree. `None` for nodes without a line
+/// there, and for nodes that it does not have, such as the parts of a concatenated string.
 fn begin(node: AnyNodeRef<'_>) -> Option<usize> {
     let at = match node {
         AnyNodeRef::StmtFunctionDef(def) => def.name.start(),
@@ -117,7 +119,8 @@ fn begin(node: AnyNodeRef<'_>) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// The expected lines are those that the benchmark's own `compare_namespaces` returns for these texts.
+    /// The expected lines are those that the benchmark's own `compare_namespaces` returns for these
+    /// texts.
     #[test]
     fn spans_are_those_of_the_benchmarks_script() {
         let before = "def kept():\n    return 1\n";
@@ -183,7 +186,7 @@ def f():
             lines(Some(before)),
             [of("C", 27, 44), of("C.h", 33, 44), of("C.inner", 29, 30), of("f", 48, 49)]
         );
-        // Both definitions of a name count where the file is new.
+        // Both definitions of a name count if the file is new.
         assert_eq!(
             lines(None),
             [

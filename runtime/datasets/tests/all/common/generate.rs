@@ -1,5 +1,5 @@
-//! Rows at full size, made up: as many and as long as the real datasets', so that loading them costs
-//! what loading those costs. The same seed gives the same bytes.
+//! Generated rows at full size: as many and as long as the real datasets', so that loading them
+//! costs the same. The same seed gives the same bytes.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ pub const SWE_BENCH: usize = 2294;
 /// Rows of FeatureBench's full split.
 pub const FEATUREBENCH: usize = 200;
 
-/// A small generator of its own: figures must not change with a crate's version.
+/// A small generator, because figures must not change with a crate's version.
 struct Dice(u64);
 
 impl Dice {
@@ -68,7 +68,7 @@ impl Dice {
     }
 }
 
-/// SWE-bench's classic form: lists are JSON text. About 16 KB a row.
+/// SWE-bench's classic form: lists are JSON text. About 16 KB per row.
 pub fn swe_bench(index: usize) -> Value {
     let mut dice = Dice(index as u64 * 2 + 1);
     let (statement, hints) = (100 + dice.roll(300), dice.roll(400));

@@ -1,4 +1,4 @@
-//! Rows as the benchmarks publish them, small.
+//! Small rows in the form that the benchmarks publish.
 
 #![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
 
@@ -72,14 +72,14 @@ pub fn load_rows(rows: &[Value], options: &str) -> Loaded {
     load(&[format!("rows.jsonl{options}")], dir.path()).unwrap()
 }
 
-/// The one task of one row.
+/// The only task of a single row.
 pub fn task(row: Value, options: &str) -> proctor_types::Task {
     let mut loaded = load_rows(&[row], options);
     assert_eq!(loaded.bad, []);
     loaded.tasks.remove(0)
 }
 
-/// What is said about the one bad row, as `field: what`.
+/// The error of the only bad row, as `field: what`.
 pub fn complaint(row: Value, options: &str) -> String {
     let loaded = load_rows(&[row], options);
     assert_eq!(loaded.tasks, []);

@@ -10,10 +10,10 @@ use crate::codec::{
     tokens,
 };
 
-/// The first choice of an answer that was not streamed, leniently: the endpoints that call themselves
-/// compatible differ in what they leave out. `step` names calls that came without an id.
+/// Reads the first choice of a response that was not streamed. Lenient, because "compatible"
+/// endpoints omit different fields. `step` is used to name calls without an id.
 pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
-    // Some gateways in front of models wrap an upstream failure into status 200.
+    // Some gateways in front of models wrap an upstream failure in status 200.
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
         return Err(format!("an error within status 200: {error}"));
     }
@@ -29,7 +29,7 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
     content(&choice["message"]["content"], &mut deltas);
     deltas.extend(full("refusal").map(|text| Delta::Refusal(text.to_owned())));
     for (field, value) in message {
-        // Empty fields are left out: some endpoints refuse what they themselves sent.
+        // Omit empty fields: some endpoints reject what they sent themselves.
         if !KNOWN.contains(&field.as_str()) && !value.is_null() && *value != json!([]) {
             deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
         }
@@ -52,8 +52,9 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
     Ok(deltas)
 }
 
-/// The first choice. Some servers split one response over several choices, one for the text and one for each call; nobody
-/// asked for alternatives, so the text and the calls that the first one lacks are those of the others.
+/// The first choice. Some servers split one response over several choices, one for the text and one
+/// for each call. Requests never ask for alternatives, so missing text and calls are taken from the
+/// other choices.
 fn one_choice(body: &Value) -> Option<Cow<'_, Value>> {
     let choices = body["choices"].as_array()?;
     let (first, others) = choices.split_first()?;
@@ -97,7 +98,7 @@ pub(super) fn arguments(call: &Value) -> String {
     }
 }
 
-/// The message of a whole response as it came. `calls` are the ids that its calls were given.
+/// The message of a complete response as received. `calls` are the ids given to its calls.
 pub(crate) fn whole_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     let mut turn = Turn::default();
     let choice = one_choice(body).unwrap_or_default();
@@ -109,7 +110,7 @@ pub(crate) fn whole_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     turn.finish(ids)
 }
 
-/// Fields of a message that the neutral form has.
+/// Message fields that the neutral form covers.
 pub(super) const KNOWN: [&str; 4] = ["role", "content", "refusal", "tool_calls"];
 
 /// Content is text, null, absent, or an array of parts.
@@ -120,7 +121,7 @@ fn check_content(content: Option<&Value>) -> Result<(), String> {
     }
 }
 
-/// Reads text and thoughts. Mistral's reasoning models send both as parts.
+/// Reads text and reasoning. Mistral's reasoning models send both as parts.
 pub(super) fn content(content: &Value, deltas: &mut Vec<Delta>) {
     match content {
         Value::String(text) if !text.is_empty() => deltas.push(Delta::Text(text.clone())),
@@ -136,7 +137,7 @@ pub(super) fn content(content: &Value, deltas: &mut Vec<Delta>) {
     }
 }
 
-/// The calls of a message. Some servers send one call as it is, without a list around it.
+/// The calls of a message. Some servers send a single call without a list.
 pub(super) fn list(calls: &Value) -> &[Value] {
     match calls {
         Value::Array(calls) => calls,
@@ -153,8 +154,7 @@ fn calls(calls: Option<&Value>) -> Result<&[Value], String> {
     }
 }
 
-/// The endpoint's own count, where it gave input and output. A usage of nothing at all is one that was
-/// not given.
+/// The endpoint's own count, if it has input and output. All zeros count as absent.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     read_usage(&body["usage"]).or_else(|| odd_usage(&body["choices"][0], &body["x_groq"]))
 }
@@ -163,7 +163,7 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     let input = tokens(&usage["prompt_tokens"])?;
     let mut output = tokens(&usage["completion_tokens"])?;
     let details = &usage["prompt_tokens_details"];
-    // DeepSeek and routers to Anthropic have names of their own.
+    // DeepSeek, and routers to Anthropic, use other names.
     let read = [
         &details["cached_tokens"],
         &usage["prompt_cache_hit_tokens"],
@@ -183,7 +183,7 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     let thoughts =
         [&usage["completion_tokens_details"]["reasoning_tokens"], &usage["reasoning_tokens"]];
     let reasoning = first(&thoughts);
-    // xAI counts reasoning beside the completion, and says so by the total alone.
+    // xAI does not count reasoning in the completion; only the total shows it.
     if let (Some(thought), Some(total)) = (reasoning, usage["total_tokens"].as_u64())
         && thought > 0
         && total == input + output + thought
@@ -195,12 +195,12 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     (!told.is_nothing()).then_some(told)
 }
 
-/// Usage where only some endpoints put it: within the choice (Moonshot), or under a name of Groq's.
+/// Usage in unusual places: within the choice (Moonshot), or under Groq's own name.
 pub(super) fn odd_usage(choice: &Value, groq: &Value) -> Option<Usage> {
     read_usage(&choice["usage"]).or_else(|| read_usage(&groq["usage"]))
 }
 
-/// A response that its endpoint could not finish is no response, whatever came of it before.
+/// Rejects a response that its endpoint could not finish, whatever it already contains.
 pub(super) fn broken_off(choice: &Value) -> Result<(), String> {
     let error = &choice["error"];
     if !error.is_null() {
@@ -217,7 +217,7 @@ pub(super) fn read_stop(reason: &str) -> Stop {
     StopWord::of(reason).stop(reason)
 }
 
-/// The reason in the words of this format.
+/// The reason in this format's terms.
 pub(crate) fn finish_reason(stop: &Stop) -> String {
     let word = match stop {
         Stop::End | Stop::Sequence(_) | Stop::Refusal => "stop",
@@ -276,8 +276,8 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
     })
 }
 
-/// A signed thought, in the form that OpenRouter made for it. A client that sends its assistant
-/// messages back as they came sends the signature back too.
+/// A signed thought, in OpenRouter's form. A client that returns its assistant messages unchanged
+/// returns the signature, too.
 pub(crate) fn detail(text: Option<&str>, signature: &str) -> Value {
     let mut detail = json!({"type": "reasoning.text", "signature": signature});
     if let Some(text) = text {
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!((&*answer.content, ids), ("I look.", vec!["a", "b"]));
         let turn = super::whole_turn(&split, &["a".into(), "b".into()]);
         assert_eq!(turn[0]["tool_calls"].as_array().map(Vec::len), Some(2));
-        // Alternatives, each of them whole: the first one counts.
+        // Two complete alternatives: the first one counts.
         let both = json!({"choices": [
             {"message": {"content": "x", "tool_calls": [call("a")]}, "finish_reason": "tool_calls"},
             {"message": {"content": "y", "tool_calls": [call("b")]}, "finish_reason": "tool_calls"},

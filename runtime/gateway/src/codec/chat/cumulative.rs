@@ -1,29 +1,30 @@
 //! Streams in which each piece repeats all the text before it.
 
-/// Tells such a stream from one of plain pieces by its first three pieces.
+/// Tells such a stream from a plain one by its first three pieces.
 #[derive(Debug, Default)]
 pub(super) enum TextStream {
-    /// No piece has come.
+    /// No piece yet.
     #[default]
     Empty,
-    /// One piece has come.
+    /// One piece so far.
     One(String),
-    /// The second piece begins with the whole of the first and is held back: the third one decides.
+    /// The second piece starts with the whole first piece and is held back until the third one
+    /// decides.
     Doubted { first: String, held: String },
-    /// With the text so far.
+    /// A plain stream, with the text so far.
     Pieces(String),
-    /// The text so far.
+    /// A cumulative stream, with the text so far.
     Cumulative(String),
 }
 
-/// A piece that repeats a shorter text may be chance.
+/// A piece that repeats a shorter text may be coincidence.
 const LEAST_WHOLE: usize = 16;
 
-/// A second piece that repeats a shorter first one may be chance.
+/// A second piece that repeats a shorter first one may be coincidence.
 const LEAST: usize = 4;
 
 impl TextStream {
-    /// Takes the next piece and returns what is new of the text.
+    /// Takes the next piece and returns the new text.
     pub(super) fn push(&mut self, piece: &str) -> String {
         if piece.is_empty() {
             return String::new();
@@ -42,7 +43,7 @@ impl TextStream {
                 String::new()
             }
             Self::One(before) | Self::Pieces(before) => {
-                // Some servers end with the whole text once more.
+                // Some servers repeat the whole text at the end.
                 if before.len() >= LEAST_WHOLE && before == piece {
                     *self = Self::Pieces(before);
                     return String::new();
@@ -69,7 +70,8 @@ impl TextStream {
         }
     }
 
-    /// What is held back at the end of the stream. Two pieces of which the second repeats the first are cumulative.
+    /// Returns the text that is still held back at the end of the stream. If there are two pieces
+    /// and the second repeats the first, the stream is cumulative.
     pub(super) fn rest(&mut self) -> String {
         match std::mem::take(self) {
             Self::Doubted { first, held } => held[first.len()..].to_owned(),

@@ -1,5 +1,4 @@
-//! OpenAI Chat Completions, leniently read: the endpoints that call themselves compatible differ in
-//! what they leave out and in what they add.
+//! OpenAI Chat Completions, read leniently: "compatible" endpoints omit and add different fields.
 
 mod answer;
 mod cumulative;

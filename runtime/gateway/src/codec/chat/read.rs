@@ -8,7 +8,7 @@ use crate::codec::{
     tool::functions,
 };
 
-/// What is read or rightly needs no translation.
+/// Fields that are read, or that need no translation.
 const KNOWN: [&str; 18] = [
     "model",
     "messages",
@@ -132,14 +132,14 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
     Ok(Turn::new(role, parts))
 }
 
-/// Encrypted thoughts where there are any, else plain ones.
+/// Encrypted reasoning if there is any, else plain reasoning.
 pub(crate) fn thoughts(message: &Value) -> Vec<Part> {
     let plain = ["reasoning_content", "reasoning"];
     let plain = plain.iter().find_map(|name| message[*name].as_str()).unwrap_or_default();
     let details = message["reasoning_details"].as_array().into_iter().flatten();
     let signed = details.filter_map(|detail| {
         let signature = Some(detail["signature"].as_str()?.to_owned());
-        // In a stream the text went before its signature, by itself.
+        // In a stream the text precedes its signature as a separate piece.
         let text = detail["text"].as_str().unwrap_or(plain).to_owned();
         Some(Part::Reasoning(Reasoning { text, signature }))
     });

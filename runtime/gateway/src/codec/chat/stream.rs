@@ -16,19 +16,20 @@ use crate::codec::{
 pub(crate) struct ChatReader {
     started: bool,
     text: TextStream,
-    /// A text or refusal has come.
+    /// Text or a refusal has arrived.
     wrote: bool,
     thought: bool,
-    /// A reason for the end that came before anything else.
+    /// A finish reason that arrived before anything else.
     early: Option<String>,
-    /// A reason for the end has come.
+    /// A finish reason has arrived.
     stopped: bool,
     done: bool,
     calls: Vec<CallInStream>,
     turn: Turn,
 }
 
-/// What identifies a call: some endpoints count from 1, some send no ids, and some send one index for all calls.
+/// Identifies a call: some endpoints count from 1, some send no ids, and some use one index for all
+/// calls.
 #[derive(Debug)]
 struct CallInStream {
     index: u64,
@@ -37,7 +38,7 @@ struct CallInStream {
 }
 
 impl CallInStream {
-    /// Whether the arguments are whole, so that a further piece belongs to another call.
+    /// Whether the arguments are complete, so that a further piece belongs to another call.
     fn is_whole(&self) -> bool {
         serde_json::from_str::<Map<String, Value>>(&self.arguments).is_ok()
     }
@@ -67,7 +68,7 @@ impl Reader for ChatReader {
         };
         let chunk = match parsed {
             Ok(chunk) => chunk,
-            // JSON that is no object says nothing.
+            // JSON that is not an object carries no information.
             Err(error) => serde_json::from_str::<IgnoredAny>(&event.data)
                 .map(|_| Chunk::default())
                 .map_err(|_| wrong(error))?,
@@ -82,12 +83,12 @@ impl Reader for ChatReader {
         }
         let choice = &chunk.choices[0];
         answer::broken_off(choice)?;
-        // Some servers send the message whole within a stream.
+        // Some servers send the complete message within a stream.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
         self.delta(delta, &mut deltas)?;
         // Some send an empty one with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
-            // Some servers send `stop` with the first, empty chunk: what comes last decides.
+            // Some servers send `stop` with the first, empty chunk: the last reason counts.
             if self.wrote || !self.calls.is_empty() || self.thought {
                 self.rest(&mut deltas);
                 self.stopped = true;
@@ -111,7 +112,7 @@ impl Reader for ChatReader {
     }
 }
 
-/// What a chunk says. All other fields are skipped unread.
+/// The fields of a chunk. All others are skipped.
 #[derive(Debug, Default)]
 struct Chunk {
     model: String,
@@ -136,7 +137,7 @@ impl Chunk {
     }
 }
 
-/// An error that stands in the event itself, or below `detail`.
+/// An error in the event itself, or below `detail`.
 fn unnamed_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
     let detail = fields.value("detail")?;
     if !detail.is_null() {
@@ -147,7 +148,7 @@ fn unnamed_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
 }
 
 impl ChatReader {
-    /// A piece without the text that pieces before it held.
+    /// A piece without the text that earlier pieces contained.
     fn plain<'a>(&mut self, delta: &'a Value) -> Cow<'a, Value> {
         let Some(piece) = delta["content"].as_str() else { return Cow::Borrowed(delta) };
         let new = self.text.push(piece);
@@ -159,7 +160,7 @@ impl ChatReader {
         Cow::Owned(delta)
     }
 
-    /// The text that was held back until the end.
+    /// Emits the text that was held back until the end.
     fn rest(&mut self, deltas: &mut Vec<Delta>) {
         let rest = self.text.rest();
         if !rest.is_empty() {
@@ -168,8 +169,8 @@ impl ChatReader {
         }
     }
 
-    /// The end of a stream that has none of its own but `[DONE]`, as some servers send it. A stream without a text, or
-    /// with half a call, was cut.
+    /// The end of a stream whose only end marker is `[DONE]`, as some servers send it. A stream
+    /// without text, or with a partial call, was cut.
     fn unsaid_end(&mut self) -> Option<Delta> {
         let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_whole());
         let says = self.wrote || !self.calls.is_empty();
@@ -194,7 +195,7 @@ impl ChatReader {
         if let Some(fields) = delta.as_object() {
             self.turn.add(fields);
         }
-        // Fields of the vendor are kept and sent back, whatever their names.
+        // Vendor fields are kept and sent back, whatever their names.
         for (field, value) in delta.as_object().into_iter().flatten() {
             let empty = value.is_null() || value.as_str() == Some("") || *value == json!([]);
             if !answer::KNOWN.contains(&field.as_str()) && !empty {
@@ -211,12 +212,12 @@ impl ChatReader {
                 let before = &self.calls[*at];
                 match (name, id) {
                     (None, _) => true,
-                    // A name with an id of its own begins a call, even at the place of another.
+                    // A name with a new id starts a call, even at the index of another.
                     (Some(_), Some(id)) => before.id == id,
                     (Some(_), None) => text.is_empty() || !before.is_whole(),
                 }
             });
-            // The same call once more, at another place.
+            // The same call again at another index.
             let is_repeated = |before: &CallInStream| {
                 Some(before.id.as_str()) == id && before.is_whole() && before.arguments == text
             };
@@ -232,7 +233,7 @@ impl ChatReader {
                     self.calls.push(CallInStream { index: key, id, arguments: String::new() });
                     index
                 }
-                // An empty piece at a place where no call is says nothing.
+                // Ignore an empty piece at an index without a call.
                 (None, None) if text.is_empty() => continue,
                 (None, None) => {
                     let why = "a piece of a tool call that names no function";
@@ -347,7 +348,7 @@ mod tests {
         sse,
     };
 
-    /// What a stream of pieces of calls says.
+    /// The calls of a stream of pieces.
     fn calls(chunks: &[Value]) -> Vec<ToolCall> {
         let mut reader = ChatReader::default();
         let mut whole = Whole::default();
@@ -395,7 +396,7 @@ mod tests {
             let read: Vec<_> = read.iter().map(|one| (&*one.id, &*one.arguments)).collect();
             assert_eq!(read, [("a", "{}"), ("b", "[]")]);
         }
-        // Some say id and name again with each piece, some say the id once.
+        // Some repeat id and name with each piece, some send the id once.
         for again in [
             call(json!(0), "a", "2]"),
             call(json!(0), "", "2]"),

@@ -1,10 +1,10 @@
-//! The assistant message as a chat endpoint wrote it.
+//! The assistant message as the chat endpoint wrote it.
 
 use serde_json::{Map, Value, json};
 
 use crate::codec::native;
 
-/// A message that is put together from the pieces of a stream.
+/// A message assembled from the pieces of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     fields: Map<String, Value>,
@@ -12,7 +12,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Adds the fields of a piece, its calls aside.
+    /// Adds the fields of a piece, except its calls.
     pub(super) fn add(&mut self, delta: &Map<String, Value>) {
         for (name, value) in delta {
             match name.as_str() {
@@ -28,7 +28,7 @@ impl Turn {
         self.add_content(&Value::String(text.to_owned()));
     }
 
-    /// Content is text, or a list of parts with text after it.
+    /// Content is text, or a list of parts followed by text.
     fn add_content(&mut self, value: &Value) {
         if value.is_null() {
             return;
@@ -65,7 +65,7 @@ impl Turn {
         native::merge(call, &piece);
     }
 
-    /// Returns the message. `ids` are the names by which the results of its calls come back.
+    /// Returns the message. `ids` are the ids that the results of its calls will have.
     pub(super) fn finish(mut self, ids: &[String]) -> Vec<Value> {
         for (call, id) in self.calls.iter_mut().zip(ids) {
             native::without_nulls(call);
@@ -78,7 +78,7 @@ impl Turn {
         let content = match (content, self.calls.is_empty()) {
             (Some(content), _) => content.clone(),
             (None, true) => "".into(),
-            // Endpoints reject a message with calls and an empty text.
+            // Endpoints reject a message with calls and empty text.
             (None, false) => Value::Null,
         };
         self.fields.insert("content".into(), content);

@@ -59,8 +59,8 @@ pub(crate) fn write_request(
     Ok(body)
 }
 
-/// A turn of the neutral form may hold results and text: each result is a message of its own, and
-/// all of them come before the text, as endpoints want an answer to each call first.
+/// A neutral turn may hold results and text. Each result becomes its own message, before the text,
+/// because endpoints require a result for each call first.
 fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
     if let Some(items) = turn.native(Api::Chat) {
         messages.extend(items.iter().cloned());
@@ -91,7 +91,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
                 }
                 let content = if *failed { format!("Error: {content}") } else { content.clone() };
                 let message = json!({"role": "tool", "tool_call_id": id, "content": content});
-                // Directly after the call, and results of the same answer: images of theirs come later.
+                // Directly after the call. Images from results of the same response come later.
                 let before = |message: &Value| message["role"] != "user";
                 let at = messages.iter().rposition(before).map_or(messages.len(), |at| at + 1);
                 messages.insert(at, message);
@@ -102,7 +102,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
     let content = text.join("\n\n");
     match turn.role {
         Role::System => messages.push(json!({"role": "system", "content": content})),
-        // A list of parts only where there has to be one: not every endpoint takes it.
+        // Use a list of parts only if necessary: not every endpoint accepts it.
         Role::User if shown.len() > text.len() => {
             messages.push(json!({"role": "user", "content": shown}));
         }
@@ -113,14 +113,14 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
             if text.is_empty() && !calls.is_empty() {
                 message["content"] = Value::Null;
             }
-            // Models that think between calls want their thoughts back, and none but they sent any.
+            // Models that think between calls expect their reasoning back, and only those sent any.
             if !thought.is_empty() {
                 message["reasoning_content"] = thought.into();
             }
             if !calls.is_empty() {
                 message["tool_calls"] = calls.into();
             }
-            // Two assistant turns in a row are one answer in parts: Responses cuts so.
+            // Two consecutive assistant turns are one response in parts, as Responses splits them.
             match messages.last_mut().filter(|last| last["role"] == "assistant") {
                 Some(last) => join(last, message),
                 None => messages.push(message),
@@ -130,7 +130,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
     Ok(())
 }
 
-/// Adds what an assistant message says to the one before it.
+/// Appends an assistant message to the one before it.
 fn join(last: &mut Value, mut next: Value) {
     for field in ["content", "reasoning_content"] {
         let Some(more) = next[field].as_str().filter(|more| !more.is_empty()) else { continue };
@@ -170,7 +170,7 @@ pub(crate) fn tool(tool: &ToolSpec) -> Value {
     function(&tool.name, &tool.description, &tool.parameters, None)
 }
 
-/// A call, its arguments as the model wrote them.
+/// A call, with its arguments as the model wrote them.
 pub(crate) fn call(call: &ToolCall) -> Value {
     let (name, arguments) = (call.name.clone(), call.arguments.clone());
     let function = FunctionCall { name, arguments };

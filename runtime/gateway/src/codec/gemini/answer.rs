@@ -44,7 +44,8 @@ pub(super) fn read_parts(body: &Value, calls: &mut usize, deltas: &mut Vec<Delta
             deltas.push(Delta::Call { index, id, name });
             deltas.push(Delta::Arguments { index, text });
         } else if let Some(code) = part["executableCode"]["code"].as_str() {
-            // A call that the endpoint took for code of its own: it is found as a call in the text.
+            // A call that the endpoint mistook for its own code execution: it is found as a call in
+            // the text.
             deltas.push(Delta::Text(format!("```tool_code\n{code}\n```")));
         } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
             let text = text.to_owned();
@@ -65,19 +66,20 @@ pub(super) fn read_stop(body: &Value) -> Option<Stop> {
     Some(StopWord::of(word).stop(word))
 }
 
-/// An error says that the endpoint did not finish the response, or that it could not read what the model wrote.
+/// An error means that the endpoint did not finish the response or could not parse the model's
+/// output.
 pub(super) fn broken_off(body: &Value) -> Result<(), String> {
     StopWord::unbroken("finishReason", body["candidates"][0]["finishReason"].as_str())
 }
 
-/// The parts of a whole response as they came.
+/// The parts of a complete response as received.
 pub(crate) fn whole_turn(body: &Value) -> Vec<Value> {
     let mut parts = Vec::new();
     add_parts(&mut parts, body);
     parts
 }
 
-/// Adds the parts of a piece. Text continues the text before it, unless either is signed.
+/// Adds the parts of a piece. Text continues the previous text, unless either is signed.
 pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
     let plain = |part: &Value| {
         let fields = part
@@ -97,14 +99,14 @@ pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
                     before.push_str(text);
                 }
             }
-            // A part without a member is nothing that could be sent back.
+            // A part without a member cannot be sent back.
             _ if part.as_object().is_none_or(serde_json::Map::is_empty) => {}
             _ => parts.push(part.clone()),
         }
     }
 }
 
-/// Thoughts are counted beside the answer, and what tools put into the prompt beside the prompt.
+/// Reasoning is not included in the output count, nor tool prompt tokens in the prompt count.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usageMetadata")?;
     let count = |name: &str| tokens(&usage[name]);
@@ -135,7 +137,7 @@ pub(super) fn finish_reason(stop: &Stop) -> &'static str {
     }
 }
 
-/// Arguments as an object. Where the model wrote something else, it is shown under one name.
+/// Arguments as an object. Anything else that the model wrote is wrapped under one name.
 pub(super) fn object(arguments: &str) -> Value {
     if arguments.trim().is_empty() {
         return json!({});

@@ -1,4 +1,4 @@
-//! Google's generateContent. The model and whether to stream are said by the path, not the body.
+//! Google's generateContent. The path, not the body, has the model and whether to stream.
 
 mod answer;
 mod read;

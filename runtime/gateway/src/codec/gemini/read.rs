@@ -32,7 +32,7 @@ const KNOWN_CONFIG: [&str; 9] = [
     "candidateCount",
 ];
 
-/// Both spellings that the API takes.
+/// Both spellings that the API accepts.
 fn either<'a>(body: &'a Map<String, Value>, camel: &str, snake: &str) -> &'a Value {
     body.get(camel).or_else(|| body.get(snake)).unwrap_or(&Value::Null)
 }
@@ -90,7 +90,7 @@ pub(crate) fn read_request(
     })
 }
 
-/// Calls and results are matched by id, and where there is no id by name and order.
+/// Calls and results are matched by id, or by name and order if there is no id.
 #[derive(Default)]
 struct Parts {
     calls: usize,

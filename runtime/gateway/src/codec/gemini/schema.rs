@@ -1,8 +1,8 @@
-//! Gemini's own schema of parameters, an OpenAPI dialect, as JSON Schema.
+//! Converts Gemini's own parameter schema, an OpenAPI dialect, to JSON Schema.
 
 use serde_json::{Map, Value};
 
-/// Types are written small, and what may be null says so as a type.
+/// Types become lower case, and `nullable` becomes a type.
 pub(super) fn to_json_schema(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => Value::Object(object(fields)),
@@ -19,7 +19,7 @@ fn object(fields: &Map<String, Value>) -> Map<String, Value> {
                 out.insert(key.clone(), kind.to_lowercase().into());
             }
             ("nullable" | "propertyOrdering", _) => {}
-            // Names of properties are no keywords.
+            // Property names are not keywords.
             ("properties", Value::Object(properties)) => {
                 let each = properties.iter().map(|(name, one)| (name.clone(), to_json_schema(one)));
                 out.insert(key.clone(), Value::Object(each.collect()));

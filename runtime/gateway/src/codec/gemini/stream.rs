@@ -8,7 +8,7 @@ use crate::codec::{
     sse, tolerant,
 };
 
-/// The stream has no last event: it ends where the connection does.
+/// The stream has no last event: it ends with the connection.
 #[derive(Debug, Default)]
 pub(crate) struct GeminiReader {
     started: bool,
@@ -50,7 +50,7 @@ impl Reader for GeminiReader {
     }
 }
 
-/// Calls are given with the end: the format has no pieces of arguments.
+/// Calls are written at the end, because the format has no partial arguments.
 #[derive(Debug, Default)]
 pub(crate) struct GeminiWriter {
     id: String,

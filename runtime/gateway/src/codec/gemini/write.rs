@@ -7,8 +7,8 @@ use crate::codec::{
     neutral::{Choice, Part, Request, Role, Shape, Turn},
 };
 
-/// Replaces the signature of a call that another API's client sends back: newer models refuse
-/// calls without one, and take this word for a conversation that came from elsewhere.
+/// Replaces the signature of a call that another API's client sends back. Newer models reject calls
+/// without a signature and accept this value for a conversation from elsewhere.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(crate) fn write_request(

@@ -40,12 +40,12 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     Ok(deltas)
 }
 
-/// The content blocks of a whole response as they came.
+/// The content blocks of a complete response as received.
 pub(crate) fn whole_turn(body: &Value) -> Vec<Value> {
     body["content"].as_array().cloned().unwrap_or_default()
 }
 
-/// `input_tokens` does not hold what was read from or written to a cache; ours does.
+/// The endpoint's `input_tokens` excludes cache reads and writes; ours includes them.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usage")?;
     let count = |name: &str| tokens(&usage[name]);
@@ -56,13 +56,13 @@ pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let cached = count("cache_read_input_tokens");
     let written = count("cache_creation_input_tokens").or(parts);
     let input = count("input_tokens")? + cached.unwrap_or_default() + written.unwrap_or_default();
-    // Thoughts are in the output, and not told apart.
+    // Reasoning is part of the output and is not reported separately.
     let told = Usage::told((input, count("output_tokens")?), (cached, written), None)
         .with_hour_writes(for_an_hour);
     (!told.is_nothing()).then_some(told)
 }
 
-/// The reason in `stop_reason`, beside which a stop sequence may stand.
+/// The reason in `stop_reason`, possibly with a stop sequence beside it.
 pub(super) fn read_stop(holder: &Value) -> Stop {
     match holder["stop_reason"].as_str().unwrap_or("end_turn") {
         "stop_sequence" => Stop::Sequence(holder["stop_sequence"].as_str().map(ToOwned::to_owned)),
@@ -71,7 +71,7 @@ pub(super) fn read_stop(holder: &Value) -> Stop {
     }
 }
 
-/// An error says that the endpoint did not finish the response.
+/// An error means that the endpoint did not finish the response.
 pub(super) fn broken_off(holder: &Value) -> Result<(), String> {
     StopWord::unbroken("stop_reason", holder["stop_reason"].as_str())
 }
@@ -84,7 +84,7 @@ pub(super) fn write_stop(stop: &Stop) -> (&str, Option<&str>) {
         Stop::Length | Stop::Window => ("max_tokens", None),
         Stop::Sequence(which) => ("stop_sequence", which.as_deref()),
         Stop::Filter | Stop::Refusal => ("refusal", None),
-        // A word that clients do not know would end some of them.
+        // An unknown value would crash some clients.
         Stop::Other(_) => ("end_turn", None),
     }
 }
@@ -128,7 +128,7 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
     })
 }
 
-/// Arguments that are not an object: the client tells the model so, as it does everywhere.
+/// For arguments that are not an object: the client reports them to the model, as it always does.
 fn malformed(arguments: &str) -> Value {
     if arguments.trim().is_empty() { json!({}) } else { json!({"arguments": arguments}) }
 }

@@ -8,7 +8,7 @@ use crate::codec::{
     tool::functions,
 };
 
-/// What is read or rightly needs no translation.
+/// Fields that are read, or that need no translation.
 const KNOWN: [&str; 11] = [
     "model",
     "messages",
@@ -117,7 +117,8 @@ fn blocks(
             kind @ ("document" | "container_upload") => {
                 parts.push(Part::Media(kind.to_owned()));
             }
-            // Names of deferred tools and the provider's own doings: nothing to say elsewhere.
+            // Names of deferred tools and the provider's own tool activity have no counterpart
+            // elsewhere.
             other => losses.dropped(format!("a block of type {other}")),
         }
     }
@@ -157,7 +158,7 @@ fn choice(choice: &Value, losses: &mut Losses) -> (Option<Choice>, Option<bool>)
 
 fn shape(config: &Value, losses: &mut Losses) -> Option<Shape> {
     if let Some(config) = config.as_object() {
-        // The effort is the arm's to set.
+        // The arm sets the effort.
         losses.unknown("output_config.", config, &["format"]);
     }
     let format = &config["format"];

@@ -11,11 +11,12 @@ use crate::codec::{
 #[derive(Debug, Default)]
 pub(crate) struct MessagesReader {
     done: bool,
-    /// Numbers of the blocks that are calls, with whether arguments came.
+    /// Block numbers of calls, and whether their arguments arrived.
     calls: Vec<(u64, bool)>,
-    /// Content blocks in the endpoint's format, by number. Arguments are collected as text until a block ends.
+    /// Content blocks in the endpoint's format, by number. Arguments are collected as text until a
+    /// block ends.
     blocks: Vec<(u64, Value, String)>,
-    /// As far as it is known: the endpoint reports the input at the start and the output at the end.
+    /// The usage so far: the endpoint reports the input at the start and the output at the end.
     usage: Map<String, Value>,
 }
 
@@ -50,7 +51,7 @@ impl Reader for MessagesReader {
             "content_block_stop" => {
                 let block = data["index"].as_u64().unwrap_or_default();
                 let call = self.calls.iter().position(|(one, argued)| *one == block && !argued);
-                // A call without arguments is one with an empty object.
+                // A call without arguments gets an empty object.
                 let none = |index| Delta::Arguments { index, text: "{}".into() };
                 deltas.extend(call.map(none));
             }
@@ -78,7 +79,7 @@ impl Reader for MessagesReader {
         let blocks = std::mem::take(&mut self.blocks).into_iter();
         let whole = blocks.map(|(_, mut block, input)| {
             if !input.is_empty() {
-                // Arguments that are not JSON go back as every format sends them back: under one name.
+                // Arguments that are not JSON go back wrapped under one name, as in every format.
                 block["input"] = serde_json::from_str::<Map<String, Value>>(&input)
                     .map_or_else(|_| json!({"arguments": input}), Value::Object);
             }
@@ -91,7 +92,7 @@ impl Reader for MessagesReader {
 impl MessagesReader {
     fn count(&mut self, usage: &Value) {
         let given = usage.as_object().into_iter().flatten();
-        // `cache_creation` says for how long a cache keeps what was written to it.
+        // `cache_creation` reports the cache lifetime of written tokens.
         for (name, count) in given.filter(|(_, count)| count.is_u64() || count.is_object()) {
             self.usage.insert(name.clone(), count.clone());
         }
@@ -176,7 +177,7 @@ impl MessagesReader {
     }
 }
 
-/// What the block that is open holds.
+/// The content of the open block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
     Text,
@@ -210,7 +211,7 @@ impl MessagesWriter {
         }
     }
 
-    /// Opens a block, unless one of its kind is open already.
+    /// Opens a block, unless one of the same kind is already open.
     fn enter(&mut self, open: Open, block: Value, out: &mut String) {
         if self.open == Some(open) {
             return;

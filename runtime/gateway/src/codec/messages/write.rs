@@ -8,8 +8,8 @@ use crate::codec::{
     neutral::{Choice, Part, Request, Role, Shape, Turn},
 };
 
-/// The output limit where neither the client nor the arm names one: the format demands one. All
-/// models of the vendor's since 2025 can do it.
+/// The output limit if neither the client nor the arm sets one, because the format requires one.
+/// All of the vendor's models since 2025 support it.
 const MAX_TOKENS: u64 = 32_000;
 
 pub(crate) fn write_request(
@@ -82,8 +82,8 @@ pub(crate) fn write_request(
     Ok(body)
 }
 
-/// Turns by role, those of one role in a row joined: the format wants them to alternate, and all
-/// results of an answer's calls in one turn.
+/// Turns by role; consecutive turns of one role are joined. The format requires roles to alternate,
+/// and all results of a response's calls in one turn.
 fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
     let mut out: Vec<(&str, Vec<Value>)> = Vec::new();
     let own = own_ids(turns);
@@ -108,14 +108,15 @@ fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
         }
     }
     let messages = out.into_iter().map(|(role, mut blocks)| {
-        // Results first: the format wants each call answered before anything else is said.
+        // Results first: the format requires each call to be answered before anything else.
         blocks.sort_by_key(|block| block["type"] != "tool_result" && role == "user");
         json!({"role": role, "content": blocks})
     });
     Ok(messages.collect())
 }
 
-/// The ids of calls that go back as the endpoint sent them. Their results keep these ids, in whatever form.
+/// The ids of calls that go back as the endpoint sent them. Their results keep these ids, in any
+/// form.
 fn own_ids(turns: &[Turn]) -> HashSet<&str> {
     let blocks = turns.iter().filter_map(|turn| turn.native(Api::Messages)).flatten();
     blocks.filter(|block| block["type"] == "tool_use").filter_map(|b| b["id"].as_str()).collect()
@@ -170,13 +171,13 @@ fn write_parts(
     Ok(())
 }
 
-/// The format takes letters, digits, `_` and `-`; some models' ids hold more.
+/// The format accepts letters, digits, `_` and `-`; some models' ids contain other characters.
 fn id(id: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     id.chars().map(fit).collect()
 }
 
-/// The arguments as an object. Where the model wrote something else, it goes back under one name.
+/// The arguments as an object. Anything else that the model wrote is wrapped under one name.
 fn input(call: &ToolCall, losses: &mut Losses) -> Value {
     if call.arguments.trim().is_empty() {
         return json!({});

@@ -24,29 +24,29 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     Ok(deltas)
 }
 
-/// The items of a whole response as they came.
+/// The items of a complete response as received.
 pub(crate) fn whole_turn(body: &Value) -> Vec<Value> {
     body["output"].as_array().into_iter().flatten().filter_map(sent_back).collect()
 }
 
-/// Returns an item as a later request holds it. Members that describe the response are left out: OpenAI rejects the
-/// `null` that its own servers send, and the status of a reasoning item.
+/// Returns an item in the form for a later request, without members that describe the response.
+/// OpenAI rejects the `null` that its own servers send, and the status of a reasoning item.
 pub(super) fn sent_back(item: &Value) -> Option<Value> {
     let mut fields = item.as_object()?.clone();
-    // A message without content says nothing, and OpenAI rejects it.
+    // OpenAI rejects a message without content.
     if item["type"] == "message" && item["content"].as_array().is_none_or(Vec::is_empty) {
         return None;
     }
     native::without_nulls(&mut fields);
     if item["type"] == "reasoning" {
         fields.remove("status");
-        // Required, also where it is empty.
+        // Required even if empty.
         fields.entry("summary").or_insert_with(|| json!([]));
     }
     Some(Value::Object(fields))
 }
 
-/// A whole item; `calls` counts the calls so far.
+/// A complete item; `calls` counts the calls so far.
 pub(super) fn read_item(item: &Value, calls: &mut usize, deltas: &mut Vec<Delta>) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match item["type"].as_str().unwrap_or_default() {
@@ -91,7 +91,7 @@ pub(crate) fn usage(body: &Value) -> Option<Usage> {
     (!told.is_nothing()).then_some(told)
 }
 
-/// A response that is incomplete for any other reason was broken off by the server.
+/// A response that is incomplete for any other reason was cut by the server.
 pub(super) fn read_stop(response: &Value) -> Result<Stop, String> {
     if response["status"] != "incomplete" {
         return Ok(Stop::End);

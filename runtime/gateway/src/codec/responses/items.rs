@@ -1,11 +1,11 @@
-//! The items of an answer, and the response object around them.
+//! The items of a response, and the response object around them.
 
 use proctor_types::Usage;
 use serde_json::{Map, Value, json};
 
 use crate::codec::neutral::{Item, Stop};
 
-/// What of a request its response repeats.
+/// Request fields that the response repeats.
 const REPEATED: [&str; 9] = [
     "instructions",
     "tools",
@@ -18,7 +18,7 @@ const REPEATED: [&str; 9] = [
     "metadata",
 ];
 
-/// `number` makes the item's id.
+/// `number` determines the item's id.
 pub(super) fn item(item: &Item, number: usize, status: &str) -> Value {
     let id = id(item, number);
     match item {
@@ -58,7 +58,7 @@ pub(super) fn id(item: &Item, number: usize) -> String {
     format!("{kind}_{number}")
 }
 
-/// The object around the items. `stop` absent: the answer goes on.
+/// The object around the items. `stop` absent: the response continues.
 pub(super) fn response(
     request: &Map<String, Value>,
     id: &str,

@@ -9,8 +9,8 @@ use crate::codec::{
     tool::functions,
 };
 
-/// What is read or rightly needs no translation: nothing is stored here, and what `include` asks for
-/// comes where it can be had.
+/// Fields that are read, or that need no translation: nothing is stored here, and what `include`
+/// asks for is sent if available.
 const KNOWN: [&str; 13] = [
     "model",
     "input",
@@ -106,7 +106,7 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
             }
             one(Role::Assistant, Part::Reasoning(Reasoning { text, signature }))
         }
-        // Free-form calls and the provider's own doings have no counterpart.
+        // Free-form calls and the provider's own tool activity have no counterpart.
         other => {
             losses.dropped(format!("an item of type {other}"));
             Ok(None)

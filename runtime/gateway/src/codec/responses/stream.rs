@@ -5,12 +5,12 @@ use serde_json::Value;
 use super::answer;
 use crate::codec::{ReadError, Reader, neutral::Delta, sse, tolerant};
 
-/// What was heard of an item, by its place in the output.
+/// What has arrived of an item, by its position in the output.
 #[derive(Debug, Default, Clone, Copy)]
 struct Heard {
-    /// Among the calls.
+    /// Its position among the calls.
     call: Option<usize>,
-    /// Pieces came, so the whole at the end says nothing new.
+    /// Pieces arrived, so the complete item at the end adds nothing.
     pieces: bool,
 }
 
@@ -139,7 +139,7 @@ impl ResponsesReader {
         *heard
     }
 
-    /// The whole of an item at its end: of some servers, the first that is heard of it.
+    /// The complete item at its end. Some servers send nothing of it before.
     fn item(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
         match self.items.get(&place).copied() {
             None | Some(Heard { call: None, pieces: false }) => {
@@ -150,7 +150,7 @@ impl ResponsesReader {
                 deltas.push(Delta::Arguments { index, text });
             }
             Some(Heard { pieces: true, .. }) => {
-                // The signature comes with the whole alone.
+                // Only the complete item has the signature.
                 let signature = item["encrypted_content"].as_str();
                 deltas.extend(signature.map(|signature| Delta::Signature(signature.to_owned())));
             }

@@ -6,7 +6,7 @@ use crate::codec::{
     neutral::{Choice, Part, Request, Role, Shape, Tool, Turn},
 };
 
-/// What `include` asks for. Without it the reasoning of a stateless conversation is lost.
+/// The `include` value without which a stateless conversation loses its reasoning.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
 pub(crate) fn write_request(
@@ -61,8 +61,8 @@ pub(crate) fn write_request(
             body.insert(field.into(), value);
         }
     }
-    // Nothing is kept at the provider: each request holds the whole conversation, with the signed
-    // thoughts that the client sends back.
+    // Nothing is stored at the provider: each request has the whole conversation, with the signed
+    // reasoning that the client sends back.
     body.insert("store".into(), false.into());
     body.insert("include".into(), json!([ENCRYPTED]));
     if request.stream {
@@ -134,7 +134,7 @@ fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Resul
     Ok(())
 }
 
-/// `strict` is said in any case: this format takes true for what is not said, all others false.
+/// Always writes `strict`: this format's default is true, the other formats' is false.
 fn tool(tool: &Tool) -> Value {
     json!({
         "type": "function",

@@ -8,8 +8,8 @@ use crate::codec::{
     sse,
 };
 
-/// Writes the full sequence of events: some clients do with the first and the last, others check
-/// each one against the one before.
+/// Writes the full sequence of events. Some clients use only the first and the last; others check
+/// each event against the one before.
 #[derive(Debug)]
 pub(crate) struct ResponsesWriter {
     request: Map<String, Value>,
@@ -19,7 +19,7 @@ pub(crate) struct ResponsesWriter {
     items: Vec<Item>,
     /// The last item is not done.
     open: bool,
-    /// Places of the calls among the items.
+    /// Positions of the calls among the items.
     calls: Vec<usize>,
     stop: Option<Stop>,
 }
@@ -49,7 +49,7 @@ impl ResponsesWriter {
         self.items.len().saturating_sub(1)
     }
 
-    /// Opens an item, and its part.
+    /// Opens an item and its part.
     fn enter(&mut self, item: Item, out: &mut String) {
         self.close(out);
         let number = self.items.len();
@@ -80,7 +80,7 @@ impl ResponsesWriter {
         self.open = true;
     }
 
-    /// How the place of a part is called.
+    /// The name of a part's index.
     fn inner(item: &Item) -> &'static str {
         match item {
             Item::Reasoning(_) => "summary_index",
@@ -100,7 +100,7 @@ impl ResponsesWriter {
         self.event(out, name, data);
     }
 
-    /// Says that the last item is done.
+    /// Closes the last item.
     fn close(&mut self, out: &mut String) {
         if !std::mem::take(&mut self.open) {
             return;
@@ -139,7 +139,7 @@ impl ResponsesWriter {
                 let part = json!({"type": "summary_text", "text": thought.text});
                 self.event(out, "response.reasoning_summary_part.done", with("part", part));
             }
-            // Its arguments may go on until the end.
+            // Its arguments may continue until the end.
             Item::Call(_) => return,
         }
         self.done(number, out);

@@ -1,6 +1,5 @@
-//! Two real programs, each on an endpoint that speaks only Chat Completions: a call of a tool that
-//! writes a file, then the end. They run on the host, with a home of their own and nothing of the
-//! environment but what they are given.
+//! Two real programs, each on an endpoint with only Chat Completions: a tool call that writes a
+//! file, then the end. They run on the host with their own home and a minimal environment.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -18,7 +17,8 @@ use crate::common::{Bench, KEY};
 
 const TASK: &str = "Create a file hello.txt containing hello.";
 
-/// Pinned: newer ones may want another Node than is there, and npm would take an older one silently.
+/// Pinned: newer versions may need another Node than the one present, and npm would silently
+/// install an older version.
 const PACKAGES: [&str; 2] = ["@openai/codex@0.169.0", "@anthropic-ai/claude-code@2.1.329"];
 
 const CODEX_CONFIG: &str = include_str!("codex.toml");
@@ -28,7 +28,7 @@ fn packages() -> &'static Result<PathBuf, String> {
     PACKAGES_AT.get_or_init(|| {
         let home = made("clis-1", |home| {
             std::fs::create_dir_all(home).map_err(|error| error.to_string())?;
-            // Both are single programs in a package of the platform; their scripts only move them.
+            // Both are single programs in a platform package; their scripts only move them.
             let quiet = ["--no-audit", "--no-fund", "--ignore-scripts"];
             let mut npm = npm()?;
             run(npm.args(["install", "--prefix"]).arg(home).args(quiet).args(PACKAGES))
@@ -56,7 +56,7 @@ struct Ran {
     seconds: f64,
 }
 
-/// Runs a program to its end over an endpoint that calls `tool` and then is done.
+/// Runs a program to its end with an endpoint that calls `tool` and then finishes.
 async fn ran(
     steps: u64,
     call: &str,
@@ -129,7 +129,7 @@ const CODEX_CALL: &str =
     r#"{ name = "exec_command", arguments = { cmd = "echo hello > hello.txt" } }"#;
 const CLAUDE_CALL: &str = r#"{ name = "Bash", arguments = { command = "echo hello > hello.txt", description = "write" } }"#;
 
-/// The file is there, two steps were made, and all of it over chat completions.
+/// The file exists, there were two steps, and all requests used Chat Completions.
 fn completed(ran: &Ran, client: Api) {
     assert!(ran.success, "{}", ran.told);
     assert_eq!(ran.file.as_deref(), Some("hello\n"), "{}", ran.told);

@@ -1,4 +1,4 @@
-//! Where real clients come from.
+//! Installs real clients.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,7 +8,7 @@ use std::{
 
 use crate::not_run::not_run;
 
-/// Where clients are kept from one run to the next; below the temporary folder otherwise.
+/// Where clients are kept between runs; otherwise below the temporary directory.
 const FOLDER: &str = "PROCTOR_CLIENTS_DIR";
 
 pub fn folder() -> PathBuf {
@@ -16,7 +16,7 @@ pub fn folder() -> PathBuf {
     given.unwrap_or_else(|| std::env::temp_dir().join("proctor-clients"))
 }
 
-/// `None` after the note that the test did not run.
+/// Prints that the test did not run and returns `None`.
 pub fn or_not_run<'a, T>(test: &str, found: &'a Result<T, String>) -> Option<&'a T> {
     match found {
         Ok(found) => Some(found),
@@ -40,7 +40,7 @@ pub fn python() -> &'static Result<PathBuf, String> {
     })
 }
 
-/// The machine's own npm, or the one that comes from PyPI with a Node of its own.
+/// The machine's own npm, or the one from PyPI with its own Node.
 pub fn npm() -> Result<Command, String> {
     if Command::new("npm").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return Ok(Command::new("npm"));
@@ -55,8 +55,9 @@ pub fn npm() -> Result<Command, String> {
     Ok(npm)
 }
 
-/// A folder that `make` fills once. It is filled under another name first, so that a run that was
-/// cut leaves nothing that looks whole; and under a lock, so that two runs do not fill it at once.
+/// A directory that `make` fills once. It is filled under another name first, so that an
+/// interrupted run leaves nothing that looks complete, and under a lock, so that two runs do not
+/// fill it at once.
 pub fn made(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
     let told = |error: std::io::Error| error.to_string();
     let folder = folder();
@@ -65,7 +66,7 @@ pub fn made(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Resul
     lock.lock().map_err(told)?;
     let (home, done) = (folder.join(name), folder.join(format!("{name}.done")));
     if !done.exists() {
-        // A virtual environment cannot be moved, so the mark says that it is whole.
+        // A virtual environment cannot be moved, so a marker file says that it is complete.
         let _ = std::fs::remove_dir_all(&home);
         make(&home)?;
         std::fs::write(&done, "").map_err(told)?;

@@ -1,4 +1,5 @@
-//! Client format x upstream format, with parallel calls, reasoning, usage and streams.
+//! Every client format with every upstream format, with parallel calls, reasoning, usage and
+//! streams.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -27,12 +28,12 @@ usage = { input = 200, output = 9 }
 
 const FORMATS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
 
-/// Every client over one upstream.
+/// Every client with one upstream.
 async fn over(upstream: Api, test: &str) {
     let Some(python) = install::or_not_run(test, install::python()) else { return };
     let mut wrong = Vec::new();
     for client in FORMATS {
-        // Two turns whole, two streamed; what comes then is refused.
+        // Two turns without streaming and two with; the next request is rejected.
         let budget = Budget { steps: Some(4), ..Budget::default() };
         let bench = Bench::with(SCRIPT, budget, |model| {
             model.api = upstream;

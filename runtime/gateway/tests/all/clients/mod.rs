@@ -1,8 +1,8 @@
-//! Real clients against the gateway: the official Python libraries, over every pair of formats, and
+//! Real clients against the gateway: the official Python libraries with every pair of formats, and
 //! two coding agents.
 //!
-//! They come from PyPI and npm into a folder that is made once. Where that cannot be, each test says NOT RUN
-//! by its name, or fails if `PROCTOR_REQUIRE_CLIENTS` is set.
+//! They are installed from PyPI and npm into a directory, once. If that is impossible, each test
+//! prints NOT RUN with its name, or fails if `PROCTOR_REQUIRE_CLIENTS` is set.
 
 mod clis;
 mod install;

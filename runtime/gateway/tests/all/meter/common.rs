@@ -1,4 +1,4 @@
-//! Trials at an endpoint that is never asked, and requests that come to an end in every way.
+//! Trials at an endpoint that is never called, and requests that end in every way.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ impl ExchangeSink for Nowhere {
     }
 }
 
-/// Tokens of the longest answer there is.
+/// Tokens of the longest response.
 pub const WINDOW: u64 = 600;
 
 pub fn trial(budget: &Budget, shared: &[SharedMeter]) -> TrialGateway {
@@ -37,7 +37,7 @@ pub fn trial(budget: &Budget, shared: &[SharedMeter]) -> TrialGateway {
 #[derive(Debug, Clone, Copy)]
 pub enum End {
     Delivered,
-    /// Billed and of no use.
+    /// Billed but useless.
     Billed,
     Dropped,
 }
@@ -49,7 +49,7 @@ pub struct Request {
     /// How much more than `usage` is reserved.
     pub spare: (u64, u64),
     pub named_limit: bool,
-    /// Turns of the other tasks before it leaves, and in which it flies.
+    /// Turns of the other tasks before it is sent, and while it is in flight.
     pub turns: (u8, u8),
     pub end: End,
 }
@@ -67,7 +67,7 @@ pub struct Log(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Of those that are billed.
+    /// The last billed usage.
     pub last: Usage,
     pub flying: usize,
     pub most: usize,
@@ -79,7 +79,7 @@ impl Log {
     }
 }
 
-/// One client: every request in turn, until the first that is refused.
+/// One client: sends every request in turn, until the first that is rejected.
 pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Option<AskError> {
     for request in requests {
         turns(request.turns.0).await;

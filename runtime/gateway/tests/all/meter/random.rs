@@ -53,8 +53,8 @@ fn clients() -> impl Strategy<Value = Vec<Vec<Request>>> {
     vec(vec(request(), 0..12), 1..17)
 }
 
-/// Runs every client to its end. Time stands still while anyone can go on, so a deadlock is told at
-/// once.
+/// Runs every client to its end. Time stands still while any client can proceed, so a deadlock is
+/// detected at once.
 fn run(trials: &[TrialGateway], clients: &[Vec<Request>], log: &Log) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -69,7 +69,7 @@ fn run(trials: &[TrialGateway], clients: &[Vec<Request>], log: &Log) {
     });
 }
 
-/// By how much a limit may have been passed: less than the last admitted answer took.
+/// A limit may be exceeded by less than the last admitted response.
 fn holds(limits: &SharedLimits, spent: &Spent, last: &Usage, cost: f64) -> Result<(), String> {
     let total = spent.input_tokens + spent.output_tokens;
     let counts = [
@@ -134,7 +134,8 @@ proptest! {
     #[test]
     fn steps_are_exact_whatever_the_endpoint_reports(
         steps in 0_u64..40, lie in 0_u64..100_000, clients in clients()) {
-        // Answers far larger than their reserve, and clients that ask until they are refused.
+        // Responses far larger than their reservation, and clients that send requests until one is
+        // rejected.
         let mut clients = clients;
         for request in clients.iter_mut().flatten() {
             (request.class, request.end) = (RequestClass::Main, End::Delivered);
@@ -153,7 +154,7 @@ proptest! {
     }
 }
 
-/// As [`run`], with answers that are `lie` tokens longer than what was reserved.
+/// Like [`run`], with responses that are `lie` tokens longer than reserved.
 fn run_lying(trial: &TrialGateway, clients: &[Vec<Request>], lie: u64, log: &Log) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(join_all(clients.iter().map(|requests| async move {

@@ -1,4 +1,5 @@
-//! What random orders do not say: that requests really fly together, and who waits for whom.
+//! What random orders do not show: that requests really run in parallel, and which request waits
+//! for which.
 
 use std::{slice, time::Duration};
 
@@ -33,7 +34,7 @@ async fn what_fits_flies_together_and_what_nobody_can_bound_flies_alone() {
     let ample = || Budget { total_tokens: Some(16 * 150), ..Budget::default() };
     assert_eq!(most_at_once(ample(), &[], true).await, 16);
     assert_eq!(most_at_once(ample(), &[], false).await, 1);
-    // No limit that depends on output: nothing to bound.
+    // No limit depends on output, so nothing has to be bounded.
     let steps = Budget { steps: Some(16), input_tokens: Some(1600), ..Budget::default() };
     assert_eq!(most_at_once(steps, &[], false).await, 16);
     let half = Budget { total_tokens: Some(8 * 150), ..Budget::default() };
@@ -46,7 +47,7 @@ async fn a_run_s_limit_bounds_an_unnamed_output_by_the_context_window() {
         let limits = SharedLimits { total_tokens: Some(total_tokens), ..Default::default() };
         [SharedMeter::new(BudgetScope::Run, &limits, Spent::default())]
     };
-    // 100 in, at most 600 out: ten fit in 7000, though none names a limit.
+    // 100 in, at most 600 out: ten fit in 7000, although none names a limit.
     assert_eq!(most_at_once(Budget::default(), &run(7000), false).await, 10);
 }
 
@@ -94,7 +95,7 @@ async fn one_who_gives_up_waiting_holds_nobody_up() {
 #[tokio::test]
 async fn a_reached_run_refuses_every_trial_and_says_whose_limit_it_was() {
     let limits = SharedLimits { cost_usd: Some(0.3), ..Default::default() };
-    // What an earlier call of the runtime spent counts.
+    // The spending of an earlier call of the runtime counts.
     let before = Spent { cost_usd: 0.2, ..Spent::default() };
     let run = SharedMeter::new(BudgetScope::Run, &limits, before);
     let trials = [0, 1].map(|_| trial(&Budget::default(), slice::from_ref(&run)));
@@ -119,13 +120,13 @@ async fn tools_are_cut_at_the_sum_of_their_time() {
         meter.tool_began();
         tokio::time::advance(Duration::from_secs(3)).await;
         meter.tool_ended();
-        // The model thinks; that is no time in tools.
+        // The model is thinking, which is not time in tools.
         tokio::time::advance(Duration::from_secs(100)).await;
     }
     assert_eq!((meter.tool_time(), one.reached()), (Duration::from_secs(6), None));
     let begun = tokio::time::Instant::now();
     let (kind, ()) = tokio::join!(meter.time_up(), async {
-        // Two at once count twice.
+        // Two concurrent tools count twice.
         meter.tool_began();
         meter.tool_began();
     });
@@ -141,7 +142,7 @@ async fn a_grace_answer_is_in_no_count_of_the_trial() {
     let run = SharedMeter::new(BudgetScope::Run, &limits, Spent::default());
     let one = trial(&Budget { steps: Some(0), ..Budget::default() }, slice::from_ref(&run));
     assert_eq!(one.admit(MAIN).await.err(), Some(AskError::Budget(BudgetKind::Steps)));
-    // Nobody listens at the endpoint: the ask is admitted, and fails as a fault.
+    // The endpoint is down: the request is admitted and fails with a fault.
     let ask = proctor_types::Ask { messages: Vec::new(), tools: Vec::new() };
     assert!(matches!(one.grace(&ask).await, Err(AskError::Fault(_))));
     assert_eq!((one.spent(), run.spent()), (Spent::default(), Spent::default()));

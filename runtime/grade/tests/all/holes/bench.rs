@@ -1,4 +1,4 @@
-//! A task, a log, and what both policies make of them.
+//! A task and a log, graded by both policies.
 
 use proctor_grade::{GivenLog, grade_log};
 use proctor_types::{Task, Verdict};
@@ -14,7 +14,7 @@ pub fn task(benchmark: &str, details: Value, f2p: &[&str], p2p: &[&str]) -> Task
     .unwrap()
 }
 
-/// What `official` and `strict` say.
+/// The results of `official` and `strict`.
 pub fn both(task: &Task, log: &str) -> (bool, bool) {
     policies(&verdict(task, log))
 }
@@ -29,7 +29,7 @@ pub fn verdict(task: &Task, log: &str) -> Verdict {
     grade_log(task, &GivenLog::Whole(log.as_bytes().to_vec())).unwrap()
 }
 
-/// Output between the markers of an evaluation script, with the exit status that it records.
+/// Output between the markers of an evaluation script, with its recorded exit status.
 pub fn marked(command: &str, output: &str, exit: i32) -> String {
     format!(
         "Applied patch test_a.py cleanly.\n+ : '>>>>> Start Test Output'\n+ {command} test_a.py\n\
@@ -37,7 +37,7 @@ pub fn marked(command: &str, output: &str, exit: i32) -> String {
     )
 }
 
-/// A run of pytest with `-rA`: what its tests print, and its short summary.
+/// A pytest run with `-rA`: the output of its tests and its short summary.
 pub fn session(printed: &str, summary: &[&str], totals: &str) -> String {
     let counts =
         totals.split(", ").filter_map(|part| part.split(' ').next()?.parse::<usize>().ok());

@@ -32,14 +32,15 @@ fn an_honest_file_is_resolved_by_both() {
     assert_eq!(policies(&verdict), (false, false));
 }
 
-/// Holes 13 and 17: Zero is all that is asked for: a process that ends itself has it.
+/// Holes 13 and 17: an exit status of zero is all that counts, so a process that ends itself
+/// passes.
 #[test]
 fn an_exit_status_of_zero_without_any_result() {
     let verdict = graded(run(FILE, "", 0), Vec::new());
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
 }
 
-/// Hole 15: What is not printed is not counted: a file whose tests all skip is resolved at rate 0, and
+/// Hole 15: skipped tests are not counted. A file whose tests all skip is resolved at rate 0, and
 /// skips raise the rate of the rest.
 #[test]
 fn skipped_tests_vanish() {
@@ -55,7 +56,7 @@ fn skipped_tests_vanish() {
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 1.0));
 }
 
-/// Hole 16: The first summary is read, even one that the graded code printed.
+/// Hole 16: the first summary counts, even one that the graded code printed.
 #[test]
 fn a_printed_summary_is_read_in_the_place_of_the_real_one() {
     let printed =
@@ -67,7 +68,7 @@ fn a_printed_summary_is_read_in_the_place_of_the_real_one() {
     assert!(verdict.policies["strict"].why.starts_with("0 of 1"), "{verdict:?}");
 }
 
-/// Hole 16: Ids are cut at a dash, so that two tests are one.
+/// Hole 16: ids are cut at a dash, so that two tests become one.
 #[test]
 fn ids_with_dashes_fall_together() {
     let log = session(
@@ -80,7 +81,7 @@ fn ids_with_dashes_fall_together() {
     assert_eq!(verdict.passed_rate, 0.0);
 }
 
-/// Hole 17: The exit status and the printed results may disagree, and nobody looks.
+/// Hole 17: nothing checks that the exit status and the printed results agree.
 #[test]
 fn a_file_that_fails_and_exits_with_zero() {
     let log = session("", &["FAILED tests/test_a.py::test_one - x"], "1 failed");
@@ -88,7 +89,8 @@ fn a_file_that_fails_and_exits_with_zero() {
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
 }
 
-/// Hole 19: Logs of regression files are kept by base name: of two alike the first is lost.
+/// Hole 19: logs of regression files are stored by base name, so the second of two overwrites the
+/// first.
 #[test]
 fn regression_files_of_one_name_overwrite_each_other() {
     let log = |id: &str| session("", &[&format!("PASSED {id}")], "1 passed");
@@ -116,7 +118,7 @@ fn an_attempts_folder_is_graded_with_the_statuses_of_its_log() {
     let task = row(&["tests/test_b.py"]);
     let given = GivenLog::read(folder.path(), &task).unwrap();
     assert_eq!(policies(&grade_log(&task, &given).unwrap()), (false, false));
-    // Without the harness's log the counts tell what pytest exited with.
+    // Without the harness's log, the counts determine pytest's exit status.
     std::fs::remove_file(folder.path().join("run_instance.log")).unwrap();
     let given = GivenLog::read(folder.path(), &task).unwrap();
     assert_eq!(policies(&grade_log(&task, &given).unwrap()), (true, true));

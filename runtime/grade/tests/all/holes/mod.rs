@@ -1,4 +1,4 @@
-//! The known holes of the official graders: `official` reproduces each, `strict` falls for none.
+//! The known holes of the official graders: `official` reproduces each, `strict` has none.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 

@@ -8,7 +8,7 @@ const COMMAND: &str = "pytest --no-header -rA --tb=no -p no:cacheprovider";
 const ONE: &str = "test_a.py::test_one";
 const TWO: &str = "test_a.py::test_two";
 
-/// A skip is neither success nor failure, and an empty list is all passed.
+/// A skip is neither success nor failure, and an empty list counts as all passed.
 #[test]
 fn all_tests_skipped_is_resolved() {
     let row = task("fea-bench", json!({}), &[ONE], &[TWO]);
@@ -16,7 +16,7 @@ fn all_tests_skipped_is_resolved() {
     assert_eq!(both(&row, &marked(COMMAND, &output, 0)), (true, false));
 }
 
-/// Ids end at their first space, so that two tests are one and the last of them counts.
+/// Ids end at their first space, so two tests become one and the last result counts.
 #[test]
 fn ids_with_spaces_fall_together() {
     let row = task("fea-bench", json!({}), &["test_a.py::test_one[a"], &[]);
@@ -28,7 +28,8 @@ fn ids_with_spaces_fall_together() {
     assert_eq!(both(&row, &marked(COMMAND, &output, 1)), (true, false));
 }
 
-/// The log is read after the last mention of the test command, even one that the graded code printed.
+/// The log is read from the last mention of the test command, even one that the graded code
+/// printed.
 #[test]
 fn a_mention_of_the_test_command_hides_what_is_before_it() {
     let row = task("fea-bench", json!({}), &[ONE], &[]);
@@ -37,7 +38,7 @@ fn a_mention_of_the_test_command_hides_what_is_before_it() {
     assert_eq!(both(&row, &marked(COMMAND, &output, 1)), (true, false));
 }
 
-/// The exit status is not looked at.
+/// The exit status is ignored.
 #[test]
 fn a_crash_after_forged_lines() {
     let row = task("fea-bench", json!({}), &[ONE], &[]);
@@ -45,7 +46,7 @@ fn a_crash_after_forged_lines() {
     assert_eq!(both(&row, &marked(COMMAND, &output, 139)), (true, false));
 }
 
-/// sympy's tests are known by bare names: one of two files hides the other.
+/// sympy's tests have bare names: one of two files hides the other.
 #[test]
 fn bare_names_of_two_files_fall_together() {
     let mut row = task("fea-bench", json!({"version": "1.10"}), &["test_basic"], &[]);
@@ -57,7 +58,7 @@ fn bare_names_of_two_files_fall_together() {
     assert_eq!(both(&row, &log), (true, false));
 }
 
-/// SWE-bench-Live leaves out what is missing.
+/// SWE-bench-Live ignores missing tests.
 #[test]
 fn live_ignores_missing_tests() {
     let row = task("swe-bench-live", json!({"log_parser": "pytest"}), &[ONE, "gone"], &[TWO]);
@@ -67,7 +68,7 @@ fn live_ignores_missing_tests() {
     assert_eq!(both(&row, &none), (false, false));
 }
 
-/// SWE-rebench reads between the markers only, and trusts it.
+/// SWE-rebench reads only between the markers and trusts that part.
 #[test]
 fn rebench_trusts_lines_between_the_markers() {
     let details = json!({"log_parser": "parse_log_pytest"});
@@ -77,7 +78,7 @@ fn rebench_trusts_lines_between_the_markers() {
     assert_eq!(both(&row, &format!("PASSED {ONE}\n{}", marked("pytest", "", 1))), (false, false));
 }
 
-/// SWE-smith's verbose lines may be anybody's.
+/// SWE-smith's verbose lines can be forged.
 #[test]
 fn smith_reads_printed_lines() {
     let row = task("swe-smith", json!({}), &[ONE], &[]);
@@ -86,7 +87,7 @@ fn smith_reads_printed_lines() {
     assert_eq!(both(&row, &marked("pytest -v", &output, 1)), (true, false));
 }
 
-/// SWE-Gym's fork skips like FEA-Bench's.
+/// SWE-Gym's fork treats skips like FEA-Bench.
 #[test]
 fn gym_resolves_skips() {
     let mut row = task("swe-gym", json!({}), &[ONE], &[]);

@@ -31,17 +31,18 @@ fn an_honest_log_is_resolved_by_both_and_an_honest_failure_by_none() {
     assert_eq!(both(&row, &log(&honest(&failed, "1 failed, 1 passed"), 1)), (false, false));
 }
 
-/// Hole 1: The exit status needs a failure beside it, and any will do.
+/// Hole 1: the exit status needs a failure beside it, and any failure is enough.
 #[test]
 fn a_bogus_failure_covers_a_bad_exit_status() {
     let output = format!("PASSED {ONE}\nPASSED {TWO}\nFAILED bogus\n");
     assert_eq!(both(&row(&[ONE], &[TWO]), &log(&output, 1)), (true, false));
-    // The same behind a real session, which tells its totals.
+    // The same after a real session that prints its totals.
     let behind = session(&output, &[&format!("FAILED {ONE} - x")], "1 failed") + &output;
     assert_eq!(both(&row(&[ONE], &[TWO]), &log(&behind, 1)), (true, false));
 }
 
-/// Hole 1 in a whole log: only 1 says that tests failed, so no failure explains another status.
+/// Hole 1 in a complete log: only status 1 means that tests failed, so no failure explains another
+/// status.
 #[test]
 fn a_failure_covers_an_exit_status_that_no_failure_gives() {
     let summary = [format!("PASSED {ONE}"), format!("PASSED {TWO}"), "FAILED c - x".to_owned()];
@@ -55,7 +56,7 @@ fn a_failure_covers_an_exit_status_that_no_failure_gives() {
     }
 }
 
-/// Nobody compares the counts of a session.
+/// Nothing compares the counts of a session.
 #[test]
 fn counts_that_disagree() {
     let passed = [format!("PASSED {ONE}"), format!("PASSED {TWO}")];
@@ -70,21 +71,21 @@ fn counts_that_disagree() {
     assert_eq!(both(&row, &log(&failure, 0)), (true, false));
 }
 
-/// Hole 2: The first exit status that is printed counts, and the tests print before the script.
+/// Hole 2: the first printed exit status counts, and the tests print before the script.
 #[test]
 fn a_printed_exit_status_comes_first() {
     let output = format!(">>>>> Test Exit Code: 0\nPASSED {ONE}\n");
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 1)), (true, false));
 }
 
-/// Hole 3: Nobody asks whether the run came to its end.
+/// Hole 3: nothing checks that the run reached its end.
 #[test]
 fn a_process_that_ends_itself_with_zero_after_forged_lines() {
     let output = format!("=== test session starts ===\nPASSED {ONE}\nPASSED {TWO}\n");
     assert_eq!(both(&row(&[ONE], &[TWO]), &log(&output, 0)), (true, false));
 }
 
-/// Hole 4: What stands behind a forged end is not read.
+/// Hole 4: everything after a forged end marker is ignored.
 #[test]
 fn a_forged_end_marker() {
     let real = honest(&[&format!("FAILED {ONE} - x")], "1 failed");
@@ -92,7 +93,7 @@ fn a_forged_end_marker() {
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 1)), (true, false));
 }
 
-/// Hole 5: Where only failures count, a count of tests is as good as their success.
+/// Hole 5: if only failures count, a count of tests is taken as their success.
 #[test]
 fn nothing_parsed_where_only_failures_count() {
     let details = json!({"log_parser": "parse_log_pytest", "eval_type": "fail_only"});
@@ -100,8 +101,8 @@ fn nothing_parsed_where_only_failures_count() {
     assert_eq!(both(&row, &log("Executed 5 of 10\n", 1)), (true, false));
 }
 
-/// Hole 6: A rerun that passed leaves no failure in the map, so its exit status makes the log a forgery:
-/// the harness says that the patch was not applied. Strict says which test failed.
+/// Hole 6: a rerun that passed leaves no failure in the map, so its exit status makes the log look
+/// forged. The harness then says that the patch was not applied. Strict names the failed test.
 #[test]
 fn a_flaky_test_is_taken_for_a_patch_that_does_not_apply() {
     let output = session(
@@ -115,7 +116,7 @@ fn a_flaky_test_is_taken_for_a_patch_that_does_not_apply() {
     assert!(verdict.policies["strict"].why.starts_with("0 of 1 fail-to-pass"), "{verdict:?}");
 }
 
-/// Hole 7: A mention of a marker is taken for the marker.
+/// Hole 7: any mention of a marker counts as the marker.
 #[test]
 fn output_that_mentions_a_time_out() {
     let printed = "INFO docs: it prints '>>>>> Tests Timed Out' then\n";
@@ -123,14 +124,14 @@ fn output_that_mentions_a_time_out() {
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 0)), (false, true));
 }
 
-/// Hole 8: Nothing to pass is all passed.
+/// Hole 8: an empty list counts as all passed.
 #[test]
 fn no_fail_to_pass_tests() {
     let output = session("", &[&format!("PASSED {ONE}")], "1 passed");
     assert_eq!(both(&row(&[], &[ONE]), &log(&output, 0)), (true, false));
 }
 
-/// Hole 9: Of two statuses the last counts.
+/// Hole 9: of two statuses the last counts.
 #[test]
 fn the_order_of_two_statuses_decides() {
     let skip = format!("SKIPPED {ONE}");
@@ -143,7 +144,7 @@ fn the_order_of_two_statuses_decides() {
     assert_eq!(with(&pass, &skip), (false, false));
 }
 
-/// A pass-to-pass test that is skipped counts as kept.
+/// A skipped pass-to-pass test counts as passed.
 #[test]
 fn a_skipped_regression_test_is_kept() {
     let output =
@@ -158,7 +159,7 @@ fn a_fail_to_pass_test_marked_as_an_expected_failure() {
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 0)), (true, false));
 }
 
-/// Lines outside the markers are read where there are none inside.
+/// Lines outside the markers are read if there are none inside.
 #[test]
 fn results_outside_the_markers() {
     let forged = format!("PASSED {ONE}\n{}", log("no tests ran in 0.00s\n", 0));

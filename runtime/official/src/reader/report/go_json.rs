@@ -30,7 +30,7 @@ fn ending(action: &str) -> Option<TestStatus> {
 
 pub(super) fn read(log: &str) -> Report {
     let mut report = Report::default();
-    // How each package ended, where it did.
+    // How each package ended, if it did.
     let mut packages: BTreeMap<String, Option<TestStatus>> = BTreeMap::new();
     let mut started: BTreeSet<String> = BTreeSet::new();
     let mut results: Vec<(String, TestStatus)> = Vec::new();
@@ -54,12 +54,13 @@ pub(super) fn read(log: &str) -> Report {
     }
     let is_traced = !started.is_empty();
     for (id, status) in results {
-        // Go takes a line that a test prints (`--- PASS: TestX`) for a result of a test that never ran.
+        // Go takes a line that a test prints (`--- PASS: TestX`) for the result of a test that
+        // never ran.
         if status != TestStatus::Passed || !is_traced || started.contains(&id) {
             report.add(id, status);
         }
     }
-    // A test that a failed package never ended: it panicked, or its process did.
+    // A test that did not end in a failed package: the test panicked, or the process died.
     for id in &started {
         let package = id.rsplit_once("::").map_or("", |(package, _)| package);
         let failed = packages.get(package) == Some(&Some(TestStatus::Failed));

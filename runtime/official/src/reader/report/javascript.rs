@@ -1,4 +1,4 @@
-//! The JSON of jest, of vitest, which writes the same, and of mocha.
+//! The JSON of jest, of vitest (in the same format), and of mocha.
 
 use proctor_types::TestStatus;
 use serde_json::Value;
@@ -72,7 +72,7 @@ fn jest(value: &Value, root: &Root) -> Report {
             report.other_failures += 1;
         }
     }
-    // jest says that a run was interrupted; vitest does not know the key.
+    // jest reports that a run was interrupted; vitest does not have the key.
     report.ended = value.get("wasInterrupted").and_then(Value::as_bool) != Some(true);
     report.compare(&Account {
         counted: number(value, "numFailedTests"),
@@ -96,7 +96,7 @@ fn mocha(value: &Value, root: &Root) -> Report {
         for test in list(value, key) {
             let Some(name) = text(test, "title") else { continue };
             let full = text(test, "fullTitle").unwrap_or(name);
-            // The titles of suites are joined by spaces, so nested suites cannot be told apart.
+            // The titles of suites are joined by spaces, so nested suites cannot be distinguished.
             let above = full.strip_suffix(name).map(str::trim_end);
             let suites: Vec<&str> = above.into_iter().filter(|above| !above.is_empty()).collect();
             let again = number(test, "currentRetry").is_some_and(|retries| retries > 0);
@@ -147,7 +147,8 @@ mod tests {
             }
             assert_eq!(report.tests.len(), 4);
             assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
-            // Elsewhere the path stays whole, and the ids of the task still end it.
+            // Below another root the path stays whole, and the ids of the task are still a suffix
+            // of it.
             let elsewhere = of(log, "/other");
             let id = format!("{file}::top level");
             assert_eq!(elsewhere.statuses(std::slice::from_ref(&id))[&id], Passed);

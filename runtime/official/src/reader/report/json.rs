@@ -1,14 +1,14 @@
-//! JSON among other output.
+//! Finds JSON among other output.
 
 use serde_json::{Deserializer, Value};
 
-/// The first object that satisfies `fits` and begins a line. Runners print it on standard output, where
-/// package managers and tests print as well.
+/// The first object that satisfies `fits` and starts at the beginning of a line. Runners print it
+/// on standard output, where package managers and tests print as well.
 pub(super) fn object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<Value> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let mut from = 0;
     for start in starts {
-        // A line inside an object that was read is not the beginning of another one.
+        // A line inside an object that was parsed does not start another one.
         if start < from || !text[start..].trim_start_matches([' ', '\t']).starts_with('{') {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Rust: libtest as text and as JSON, and what cargo-nextest prints.
+//! Rust: libtest as text and as JSON, and the output of cargo-nextest.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -58,7 +58,7 @@ pub(super) fn read(log: &str) -> Report {
     reader.report()
 }
 
-/// One binary's tests, as far as they are read.
+/// One binary's tests, as far as they have been read.
 #[derive(Default)]
 struct Suite {
     announced: usize,
@@ -70,14 +70,14 @@ struct Suite {
 #[derive(Default)]
 struct Reader {
     report: Report,
-    /// The binary whose tests follow, where cargo said it.
+    /// The binary whose tests follow, if cargo named it.
     binary: Option<String>,
     suite: Option<Suite>,
-    /// A test whose status comes on a later line: without captured output it prints in between.
+    /// A test whose status comes on a later line: without captured output, it prints in between.
     pending: Option<String>,
-    /// In the list of failures, which quotes what failed tests printed.
+    /// Inside the list of failures, which quotes what failed tests printed.
     in_failures: bool,
-    /// The last try of each test that nextest ran again.
+    /// The last attempt of each test that nextest reran.
     tries: BTreeMap<String, TestStatus>,
     ends: usize,
 }
@@ -95,7 +95,7 @@ impl Reader {
         if let Some(found) = RESULT.captures(line).filter(|found| is_last(&found[1])) {
             self.result(&found);
         } else if self.in_failures {
-            // It quotes what failed tests printed, and names them once more.
+            // This section quotes what failed tests printed, and names them again.
         } else if let Some(found) = RUNNING.captures(line) {
             self.close();
             let announced = found[1].parse().unwrap_or(usize::MAX);
@@ -160,7 +160,7 @@ impl Reader {
         });
     }
 
-    /// A binary's tests end here: one without its result was cut off.
+    /// Ends a binary's tests: one without a result was cut off.
     fn close(&mut self) {
         self.pending = None;
         if let Some(suite) = self.suite.take() {
@@ -216,7 +216,7 @@ impl Reader {
                     return;
                 };
                 let name = name.strip_suffix(" - should panic").unwrap_or(name);
-                // nextest: `crate::binary$path::to::test`, and `#2` for a second try.
+                // nextest: `crate::binary$path::to::test`, and `#2` for a second attempt.
                 match name.split_once('$') {
                     Some((binary, test)) => {
                         let outer = self.binary.replace(binary.to_owned());
@@ -251,7 +251,7 @@ fn without_try(test: &str) -> &str {
 }
 
 fn status(word: &str) -> Option<TestStatus> {
-    // `ok <0.003s>` where times are reported.
+    // `ok <0.003s>` if times are reported.
     let word = word.trim();
     let word = word.split_once(" <").map_or(word, |(word, _)| word);
     match word {
@@ -269,16 +269,16 @@ fn event_status(event: &str) -> Option<TestStatus> {
         "failed" => Some(TestStatus::Failed),
         "ignored" => Some(TestStatus::Skipped),
         "allowed_failure" => Some(TestStatus::Xfailed),
-        // `started`, and `timeout`, which only warns.
+        // `started`, and `timeout`, which is only a warning.
         _ => None,
     }
 }
 
-/// What a line of nextest's says about one test.
+/// The information on one test in a line of nextest.
 struct Line {
     id: String,
     status: TestStatus,
-    /// Whether the test is run again if it fails. The last try counts.
+    /// Whether the test is rerun if it fails. The last attempt counts.
     is_try: bool,
 }
 
@@ -292,7 +292,7 @@ fn nextest(line: &str) -> Option<Line> {
         "FAIL" | "TIMEOUT" | "ABORT" | "XFAIL" | "LEAK FAIL" => TestStatus::Failed,
         "SKIP" => TestStatus::Skipped,
         word if word.starts_with("SIG") => TestStatus::Failed,
-        // `SLOW`, `START`, `TERMINATING`: the test goes on.
+        // `SLOW`, `START`, `TERMINATING`: the test is still running.
         _ => return None,
     };
     Some(Line { id: format!("{}::{}", &found[3], found[4].trim_end()), status, is_try })

@@ -1,7 +1,7 @@
 //! Reports of test runners: every test of a run, whatever a task expects of it.
 //!
-//! Each reader gives the tests by the ids that `docs/tasks.md` promises for its format. A test that is
-//! reported twice has its worst status.
+//! Each reader returns the tests by the ids that `docs/tasks.md` promises for its format. A test
+//! that is reported twice has its worst status.
 
 mod ctrf;
 mod go_json;
@@ -21,16 +21,17 @@ use crate::reader::{LogReading, agreement::Account, junit, plain, worst};
 pub struct Report {
     /// Every test by its id.
     pub tests: BTreeMap<String, TestStatus>,
-    /// The report ends as a whole run's does.
+    /// The report ends like that of a complete run.
     pub ended: bool,
-    /// What speaks against the report itself.
+    /// Reasons to doubt the report itself.
     pub doubts: Vec<String>,
     /// Failures that belong to no test: a file that does not load, a package that does not build.
     pub other_failures: usize,
 }
 
 impl Report {
-    /// Reads the files of one run. Paths below `root` are shown relative to it. No file is an empty report.
+    /// Reads the files of one run. Paths below `root` are shown relative to it. Without files the
+    /// report is empty.
     pub fn read(format: TestFormat, files: &[Vec<u8>], root: &str) -> Self {
         let mut report = Self::default();
         for (at, file) in files.iter().enumerate() {
@@ -48,7 +49,7 @@ impl Report {
     pub(super) fn of_text(format: TestFormat, text: &str, root: &str) -> Self {
         let root = Root::new(root);
         match format {
-            // pytest's own log has no format of a report.
+            // pytest's own log is not a report format.
             TestFormat::Pytest => Self::default(),
             TestFormat::Junit => junit::report(text),
             TestFormat::Tap => tap::read(text, &root),
@@ -70,9 +71,10 @@ impl Report {
         wanted.iter().map(|id| (id.clone(), status(id))).collect()
     }
 
-    /// The id that an expected one stands for: itself, or the only one that ends with it.
+    /// The id that an expected one refers to: itself, or the only one that ends with it.
     ///
-    /// Parts of an id come first: `adds` is `Calc::adds` although a test `Calc::never adds` exists.
+    /// A suffix of whole components is preferred: `adds` refers to `Calc::adds` although a test
+    /// `Calc::never adds` exists.
     pub fn resolve(&self, wanted: &str) -> Option<&str> {
         if let Some((id, _)) = self.tests.get_key_value(wanted) {
             return Some(id.as_str());
@@ -90,8 +92,8 @@ impl Report {
         })
     }
 
-    /// The one id that ends with `wanted` where what comes before satisfies `fits`. Nothing where no id
-    /// does, and `Some(None)` where several do.
+    /// The only id that ends with `wanted` and whose beginning satisfies `fits`. `None` if there is
+    /// none, and `Some(None)` if there are several.
     fn only(&self, wanted: &str, fits: &dyn Fn(&str) -> bool) -> Option<Option<&str>> {
         let ends = |id: &&String| id.strip_suffix(wanted).is_some_and(fits);
         let mut found = self.tests.keys().filter(ends);
@@ -109,12 +111,12 @@ impl Report {
         self.tests.values().filter(|status| statuses.contains(status)).count()
     }
 
-    /// Tests that failed, and failures of no test.
+    /// Failed tests, and failures that belong to no test.
     pub fn failures(&self) -> usize {
         self.count(&[TestStatus::Failed, TestStatus::Error]) + self.other_failures
     }
 
-    /// Compares what the runner counts with what it lists.
+    /// Compares the runner's counts with the results that it lists.
     pub(super) fn compare(&mut self, account: &Account) {
         self.doubts.extend(account.disagreements());
     }
@@ -124,7 +126,7 @@ impl Report {
     }
 }
 
-/// The format of a report, where a text is one.
+/// The format of a report, if the text is one.
 pub fn detect(text: &str) -> Option<TestFormat> {
     if junit::is_one(text) {
         return Some(TestFormat::Junit);
@@ -136,13 +138,13 @@ pub fn detect(text: &str) -> Option<TestFormat> {
         (TestFormat::GoJson, go_json::is_one),
         (TestFormat::Libtest, libtest::is_one),
         (TestFormat::Tap, tap::is_one),
-        // Behind what a package manager printed.
+        // After output of a package manager.
         (TestFormat::Junit, junit::has_one),
     ];
     formats.into_iter().find(|(_, is_one)| is_one(text)).map(|(format, _)| format)
 }
 
-/// The folder that paths in a report are relative to.
+/// The directory that paths in a report are relative to.
 struct Root(String);
 
 impl Root {
@@ -189,7 +191,7 @@ mod tests {
             ("src/a.test.js::outer > inner", Some("/x/src/a.test.js::outer > inner")),
             ("inner", Some("/x/src/a.test.js::outer > inner")),
             ("two_ones", Some("pkg::TestSum/two_ones")),
-            // The end of a word is no name.
+            // The end of a word is not a name.
             ("dds", None),
             ("ones", None),
             ("", None),

@@ -13,9 +13,9 @@ static POINT: LazyLock<Regex> =
 static PLAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^1\.\.(\d+)[ \t]*(?:#.*)?$"));
 static DIRECTIVE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)(?:^|[ \t])#[ \t]*(skip|todo)\w*(?:\W.*)?$"));
-/// What node-tap adds: it is no part of the description.
+/// Added by node-tap; not part of the description.
 static DURATION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[ \t])#[ \t]*time=\S+[ \t]*$"));
-/// Columns by which a subtest is indented.
+/// Number of columns by which a subtest is indented.
 const INDENT: usize = 4;
 
 pub(super) fn is_one(log: &str) -> bool {
@@ -28,7 +28,7 @@ pub(super) fn is_one(log: &str) -> bool {
     point && (version || plan)
 }
 
-/// Results of one level that wait for the test that they are parts of.
+/// Results of one level that wait for their parent test.
 type Waiting = Vec<(String, TestStatus)>;
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ struct Reading {
     announced: BTreeMap<usize, String>,
     planned: usize,
     has_plan: bool,
-    /// Points of the outermost level.
+    /// Points at the outermost level.
     points: usize,
     /// `ok` alone: a point without a number, or what `prove` prints when a file ends.
     bare: usize,
@@ -103,7 +103,8 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
             continue;
         }
         let level = column / INDENT;
-        // A block belongs to the point right above it: a test may print the same marker.
+        // A block belongs to the point directly above it; otherwise a test may have printed the
+        // marker.
         let is_yaml = std::mem::take(&mut after_point) && text == "---" && column > 0;
         if is_yaml {
             in_yaml = true;
@@ -130,7 +131,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
             after_point = true;
         }
     }
-    // Subtests whose test never ended.
+    // Subtests whose parent never ended.
     while let Some(deepest) = reading.levels.keys().next_back().copied().filter(|level| *level > 0)
     {
         let announced = reading.announced.get(&(deepest - 1)).or(reading.announced.get(&deepest));
@@ -144,7 +145,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
         report.doubts.push(format!("tests planned: {}, listed: {points}", reading.planned));
     }
     for (id, status) in reading.levels.into_values().flatten() {
-        // node names a file by its path.
+        // node uses a file's path as its name.
         report.add(root.relative(&id).to_owned(), status);
     }
     report

@@ -1,4 +1,4 @@
-//! The real git, on trees in a temporary folder.
+//! Real Git, on trees in a temporary directory.
 
 #![expect(clippy::unwrap_used, reason = "a test helper fails by panic")]
 
@@ -29,7 +29,7 @@ fn git(at: &Path, arguments: &[&str], stdin: &[u8]) -> Result<Vec<u8>, String> {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A git that refuses early closes its end; its exit status tells.
+    // If Git exits early, it closes its end; the exit status shows that.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     let done = child.wait_with_output().unwrap();
     if done.status.success() {

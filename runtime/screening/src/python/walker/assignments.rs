@@ -58,7 +58,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A change of `sys.modules`. A package may put itself there.
+    /// A change of `sys.modules`. A package may add itself there.
     pub(super) fn module_table(&mut self, range: TextRange, key: Option<&Expr>) {
         if let Some(key) = key {
             if is_own_name(key) {
@@ -75,7 +75,7 @@ impl Walker<'_> {
     }
 }
 
-/// `__name__`, or a text that begins with it.
+/// `__name__`, or a string that begins with it.
 fn is_own_name(key: &Expr) -> bool {
     match key {
         Expr::Name(name) => name.id.as_str() == "__name__",

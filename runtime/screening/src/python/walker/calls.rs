@@ -1,4 +1,4 @@
-//! Calls, and texts that are run.
+//! Calls, and strings that are run as code.
 
 use ruff_python_ast::{Arguments, Expr, ExprCall, Stmt};
 use ruff_text_size::TextRange;
@@ -94,7 +94,8 @@ impl Walker<'_> {
         }
     }
 
-    /// A text that is run. One that is written in the source is read as the rest of the file is.
+    /// A string that is run as code. If it is written in the source, it is checked like the rest of
+    /// the file.
     pub(super) fn dynamic(
         &mut self,
         rule: usize,

@@ -11,7 +11,7 @@ use crate::python::{
 };
 
 impl Walker<'_> {
-    /// The namespace of a class that `type` makes.
+    /// The namespace of a class made by `type`.
     pub(super) fn namespace(&mut self, namespace: &Expr) {
         let Expr::Dict(dict) = namespace else { return };
         for item in &dict.items {
@@ -24,7 +24,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The module that a class says it is of.
+    /// The module that a class claims to belong to.
     pub(super) fn module_name(&mut self, value: &Expr) {
         let Some(module) = fold(value) else { return };
         if !self.names.owns(top(&module)) && module != "__main__" {
@@ -58,7 +58,7 @@ impl Walker<'_> {
             self.module_name(value);
         }
         let has = |names: &[String]| names.iter().any(|it| it == name);
-        // `None` switches a protocol off.
+        // `None` disables a protocol.
         if !matches!(value, Expr::NoneLiteral(_)) {
             self.hit_each(range, |rule| has(&rule.class_names));
         }

@@ -1,4 +1,4 @@
-//! Context managers that keep exceptions from leaving a `with` statement.
+//! Context managers that suppress exceptions of a `with` statement.
 
 use ruff_python_ast::{ExceptHandler, Expr, Parameters, Stmt, StmtFunctionDef};
 use ruff_text_size::Ranged;
@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl Walker<'_> {
-    /// Whether the end of a `with` statement lets an assertion through, whatever it is.
+    /// Whether the exit method of a context manager suppresses any exception, a failed assertion
+    /// included.
     pub(super) fn swallows(
         &self,
         rule: &Rule,
@@ -61,7 +62,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A generator that is a context manager, and keeps the exception of its `with` statement.
+    /// A generator that is a context manager and suppresses the exception of its `with` statement.
     pub(super) fn manager(&mut self, def: &StmtFunctionDef) {
         let decorators: Vec<String> = def
             .decorator_list

@@ -1,4 +1,4 @@
-//! A small task, its environment with or without hiding places, and a look at it.
+//! A small task, its environment with or without planted copies, and a scan of it.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -43,14 +43,14 @@ pub fn task() -> Task {
     .unwrap()
 }
 
-/// One hiding place a line: what kind, and where.
+/// One planted copy a line: what kind, and where.
 pub async fn layer(backend: &dyn Backend, base: Base, folder: &Path, places: &str) -> Prepared {
     let tree = folder.join("source");
     for (path, text) in [
         ("numerals/__init__.py", ""),
         ("numerals/roman.py", &format!("{KEPT}{GOLD}")[..]),
         ("tests/test_roman.py", TEST),
-        // A neighbour that shares its head with the hidden test.
+        // A neighbour that begins like the hidden test.
         (
             "tests/test_kept.py",
             "import pytest\nfrom numerals import roman\n\n\ndef test_it():\n    assert roman\n",
@@ -85,7 +85,7 @@ pub async fn open(backend: &dyn Backend, environment: &Prepared) -> Box<dyn Sand
     backend.open(&spec).await.unwrap()
 }
 
-/// What the layer is found to hold.
+/// What is found in the layer.
 pub async fn searched(backend: &dyn Backend, environment: &Prepared, task: &Task) -> LayerFindings {
     let mut sandbox = open(backend, environment).await;
     let mut leak_check = LayerFindings::take(sandbox.handle(), task).await.unwrap();
@@ -94,7 +94,7 @@ pub async fn searched(backend: &dyn Backend, environment: &Prepared, task: &Task
     leak_check
 }
 
-/// A sandbox of the task, made as every one of them.
+/// A sandbox of the task, prepared like all of them.
 pub async fn prepared(
     backend: &dyn Backend,
     environment: &Prepared,
@@ -109,7 +109,7 @@ pub async fn prepared(
         .await
 }
 
-/// What comes of setup a trial.
+/// The result of setting up a trial.
 pub async fn set_up(
     backend: &dyn Backend,
     environment: &Prepared,

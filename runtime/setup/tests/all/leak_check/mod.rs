@@ -1,4 +1,4 @@
-//! The leak check on real sandboxes: what is planted is found, what is clean is set up.
+//! The leak check on real sandboxes: planted copies are found, clean sandboxes are set up.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 #![expect(clippy::print_stdout, reason = "the list of findings is what these tests show")]
@@ -14,7 +14,7 @@ use proctor_types::{Layer, OnFinding};
 use crate::not_run::not_run;
 use bench::{layer, prepared, searched, set_up, task};
 
-/// Hiding places: how, where, and the kind of finding that each must be.
+/// Planted copies: how, where, and the kind of finding that each must yield.
 const PLACES: [(&str, &str, LeakKind); 38] = [
     ("exact", "/root/backup/thesis.txt", LeakKind::Copy),
     ("exact", "/srv/deploy/numerals.py~", LeakKind::Copy),
@@ -71,7 +71,7 @@ fn print(leak_check: &LayerFindings) {
     println!("  {:?}", leak_check.unseen);
 }
 
-/// Every place has its finding of its kind, and nothing else has one.
+/// Every place has a finding of its kind, and there are no other findings.
 fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
     for (how, path, kind) in places {
         let found: Vec<_> =
@@ -87,7 +87,8 @@ fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
     }
 }
 
-/// All of it on one back end: found, refused without a word of the gold, removed, and set up.
+/// The whole sequence on one backend: found, rejected without revealing the solution, removed, and
+/// set up.
 async fn planted(backend: &dyn Backend, base: Base, places: &[(&str, &str, LeakKind)]) {
     let folder = tempfile::tempdir().unwrap();
     let task = task();
@@ -151,7 +152,7 @@ async fn a_clean_native_sandbox_is_set_up() {
 
 const DEBIAN: &str = "proctor-test:bookworm";
 
-/// An engine, or the end of the test.
+/// An engine; without one, the test ends.
 async fn engine(test: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
@@ -203,7 +204,7 @@ async fn secrets_around_the_files_are_found() {
     let environment = layer(&native, Base::Host, folder.path(), places).await;
     let mut task = task();
     task.env.insert("SERVICE_API_KEY".into(), "not to be told".into());
-    // Without a mask nothing is hidden; what is around the files counts all the same.
+    // Without a mask nothing is hidden, but what surrounds the files is still checked.
     task.mask = None;
     task.hidden.clear();
     let leak_check = searched(&native, &environment, &task).await;
@@ -215,7 +216,8 @@ async fn secrets_around_the_files_are_found() {
     assert!(!said.contains("not to be told"), "{said}");
 }
 
-/// The whole source is hidden, the installed package is taken away, and its place starts as told.
+/// The whole source is hidden, the installed package is removed, and the work directory starts as
+/// configured.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_from_scratch_cannot_import_the_original() {
     let (_cache, native) = native();
@@ -253,15 +255,16 @@ async fn a_start_from_scratch_cannot_import_the_original() {
     sandbox.close().await.unwrap();
 }
 
-/// A sandbox for each purpose: what is hidden from the agent is hidden from the code under test too.
+/// A sandbox for each purpose: what is hidden from the agent is hidden from the code under test
+/// too.
 const PURPOSES: [Purpose<'static>; 3] = [
     Purpose::Driving(OnFinding::Refuse),
     Purpose::Testing,
     Purpose::Procedure { commands: "pytest -rA" },
 ];
 
-/// The host's own copy of what a task hides is absent in the task's sandboxes, and in no others; and
-/// nothing shows where it was.
+/// The host's own copy of what a task hides is absent in the task's sandboxes, and in no others;
+/// and nothing shows where it was.
 async fn host_copy(backend: &dyn Backend) {
     let folder = tempfile::tempdir().unwrap();
     let environment = layer(backend, Base::Host, folder.path(), "").await;
@@ -270,7 +273,8 @@ async fn host_copy(backend: &dyn Backend) {
     let done = sandbox.handle().run(Command::shell(line)).await.unwrap();
     let path = done.stdout.text().trim().to_owned();
     let (parent, _) = path.rsplit_once('/').unwrap();
-    // All that a listing tells of the folder: names, kinds, modes, sizes, links of the entries.
+    // Everything a listing shows of the directory: names, kinds, modes, sizes, links of the
+    // entries.
     let list = format!("cd {parent} && stat -c '%n %F %a %u:%g' -- * .[!.]* __pycache__/* | sort");
     let before = sandbox.handle().run(Command::shell(&list)).await.unwrap().stdout.text();
     sandbox.close().await.unwrap();
@@ -286,7 +290,7 @@ async fn host_copy(backend: &dyn Backend) {
     assert!(leak_check.leaks.iter().any(|leak| leak.place == path), "{path}");
     let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
     assert!(leaks.removed.iter().any(|line| line.contains(&path)), "{:?}", leaks.removed);
-    // In a sandbox that has it, it is seen that it is there.
+    // A sandbox that has it shows that it exists.
     let mut open = bench::open(backend, &environment).await;
     let (handle, nothing) = (open.handle(), Hidden::default());
     let refused =
@@ -294,7 +298,7 @@ async fn host_copy(backend: &dyn Backend) {
     assert!(refused.unwrap_err().what.contains(&path));
     open.close().await.unwrap();
 
-    // What it costs, white-outs being there already: a mount more.
+    // Measures the cost: one more mount, where white-outs already exist.
     let (mut plain, mut without) = (Vec::new(), Vec::new());
     for _ in 0..9 {
         let begun = std::time::Instant::now();
@@ -333,13 +337,13 @@ async fn host_copy(backend: &dyn Backend) {
             said.contains("No such file") && said.contains("No module named 'textwrap'"),
             "{said}"
         );
-        // No device, nothing empty in its place, no mount at or below the folder that lost it.
+        // No device, no empty placeholder, no mount at or below the directory that lost it.
         let odd = format!(
             "find {parent} ! -type f ! -type d ! -type l; \
              awk '{{ print $5 }}' /proc/self/mountinfo | grep '^{parent}' | grep -v -- -packages"
         );
         assert_eq!(handle.run(Command::shell(&odd)).await.unwrap().stdout.text(), "");
-        // Of the folders that hold code many look like the one that lost something.
+        // Among the directories that hold code, many look like the one that lost something.
         let alike = "find /usr -xdev -type d -links 1 -exec sh -c 'ls \"$0\"/*.py' {} ';' 2>/dev/null \
                      | sed 's,/[^/]*$,,' | sort -u | wc -l";
         let alike = handle.run(Command::shell(alike)).await.unwrap().stdout.text();
@@ -362,7 +366,7 @@ async fn a_copy_on_the_host_is_absent_in_a_docker_sandbox() {
     host_copy(&docker).await;
 }
 
-/// Modules of Python's own library that nobody else carries a copy of.
+/// Modules of Python's own library that no other package bundles.
 const LIBRARY: [&str; 16] = [
     "argparse",
     "ast",
@@ -382,8 +386,8 @@ const LIBRARY: [&str; 16] = [
     "tarfile",
 ];
 
-/// A task that hides a whole library of real code finds each of its files where it lies and takes nothing
-/// of the other thousands of files for it, whichever way their lines are read.
+/// A task that hides a whole library of real code finds each of its files where it lies and
+/// mistakes none of the thousands of other files for it, whichever way their lines are read.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_code_is_found_where_it_is_and_nowhere_else() {
     let (_cache, native) = native();
@@ -410,7 +414,8 @@ async fn real_code_is_found_where_it_is_and_nowhere_else() {
         assert_eq!(leak_check.leaks.iter().filter(is_it).count(), 1, "{name}");
     }
     for leak in &leak_check.leaks {
-        // Another Python on this machine has its own, or a package carries one: by that name.
+        // Another Python on this machine has its own library, or a package bundles a module under
+        // the same name.
         let mut parts = leak.place.split('/').map(|part| part.trim_end_matches(".py"));
         assert!(parts.any(|part| LIBRARY.contains(&part)), "{leak}");
     }
@@ -428,7 +433,7 @@ fn what_was_found_is_kept_by_digest() {
     other.hidden.push("tests/more.py".into());
     assert_ne!(key, LayerFindings::key(&other, "an environment", "an agent").unwrap());
     assert_eq!(LayerFindings::read(folder.path(), &key), None);
-    // A pipe in their place is waited for by nobody.
+    // Reading does not block on a pipe in place of the file.
     let place = folder.path().join(&key).with_extension("json");
     assert!(std::process::Command::new("mkfifo").arg(place).status().unwrap().success());
     assert_eq!(LayerFindings::read(folder.path(), &key), None);

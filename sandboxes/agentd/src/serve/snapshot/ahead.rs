@@ -1,7 +1,7 @@
-//! A second pair of eyes: looks at the entries of folders that the walk has still to reach.
+//! Looks ahead of the walk at entries of directories that it has not reached yet.
 //!
-//! After the first snapshot a walk does little but `stat`, five thousand times. On two cores it waits half as long
-//! where another thread begins at the other end.
+//! After the first snapshot a walk consists mainly of `stat` calls, about five thousand. On two
+//! cores it waits half as long if another thread starts from the other end.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,10 +18,11 @@ use rustix::{
 use super::table::{Table, Witness};
 use crate::serve::entries;
 
-/// Entries of the last snapshot from which a thread is worth its start.
+/// Entries of the last snapshot from which on a thread is worthwhile.
 const MANY: usize = 1000;
 
-/// Entries looked at ahead of the walk, at most: each is held until the walk comes.
+/// Maximum number of entries looked at ahead of the walk: each is in memory until the walk reaches
+/// it.
 const HELD: usize = 100_000;
 
 const STACK: usize = 128 << 10;
@@ -29,7 +30,7 @@ const STACK: usize = 128 << 10;
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What a folder was when it was looked at, and its entries by name.
+/// A directory's identity at that time, and its entries by name.
 struct Looked {
     identity: (u64, u64),
     entries: HashMap<Vec<u8>, Witness>,
@@ -38,7 +39,7 @@ struct Looked {
 #[derive(Default)]
 struct State {
     looked: HashMap<Vec<u8>, Looked>,
-    /// Folders that the walk has reached: nobody needs to look at them any more.
+    /// Directories that the walk has already reached.
     reached: HashSet<Vec<u8>>,
     over: bool,
 }
@@ -47,8 +48,8 @@ struct State {
 pub struct Ahead(Mutex<State>);
 
 impl Ahead {
-    /// Does the work of a walk, with a thread that looks ahead where the tree is large. A thread that cannot be
-    /// had is done without.
+    /// Runs a walk, with a thread that looks ahead if the tree is large. Works without the thread
+    /// if it cannot be started.
     pub fn during<T>(&self, root: Option<&OwnedFd>, before: &Table, walk: impl FnOnce() -> T) -> T {
         thread::scope(|scope| {
             if let Some(root) = root
@@ -63,7 +64,8 @@ impl Ahead {
         })
     }
 
-    /// The entries of a folder that the walk has reached, if they were looked at; the folder is the one that was.
+    /// The entries of a directory that the walk has reached, if they were looked at and the
+    /// directory is still the same.
     pub fn reach(&self, path: &[u8], identity: (u64, u64)) -> HashMap<Vec<u8>, Witness> {
         let mut state = self.state();
         state.reached.insert(path.to_vec());
@@ -84,7 +86,7 @@ impl Ahead {
                     continue;
                 }
             }
-            // What goes wrong here, the walk will meet and say.
+            // The walk will meet and report any error.
             let Ok(looked) = listed(root, path) else { continue };
             held += listing.len();
             let mut state = self.state();

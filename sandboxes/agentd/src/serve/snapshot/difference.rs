@@ -1,4 +1,4 @@
-//! What two tables say differently.
+//! The differences between two tables.
 
 use std::{cmp::Ordering, iter::Peekable, slice::Iter};
 
@@ -8,7 +8,7 @@ use super::{
 };
 
 pub enum Difference<'a> {
-    /// Made, or not what it was.
+    /// Created or changed.
     Changed(Vec<u8>, &'a Seen),
     Removed(Vec<u8>),
 }
@@ -21,7 +21,7 @@ impl Difference<'_> {
     }
 }
 
-/// Folder by folder: those that are gone first.
+/// Directory by directory; removed entries first.
 pub fn differences<'a>(before: &'a Table, seen: &'a Table) -> impl Iterator<Item = Difference<'a>> {
     let gone = before.folders().filter(|(path, _)| !seen.has(path));
     let gone = gone.map(|(folder, old)| Listings::new(folder, old, &[]));
@@ -30,8 +30,8 @@ pub fn differences<'a>(before: &'a Table, seen: &'a Table) -> impl Iterator<Item
     gone.chain(there).flatten()
 }
 
-/// Two listings of one folder, walked once, side by side: a folder has hundreds of entries of which a step changes
-/// few.
+/// Two listings of one directory, walked once side by side: a directory has hundreds of entries, of
+/// which a step changes few.
 struct Listings<'a> {
     folder: &'a [u8],
     old: Peekable<Iter<'a, (Vec<u8>, Seen)>>,

@@ -1,4 +1,4 @@
-//! What changed below a folder since the last look.
+//! What changed below a directory since the last snapshot.
 
 mod ahead;
 mod difference;
@@ -25,21 +25,21 @@ use walk::Walk;
 
 use super::{dispatch::Server, refusal::refuse, stream::Stream};
 
-/// Room in the reply's frame for what is not the manifest, in bytes.
+/// Bytes of the reply's frame that are reserved for everything except the manifest.
 const MARGIN: usize = 1024;
 
-/// Changes that are put into the reply itself, where they fit.
+/// Maximum number of changes in the reply itself, if they fit.
 const IN_REPLY: usize = 4096;
 
 /// Bytes of lines that are sent at once.
 const PAGE: usize = 256 << 10;
 
-/// Walks the root, sends the content of what the connection has not sent, and answers with the
-/// difference to the table of the last snapshot. Nothing is remembered of a snapshot that was
-/// refused or cancelled: the next one sends it all again.
+/// Walks the root, sends content that the connection has not sent, and replies with the difference
+/// from the last snapshot's table. A rejected or cancelled snapshot is forgotten: the next one
+/// sends it all again.
 ///
-/// Nothing that a tree holds refuses its snapshot: a refusal would cost the trial all its work. What
-/// cannot be walked or read is said to be so, and the rest is taken.
+/// The content of a tree never makes its snapshot fail, because the trial would lose all its work.
+/// What cannot be walked or read is reported, and the rest is captured.
 pub fn snapshot(
     server: &Server,
     stream: &Stream,
@@ -97,8 +97,8 @@ pub fn snapshot(
     }
 }
 
-/// Walks the root and answers with what changed after a moment. No file is read, and the tables of
-/// snapshots stay what they are. A root that is not there has no changes.
+/// Walks the root and replies with what changed after a moment. No file is read, and the tables of
+/// snapshots are not affected. A missing root has no changes.
 pub fn changes(
     server: &Server,
     stream: &Stream,
@@ -134,9 +134,10 @@ pub fn changes(
     Ok(Reply::Snapshot(reply))
 }
 
-/// Puts the difference into the reply. One that may not fit a frame goes over `RESULTS` as JSON lines: an
-/// object is a changed entry, a string is a removed path. It is written entry by entry: a list of all
-/// entries beside the tables would take memory that a full sandbox does not have.
+/// Puts the difference into the reply. If it may not fit in a frame it is sent over `RESULTS` as
+/// JSON lines: an object is a changed entry, a string is a removed path. It is written entry by
+/// entry: a list of all entries besides the tables would need memory that a full sandbox does not
+/// have.
 fn tell(
     server: &Server,
     stream: &Stream,
@@ -191,7 +192,7 @@ fn flush(
     Ok(())
 }
 
-/// What vanished since it was listed is simply not there; everything else is a failure.
+/// An entry that vanished since it was listed is absent; everything else is a failure.
 fn unless_gone<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! The folder that a snapshot begins at, whatever has become of it.
+//! The directory at which a snapshot starts, whatever has happened to it.
 
 use std::os::fd::OwnedFd;
 
@@ -13,17 +13,18 @@ use crate::serve::refusal::from_errno;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Device and inode of a folder.
+/// Device and inode of a directory.
 pub type Identity = (u64, u64);
 
-/// Opens the root. `first` is what it was at the first snapshot, which follows links: an environment
-/// may lead to its work directory by one. From then on the folder belongs to the agent: if
-/// it is gone, or something else is at its path, the tree is empty (`None`), as it would be
-/// without its last file. A refusal would let one command keep a trial from being scored, and to
-/// follow any new link would take the sandbox's other folders for work.
+/// Opens the root. `first` is its identity at the first snapshot, which follows links, because an
+/// environment's work directory may be one. From then on the agent may change the directory. If it
+/// is gone or replaced, the tree is empty (`None`), as it would be without its last file. A refusal
+/// would let one command prevent a trial from being scored, and following any new link would count
+/// the sandbox's other directories as work.
 ///
-/// One new link is followed: to a folder that holds most of `known`, the entries of the root at the last snapshot. `mv`
-/// between file systems copies a folder, and a link in its old place leads to the same work.
+/// One kind of new link is followed: to a directory that contains most of `known`, the root's
+/// entries at the last snapshot. `mv` between file systems copies a directory, and a link in its
+/// old place leads to the same work.
 pub fn open(
     root: &RawPath,
     first: Option<Identity>,
@@ -48,7 +49,7 @@ pub fn open(
     }
 }
 
-/// Whether a folder holds more than half of these entries' names.
+/// Whether a directory contains more than half of these names.
 fn holds_most(folder: &OwnedFd, known: &[(Vec<u8>, Seen)]) -> bool {
     let is_there =
         |(name, _): &&(Vec<u8>, Seen)| statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok();

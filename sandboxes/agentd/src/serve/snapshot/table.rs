@@ -11,36 +11,36 @@ use rustix::fs::Stat;
 use super::{layer::LayerState, root::Identity};
 use crate::serve::entries;
 
-/// Clocks of file systems tick at most this slowly: a file changed twice within one tick has the
-/// same times after both.
+/// The slowest clock tick of file systems: a file that changes twice within one tick has the same
+/// times after both.
 const TICK: Duration = Duration::from_millis(50);
 
-/// By root, what was seen last; and the hashes whose content went over this connection.
+/// By root, the last state; and the hashes whose content was sent over this connection.
 #[derive(Default)]
 pub struct Sent {
     pub tables: HashMap<RawPath, Table>,
-    /// What each root was at first.
+    /// The initial identity of each root.
     pub roots: HashMap<RawPath, Identity>,
     pub hashes: HashSet<[u8; 32]>,
-    /// What is known of the state outside the work directory.
+    /// What is known about the state outside the work directory.
     pub layer: LayerState,
 }
 
-/// What a walk saw: a list for each folder, by the folder's path relative to the root. A path of its own for each
-/// entry, in one map of them all, took longer than the walk over the disk.
+/// The result of a walk: a list per directory, by the directory's path relative to the root. A
+/// single map with a path per entry took longer than walking the disk.
 #[derive(Default)]
 pub struct Table(BTreeMap<Vec<u8>, Listing>);
 
-/// The entries of one folder, sorted by name.
+/// The entries of a directory, sorted by name.
 pub type Listing = Vec<(Vec<u8>, Seen)>;
 
 impl Table {
-    /// What a folder holds: nothing, where it was not walked.
+    /// The content of a directory; empty if it was not walked.
     pub fn listing(&self, folder: &[u8]) -> &[(Vec<u8>, Seen)] {
         self.0.get(folder).map_or(&[], Vec::as_slice)
     }
 
-    /// The folders that were walked, sorted.
+    /// The directories that were walked, sorted.
     pub fn folders(&self) -> impl Iterator<Item = (&[u8], &[(Vec<u8>, Seen)])> {
         self.0.iter().map(|(path, listing)| (&path[..], &listing[..]))
     }
@@ -60,7 +60,7 @@ impl Table {
         }
     }
 
-    /// What was known of a folder that was not walked, or not to its end, stays known.
+    /// Keeps what was known about a directory that was not walked completely.
     pub fn keep_known(&mut self, before: &Self, folder: &[u8]) {
         let from = before.0.range(folder.to_vec()..);
         let known = from.take_while(|(path, _)| path.starts_with(folder));
@@ -75,7 +75,7 @@ impl Table {
     }
 }
 
-/// Whether a path is the folder's own, or below it.
+/// Whether a path is the directory or below it.
 pub(super) fn is_within(path: &[u8], folder: &[u8]) -> bool {
     let rest = path.strip_prefix(folder);
     folder.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
@@ -88,7 +88,7 @@ pub struct Seen {
     pub link: Option<Vec<u8>>,
 }
 
-/// All that must be the same for a file to count as unchanged without being read.
+/// Everything that must be equal for a file to count as unchanged without being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Witness {
     pub kind: EntryKind,
@@ -97,13 +97,13 @@ pub struct Witness {
     inode: u64,
     pub changed: ChangeTime,
     modified: (i64, u64),
-    /// The times were already in the past when the file was looked at. A file younger than a tick
-    /// is read again the next time.
+    /// The times were already in the past when the file was checked. A file younger than a tick is
+    /// read again the next time.
     settled: bool,
 }
 
 impl Witness {
-    /// `stat` must have been taken before the content is read.
+    /// `stat` must be taken before the content is read.
     pub fn new(stat: &Stat) -> Self {
         let kind = entries::kind(stat);
         let changed = (stat.st_ctime, stat.st_ctime_nsec);
@@ -111,7 +111,7 @@ impl Witness {
         Self {
             kind,
             mode: entries::mode(stat),
-            // A folder's size says nothing about its content.
+            // A directory's size says nothing about its content.
             size: if kind == EntryKind::Dir { 0 } else { stat.st_size as u64 },
             inode: stat.st_ino,
             changed,
@@ -120,13 +120,13 @@ impl Witness {
         }
     }
 
-    /// Whether nothing tells that the entry was touched between two looks at it.
+    /// Whether nothing shows that the entry was touched between two checks.
     pub fn same_as(&self, other: &Self) -> bool {
         Self { settled: true, ..*self } == Self { settled: true, ..*other }
     }
 
-    /// With the size that was really read. Where it is another, the file is being written, and
-    /// nothing is trusted the next time.
+    /// With the size that was actually read. If it differs, the file is being written, and nothing
+    /// is trusted the next time.
     pub fn with_size(self, size: u64) -> Self {
         Self { size, settled: self.settled && self.size == size, ..self }
     }
@@ -142,7 +142,7 @@ impl Seen {
         Self { witness, hash, link }
     }
 
-    /// Whether what was read then is still what a read would give now.
+    /// Whether the earlier content is still what a read would return now.
     pub fn still_holds(&self, now: &Witness) -> bool {
         self.witness.settled && Witness { settled: true, ..*now } == self.witness
     }
@@ -151,12 +151,12 @@ impl Seen {
         self.witness.kind == EntryKind::Dir
     }
 
-    /// A file whose content was not taken when it was looked at.
+    /// A file whose content was not captured when it was checked.
     pub fn lacks_content(&self) -> bool {
         self.witness.kind == EntryKind::File && self.hash.is_none()
     }
 
-    /// Whether the manifest says the same of both.
+    /// Whether both have the same manifest entry.
     pub fn same_entry(&self, other: &Self) -> bool {
         let facts = |seen: &Self| (seen.witness.kind, seen.witness.mode, seen.witness.size);
         facts(self) == facts(other) && self.hash == other.hash && self.link == other.link

@@ -1,4 +1,4 @@
-//! The walk: every entry once, no link followed, no special file opened.
+//! The walk: visits every entry once, follows no link, opens no special file.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -31,17 +31,17 @@ const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// Folders with a longer path, in bytes, are listed and not walked: it is twice what a program can
-/// name at once, and a chain of folders would cost its depth squared.
+/// Directories with a longer path, in bytes, are listed but not walked. This is twice what a
+/// program can name at once, and a chain of directories would have quadratic cost.
 const PATH_LIMIT: usize = 8 << 10;
 
-/// All paths together, in bytes: a quarter of a million of usual length.
+/// Maximum bytes of all paths: a quarter of a million paths of usual length.
 const PATHS_LIMIT: usize = 24 << 20;
 
-/// Files of this size are sent past the limit on content, which larger ones have used up.
+/// Files of this size are sent beyond the content limit that larger ones have used up.
 const SMALL: u64 = 64 << 10;
 
-/// Folders named as not walked, at most: beyond that the walk ends.
+/// Maximum number of directories listed as not walked: beyond it the walk ends.
 const UNWALKED: usize = 100;
 
 pub struct Walk<'a> {
@@ -52,19 +52,19 @@ pub struct Walk<'a> {
     pub ahead: &'a Ahead,
     pub hashes: &'a HashSet<[u8; 32]>,
     pub seen: Table,
-    /// Entries seen.
+    /// Number of entries seen.
     pub entries: u64,
-    /// Folders not walked, or not to the end.
+    /// Directories that were not walked completely.
     pub unwalked: Vec<Vec<u8>>,
     pub new_hashes: HashSet<[u8; 32]>,
     pub path_bytes: usize,
     pub content_bytes: u64,
-    /// Whether files are read, or only looked at.
+    /// Whether files are read, or only checked.
     pub reads: bool,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk that reads files, and has seen nothing yet.
+    /// A walk that reads files and has seen nothing yet.
     pub fn new(
         server: &'a Server,
         stream: &'a Stream,
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A folder on the way down, and which of its entries are still to be entered.
+/// A directory on the way down, and which of its entries are still to be entered.
 struct Level {
     identity: (u64, u64),
     /// Length of its path.
@@ -98,7 +98,7 @@ struct Level {
     folders: Vec<Vec<u8>>,
 }
 
-/// Why a walk, or the look at one folder or file, goes no further.
+/// Why a walk, or a single directory or file, cannot continue.
 enum Stop {
     /// This one cannot be walked or read; the others can.
     Here,
@@ -115,7 +115,8 @@ impl From<Errno> for Stop {
 }
 
 impl Walk<'_> {
-    /// One open folder and `..` instead of recursion: depth costs neither stack nor descriptors.
+    /// Uses one open directory and `..` instead of recursion: depth costs neither stack nor
+    /// descriptors.
     pub fn tree(&mut self, top: &OwnedFd) -> Result<(), Refusal> {
         let failed = |error| from_errno(error, &self.request.root);
         let device = fstat(top).map_err(failed)?.st_dev;
@@ -142,7 +143,7 @@ impl Walk<'_> {
                     Ok(None) => {}
                     Err(stop) => {
                         if !self.leave(&path, stop)? {
-                            // The topmost folder that is not finished is listed for all below it.
+                            // The topmost unfinished directory is listed for everything below it.
                             let open = levels.iter().find(|level| !level.folders.is_empty());
                             if let Some(level) = open {
                                 path.truncate(level.length);
@@ -163,7 +164,7 @@ impl Walk<'_> {
                         folder = found;
                         break;
                     }
-                    // Somebody moved it away meanwhile: what is left of it cannot be reached.
+                    // It was moved away meanwhile: the rest of it is inaccessible.
                     Err(_) => {
                         if levels.pop().is_some_and(|lost| !lost.folders.is_empty()) {
                             self.unwalked.push(path.clone());
@@ -175,7 +176,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Notes a folder that is not walked to its end; whether the walk can go on.
+    /// Notes a directory that is not walked completely; returns whether the walk can continue.
     fn leave(&mut self, path: &[u8], stop: Stop) -> Result<bool, Refusal> {
         match stop {
             Stop::Refused(refusal) => Err(refusal),
@@ -196,7 +197,7 @@ impl Walk<'_> {
         }
         let stat = fstat(folder)?;
         let identity = (stat.st_dev, stat.st_ino);
-        // A folder with a flood of files must not take the place of all others.
+        // A directory with very many files must not displace all others.
         let most = usize::try_from(self.request.entry_limit / 2).unwrap_or(usize::MAX);
         let mut names = entries::names_up_to(folder, most)?.ok_or(Errno::TOOBIG)?;
         names.sort_unstable();
@@ -205,14 +206,14 @@ impl Walk<'_> {
         let listed = self.list((folder, &looked), path, names, &mut listing);
         self.seen.put(path, listing);
         let mut folders = listed?;
-        // The last is entered first. What was there before comes before what is new: where the limits
-        // cut a tree, they cut what somebody heaped up in it.
+        // The last is entered first. Known entries come before new ones, so that the limits cut off
+        // newly created masses of files.
         folders.sort_by_key(|(known, _)| *known);
         let folders = folders.into_iter().map(|(_, name)| name).collect();
         Ok(Level { identity, length: path.len(), folders })
     }
 
-    /// Reads one entry of a folder, outside of any walk. `None` where it cannot be read.
+    /// Reads one entry of a directory, outside of any walk. `None` if it cannot be read.
     pub fn one(
         &mut self,
         folder: &OwnedFd,
@@ -226,8 +227,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks at the entries of a folder. Returns the folders among them that are to be walked, and whether each
-    /// was there before.
+    /// Checks the entries of a directory. Returns its subdirectories to walk, and whether each was
+    /// there before.
     fn list(
         &mut self,
         (folder, looked): (&OwnedFd, &HashMap<Vec<u8>, Witness>),
@@ -263,7 +264,7 @@ impl Walk<'_> {
         Ok(folders)
     }
 
-    /// Looks at one entry, the length of whose path is given; `None` where it is gone.
+    /// Checks one entry whose path has the given length; `None` if it is gone.
     fn entry(
         &mut self,
         (folder, looked): (&OwnedFd, Option<&Witness>),
@@ -298,12 +299,12 @@ impl Walk<'_> {
         Ok(seen)
     }
 
-    /// Whether the content of a file that was not taken the last time would be taken now.
+    /// Whether the content of a file that was not captured the last time would be captured now.
     fn could_take(&self, old: &Seen, now: &Witness) -> bool {
         old.lacks_content() && now.size <= self.limit()
     }
 
-    /// The size up to which files are sent now.
+    /// The maximum size of files that are sent now.
     fn limit(&self) -> u64 {
         let (file, all) = (self.request.file_limit, self.request.content_limit);
         match self.content_bytes {
@@ -323,7 +324,7 @@ impl Walk<'_> {
         match witness.kind {
             EntryKind::Dir | EntryKind::Other => Ok(Some(Seen::new(witness, None, None))),
             EntryKind::Link => {
-                // Replaced by something else since: seen by the next snapshot.
+                // It was replaced since; the next snapshot sees it.
                 let Ok(target) = readlinkat(folder, name, Vec::new()) else { return Ok(None) };
                 let target = target.into_bytes();
                 let hash = blake3::hash(&target);
@@ -367,13 +368,13 @@ impl Walk<'_> {
                 self.send_piece(&bytes)?;
                 self.count(hash, bytes.len() as u64);
             }
-            // A file that is being written has the size of what was read of it.
+            // The size of a file that is being written is what was read of it.
             return Ok(Some(Seen::new(witness.with_size(bytes.len() as u64), Some(hash), None)));
         }
         self.read_large(&file, witness)
     }
 
-    /// Hashed first, and read again to be sent: a sandbox whose memory is full cannot hold it.
+    /// Hashed first, and read again for sending: a sandbox with full memory cannot hold it.
     fn read_large(&mut self, file: &OwnedFd, witness: Witness) -> Result<Option<Seen>, Stop> {
         let mut size = 0;
         let mut hasher = blake3::Hasher::new();
@@ -392,8 +393,8 @@ impl Walk<'_> {
         }
         rustix::fs::seek(file, SeekFrom::Start(0))?;
         self.send(size)?;
-        // Its length is promised by now. Where somebody writes to the file meanwhile, what was sent is
-        // what it holds, cut or filled up to the length.
+        // Its length has already been sent. If the file changes meanwhile, the captured content is
+        // what was sent, cut or padded to that length.
         let (mut left, mut hasher) = (size, blake3::Hasher::new());
         let sent = pieces(file, u64::MAX, |piece| {
             let piece = &piece[..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
@@ -436,8 +437,8 @@ impl Walk<'_> {
     }
 }
 
-/// The folder below, `None` where it is gone, or another file system is mounted there, which is not the
-/// work directory's content.
+/// The subdirectory; `None` if it is gone, or if another file system is mounted there, which is not
+/// the work directory's content.
 fn open(folder: &OwnedFd, name: &[u8], device: u64) -> Result<Option<OwnedFd>, Stop> {
     match unless_gone(openat(folder, name, FOLDER, Mode::empty())) {
         Ok(Some(inner)) if fstat(&inner)?.st_dev == device => Ok(Some(inner)),
@@ -453,8 +454,8 @@ pub fn push(path: &mut Vec<u8>, name: &[u8]) {
     path.extend_from_slice(name);
 }
 
-/// Goes back to the folder above; where somebody moved the one below meanwhile, finds it again
-/// from the root, link by link refused.
+/// Returns to the parent; if the child was moved meanwhile, finds the parent again from the root,
+/// without following links.
 fn climb(
     top: &OwnedFd,
     folder: &OwnedFd,
@@ -473,7 +474,7 @@ fn climb(
     Ok(found)
 }
 
-/// Hands on a file from where it stands, piece by piece; false where it reaches the limit.
+/// Passes on a file from its present position, piece by piece; false if it reaches the limit.
 fn pieces(
     file: &OwnedFd,
     limit: u64,

@@ -1,4 +1,4 @@
-//! A host of a few lines, on the wire crate alone: what an agent does is judged by its frames.
+//! A minimal host that uses only the wire crate: the agent is judged by its frames.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure here fails a test")]
 
@@ -81,7 +81,7 @@ impl Agent {
     }
 
     pub fn raw(&mut self, bytes: &[u8]) {
-        // An agent that has left already does not read.
+        // An agent that has already exited does not read.
         let _ = self.input.as_mut().unwrap().write_all(bytes);
     }
 
@@ -111,19 +111,19 @@ impl Agent {
         }
     }
 
-    /// What else came on a stream before the agent left.
+    /// What else arrived on a stream before the agent exited.
     pub fn unread(&mut self, stream: u32) -> Vec<Frame> {
         let mut frames = self.aside.remove(&stream).unwrap_or_default();
         frames.extend(self.frames.iter().filter(|frame| frame.stream == stream));
         frames
     }
 
-    /// Any frame that comes within the time.
+    /// Any frame that arrives within the time.
     pub fn any_frame(&mut self, within: Duration) -> Option<Frame> {
         self.frames.recv_timeout(within).ok()
     }
 
-    /// Reads a stream to its reply, giving credit for all that comes.
+    /// Reads a stream to its reply, giving credit for everything received.
     pub fn finish(&mut self, stream: u32) -> Answer {
         let mut channels: [Vec<u8>; 4] = Default::default();
         loop {

@@ -1,6 +1,7 @@
-//! A session whose answers are scripted, over a real sandbox: `agentd serve` as a child process.
+//! A session with scripted responses in a real sandbox: `agentd serve` as a child process.
 //!
-//! Everything that a scaffold does to its session is kept, so that tests compare whole histories.
+//! Everything that a scaffold does to its session is kept, so that tests compare complete
+//! histories.
 
 use std::{
     collections::VecDeque,
@@ -40,7 +41,7 @@ pub struct Scripted {
     agent: tokio::process::Child,
 }
 
-/// The carried agent as a file that can be started.
+/// The embedded agent as an executable file.
 fn agent() -> &'static Path {
     static PATH: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = PATH.get_or_init(|| {
@@ -56,7 +57,7 @@ fn agent() -> &'static Path {
 }
 
 impl Scripted {
-    /// A session in an empty work directory; past the script, the step budget is reached.
+    /// A session in an empty work directory; after the script ends, the step budget is reached.
     pub async fn new(answers: Vec<Answer>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut agent = tokio::process::Command::new(agent())
@@ -133,7 +134,7 @@ impl Scripted {
     }
 }
 
-/// An answer that is text only.
+/// A text response.
 pub fn says(content: &str) -> Answer {
     Answer {
         content: content.into(),
@@ -147,7 +148,7 @@ pub fn says(content: &str) -> Answer {
     }
 }
 
-/// An answer of tool calls: name and arguments as text.
+/// A response with tool calls: name and arguments as text.
 pub fn calls(calls: &[(&str, &str)]) -> Answer {
     let tool_calls = calls
         .iter()

@@ -1,4 +1,4 @@
-//! Answers with what changed outside the work directory.
+//! Replies with what changed outside the work directory.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,22 +28,22 @@ use crate::serve::{dispatch::Server, refusal::refuse, stream::Stream};
 /// The longest list of an engine, in bytes.
 const WRITTEN_LIMIT: usize = 64 << 20;
 
-/// What is remembered between looks.
+/// What is remembered between requests.
 #[derive(Default)]
 pub struct LayerState {
-    /// What was there when the agent started. Absent: nobody looked.
+    /// The state when the agent started. Absent: not recorded.
     base: Option<Listed>,
     beside: Beside,
     /// Contents that were read, by path.
     read: HashMap<Vec<u8>, Seen>,
-    /// The hash of the last answer.
+    /// The hash of the last reply.
     told: Option<[u8; 32]>,
 }
 
-/// Answers with the state outside the work directory, or with the reason why it cannot be kept.
+/// Replies with the state outside the work directory, or with why it cannot be kept.
 pub fn layer(server: &Server, stream: &Stream, request: &LayerRequest) -> Result<Reply, Refusal> {
     let written = if request.listed { Some(written(server, stream)?) } else { None };
-    // One look at a time, and none beside a snapshot: both say which contents were sent.
+    // One request at a time, and none during a snapshot: both track which contents were sent.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
     let listed = list(request, written.as_ref());
     if request.fresh {
@@ -122,8 +122,8 @@ fn written(server: &Server, stream: &Stream) -> Result<Written, Refusal> {
         .map_err(|error| refuse(RefusalKind::BadRequest, format!("what was written: {error}")))
 }
 
-/// Reads what changed, and sends what the connection has not sent. The inner error is a reason why the state cannot be
-/// kept.
+/// Reads what changed, and sends what the connection has not sent. The inner error is why the state
+/// cannot be kept.
 fn contents(
     server: &Server,
     stream: &Stream,

@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, fs};
 
 use crate::serve::processes;
 
-/// Objects that outlive their processes, each a file of `/proc/sysvipc` with a line of headings.
+/// Objects that outlive their processes, each a file of `/proc/sysvipc` with a header line.
 const SYSTEM_V: [&str; 3] = ["msg", "sem", "shm"];
 
-/// Processes that a reason names.
+/// Maximum number of processes that a reason names.
 const NAMED: usize = 3;
 
-/// What no file tells.
+/// State that is not in files.
 #[derive(Default)]
 pub(super) struct Beside {
     processes: BTreeSet<i32>,
@@ -31,7 +31,7 @@ impl Beside {
         }
     }
 
-    /// What cannot be made again, as a reason.
+    /// What cannot be restored, as a reason.
     pub(super) fn since(&self, start: &Self) -> Option<String> {
         let new: Vec<i32> = self.processes.difference(&start.processes).copied().collect();
         if !new.is_empty() {

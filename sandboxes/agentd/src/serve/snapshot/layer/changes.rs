@@ -1,4 +1,4 @@
-//! What differs from the agent's start.
+//! The differences from the agent's start.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -16,7 +16,7 @@ pub(super) struct Changes {
     pub removed: BTreeSet<Vec<u8>>,
 }
 
-/// What differs; `Err` where it cannot be kept.
+/// The differences; `Err` if they cannot be kept.
 pub(super) fn changes(
     base: &Listed,
     listed: &Listed,
@@ -33,7 +33,7 @@ pub(super) fn changes(
             }
             continue;
         };
-        // What is below a folder that is made anew has to be made, too.
+        // Everything below a recreated directory has to be recreated, too.
         let is_below = || above(path).any(|folder| replaced.contains(folder));
         if before.is_some_and(|before| before.same_as(now)) && !is_below() {
             continue;

@@ -23,18 +23,18 @@ use super::{
 };
 use crate::serve::entries;
 
-/// An overlay's mark of a folder that hides the one below it.
+/// An overlay's mark on a directory that hides the one below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// All paths and targets of links together, in bytes: what the agent holds, and sends as JSON.
+/// Maximum bytes of all paths and link targets, which the agent holds in memory and sends as JSON.
 const PATHS_LIMIT: u64 = 8 << 20;
 
-/// Entries by their path, relative to `/`.
+/// Entries by path, relative to `/`.
 pub(super) type Listed = BTreeMap<Vec<u8>, Found>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In the upper folder of the overlay.
+    /// In the upper directory of the overlay.
     Upper,
     /// Below `/`.
     Root,
@@ -46,7 +46,7 @@ pub(super) struct Found {
     pub witness: Option<Witness>,
     pub owner: (u32, u32),
     pub place: Place,
-    /// A folder that shows nothing of a lower layer.
+    /// A directory that hides the lower layer's.
     pub replaced: bool,
 }
 
@@ -59,7 +59,7 @@ impl Found {
         Self { witness: Some(Witness::new(stat)), owner, place, replaced: false }
     }
 
-    /// Whether nothing happened to the entry. What happened in a folder is told by its entries.
+    /// Whether the entry is unchanged. Changes in a directory show in its entries.
     pub(super) fn same_as(&self, now: &Self) -> bool {
         let (Some(before), Some(after)) = (&self.witness, &now.witness) else { return false };
         let same = (self.owner, self.replaced) == (now.owner, now.replaced);
@@ -72,7 +72,7 @@ impl Found {
     }
 }
 
-/// What was written, with the reason where that cannot be told.
+/// What was written; the error is why it is unknown.
 pub(super) fn list(request: &LayerRequest, written: Option<&Written>) -> Result<Listed, String> {
     let root = openat(CWD, "/", FOLDER, Mode::empty()).map_err(|error| cannot(b"", error))?;
     let mut list = List::new(request);
@@ -112,7 +112,7 @@ impl List {
         }
     }
 
-    /// Whether a path is not covered by the snapshots of the work directory.
+    /// Whether the work directory's snapshots do not cover a path.
     fn takes(&self, path: &[u8]) -> bool {
         !is_within(path, &self.workdir)
             || self.repositories.iter().any(|repository| is_within(path, repository))
@@ -131,7 +131,7 @@ impl List {
         Ok(())
     }
 
-    /// Everything below a folder of `top`, on its own file system.
+    /// Everything below a directory of `top`, on its own file system.
     fn walk(&mut self, top: &OwnedFd, start: &[u8], place: Place) -> Result<(), String> {
         let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut folders = vec![start.to_vec()];
@@ -139,7 +139,8 @@ impl List {
         while let Some(path) = folders.pop() {
             let folder = match open(top, &path, FOLDER) {
                 Ok(folder) => folder,
-                // Removed since it was listed, or a work directory's repository that nobody wrote to.
+                // Removed since it was listed, or a repository of the work directory that was never
+                // written to.
                 Err(Errno::NOENT | Errno::NOTDIR) => continue,
                 Err(error) => return Err(cannot(&path, error)),
             };
@@ -225,7 +226,7 @@ impl List {
         Ok(())
     }
 
-    /// A file system of its own, or a file that is one.
+    /// A separate file system, or a file that is one.
     fn mount(&mut self, root: &OwnedFd, at: &[u8]) -> Result<(), String> {
         if at.is_empty() || !self.takes(at) {
             return Ok(());
@@ -247,7 +248,7 @@ fn is_opaque(folder: &OwnedFd) -> bool {
     fgetxattr(folder, OPAQUE, &mut value[..]) == Ok(1) && value[0] == b'y'
 }
 
-/// How an overlay says that an entry of a lower layer is deleted.
+/// An overlay's mark for a deleted entry of a lower layer.
 fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }

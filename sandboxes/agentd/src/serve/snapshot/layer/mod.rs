@@ -1,8 +1,8 @@
 //! What changed outside the work directory since the agent started.
 //!
-//! The walk of a whole root would take longer than a step. Only what was written is looked at: the upper
-//! folder of a native sandbox's overlay, or the paths that an engine lists; and the other writable mounts,
-//! such as `/dev/shm`, which hold little.
+//! Walking the whole root would take longer than a step. Only written paths are checked: the upper
+//! directory of a native sandbox's overlay, or the paths that an engine lists; and the other
+//! writable mounts, such as `/dev/shm`, which contain little.
 
 mod answer;
 mod beside;

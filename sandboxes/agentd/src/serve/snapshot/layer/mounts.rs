@@ -1,4 +1,4 @@
-//! Mounts beside the root.
+//! Mounts other than the root.
 
 use proctor_wire::RawPath;
 
@@ -19,7 +19,7 @@ const OF_THE_KERNEL: [&str; 11] = [
     "tracefs",
 ];
 
-/// The places of mounts that can be written to, the root left out.
+/// The mount points of writable mounts, except the root.
 pub(super) fn writable_mounts(mountinfo: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for line in mountinfo.split(|&byte| byte == b'\n') {

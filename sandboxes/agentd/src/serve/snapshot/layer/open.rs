@@ -1,4 +1,4 @@
-//! Opens folders of a sandbox, never through a link.
+//! Opens directories of a sandbox, never through a link.
 
 use std::{os::fd::OwnedFd, sync::OnceLock};
 
@@ -12,13 +12,13 @@ pub(super) const PARENT: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OF
 
 static UPPER: OnceLock<OwnedFd> = OnceLock::new();
 
-/// Keeps the upper folder of this sandbox's overlay.
+/// Stores the upper directory of this sandbox's overlay.
 pub fn remember_upper(upper: OwnedFd) {
     // A sandbox has one root.
     let _ = UPPER.set(upper);
 }
 
-/// The upper folder, where there is one.
+/// The upper directory, if there is one.
 pub(super) fn upper() -> Option<&'static OwnedFd> {
     UPPER.get()
 }
