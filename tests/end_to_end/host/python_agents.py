@@ -1,4 +1,5 @@
 """Agents for the scaffold `python:`: good ones, and each way to be bad."""
+import glob
 import json
 import os
 import socket
@@ -112,6 +113,21 @@ async def coroutine(session):
     await asyncio.to_thread(solves, session)
 
 
+def read(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def holds_gold(path):
+    """Whether a file has the function that the task removed. This machine's own programs are not searched."""
+    if path.startswith(("/usr/", "/opt/", "/agent/")) or not os.path.isfile(path):
+        return False
+    return b"def from_roman" in read(path)
+
+
 @proctor.scaffold
 def hostile(session):
     """Looks for what an agent must not have, and reports what it finds."""
@@ -120,10 +136,17 @@ def hostile(session):
     session.log(f"prefix: {sys.prefix}")
     secret = session.brief.settings["secret"]
     for folder, folders, files in os.walk("/"):
-        folders[:] = [name for name in folders if os.path.join(folder, name) not in ("/proc", "/sys")]
+        folders[:] = [name for name in folders if os.path.join(folder, name) not in ("/proc", "/sys", "/dev")]
         for name in files + folders:
-            if name == secret or name == "run.toml" or name == "run.json":
-                session.log(f"found: {os.path.join(folder, name)}")
+            path = os.path.join(folder, name)
+            if name in (secret, "run.toml", "run.json", "task.jsonl") or holds_gold(path):
+                session.log(f"found: {path}")
+    for home in ("/root", "/home", os.path.expanduser("~")):
+        if os.path.isdir(home) and os.listdir(home):
+            session.log(f"found: {home} holds {os.listdir(home)}")
+    for place in glob.glob("/proc/[0-9]*/environ"):
+        if b"proctor-test-key" in read(place):
+            session.log(f"found: the key in {place}")
     for key, value in os.environ.items():
         if "proctor-test-key" in value:
             session.log(f"found: the key in {key}")
