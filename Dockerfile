@@ -13,4 +13,8 @@ RUN python3 -m venv /opt/proctor \
     && /opt/proctor/bin/pip install --no-cache-dir --no-index /tmp/wheel/*.whl \
     && ln -s /opt/proctor/bin/proctor /usr/local/bin/proctor \
     && rm -rf /tmp/wheel
+# Sandboxes are overlays, and an overlay cannot lie on the container's own overlay. To keep environments between runs, name
+# the volume: -v proctor-cache:/cache
+ENV PROCTOR_CACHE=/cache
+VOLUME /cache
 ENTRYPOINT ["proctor"]
