@@ -24,7 +24,7 @@ pub enum RecordError {
     Locked { path: PathBuf, holder: String },
     #[error("{}: a run is already here; use `resume`, or another `--out`", path.display())]
     RunExists { path: PathBuf },
-    #[error("{}: not a run directory: it has no run.json", path.display())]
+    #[error("{}: not a run directory: {}; give the directory that `proctor run --out` named", path.display(), lack(path))]
     NotARun { path: PathBuf },
     #[error(
         "{}: run.json and run.json.gz are both missing, and what else a run has is there; restore one of \
@@ -79,4 +79,9 @@ impl RecordError {
             other => Fault::new(Layer::Record, other.to_string()).cause(Cause::of(other)),
         }
     }
+}
+
+/// What a directory lacks to be a run's.
+fn lack(path: &Path) -> &'static str {
+    if path.exists() { "it has no run.json" } else { "it does not exist" }
 }
