@@ -63,6 +63,8 @@ pub(crate) enum Action {
     NoItemIds,
     /// Leaves out encrypted reasoning, and reasoning of which nothing is left.
     NoEncryptedReasoning,
+    /// Leaves out thinking of a Messages conversation, whose signatures the endpoint does not accept.
+    NoThinking,
     /// Gives each call an id of its own where the endpoint repeated one.
     UniqueIds,
     /// Leaves out the reasoning of messages that have a text, too.
@@ -85,7 +87,9 @@ impl Repair {
         // An endpoint that cannot decrypt old reasoning may still decrypt new one.
         let once = matches!(
             self.action,
-            Action::OutputLimit { once: true, .. } | Action::NoEncryptedReasoning
+            Action::OutputLimit { once: true, .. }
+                | Action::NoEncryptedReasoning
+                | Action::NoThinking
         );
         !once
     }
@@ -135,6 +139,7 @@ impl Repair {
             Action::OwnItemIds => ids::own_item_ids(body),
             Action::NoItemIds => ids::no_item_ids(body),
             Action::NoEncryptedReasoning => reasoning::no_encrypted_reasoning(body),
+            Action::NoThinking => reasoning::no_thinking(body),
             Action::UniqueIds => ids::unique_ids(body),
             Action::TextOrReasoning => on_assistants(body, |message| {
                 let text = message.get("content").is_some_and(|content| !is_blank(content));
@@ -201,8 +206,17 @@ fn explicit_limit(api: Api, body: &mut Map<String, Value>, limit: u64) -> bool {
     let names: &[&str] = match api {
         Api::Chat => &["max_tokens", "max_completion_tokens"],
         Api::Responses => &["max_output_tokens"],
-        // Messages names one always, and Gemini's default is the model's own.
-        Api::Messages | Api::Gemini => return false,
+        Api::Gemini => {
+            let holder = body.entry("generationConfig").or_insert_with(|| json!({}));
+            let Some(holder) = holder.as_object_mut() else { return false };
+            if holder.get("maxOutputTokens").is_some_and(|limit| !limit.is_null()) {
+                return false;
+            }
+            holder.insert("maxOutputTokens".into(), limit.into());
+            return true;
+        }
+        // Always names one.
+        Api::Messages => return false,
     };
     if names.iter().any(|name| body.get(*name).is_some_and(|limit| !limit.is_null())) {
         return false;
@@ -251,6 +265,10 @@ mod tests {
         assert_eq!(
             repaired(Api::Responses, explicit, json!({"model": "m"})),
             json!({"model": "m", "max_output_tokens": 7})
+        );
+        assert_eq!(
+            repaired(Api::Gemini, Action::ExplicitLimit(7), json!({"contents": []})),
+            json!({"contents": [], "generationConfig": {"maxOutputTokens": 7}})
         );
         let most = Action::OutputLimit { most: 3, once: false };
         let lowered = repaired(
@@ -369,6 +387,12 @@ mod tests {
         assert_eq!(nameless["input"], kept);
         let plain = repaired(Api::Responses, Action::NoEncryptedReasoning, items);
         assert_eq!(plain["input"].as_array().map(Vec::len), Some(1));
+        let thoughts = json!({"messages": [{"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "S"}, {"type": "redacted_thinking", "data": "D"},
+            {"type": "tool_use", "id": "a"}]}, {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}]});
+        let unsigned = repaired(Api::Messages, Action::NoThinking, thoughts);
+        assert_eq!(unsigned["messages"][0]["content"], json!([{"type": "tool_use", "id": "a"}]));
+        assert_eq!(unsigned["messages"][1]["content"].as_array().map(Vec::len), Some(1));
         let both = json!({"messages": [{"role": "assistant", "content": "x", "reasoning_content": "hm"},
             {"role": "assistant", "content": null, "reasoning_content": "hm"}]});
         let one = repaired(Api::Chat, Action::TextOrReasoning, both);

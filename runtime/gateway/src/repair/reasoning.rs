@@ -34,6 +34,22 @@ pub(super) fn unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {
     }
 }
 
+/// A message of which nothing else is left keeps its thinking.
+pub(super) fn no_thinking(body: &mut Map<String, Value>) -> bool {
+    on_assistants(body, |message| {
+        let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) else {
+            return false;
+        };
+        let is_thinking =
+            |block: &Value| block["type"] == "thinking" || block["type"] == "redacted_thinking";
+        let changes = blocks.iter().any(is_thinking) && !blocks.iter().all(is_thinking);
+        if changes {
+            blocks.retain(|block| !is_thinking(block));
+        }
+        changes
+    })
+}
+
 pub(super) fn no_encrypted_reasoning(body: &mut Map<String, Value>) -> bool {
     let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let reasoning = items.iter_mut().filter(|item| item["type"] == "reasoning");

@@ -85,6 +85,7 @@ impl Row {
             "own_item_ids" => Action::OwnItemIds,
             "no_item_ids" => Action::NoItemIds,
             "no_encrypted_reasoning" => Action::NoEncryptedReasoning,
+            "no_thinking" => Action::NoThinking,
             "unique_ids" => Action::UniqueIds,
             "text_or_reasoning" => Action::TextOrReasoning,
             "short_ids" => Action::ShortIds,
