@@ -13,7 +13,10 @@ use crate::{
         EndpointChecks, ErrorTextCheck, EscapedCheck, HiddenCapCheck, MaskedCheck, RunOfOneCheck,
         TrimmedCheck,
     },
-    codec::neutral::{Part, Request, Role, Stop, Tool, Turn, Whole},
+    codec::{
+        neutral::{Part, Request, Role, Stop, Tool, Turn, Whole},
+        tolerant,
+    },
     judge::{Trouble, TroubleKind},
     tokens,
     tool_support::{as_text, marked, said_or_thought},
@@ -350,12 +353,17 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
     mends.then(|| format!("the arguments of a call of `{name}` were torn"))
 }
 
-/// Arguments that are no JSON object in any way: the stream lost pieces of them, or the model wrote them so. Quotes behind
+/// Arguments that are no JSON object even for a tolerant reader: the stream lost pieces of them, or the model wrote them so. Quotes behind
 /// the object are the model's.
 fn broken(call: &ToolCall) -> Option<String> {
     let text = call.arguments.trim();
     let plain = text.trim_end_matches('"');
-    let is_object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).is_ok();
+    let is_object = |text: &str| match tolerant::value(text.as_bytes()) {
+        Ok(Value::Object(_)) => true,
+        // Encoded twice.
+        Ok(Value::String(inner)) => serde_json::from_str::<Map<String, Value>>(&inner).is_ok(),
+        _ => false,
+    };
     let is_sound = text.is_empty() || is_object(text) || is_object(plain);
     (!is_sound).then(|| format!("the arguments of a call of `{}` are not JSON", call.name))
 }
@@ -431,7 +439,9 @@ mod tests {
         for text in ["{{\"a\": 1}", "{\"a\": 1}{\"a\": 1}", "\"commandls\"", "{a: 1}"] {
             assert!(is_broken(text), "{text}");
         }
-        for text in ["", "{}", "{\"a\": 1}", "{\"a\": 1}\""] {
+        for text in
+            ["", "{}", "{\"a\": 1}", "{\"a\": 1}\"", "{\"a\": \"b\nc\"}", "\"{\\\"a\\\": 1}\""]
+        {
             assert!(!is_broken(text), "{text}");
         }
     }

@@ -63,6 +63,8 @@ pub(crate) enum Action {
     NoItemIds,
     /// Leaves out encrypted reasoning, and reasoning of which nothing is left.
     NoEncryptedReasoning,
+    /// Repeats the reasoning of a Responses turn before each of its calls.
+    ReasoningEachCall,
     /// Leaves out thinking of a Messages conversation, whose signatures the endpoint does not accept.
     NoThinking,
     /// Gives each call an id of its own where the endpoint repeated one.
@@ -139,6 +141,7 @@ impl Repair {
             Action::OwnItemIds => ids::own_item_ids(body),
             Action::NoItemIds => ids::no_item_ids(body),
             Action::NoEncryptedReasoning => reasoning::no_encrypted_reasoning(body),
+            Action::ReasoningEachCall => reasoning::reasoning_each_call(body),
             Action::NoThinking => reasoning::no_thinking(body),
             Action::UniqueIds => ids::unique_ids(body),
             Action::TextOrReasoning => on_assistants(body, |message| {
@@ -387,6 +390,16 @@ mod tests {
         assert_eq!(nameless["input"], kept);
         let plain = repaired(Api::Responses, Action::NoEncryptedReasoning, items);
         assert_eq!(plain["input"].as_array().map(Vec::len), Some(1));
+        let call = |id: &str| json!({"type": "function_call", "call_id": id});
+        let thought = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+        let result = json!({"type": "function_call_output", "call_id": "a"});
+        let turn =
+            json!({"input": [{"role": "user"}, thought, call("a"), call("b"), result, call("c")]});
+        let each = repaired(Api::Responses, Action::ReasoningEachCall, turn);
+        let again = json!({"type": "reasoning", "summary": []});
+        let wanted =
+            json!([{"role": "user"}, thought, call("a"), again, call("b"), result, call("c")]);
+        assert_eq!(each["input"], wanted);
         let thoughts = json!({"messages": [{"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm", "signature": "S"}, {"type": "redacted_thinking", "data": "D"},
             {"type": "tool_use", "id": "a"}]}, {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}]});

@@ -1,5 +1,6 @@
 //! `tools`: function calling. The loop is in `drive`, one file a tool, its spec beside it.
 
+mod arguments;
 mod drive;
 mod edit;
 mod edit_find;
