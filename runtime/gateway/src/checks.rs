@@ -17,6 +17,35 @@ pub(crate) struct EndpointChecks {
     pub replay: ReplayCheck,
     pub error_text: ErrorTextCheck,
     pub hidden_cap: HiddenCapCheck,
+    pub trimmed: TrimmedCheck,
+    pub masked: MaskedCheck,
+    pub run_of_one: RunOfOneCheck,
+}
+
+/// When a proxy trimmed each piece of the arguments of a call.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TrimmedCheck {
+    pub least_letters: usize,
+}
+
+/// When a guardrail masked what the model says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MaskedCheck {
+    pub placeholders: Vec<String>,
+    pub least: usize,
+    pub hint: String,
+}
+
+/// When a response is, or ends in, a run of one sign.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunOfOneCheck {
+    pub token_zero: String,
+    pub least_zero: usize,
+    pub least_guarded: usize,
+    pub hint: String,
 }
 
 /// When a proxy escaped the arguments of a call for HTML.
@@ -76,6 +105,7 @@ pub(crate) struct LengthCheck {
     pub explicit_limit: u64,
     pub share: f64,
     pub least_window: u64,
+    pub least_own: u64,
     pub hint: String,
 }
 

@@ -11,8 +11,14 @@ use serde_json::{Map, Value};
 
 use crate::{
     TrialGateway,
-    checks::{EndpointChecks, ErrorTextCheck, EscapedCheck, HiddenCapCheck},
-    codec::neutral::{Stop, Tool, Whole},
+    checks::{
+        EndpointChecks, ErrorTextCheck, EscapedCheck, HiddenCapCheck, MaskedCheck, RunOfOneCheck,
+        TrimmedCheck,
+    },
+    codec::{
+        neutral::{Part, Request, Role, Stop, Tool, Turn, Whole},
+        tolerant,
+    },
     judge::{Trouble, TroubleKind},
     tokens,
     tool_support::{as_text, marked, said_or_thought},
@@ -37,10 +43,14 @@ impl TrialGateway {
         }
         let checks = EndpointChecks::shipped()?;
         let output = whole.usage.map_or(0, |usage| usage.output);
-        let is_capped = whole.stop == Some(Stop::Length)
-            && request.max_output.is_none()
-            && matches!(model.api, Api::Chat | Api::Responses)
-            && output < checks.length.explicit_limit;
+        // Below it no model stops of its own.
+        let least_own = match model.api {
+            Api::Chat | Api::Responses => checks.length.explicit_limit,
+            Api::Gemini => checks.length.least_own,
+            Api::Messages => 0,
+        };
+        let is_capped =
+            whole.stop == Some(Stop::Length) && request.max_output.is_none() && output < least_own;
         if is_capped {
             let why = format!(
                 "the response ended after {output} tokens at an output limit that nobody set"
@@ -61,14 +71,26 @@ impl TrialGateway {
                 return Ok(Some(Trouble { hint, ..Trouble::new(TroubleKind::Damaged, why) }));
             }
         }
-        if !request.tools || model.tool_check == Some(false) {
+        if model.tool_check == Some(false) {
+            return Ok(None);
+        }
+        if whole.calls().next().is_none()
+            && whole.stop == Some(Stop::End)
+            && let Some(why) = checks.run_of_one.found(&said_or_thought(&whole.items))
+        {
+            let hint = Some(checks.run_of_one.hint.clone());
+            return Ok(Some(Trouble { hint, ..Trouble::new(TroubleKind::Damaged, why) }));
+        }
+        if !request.tools {
             return Ok(None);
         }
         // A tool that the request does not name. Names are quoted in every format.
         let is_foreign = |call: &ToolCall| {
             memchr::memmem::find(&request.body, format!("\"{}\"", call.name).as_bytes()).is_none()
         };
-        let is_odd = |call: &ToolCall| looks_torn(call) || is_foreign(call);
+        let is_odd = |call: &ToolCall| {
+            looks_torn(call) || is_foreign(call) || checks.trimmed.is_trimmed(&call.arguments)
+        };
         let mut doubts_calls = whole.calls().any(is_odd) && !halts.has_torn(model);
         if !halts.has_unescaped(model) {
             if whole.calls().any(|call| checks.escaped.is_plain(&call.arguments)) {
@@ -77,6 +99,10 @@ impl TrialGateway {
                 doubts_calls |= whole.calls().any(|call| checks.escaped.is_escaped(call));
             }
         }
+        doubts_calls |= whole.calls().any(|call| checks.masked.count(&call.arguments) > 0);
+        let told = whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input);
+        // A token has few bytes: so few tokens may not be the whole request.
+        doubts_calls |= told.is_some_and(|told| 0 < told && told * 10 < request.body.len() as u64);
         let has_called = whole.calls().next().is_some();
         // Parse the request only if something is odd: for a long conversation that takes many
         // milliseconds.
@@ -90,7 +116,9 @@ impl TrialGateway {
             text: said_or_thought(&whole.items),
             output,
             is_end: whole.stop == Some(Stop::End),
-            told: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
+            is_limited: whole.stop == Some(Stop::Length)
+                || request.max_output.is_some_and(|most| output >= most),
+            told,
             calls: whole.calls().cloned().collect(),
         };
         let found = tokio::task::spawn_blocking(move || look.find()).await.ok().flatten();
@@ -127,6 +155,8 @@ struct Look {
     output: u64,
     /// The endpoint says that the model ended it.
     is_end: bool,
+    /// A limit cut it.
+    is_limited: bool,
     /// The prompt tokens that the endpoint counted.
     told: Option<u64>,
 }
@@ -144,7 +174,32 @@ impl Look {
                     format!("the arguments of a call of `{}` are escaped for HTML", call.name);
                 Some(Found::Misread(why, checks.escaped.hint.clone()))
             };
-            return found.or_else(escaped);
+            let broken = || {
+                let mut calls = self.calls.iter().filter(|_| !self.is_limited);
+                calls.find_map(broken).map(Found::Torn)
+            };
+            let trimmed = || {
+                let is_trimmed = |call: &&ToolCall| checks.trimmed.is_trimmed(&call.arguments);
+                let name = &self.calls.iter().find(is_trimmed)?.name;
+                Some(Found::Torn(format!("the arguments of a call of `{name}` lost their blanks")))
+            };
+            let masked = || {
+                let told = |word: &str| memchr::memmem::find(&self.body, word.as_bytes()).is_some();
+                let call = self.calls.iter().find(|call| {
+                    checks.masked.count_new(&call.arguments, told) >= checks.masked.least
+                })?;
+                let why = format!("parts of the arguments of a call of `{}` are masked", call.name);
+                Some(Found::Misread(why, checks.masked.hint.clone()))
+            };
+            // A model may repeat its call. If the endpoint also counted half of the request, the results never arrived.
+            let lost =
+                || if repeats(&self.calls, &request.turns) { self.cut(&request) } else { None };
+            return found
+                .or_else(escaped)
+                .or_else(broken)
+                .or_else(trimmed)
+                .or_else(masked)
+                .or_else(lost);
         }
         if self.output == 0 && checks.error_text.fits(&self.text) {
             let why = format!("the text of the response is an error: {}", quoted(self.text.trim()));
@@ -167,8 +222,14 @@ impl Look {
         if let Some((why, hint)) = found {
             return Some(Found::Misread(why, hint));
         }
+        self.cut(&request)
+    }
+
+    /// Whether the endpoint counted too few tokens for the whole request.
+    fn cut(&self, request: &Request) -> Option<Found> {
+        let checks = self.checks;
         let told = self.told.filter(|told| *told > 0)?;
-        let ours = tokens::count_request(&request);
+        let ours = tokens::count_request(request);
         let is_cut =
             ours >= checks.cut.least_tokens && (told as f64) < ours as f64 * checks.cut.share;
         let why =
@@ -193,6 +254,47 @@ impl EscapedCheck {
         let entities: usize =
             self.entities.iter().map(|entity| text.matches(entity.as_str()).count()).sum();
         entities >= self.least && !self.is_plain(text)
+    }
+}
+
+impl TrimmedCheck {
+    /// Whether a long text has no blank. Scripts without blanks have no such letters.
+    fn is_trimmed(&self, arguments: &str) -> bool {
+        let letters = || arguments.bytes().filter(u8::is_ascii_alphabetic).count();
+        arguments.len() >= self.least_letters
+            && !arguments.contains(' ')
+            && letters() >= self.least_letters
+    }
+}
+
+impl MaskedCheck {
+    fn count(&self, arguments: &str) -> usize {
+        self.count_new(arguments, |_| false)
+    }
+
+    /// Placeholders in the arguments, other than those that are told already.
+    fn count_new(&self, arguments: &str, is_told: impl Fn(&str) -> bool) -> usize {
+        if !arguments.contains('<') {
+            return 0;
+        }
+        let new = self.placeholders.iter().filter(|word| !is_told(word));
+        new.map(|word| arguments.matches(word.as_str()).count()).sum()
+    }
+}
+
+impl RunOfOneCheck {
+    /// What is wrong with a text that is one sign, or that breaks off within a fence in a run of one sign.
+    fn found(&self, text: &str) -> Option<String> {
+        let text = text.trim();
+        let last = text.chars().next_back()?;
+        let run = text.chars().rev().take_while(|one| *one == last).count();
+        if run >= self.least_zero && self.token_zero.contains(last) && text.chars().count() == run {
+            return Some(format!("the response is {run} times `{last}`"));
+        }
+        let is_open = text.matches("```").count() % 2 == 1;
+        let is_guarded =
+            run >= self.least_guarded && is_open && !last.is_alphanumeric() && last != '`';
+        is_guarded.then(|| format!("the response broke off after {run} times `{last}`"))
     }
 }
 
@@ -256,6 +358,31 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
     mends.then(|| format!("the arguments of a call of `{name}` were torn"))
 }
 
+/// Why arguments are no JSON object even for a tolerant reader: the stream lost parts of them, or the model
+/// wrote them so. Quotes after the object are the model's.
+fn broken(call: &ToolCall) -> Option<String> {
+    let text = call.arguments.trim();
+    let plain = text.trim_end_matches('"');
+    let is_object = |text: &str| match tolerant::value(text.as_bytes()) {
+        Ok(Value::Object(_)) => true,
+        // Encoded twice.
+        Ok(Value::String(inner)) => serde_json::from_str::<Map<String, Value>>(&inner).is_ok(),
+        _ => false,
+    };
+    let is_sound = text.is_empty() || is_object(text) || is_object(plain);
+    (!is_sound).then(|| format!("the arguments of a call of `{}` are not JSON", call.name))
+}
+
+/// Whether the calls are those of the last turn again.
+fn repeats(calls: &[ToolCall], turns: &[Turn]) -> bool {
+    let Some(last) = turns.iter().rfind(|turn| turn.role == Role::Assistant) else { return false };
+    let before = last.parts.iter().filter_map(|part| match part {
+        Part::Call(call) => Some((&call.name, &call.arguments)),
+        _ => None,
+    });
+    before.eq(calls.iter().map(|call| (&call.name, &call.arguments)))
+}
+
 /// Whether a name is another one with a prefix or suffix, as proxies write it: `shell_ide`,
 /// `mcp__shell`.
 fn is_within(tool: &str, name: &str) -> bool {
@@ -269,7 +396,7 @@ mod tests {
     use proctor_types::ToolCall;
     use serde_json::json;
 
-    use super::{EndpointChecks, Tool, looks_torn, torn};
+    use super::{EndpointChecks, Tool, broken, looks_torn, torn};
 
     #[test]
     fn entities_count_as_escapes_only_beside_no_plain_character() {
@@ -295,6 +422,44 @@ mod tests {
         ] {
             assert!(!of(command), "{command}");
         }
+    }
+
+    #[test]
+    fn masked_trimmed_and_broken_calls_are_found() {
+        let checks = EndpointChecks::shipped().expect("a sound table");
+        let masked = |arguments: &str, told: &str| {
+            checks.masked.count_new(arguments, |word| told.contains(word)) >= checks.masked.least
+        };
+        assert!(masked("def <PERSON>(x): return <PERSON>(x)", ""));
+        assert!(!masked("def <PERSON>(x): return <PERSON>(x)", "replace <PERSON> by a name"));
+        assert!(!masked("usage: fetch <URL> <PATH>", "") && !masked("echo '<PERSON>'", ""));
+        let long = "deffrom_roman(text:str)->int:total,rest=0,text".repeat(6);
+        assert!(checks.trimmed.is_trimmed(&long));
+        assert!(!checks.trimmed.is_trimmed(&format!("{long} {long}")));
+        assert!(!checks.trimmed.is_trimmed("{\"path\":\"/testbed/numerals/roman.py\"}"));
+        assert!(!checks.trimmed.is_trimmed(&"\u{4e00}".repeat(400)));
+        let is_broken = |arguments: &str| {
+            broken(&ToolCall { id: "a".into(), name: "f".into(), arguments: arguments.into() })
+                .is_some()
+        };
+        for text in ["{{\"a\": 1}", "{\"a\": 1}{\"a\": 1}", "\"commandls\"", "{a: 1}"] {
+            assert!(is_broken(text), "{text}");
+        }
+        for text in
+            ["", "{}", "{\"a\": 1}", "{\"a\": 1}\"", "{\"a\": \"b\nc\"}", "\"{\\\"a\\\": 1}\""]
+        {
+            assert!(!is_broken(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn runs_of_one_sign_are_found() {
+        let check = &EndpointChecks::shipped().expect("a sound table").run_of_one;
+        let found = |text: &str| check.found(text).is_some();
+        assert!(found(&"!".repeat(512)) && found("```bash\necho ================"));
+        assert!(!found("It works!!!") && !found("") && !found(&"0".repeat(512)));
+        assert!(!found("```\na\n```\n================"), "the fence is closed");
+        assert!(!found("```bash\nls"), "a model may forget the end of its fence");
     }
 
     #[test]

@@ -63,6 +63,10 @@ pub(crate) enum Action {
     NoItemIds,
     /// Removes encrypted reasoning, and reasoning that becomes empty.
     NoEncryptedReasoning,
+    /// Repeats the reasoning of a Responses turn before each of its calls.
+    ReasoningEachCall,
+    /// Removes thinking of a Messages conversation if the endpoint rejects its signatures.
+    NoThinking,
     /// Gives each call a unique id if the endpoint repeated one.
     UniqueIds,
     /// Removes the reasoning of messages that also have text.
@@ -85,7 +89,9 @@ impl Repair {
         // An endpoint that cannot decrypt old reasoning may still decrypt new reasoning.
         let once = matches!(
             self.action,
-            Action::OutputLimit { once: true, .. } | Action::NoEncryptedReasoning
+            Action::OutputLimit { once: true, .. }
+                | Action::NoEncryptedReasoning
+                | Action::NoThinking
         );
         !once
     }
@@ -135,6 +141,8 @@ impl Repair {
             Action::OwnItemIds => ids::own_item_ids(body),
             Action::NoItemIds => ids::no_item_ids(body),
             Action::NoEncryptedReasoning => reasoning::no_encrypted_reasoning(body),
+            Action::ReasoningEachCall => reasoning::reasoning_each_call(body),
+            Action::NoThinking => reasoning::no_thinking(body),
             Action::UniqueIds => ids::unique_ids(body),
             Action::TextOrReasoning => on_assistants(body, |message| {
                 let text = message.get("content").is_some_and(|content| !is_blank(content));
@@ -201,8 +209,17 @@ fn explicit_limit(api: Api, body: &mut Map<String, Value>, limit: u64) -> bool {
     let names: &[&str] = match api {
         Api::Chat => &["max_tokens", "max_completion_tokens"],
         Api::Responses => &["max_output_tokens"],
-        // Messages always has a limit, and Gemini's default is the model's own.
-        Api::Messages | Api::Gemini => return false,
+        Api::Gemini => {
+            let holder = body.entry("generationConfig").or_insert_with(|| json!({}));
+            let Some(holder) = holder.as_object_mut() else { return false };
+            if holder.get("maxOutputTokens").is_some_and(|limit| !limit.is_null()) {
+                return false;
+            }
+            holder.insert("maxOutputTokens".into(), limit.into());
+            return true;
+        }
+        // Messages always has a limit.
+        Api::Messages => return false,
     };
     if names.iter().any(|name| body.get(*name).is_some_and(|limit| !limit.is_null())) {
         return false;
@@ -251,6 +268,10 @@ mod tests {
         assert_eq!(
             repaired(Api::Responses, explicit, json!({"model": "m"})),
             json!({"model": "m", "max_output_tokens": 7})
+        );
+        assert_eq!(
+            repaired(Api::Gemini, Action::ExplicitLimit(7), json!({"contents": []})),
+            json!({"contents": [], "generationConfig": {"maxOutputTokens": 7}})
         );
         let most = Action::OutputLimit { most: 3, once: false };
         let lowered = repaired(
@@ -369,6 +390,22 @@ mod tests {
         assert_eq!(nameless["input"], kept);
         let plain = repaired(Api::Responses, Action::NoEncryptedReasoning, items);
         assert_eq!(plain["input"].as_array().map(Vec::len), Some(1));
+        let call = |id: &str| json!({"type": "function_call", "call_id": id});
+        let thought = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+        let result = json!({"type": "function_call_output", "call_id": "a"});
+        let turn =
+            json!({"input": [{"role": "user"}, thought, call("a"), call("b"), result, call("c")]});
+        let each = repaired(Api::Responses, Action::ReasoningEachCall, turn);
+        let again = json!({"type": "reasoning", "summary": []});
+        let wanted =
+            json!([{"role": "user"}, thought, call("a"), again, call("b"), result, call("c")]);
+        assert_eq!(each["input"], wanted);
+        let thoughts = json!({"messages": [{"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "S"}, {"type": "redacted_thinking", "data": "D"},
+            {"type": "tool_use", "id": "a"}]}, {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}]});
+        let unsigned = repaired(Api::Messages, Action::NoThinking, thoughts);
+        assert_eq!(unsigned["messages"][0]["content"], json!([{"type": "tool_use", "id": "a"}]));
+        assert_eq!(unsigned["messages"][1]["content"].as_array().map(Vec::len), Some(1));
         let both = json!({"messages": [{"role": "assistant", "content": "x", "reasoning_content": "hm"},
             {"role": "assistant", "content": null, "reasoning_content": "hm"}]});
         let one = repaired(Api::Chat, Action::TextOrReasoning, both);

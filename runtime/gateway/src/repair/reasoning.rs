@@ -34,6 +34,50 @@ pub(super) fn unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {
     }
 }
 
+/// The repeated items have no ids: an id may stand in a request once.
+pub(super) fn reasoning_each_call(body: &mut Map<String, Value>) -> bool {
+    let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
+    let before = items.len();
+    let mut thought: Option<Value> = None;
+    let mut out: Vec<Value> = Vec::with_capacity(before);
+    for item in std::mem::take(items) {
+        let is_call = item["type"] == "function_call";
+        if item["type"] == "reasoning" {
+            thought = Some(item.clone());
+        } else if !is_call && item["role"] != "assistant" {
+            thought = None;
+        }
+        let has_reasoning = out.last().is_some_and(|last| last["type"] == "reasoning");
+        if is_call
+            && !has_reasoning
+            && let Some(thought) = &thought
+        {
+            let mut again = thought.clone();
+            drop_field(&mut again, "id");
+            out.push(again);
+        }
+        out.push(item);
+    }
+    *items = out;
+    items.len() != before
+}
+
+/// A message of which nothing else is left keeps its thinking.
+pub(super) fn no_thinking(body: &mut Map<String, Value>) -> bool {
+    on_assistants(body, |message| {
+        let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) else {
+            return false;
+        };
+        let is_thinking =
+            |block: &Value| block["type"] == "thinking" || block["type"] == "redacted_thinking";
+        let changes = blocks.iter().any(is_thinking) && !blocks.iter().all(is_thinking);
+        if changes {
+            blocks.retain(|block| !is_thinking(block));
+        }
+        changes
+    })
+}
+
 pub(super) fn no_encrypted_reasoning(body: &mut Map<String, Value>) -> bool {
     let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let reasoning = items.iter_mut().filter(|item| item["type"] == "reasoning");

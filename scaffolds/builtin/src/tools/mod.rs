@@ -1,6 +1,7 @@
 //! `tools`: function calling. The loop is in `drive`; each tool has a file, with its spec beside
 //! it.
 
+mod arguments;
 mod drive;
 mod edit;
 mod edit_find;

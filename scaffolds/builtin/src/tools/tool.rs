@@ -6,7 +6,7 @@ use proctor_scaffold_api::{Edited, Session};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::ToolError;
+use super::{ToolError, arguments};
 use crate::schema::shape;
 
 /// The implementation of a tool in one trial. Its description for the model is in its `_spec` file.
@@ -87,6 +87,12 @@ pub(crate) fn read_arguments<T: DeserializeOwned>(
     schema: &Value,
     arguments: Value,
 ) -> Result<T, ToolError> {
+    // The error is that of the arguments as they came.
+    let typed = arguments::typed(schema, &arguments);
+    let typed = typed.and_then(|typed| serde_json::from_value(typed).ok());
+    if let Some(read) = typed {
+        return Ok(read);
+    }
     serde_path_to_error::deserialize(arguments).map_err(|error| {
         let path = error.path().to_string();
         let place = if path == "." { String::new() } else { format!("field `{path}`: ") };

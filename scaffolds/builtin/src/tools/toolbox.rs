@@ -3,10 +3,10 @@ use std::{sync::Arc, time::Instant};
 use proctor_scaffold_api::{Session, Stop, ToolDone};
 use proctor_types::ToolCall;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
-    Output, Tool, ToolContext, ToolError,
+    Output, Tool, ToolContext, ToolError, arguments,
     edit::{Edit, EditSettings},
     search::{Search, SearchSettings},
     shell::Shell,
@@ -134,13 +134,8 @@ impl Toolbox {
     }
 }
 
-/// The arguments as JSON. Empty text means an empty object: several endpoints write this for a tool
-/// without arguments.
 fn read(call: &ToolCall) -> Result<Value, ToolError> {
-    if call.arguments.trim().is_empty() {
-        return Ok(json!({}));
-    }
-    serde_json::from_str(&call.arguments).map_err(|error| {
+    arguments::read(call).map_err(|error| {
         ToolError::Malformed(format!(
             "The arguments of `{}` are not JSON: {error}. Write one JSON object.",
             call.name

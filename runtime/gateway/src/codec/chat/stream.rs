@@ -26,6 +26,33 @@ pub(crate) struct ChatReader {
     done: bool,
     calls: Vec<CallInStream>,
     turn: Turn,
+    identity: Identity,
+}
+
+/// By which chunks name their response. A proxy that retries a broken stream sends half of one response and then the
+/// whole of another. Other servers give each chunk an id of its own, or a role.
+#[derive(Debug, Default)]
+struct Identity {
+    id: String,
+    /// Chunks in a row with this id.
+    chunks: usize,
+    /// Chunks with a role.
+    roles: usize,
+}
+
+impl Identity {
+    /// Hears a chunk. `true`: another response begins with it.
+    fn begins_again(&mut self, id: &str, has_role: bool) -> bool {
+        self.roles += usize::from(has_role);
+        let is_other = !id.is_empty() && !self.id.is_empty() && id != self.id;
+        let begins = is_other && has_role && self.roles == 2 && self.chunks > 1;
+        if self.id != id && !id.is_empty() {
+            id.clone_into(&mut self.id);
+            self.chunks = 0;
+        }
+        self.chunks += 1;
+        begins
+    }
 }
 
 /// Identifies a call: some endpoints count from 1, some send no ids, and some use one index for all
@@ -85,6 +112,11 @@ impl Reader for ChatReader {
         answer::broken_off(choice)?;
         // Some servers send the complete message within a stream.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        let begins_again = self.identity.begins_again(&chunk.id, delta["role"].is_string());
+        if begins_again && self.wrote && self.calls.is_empty() && delta["tool_calls"].is_null() {
+            let why = "another response began in the middle of the stream";
+            return Err(ReadError::Torn(why.into()));
+        }
         self.delta(delta, &mut deltas)?;
         // Some send an empty one with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
@@ -115,6 +147,7 @@ impl Reader for ChatReader {
 /// The fields of a chunk. All others are skipped.
 #[derive(Debug, Default)]
 struct Chunk {
+    id: String,
     model: String,
     choices: Value,
     usage: Value,
@@ -125,6 +158,7 @@ struct Chunk {
 impl Chunk {
     fn read(fields: Fields<'_>) -> serde_json::Result<Self> {
         Ok(Self {
+            id: fields.value("id")?.as_str().unwrap_or_default().to_owned(),
             model: fields.value("model")?.as_str().unwrap_or_default().to_owned(),
             choices: fields.value("choices")?,
             usage: fields.value("usage")?,
@@ -359,6 +393,28 @@ mod tests {
             deltas.into_iter().for_each(|delta| whole.push(delta));
         }
         whole.answer().tool_calls
+    }
+
+    #[test]
+    fn a_second_response_in_a_stream_is_told_from_ids_and_roles_of_chunks() {
+        // Whether each chunk can be read: its id, and its delta.
+        let is_read = |chunks: &[(&str, Value)]| {
+            let mut reader = ChatReader::default();
+            chunks.iter().all(|(id, delta)| {
+                let chunk = json!({"id": id, "choices": [{"delta": delta}]});
+                reader.read(&sse::event(format!("data: {chunk}\n\n").into())).is_ok()
+            })
+        };
+        let (role, text) =
+            (|| json!({"role": "assistant", "content": ""}), |text: &str| json!({"content": text}));
+        let (one, two) = (text("I look at it."), text(" Then I write."));
+        let again = [("a", role()), ("a", one.clone()), ("b", role()), ("b", one.clone())];
+        assert!(!is_read(&again));
+        // Each chunk has an id of its own, or a role.
+        assert!(is_read(&[("a", role()), ("b", one.clone()), ("c", two.clone())]));
+        let both = |text: &str| json!({"role": "assistant", "content": text});
+        assert!(is_read(&[("a", both("I ")), ("a", both("look ")), ("b", both("at it."))]));
+        assert!(is_read(&[("", role()), ("a", one), ("a", two)]));
     }
 
     #[test]

@@ -1,4 +1,7 @@
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
 
 use serde_json::Value;
 
@@ -23,6 +26,8 @@ pub(crate) struct ResponsesReader {
     places: HashMap<String, u64>,
     /// Items in the endpoint's format, by their place in the output.
     turn: BTreeMap<u64, Value>,
+    /// Arguments that came before the end of their call, by the call's place in the output.
+    arguments: HashMap<u64, String>,
 }
 
 impl Reader for ResponsesReader {
@@ -69,12 +74,27 @@ impl Reader for ResponsesReader {
             }
             "response.function_call_arguments.delta" => {
                 if let Some(index) = self.heard(place).call {
-                    deltas.push(Delta::Arguments { index, text: text(&data["delta"]) });
+                    let piece = text(&data["delta"]);
+                    self.arguments.entry(place).or_default().push_str(&piece);
+                    deltas.push(Delta::Arguments { index, text: piece });
+                }
+            }
+            // Some servers send the arguments here alone: no pieces before, and an item without them behind.
+            "response.function_call_arguments.done" => {
+                let heard = self.items.entry(place).or_default();
+                let whole = text(&data["arguments"]);
+                if let Heard { call: Some(index), pieces: false } = *heard
+                    && !whole.is_empty()
+                {
+                    heard.pieces = true;
+                    self.arguments.insert(place, whole.clone());
+                    deltas.push(Delta::Arguments { index, text: whole });
                 }
             }
             "response.output_item.done" => {
-                self.turn.extend(answer::sent_back(&data["item"]).map(|item| (place, item)));
-                self.item(place, &data["item"], &mut deltas);
+                let item = self.with_arguments(place, &data["item"]);
+                self.turn.extend(answer::sent_back(&item).map(|item| (place, item)));
+                self.item(place, &item, &mut deltas);
             }
             "response.completed" | "response.incomplete" => {
                 self.done = true;
@@ -85,8 +105,9 @@ impl Reader for ResponsesReader {
                     let known = item["id"].as_str().and_then(|id| self.places.get(id));
                     let place = known.copied().unwrap_or(index);
                     if !self.turn.contains_key(&place) {
-                        self.turn.extend(answer::sent_back(item).map(|item| (place, item)));
-                        self.item(place, item, &mut deltas);
+                        let item = self.with_arguments(place, item);
+                        self.turn.extend(answer::sent_back(&item).map(|item| (place, item)));
+                        self.item(place, &item, &mut deltas);
                     }
                 }
                 deltas.push(Delta::Stopped(answer::read_stop(response)?));
@@ -137,6 +158,20 @@ impl ResponsesReader {
         let heard = self.items.entry(place).or_default();
         heard.pieces = true;
         *heard
+    }
+
+    /// An item with the arguments that came before its end, if it has none itself.
+    fn with_arguments<'a>(&self, place: u64, item: &'a Value) -> Cow<'a, Value> {
+        let own = item["arguments"].as_str().unwrap_or_default().trim();
+        let is_bare = item["type"] == "function_call" && matches!(own, "" | "{}");
+        match self.arguments.get(&place) {
+            Some(known) if is_bare => {
+                let mut item = item.clone();
+                item["arguments"] = known.as_str().into();
+                Cow::Owned(item)
+            }
+            _ => Cow::Borrowed(item),
+        }
     }
 
     /// The complete item at its end. Some servers send nothing of it before.
@@ -210,6 +245,37 @@ mod tests {
             [[(0, "a"), (0, "b"), (0, "c")], [(1, "d"), (1, "e"), (1, "f")]],
         ] {
             assert_eq!(calls(places), wanted, "{places:?}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_come_before_the_end_alone_are_kept() {
+        let item = |arguments: &str| {
+            json!({"type": "function_call", "id": "a", "call_id": "c", "name": "shell",
+                "arguments": arguments})
+        };
+        let whole = "{\"n\": 0}";
+        let done = json!({"type": "response.function_call_arguments.done", "item_id": "a", "arguments": whole});
+        let delta = json!({"type": "response.function_call_arguments.delta", "item_id": "a", "delta": whole});
+        for (before, end) in [
+            (vec![done.clone()], ""),
+            (vec![done.clone()], "{}"),
+            (vec![delta.clone()], "{}"),
+            (vec![delta, done], whole),
+        ] {
+            let mut events = vec![json!({"type": "response.output_item.added", "item": item("")})];
+            events.extend(before);
+            events.push(json!({"type": "response.output_item.done", "item": item(end)}));
+            let mut reader = ResponsesReader::default();
+            let mut deltas = Vec::new();
+            for event in events {
+                let event = sse::event(format!("data: {event}\n\n").into());
+                deltas.extend(reader.read(&event).expect("a sound event"));
+            }
+            let read = Whole::of(deltas);
+            let arguments: Vec<_> = read.calls().map(|call| call.arguments.as_str()).collect();
+            assert_eq!(arguments, [whole], "{end}");
+            assert_eq!(reader.turn()[0]["arguments"], whole, "{end}");
         }
     }
 }

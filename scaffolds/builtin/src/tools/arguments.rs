@@ -1,0 +1,119 @@
+//! Reads the arguments of calls as servers write them.
+//!
+//! Some servers encode the object twice, leave line ends unescaped within its strings, or write each value of a nullable
+//! type as a string. None of this is the model's mistake. What a strict reader accepts is never changed.
+
+use proctor_types::ToolCall;
+use serde_json::{Map, Value, json};
+
+/// The arguments as JSON. No text at all is an empty object: several endpoints write the arguments
+/// of a tool that takes none so.
+///
+/// # Errors
+/// The error of the strict reader.
+pub(super) fn read(call: &ToolCall) -> serde_json::Result<Value> {
+    let text = call.arguments.as_str();
+    if text.trim().is_empty() {
+        return Ok(json!({}));
+    }
+    let value: Value = serde_json::from_str(text).or_else(|error| {
+        serde_json::from_str(&with_escaped_controls(text)).map_err(|_: serde_json::Error| error)
+    })?;
+    let inner = match &value {
+        Value::String(inner) => serde_json::from_str::<Map<String, Value>>(inner).ok(),
+        _ => None,
+    };
+    Ok(inner.map_or(value, Value::Object))
+}
+
+/// Escapes control characters within the strings of JSON text.
+fn with_escaped_controls(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    let (mut in_string, mut is_escaped) = (false, false);
+    for one in text.chars() {
+        if in_string && (one as u32) < 0x20 {
+            out.push_str(&format!("\\u{:04x}", one as u32));
+            is_escaped = false;
+            continue;
+        }
+        if one == '"' && !is_escaped {
+            in_string = !in_string;
+        }
+        is_escaped = in_string && one == '\\' && !is_escaped;
+        out.push(one);
+    }
+    out
+}
+
+/// Arguments with the types that the schema names, for values that came as strings. `None`: nothing to change.
+pub(super) fn typed(schema: &Value, arguments: &Value) -> Option<Value> {
+    let mut fields = arguments.as_object()?.clone();
+    let mut changed = false;
+    for (name, value) in &mut fields {
+        let Value::String(text) = value else { continue };
+        let kinds: Vec<&str> = match &schema["properties"][name.as_str()]["type"] {
+            Value::String(kind) => vec![kind.as_str()],
+            Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+            _ => continue,
+        };
+        if kinds.contains(&"string") {
+            continue;
+        }
+        let plain = text.trim();
+        // Python's words are those of JSON in another case.
+        let read = match plain.to_lowercase().as_str() {
+            "none" | "null" => Some(Value::Null),
+            "true" => Some(Value::Bool(true)),
+            "false" => Some(Value::Bool(false)),
+            _ => serde_json::from_str::<Value>(plain).ok(),
+        };
+        if let Some(read) = read.filter(|read| !read.is_string()) {
+            *value = read;
+            changed = true;
+        }
+    }
+    changed.then_some(Value::Object(fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::ToolCall;
+    use serde_json::{Value, json};
+
+    use super::{read, typed};
+
+    fn of(arguments: &str) -> Option<Value> {
+        let call = ToolCall { id: "a".into(), name: "f".into(), arguments: arguments.into() };
+        read(&call).ok()
+    }
+
+    #[test]
+    fn arguments_are_read_as_servers_write_them() {
+        let wanted = json!({"command": "a\n\t\"b\" \\"});
+        let sound = wanted.to_string();
+        let raw = "{\"command\": \"a\n\t\\\"b\\\" \\\\\"}";
+        for text in [sound.as_str(), &json!(sound).to_string(), raw] {
+            assert_eq!(of(text), Some(wanted.clone()), "{text}");
+        }
+        assert_eq!(of(" "), Some(json!({})));
+        assert_eq!(of("\"ls\""), Some(json!("ls")), "a string that holds no object stays one");
+        assert_eq!((of("not JSON"), of("{\"a\": \"\n")), (None, None));
+    }
+
+    #[test]
+    fn values_that_came_as_strings_get_their_types() {
+        let schema = json!({"properties": {"command": {"type": "string"}, "timeout": {"type": ["integer", "null"]},
+            "lines": {"type": ["array", "null"]}, "ignore_case": {"type": "boolean"}}});
+        let came =
+            json!({"command": "60", "timeout": "60", "lines": "[1, 2]", "ignore_case": "True"});
+        let wanted = json!({"command": "60", "timeout": 60, "lines": [1, 2], "ignore_case": true});
+        assert_eq!(typed(&schema, &came), Some(wanted));
+        for none in ["null", "None"] {
+            let came = json!({"timeout": none});
+            assert_eq!(typed(&schema, &came), Some(json!({"timeout": null})), "{none}");
+        }
+        for came in [json!({"timeout": "soon"}), json!({"timeout": 5}), json!({"other": "5"})] {
+            assert_eq!(typed(&schema, &came), None, "{came}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+"""messages/tools: stop_reason tool_use, no block at all, tokens counted, three times (raw from the service); then fine. (pi#9681)"""
+from mock import *
+class C(Case):
+    api = 'messages'
+    n = 0
+    def answer(self, conv, k, body):
+        if k == 1 and self.n < 3:
+            self.n += 1
+            r = msg(usage1={'output_tokens': 127}); r.counts = False; return r
+        return [lambda: msg(tuse('ls')), lambda: solve('messages'), lambda: submit('messages')][min(k, 2)]()

@@ -1,0 +1,10 @@
+"""chat/tools, MLX servers: a guard against loops cuts a wide line of `====` in a legitimate call and says finish_reason `repetition`, twice; then the call is whole. (mlx-node#81, MTPLX#311)"""
+from mock import *
+class C(Case):
+    n = 0
+    def answer(self, conv, k, body):
+        if k == 1 and self.n < 2:
+            self.n += 1
+            r = chat({'role': 'assistant', 'content': 'I write the function.'}, {'tool_calls': [tcall(args='{"command": "echo =====================')]}, fin='repetition')
+            r.counts = False; return r
+        return [chat_call, lambda: solve('chat'), chat_submit][min(k, 2)]()

@@ -1,0 +1,11 @@
+"""gemini/bash: a gateway's own small maxOutputTokens is used up by thinking: MAX_TOKENS, content without parts, thoughtsTokenCount 2,999, where the request names no limit; with one it answers. (adk-python#1357, helm#3804)"""
+from mock import *
+class C(Case):
+    api = 'gemini'
+    scaffold = 'bash'
+    def answer(self, conv, k, body):
+        limit = (body.get('generationConfig') or {}).get('maxOutputTokens')
+        if k >= 1 and (not limit or limit < 4000):
+            r = sse({'candidates': [{'content': {'role': 'model'}, 'finishReason': 'MAX_TOKENS', 'index': 0}], 'modelVersion': 'mock', 'usageMetadata': {'promptTokenCount': 400, 'thoughtsTokenCount': 2999, 'totalTokenCount': 3399}}, done=False)
+            r.counts = False; return r
+        return [gem({'text': '```bash\nls\n```'}), gem({'text': '```bash\n' + SOLVE + '\n```'}), gem({'text': '```bash\nproctor-submit\n```'})][min(k, 2)]
