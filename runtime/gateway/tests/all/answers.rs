@@ -40,7 +40,8 @@ content = "Done."
     // The script is strict: it rejects an inconsistent conversation.
     let second = bench.trial.ask(&asked).await.expect("an answer");
     assert_eq!(second.content, "Done.");
-    let back = &bench.server.requests()[1].body["messages"][1];
+    // The broken call was requested again in one piece, so this is the third request.
+    let back = &bench.server.requests()[2].body["messages"][1];
     assert_eq!(back["reasoning_content"], "First think.");
     assert_eq!(back["thinking_blocks"], json!([{"signature": "abc"}]));
     assert_eq!(back["tool_calls"][1]["function"]["arguments"], r#"{"command": "#);
