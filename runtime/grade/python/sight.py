@@ -385,7 +385,7 @@ class Sight:
 
         class Tests(types.ModuleType):
             def __getattribute__(module, name):
-                if name == "__dict__" or (type(name) is str and name[:4] in ("test", "Test")):
+                if name in ("__dict__", "__spec__", "__loader__") or (type(name) is str and name[:4] in ("test", "Test")):
                     self._goes_through(get(module, "__name__"), frame_of(1), True)
                 return get(module, name)
 
