@@ -386,7 +386,10 @@ class Sight:
         class Tests(types.ModuleType):
             def __getattribute__(module, name):
                 if name in ("__dict__", "__spec__", "__loader__") or (type(name) is str and name[:4] in ("test", "Test")):
-                    self._goes_through(get(module, "__name__"), frame_of(1), True)
+                    frame = frame_of(1)
+                    # Annotations are resolved by the dictionary of the module that a class names.
+                    if name != "__dict__" or "__module__" not in frame.f_code.co_names:
+                        self._goes_through(get(module, "__name__"), frame, True)
                 return get(module, name)
 
             def __dir__(module):
