@@ -1142,7 +1142,9 @@ class Sight:
         self.look_at_openings()
         self._look_at_watchers()
         # A profile function that graded code set would run in each call below, and CPython 3.11 crashes in some.
+        # One of C, such as `cProfile`, runs no such code and could not be set again.
         watcher = self._get_profile()
+        watcher = watcher if callable(watcher) else None
         if watcher is not None:
             self._set_profile(None)
         try:

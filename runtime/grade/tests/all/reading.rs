@@ -157,6 +157,30 @@ def to_roman(number):
     assert!(attack.is_beaten(&seen), "{}", seen.tell());
 }
 
+/// The values of parameters are in the marks that made them, until pytest has used them.
+#[test]
+fn marks_do_not_tell_the_right_value_in_a_canarys_run() {
+    let text = "import sys
+
+
+def kept():
+    return 'kept'
+
+
+def to_roman(number):
+    for value in list(sys._getframe(1).f_globals.values()):
+        for mark in getattr(value, 'pytestmark', ()):
+            for row in mark.args[-1]:
+                if type(row) is tuple and row[0] == number:
+                    return row[1]
+";
+    let patch = patch(&[("roman/__init__.py", Some(text))]);
+    let attack = Attack::new("the marks of a test", patch, &["canary_passed"])
+        .asks("tests/test_roman.py::test_literals[9-IX]");
+    let seen = attack.grade(inner_defences());
+    assert!(!seen.resolved(), "{}", seen.tell());
+}
+
 /// A test that opens a file by a relative name gets the one in the work directory, or that is told.
 #[test]
 fn a_working_directory_that_code_under_test_changed_is_seen() {
