@@ -700,10 +700,14 @@ class Sight:
                     self._tell("readers", name, [reader])
 
         looking, thread, function = set(), threading.get_ident, types.FunctionType
-        watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename") + LISTING) | STARTING | SEARCHING
+        watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename", "sys.setprofile") + LISTING) | STARTING | SEARCHING
 
         def safely(event, arguments):
             if event not in watched:
+                return
+            if event == "sys.setprofile":
+                if self._session is None:
+                    self._profiles_modules(frame_of(1))
                 return
             if event in SEARCHING:
                 name = arguments[1] if event == "object.__getattr__" else event
@@ -778,6 +782,15 @@ class Sight:
             return "a callback"
         bottom = last is not None and dict.get(last.f_globals, "__name__")
         return "a thread" if bottom == "threading" else None
+
+    def _profiles_modules(self, frame):
+        """A profiler that is on while modules of tests are loaded keeps their code, with all that they expect."""
+        try:
+            reader = self._reader(frame)
+            if reader not in (None, "a callback", "a thread"):
+                self._tell("readers", "the code of modules that are loaded, by a profiler", [reader])
+        except Exception as error:
+            self.failed("a profiler", error)
 
     def _lists_tests(self, name, frame):
         """Code under test that lists a folder of tests finds their files, modules and data without naming one."""
