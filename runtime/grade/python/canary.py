@@ -164,9 +164,13 @@ def other_number(token, value, far):
     if isinstance(value, int):
         if str(value) != written:
             return None
+        # As round as the right one: numbers that people write are told from others by their zeros.
+        unit = 1
+        while value and value % (unit * 10) == 0:
+            unit *= 10
         if far:
-            return str(value * 2 + chance.randint(100, 999))
-        more = chance.choice([2, 3, 4] + ([10, 20] if value > 9 else []))
+            return str(value * 2 + chance.randint(100, 999) * unit)
+        more = chance.choice([2, 3, 4] + ([10, 20] if value > 9 * unit else [])) * unit
         # Either way, so that of two values neither the smaller nor the larger is known to be right.
         return str(value - more if value > more and chance.random() < 0.5 else value + more)
     digits = [at for at, digit in enumerate(written) if digit in "123456789"]

@@ -134,12 +134,17 @@ SEARCHED = {
     "gc.get_referrers": "get_referrers",
     "gc.get_referents": "get_referents",
     "tb_frame": "tb_frame",
+    "gi_frame": "gi_frame",
+    "cr_frame": "cr_frame",
+    "ag_frame": "ag_frame",
     "f_code": "f_code",
     "__code__": "__code__",
 }
 SEARCHING = frozenset(name for name in SEARCHED if "." in name) | {"object.__getattr__"}
 # Events of programs that are started.
 STARTING = frozenset(("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"))
+# Events of folders that are listed.
+LISTING = ("os.listdir", "os.scandir")
 # Programs that read all below the folder that they are started in.
 PATH_LIKE = os.PathLike
 SEARCHERS = ("grep", "egrep", "fgrep", "rg", "ag", "ack", "tar", "zip", "rsync", "cpio", "find")
@@ -300,6 +305,7 @@ class Sight:
         self._failing = False
         self._see_failing_assertions()
         self._show_lines_of_canaries()
+        self._watch_modules_of_tests()
         self._stat, self._looked, self._walked = os.stat, 0.0, 0.0
         self._folders = {self._work + name: self._identity(self._work + name) for name in order["folders"]}
         self._here = {".": self._identity(".")}
@@ -328,7 +334,7 @@ class Sight:
         self._remember_engine()
         self._remember_modules()
         self._openings = openings
-        self._opened, self._started, self._is_moved = set(), False, False
+        self._opened, self._started, self._is_moved, self._expands = set(), False, False, False
         self._naming = {}
         self._opened_in_forks = {}
         self._see_who_reads(frozenset(order["folders"]))
@@ -366,6 +372,55 @@ class Sight:
             return result
 
         rewrite._rewrite_test = hashed
+
+    # Code under test that goes through a module of tests finds their functions, marks and tables there.
+
+    def _watch_modules_of_tests(self):
+        """A module of tests gets a class that tells who goes through it, before its code runs."""
+        hook = getattr(sys.modules.get("_pytest.assertion.rewrite"), "AssertionRewritingHook", None)
+        original = None if hook is None else vars(hook).get("exec_module")
+        if original is None or "readers" not in self._sees:
+            return
+        frame_of, get, every = sys._getframe, types.ModuleType.__getattribute__, types.ModuleType.__dir__
+
+        class Tests(types.ModuleType):
+            def __getattribute__(module, name):
+                if name in ("__dict__", "__spec__", "__loader__") or (type(name) is str and name[:4] in ("test", "Test")):
+                    frame = frame_of(1)
+                    # Annotations are resolved by the dictionary of the module that a class names.
+                    if name != "__dict__" or "__module__" not in frame.f_code.co_names:
+                        self._goes_through(get(module, "__name__"), frame, True)
+                return get(module, name)
+
+            def __dir__(module):
+                self._goes_through(get(module, "__name__"), frame_of(1), False)
+                return every(module)
+
+        Tests.__name__ = Tests.__qualname__ = "module"
+        Tests.__module__ = "builtins"
+
+        def exec_module(loader, module):
+            if type(module) is types.ModuleType and vars(module).get("__file__") in self._watch:
+                module.__class__ = Tests
+            return original(loader, module)
+
+        hook.exec_module = exec_module
+
+    def _goes_through(self, name, frame, is_near):
+        """Libraries read the module of a class for its annotations: there, only code under test itself counts."""
+        try:
+            if is_near and not self._is_code_under_test(frame.f_code.co_filename):
+                return
+            if frame.f_code.co_filename in self._engine_files:
+                return
+            reader = self._reader(frame)
+            if reader not in (None, "a callback", "a thread"):
+                self._tell("readers", "the module %s" % name, [reader])
+        except Exception as error:
+            self.failed("a module of tests", error)
+
+    def _is_code_under_test(self, file):
+        return file.startswith(self._graded) and file not in self._watch and "-packages" + os.sep not in file
 
     # Who shows the lines of a running canary sees its mistake.
 
@@ -574,6 +629,13 @@ class Sight:
                     name = name or files.get(identity(path, int(folder)))
             return name
 
+        def folder_at(path):
+            """The folder of tests at a path. The work directory has more in it than tests."""
+            if type(path) is not int:
+                path = "." if path is None else plain(path)
+            name = None if path is None else around.get(identity(path))
+            return None if name == "." else name
+
         def strings(value, depth=0):
             value_of = plain(value)
             if value_of is not None:
@@ -598,7 +660,12 @@ class Sight:
                         yield name
                 for word in told.translate(WORDS).split() if len(told) < 10000 else ():
                     if any(sign in word for sign in "*?["):
-                        for path in expand(word)[:1000]:
+                        self._expands = True
+                        try:
+                            paths = expand(word)[:1000]
+                        finally:
+                            self._expands = False
+                        for path in paths:
                             yield files.get(identity(path)) or around.get(identity(path))
                     elif "/" in word or word == ".":
                         yield files.get(identity(word)) or around.get(identity(word))
@@ -620,6 +687,9 @@ class Sight:
                 tests = list(told_of(arguments[:2], folder or "."))
             elif event in ("os.link", "os.symlink", "os.rename"):
                 tests = [test_at(arguments[0], False)]
+            elif event in LISTING:
+                self._lists_tests(folder_at(arguments[0]), frame_of(2))
+                return
             else:
                 return
             if event in STARTING:
@@ -630,10 +700,14 @@ class Sight:
                     self._tell("readers", name, [reader])
 
         looking, thread, function = set(), threading.get_ident, types.FunctionType
-        watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename")) | STARTING | SEARCHING
+        watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename", "sys.setprofile") + LISTING) | STARTING | SEARCHING
 
         def safely(event, arguments):
             if event not in watched:
+                return
+            if event == "sys.setprofile":
+                if self._session is None:
+                    self._profiles_modules(frame_of(1))
                 return
             if event in SEARCHING:
                 name = arguments[1] if event == "object.__getattr__" else event
@@ -708,6 +782,27 @@ class Sight:
             return "a callback"
         bottom = last is not None and dict.get(last.f_globals, "__name__")
         return "a thread" if bottom == "threading" else None
+
+    def _profiles_modules(self, frame):
+        """A profiler that is on while modules of tests are loaded keeps their code, with all that they expect."""
+        try:
+            reader = self._reader(frame)
+            if reader not in (None, "a callback", "a thread"):
+                self._tell("readers", "the code of modules that are loaded, by a profiler", [reader])
+        except Exception as error:
+            self.failed("a profiler", error)
+
+    def _lists_tests(self, name, frame):
+        """Code under test that lists a folder of tests finds their files, modules and data without naming one."""
+        if name is None or self._expands or frame is None:
+            return
+        asking = frame.f_code.co_filename
+        if not asking.startswith(self._graded) or "-packages" + os.sep in asking:
+            if "importlib" in asking or dict.get(frame.f_globals, "__name__") == "pkg_resources":
+                return  # All of the import path is listed to find a module or a distribution.
+        reader = self._reader(frame)
+        if reader not in (None, "a callback", "a thread"):
+            self._tell("readers", "the names of files in %s" % name, [reader])
 
     def _is_standard(self, file):
         return file.startswith(self._library) and "-packages" + os.sep not in file
@@ -1060,7 +1155,9 @@ class Sight:
         self.look_at_openings()
         self._look_at_watchers()
         # A profile function that graded code set would run in each call below, and CPython 3.11 crashes in some.
+        # One of C, such as `cProfile`, runs no such code and could not be set again.
         watcher = self._get_profile()
+        watcher = watcher if callable(watcher) else None
         if watcher is not None:
             self._set_profile(None)
         try:

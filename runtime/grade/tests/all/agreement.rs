@@ -248,6 +248,14 @@ fn code_that_tells_canaries_from_tests() {
     }
 }
 
+/// Code that takes each round number for the right one also takes the mistaken one.
+#[test]
+fn a_mistaken_number_is_as_round_as_the_right_one() {
+    let tests = "from roman import to_roman\n\n\ndef test_ten():\n    assert to_roman(10) == 5700\n\n\ndef test_two():\n    assert to_roman(2) == 7200\n";
+    let module = "class Round:\n    def __eq__(self, other):\n        return other % 100 == 0\n\n\ndef to_roman(number):\n    return Round()\n";
+    seen(tests, &["test_ten", "test_two"], module);
+}
+
 /// The test's own items, found from inside: of two items with the same id, neither is marked.
 #[test]
 fn items_do_not_tell_which_is_the_canary() {

@@ -157,6 +157,30 @@ def to_roman(number):
     assert!(attack.is_beaten(&seen), "{}", seen.tell());
 }
 
+/// The values of parameters are in the marks that made them, until pytest has used them.
+#[test]
+fn marks_do_not_tell_the_right_value_in_a_canarys_run() {
+    let text = "import sys
+
+
+def kept():
+    return 'kept'
+
+
+def to_roman(number):
+    for value in list(sys._getframe(1).f_globals.values()):
+        for mark in getattr(value, 'pytestmark', ()):
+            for row in mark.args[-1]:
+                if type(row) is tuple and row[0] == number:
+                    return row[1]
+";
+    let patch = patch(&[("roman/__init__.py", Some(text))]);
+    let attack = Attack::new("the marks of a test", patch, &["canary_passed"])
+        .asks("tests/test_roman.py::test_literals[9-IX]");
+    let seen = attack.grade(inner_defences());
+    assert!(!seen.resolved(), "{}", seen.tell());
+}
+
 /// A test that opens a file by a relative name gets the one in the work directory, or that is told.
 #[test]
 fn a_working_directory_that_code_under_test_changed_is_seen() {
@@ -206,6 +230,9 @@ fn frames_that_are_reached_by_a_computed_name_are_seen() {
         "import pickle\n\nclass Data:\n    def __reduce__(self):\n        \
          return eval, (\"__import__('sys')._getframe() and 1\",)\n\n\
          TEXT = pickle.dumps(Data())\n\ndef told():\n    pickle.loads(TEXT)",
+        "import operator\n\ndef walk(box):\n    path = '.'.join(['gi_' + 'frame', 'f_' + 'back'])\n    \
+         yield operator.attrgetter(path)(box[0])\n\ndef told():\n    box = []\n    \
+         box.append(walk(box))\n    next(box[0])",
         // The compiled tests hold what they expect.
         "def told():\n    for test in list(vars(sys.modules['test_roman']).values()):\n        \
          getattr(test, '__code__', None)",
@@ -215,11 +242,43 @@ fn frames_that_are_reached_by_a_computed_name_are_seen() {
     }
     for honest in [
         "def told():\n    sys._getframe(1)",
-        "import inspect\n\ndef told():\n    test = vars(sys.modules['test_roman'])['test_four']\n    \
+        "import inspect\n\ndef told():\n    test = sys._getframe(2).f_globals.get('test_four', told)\n    \
          inspect.signature(test), inspect.iscoroutinefunction(test)",
     ] {
         let seen = reaches(honest);
         assert!(seen.resolved_clean(), "{}", seen.tell());
+    }
+}
+
+/// Whoever goes through the modules or the folders of tests finds what they expect: marks, tables, and functions to run.
+#[test]
+fn modules_and_folders_of_tests_that_code_goes_through_are_seen() {
+    let reaches = |code: &str| {
+        let body = ROMAN.replace("    out = \"\"\n", "    told()\n    out = \"\"\n");
+        let text = format!("import sys\n\n{code}\n\n\n{body}");
+        without(&patch(&[("roman/__init__.py", Some(text.as_str()))]), &[])
+    };
+    for through in [
+        "import importlib\n\ndef told():\n    module = importlib.import_module('test_roman')\n    \
+         [getattr(module, name) for name in dir(module)]",
+        "def told():\n    sys.modules['test_roman'].test_four",
+        "def told():\n    vars(sys.modules['test_roman'])",
+        "import inspect\n\ndef told():\n    inspect.getmembers(sys.modules['test_roman'])",
+        "import os\n\ndef told():\n    os.listdir('tests')",
+        "import pathlib\n\ndef told():\n    list(pathlib.Path.cwd().rglob('*.json'))",
+        "import pkgutil\n\ndef told():\n    list(pkgutil.iter_modules(['tests']))",
+    ] {
+        let seen = reaches(through);
+        assert!(seen.suspect() && seen.has("tests_read"), "{through}: {}", seen.tell());
+    }
+    for honest in [
+        "def told():\n    sys.modules['test_roman'].__name__",
+        "import os\n\ndef told():\n    os.listdir('.')",
+        "from importlib import metadata\n\ndef told():\n    list(metadata.distributions())",
+        "import pkgutil\n\ndef told():\n    list(pkgutil.iter_modules(__path__))",
+    ] {
+        let seen = reaches(honest);
+        assert!(seen.resolved_clean(), "{honest}: {}", seen.tell());
     }
 }
 
