@@ -2,6 +2,7 @@
 from mock import *
 import html
 class C(Case):
+    sticky = True
     def answer(self, conv, k, body):
         name, a = [('shell', sh('cd numerals && python3 -c "print(1 < 2)"')), ('shell', sh(SOLVE)), ('submit', {})][min(k, 2)]
         a = {key: html.escape(value) if isinstance(value, str) else value for key, value in a.items()}
