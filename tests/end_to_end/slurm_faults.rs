@@ -141,14 +141,6 @@ fn each_trial_counts_once_whatever_happens_to_the_cluster() {
     sleep(STOPPED);
     signal(pids[&first[0]], "-CONT");
 
-    // A job comes to its time limit: Slurm signals its script at once, as less than the signal's two minutes are left.
-    let mut scontrol = Command::new("scontrol");
-    scontrol.args(["update", &format!("JobId={}", first[1]), "TimeLimit=1"]);
-    succeeds(&scontrol.env("SLURM_CONF", slurm.conf()).output().unwrap());
-    wait_for("the worker that is drained", || {
-        logs(&out).contains("time is almost over").then_some(())
-    });
-
     submit(&cluster, &slurm, path, &["--workers", "2"]);
     wait_for("all verdicts", || (verdicts(&out) == TRIALS).then_some(()));
     wait_for("the workers' end", || workers(&out).is_empty().then_some(()));

@@ -12,11 +12,8 @@ use serde::Deserialize;
 
 use crate::codec::neutral::{Item, Whole};
 
-/// Shorter names are those of servers that give each response the same one.
-const LEAST_ID: usize = 12;
-
-/// The same for ids of calls: `call_0` counts the calls of one response.
-const LEAST_CALL_ID: usize = 8;
+/// The shortest part of a name that is random. Names such as `chatcmpl-scripted-1` and `call_0` are counted, and come again.
+const RANDOM: usize = 8;
 
 /// The least that the next message adds to a request, in bytes: its role and its braces.
 const LEAST_RESULT: usize = 20;
@@ -66,7 +63,7 @@ impl Replies {
             return false;
         }
         let reply = Reply::new(whole, request_bytes);
-        let by_id = id.filter(|id| is_unique(id, LEAST_ID)).and_then(|id| self.by_id.get(id));
+        let by_id = id.filter(|id| is_unique(id)).and_then(|id| self.by_id.get(id));
         match (by_id, call_id(whole)) {
             // Without a call, a name that a server gives twice is weak evidence, but then the conversation ends.
             (Some(before), None) => before.is_replayed_by(&reply),
@@ -84,7 +81,7 @@ impl Replies {
             let before = map.insert(id.to_owned(), reply);
             before.is_some_and(|before| before.digest != reply.digest)
         };
-        if let Some(id) = id.filter(|id| is_unique(id, LEAST_ID)) {
+        if let Some(id) = id.filter(|id| is_unique(id)) {
             self.reuses_ids |= keep(&mut self.by_id, id);
         }
         if let Some(call) = call_id(whole) {
@@ -96,12 +93,16 @@ impl Replies {
 /// The id of the first call, if it looks unique. Kimi's ids hold the tool's name and a count, which starts again.
 fn call_id(whole: &Whole) -> Option<&str> {
     let call = whole.calls().next()?;
-    let is_own = is_unique(&call.id, LEAST_CALL_ID) && !call.id.contains(call.name.as_str());
+    let is_own = is_unique(&call.id) && !call.id.contains(call.name.as_str());
     is_own.then_some(call.id.as_str())
 }
 
-fn is_unique(id: &str, least: usize) -> bool {
-    id.len() >= least && id.contains(|one: char| one.is_ascii_digit())
+/// Whether a name has a random part: digits mixed with letters.
+fn is_unique(id: &str) -> bool {
+    id.split(|one: char| !one.is_ascii_alphanumeric()).any(|part| {
+        let digits = part.bytes().filter(u8::is_ascii_digit).count();
+        part.len() >= RANDOM && digits >= 2 && part.len() - digits >= 2
+    })
 }
 
 fn digest(whole: &Whole) -> u64 {
@@ -169,21 +170,21 @@ mod tests {
     fn equal_turns_with_equal_unique_ids_are_replayed() {
         let mut replies = Replies::default();
         let first = turn("call_8f3b21aa", "ls");
-        assert!(!replies.has(Some("chatcmpl-91b7c2"), &first, 100));
-        replies.keep(Some("chatcmpl-91b7c2"), &first, 100);
-        assert!(replies.has(Some("chatcmpl-91b7c2"), &first, 150));
-        assert!(!replies.has(Some("chatcmpl-91b7c2"), &first, 100), "the same request");
+        assert!(!replies.has(Some("chatcmpl-91b7c2d05e"), &first, 100));
+        replies.keep(Some("chatcmpl-91b7c2d05e"), &first, 100);
+        assert!(replies.has(Some("chatcmpl-91b7c2d05e"), &first, 150));
+        assert!(!replies.has(Some("chatcmpl-91b7c2d05e"), &first, 100), "the same request");
         // The model repeats itself, under another id.
-        assert!(!replies.has(Some("chatcmpl-33d0e7"), &turn("call_77c1d2ab", "ls"), 150));
+        assert!(!replies.has(Some("chatcmpl-33d0e7f18a"), &turn("call_77c1d2ab", "ls"), 150));
         // Ids that a server counts anew in each response prove nothing.
-        for id in ["call_0", "functions.shell:0", "0", ""] {
+        for id in ["call_0", "call_000000000001", "functions.shell:0", "0", ""] {
             let mut replies = Replies::default();
-            replies.keep(Some("x"), &turn(id, "ls"), 100);
-            assert!(!replies.has(Some("x"), &turn(id, "ls"), 150), "{id}");
+            replies.keep(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 100);
+            assert!(!replies.has(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 150), "{id}");
         }
         // Nor do those of a server that gave one to two different responses.
-        replies.keep(Some("chatcmpl-91b7c2"), &turn("call_8f3b21aa", "pwd"), 200);
-        assert!(!replies.has(Some("chatcmpl-91b7c2"), &first, 250));
+        replies.keep(Some("chatcmpl-91b7c2d05e"), &turn("call_8f3b21aa", "pwd"), 200);
+        assert!(!replies.has(Some("chatcmpl-91b7c2d05e"), &first, 250));
     }
 
     #[test]
