@@ -201,6 +201,10 @@ def same(one, other):
     return len(one) == len(other) and all(a is b for a, b in zip(one, other))
 
 
+# Functions that this file puts into classes of the engine.
+OWN_CODES = set()
+
+
 def places(value):
     """The files that a value was written in, by its compiled code. What a name says (`__module__`)
     anybody can set; a forged file name must agree with the module that the code runs in."""
@@ -218,7 +222,7 @@ def places(value):
     for base in MRO_OF(holder)[:-1]:
         for member in list(DICT_OF(base).values()):
             member = unwrapped(member)
-            if isinstance(member, types.FunctionType):
+            if isinstance(member, types.FunctionType) and member.__code__ not in OWN_CODES:
                 file = text(member.__code__.co_filename)
                 if file.startswith("/"):
                     found.add(file)
@@ -404,6 +408,7 @@ class Sight:
                 module.__class__ = Tests
             return original(loader, module)
 
+        OWN_CODES.add(exec_module.__code__)
         hook.exec_module = exec_module
 
     def _goes_through(self, name, frame, is_near):
