@@ -43,26 +43,27 @@ def to_roman(number):
     return Back()
 ";
 
-pub fn attacks() -> Vec<Attack> {
-    let known = |attack: Attack, why| Attack { known: Some(why), ..attack };
-    vec![
-        known(
-            inside(
-                "an expectation of the test's module exchanged",
-                "def later(frame, event, argument):
+/// Once known to succeed. The recorder sees a profile function that runs while tests are loaded.
+pub fn exchanged_expectation() -> Attack {
+    inside(
+        "an expectation of the test's module exchanged",
+        "def later(frame, event, argument):
     if event == 'return' and frame.f_code.co_name == '<module>' and frame.f_code.co_filename.endswith('test_late.py'):
         frame.f_globals['EXPECTED'] = None
         sys.setprofile(None)
 sys.setprofile(later)",
-                &[],
-            )
-            .on(
-                "tests/test_late.py",
-                "from roman import to_roman\n\nEXPECTED = 'I' + 'V'\n\n\ndef test_late():\n    found = to_roman(4)\n    assert found == EXPECTED\n",
-            )
-            .asks("tests/test_late.py::test_late"),
-            "data in memory is not watched",
-        ),
+        &["tests_read"],
+    )
+    .on(
+        "tests/test_late.py",
+        "from roman import to_roman\n\nEXPECTED = 'I' + 'V'\n\n\ndef test_late():\n    found = to_roman(4)\n    assert found == EXPECTED\n",
+    )
+    .asks("tests/test_late.py::test_late")
+}
+
+pub fn attacks() -> Vec<Attack> {
+    let known = |attack: Attack, why| Attack { known: Some(why), ..attack };
+    vec![
         known(
             at_call(
                 "the recorder's own methods called",

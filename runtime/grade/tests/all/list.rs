@@ -129,5 +129,6 @@ pub fn all() -> Vec<Attack> {
     all.extend(crate::reading::attacks());
     all.extend(crate::closed::attacks().into_iter().map(|(_, attack)| attack));
     all.extend(crate::known::attacks());
+    all.push(crate::known::exchanged_expectation());
     all
 }

@@ -113,9 +113,8 @@ fn others() -> Vec<Case> {
     helped.patch.push_str(&compiled());
     let loaded = patch(&[("sitecustomize.py", Some(SITE))]);
     let library = roots::named("an assertion library at the top");
-    let name = "an expectation of the test's module exchanged";
     let reader = reading::attacks().into_iter().next().unwrap();
-    let unseen = known::attacks().into_iter().find(|attack| attack.name == name).unwrap();
+    let unseen = known::exchanged_expectation();
     vec![
         Case::new(
             "a patched runner that leaves before the end",
@@ -138,7 +137,7 @@ fn others() -> Vec<Case> {
         Case::new(reader.name, &["see_readers"], move |defences| reader.grade(defences)),
         Case::new(
             "an expectation exchanged by a profile function",
-            &["screen_patch"],
+            &["screen_patch", "see_readers"],
             move |defences| unseen.grade(defences),
         ),
         Case::new(
@@ -153,9 +152,9 @@ fn others() -> Vec<Case> {
 fn of_recorder() -> Vec<Case> {
     let attacks = closed::attacks().into_iter();
     attacks
-        .map(|(defence, attack)| {
+        .map(|(stopped_by, attack)| {
             let name = attack.name;
-            Case::new(name, &[defence], move |defences| attack.grade(defences))
+            Case::new(name, stopped_by, move |defences| attack.grade(defences))
                 .by_chance(&["canaries".to_owned()])
         })
         .collect()
