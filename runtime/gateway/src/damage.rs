@@ -352,10 +352,10 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
         let lost = output >= checks.torn.least_output && tools.iter().any(needs);
         return lost.then(|| format!("a call of `{name}` came without its arguments"));
     }
-    let mended = [format!("{{\"{text}"), format!("{{{text}"), format!("{text}}}")];
-    let mends = mended.iter().any(|text| is_object(text.as_str()))
+    let repaired = [format!("{{\"{text}"), format!("{{{text}"), format!("{text}}}")];
+    let is_repairable = repaired.iter().any(|text| is_object(text.as_str()))
         || text.strip_prefix("{}").is_some_and(is_object);
-    mends.then(|| format!("the arguments of a call of `{name}` were torn"))
+    is_repairable.then(|| format!("the arguments of a call of `{name}` were torn"))
 }
 
 /// Why arguments are no JSON object even for a tolerant reader: the stream lost parts of them, or the model

@@ -61,8 +61,9 @@ fn turn(api: Api, rng: &mut Rng) -> Vec<Value> {
             }
             if rng.bool() {
                 let signed = json!({"type": "reasoning.text", "index": 0, "text": text(rng), "signature": text(rng)});
-                let sealed = json!({"type": "reasoning.encrypted", "index": 1, "data": text(rng)});
-                message["reasoning_details"] = json!([signed, sealed]);
+                let encrypted =
+                    json!({"type": "reasoning.encrypted", "index": 1, "data": text(rng)});
+                message["reasoning_details"] = json!([signed, encrypted]);
             }
             if calls > 0 {
                 let made = (0..calls).map(|number| {

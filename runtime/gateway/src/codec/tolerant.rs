@@ -6,7 +6,7 @@
 //! so ordinary responses cost nothing.
 //!
 //! Half of a surrogate pair cannot be a `char`. It is represented by a private-use character until
-//! its other half arrives ([`Halves`]), or replaced with U+FFFD ([`mend`]).
+//! its other half arrives ([`Halves`]), or replaced with U+FFFD ([`replace_lone`]).
 
 use std::borrow::Cow;
 
@@ -113,7 +113,7 @@ fn joined(high: char, low: char) -> Option<char> {
 }
 
 /// Joins the halves of pairs in a text. Unpaired halves become U+FFFD.
-pub(crate) fn mend(text: &str) -> Cow<'_, str> {
+pub(crate) fn replace_lone(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| unit_of(c).is_some()) {
         return Cow::Borrowed(text);
     }
@@ -132,12 +132,12 @@ pub(crate) fn mend(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Mends every text of a value.
+/// Replaces lone surrogates in every text of a value.
 pub(crate) fn mend_value(value: &mut Value) {
     match value {
         Value::String(text) => {
-            if let Cow::Owned(mended) = mend(text) {
-                *text = mended;
+            if let Cow::Owned(replaced) = replace_lone(text) {
+                *text = replaced;
             }
         }
         Value::Array(items) => items.iter_mut().for_each(mend_value),
@@ -183,8 +183,8 @@ impl Halves {
                 text.pop();
                 self.waiting = Some((kind, half));
             }
-            if let Cow::Owned(mended) = mend(text) {
-                *text = mended;
+            if let Cow::Owned(replaced) = replace_lone(text) {
+                *text = replaced;
             }
             out.push(delta);
         }
