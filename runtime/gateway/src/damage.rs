@@ -16,7 +16,7 @@ use crate::{
         TrimmedCheck,
     },
     codec::{
-        neutral::{Part, Request, Role, Stop, Tool, Turn, Whole},
+        neutral::{Request, Stop, Tool, Whole},
         tolerant,
     },
     judge::{Trouble, TroubleKind},
@@ -101,8 +101,6 @@ impl TrialGateway {
         }
         doubts_calls |= whole.calls().any(|call| checks.masked.count(&call.arguments) > 0);
         let told = whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input);
-        // A token has few bytes: so few tokens may not be the whole request.
-        doubts_calls |= told.is_some_and(|told| 0 < told && told * 10 < request.body.len() as u64);
         let has_called = whole.calls().next().is_some();
         // Parse the request only if something is odd: for a long conversation that takes many
         // milliseconds.
@@ -191,15 +189,7 @@ impl Look {
                 let why = format!("parts of the arguments of a call of `{}` are masked", call.name);
                 Some(Found::Misread(why, checks.masked.hint.clone()))
             };
-            // A model may repeat its call. If the endpoint also counted half of the request, the results never arrived.
-            let lost =
-                || if repeats(&self.calls, &request.turns) { self.cut(&request) } else { None };
-            return found
-                .or_else(escaped)
-                .or_else(broken)
-                .or_else(trimmed)
-                .or_else(masked)
-                .or_else(lost);
+            return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
         }
         if self.output == 0 && checks.error_text.fits(&self.text) {
             let why = format!("the text of the response is an error: {}", quoted(self.text.trim()));
@@ -371,16 +361,6 @@ fn broken(call: &ToolCall) -> Option<String> {
     };
     let is_sound = text.is_empty() || is_object(text) || is_object(plain);
     (!is_sound).then(|| format!("the arguments of a call of `{}` are not JSON", call.name))
-}
-
-/// Whether the calls are those of the last turn again.
-fn repeats(calls: &[ToolCall], turns: &[Turn]) -> bool {
-    let Some(last) = turns.iter().rfind(|turn| turn.role == Role::Assistant) else { return false };
-    let before = last.parts.iter().filter_map(|part| match part {
-        Part::Call(call) => Some((&call.name, &call.arguments)),
-        _ => None,
-    });
-    before.eq(calls.iter().map(|call| (&call.name, &call.arguments)))
 }
 
 /// Whether a name is another one with a prefix or suffix, as proxies write it: `shell_ide`,
