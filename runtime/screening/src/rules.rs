@@ -76,7 +76,7 @@ pub(crate) struct Rule {
     pub listed: Vec<String>,
     /// Imports of modules that hold tests.
     pub test_imports: bool,
-    /// Functions that import the module that they are told.
+    /// Functions that import the module given by their argument.
     pub importers: Vec<String>,
     /// Texts that name files of tests.
     pub test_paths: bool,
