@@ -43,7 +43,11 @@ fn ran_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
     let (Some(()), Some(user)) = (users::if_root(test), user) else { return true };
     let home = tempfile::tempdir().unwrap();
     let program = home.path().join("test");
-    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    // Not with `fs::copy`: a process that another test starts meanwhile would inherit the open file, and the kernel
+    // would not execute the copy ("Text file busy").
+    let copied =
+        Process::new("cp").arg(env::current_exe().unwrap()).arg(&program).status().unwrap();
+    assert!(copied.success());
     chown(home.path(), Some(user.uid), Some(user.gid)).unwrap();
     let mut command = Process::new(&program);
     command
