@@ -175,3 +175,156 @@ impl EndpointChecks {
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 }
+
+impl EscapedCheck {
+    /// Whether the arguments of a call hold a character that HTML escapes.
+    pub(crate) fn is_plain(&self, arguments: &str) -> bool {
+        if arguments.contains(['<', '>']) || arguments.contains("\\\"") {
+            return true;
+        }
+        let begins = |rest: &str| self.entities.iter().any(|entity| rest.starts_with(entity));
+        arguments.match_indices('&').any(|(at, _)| !begins(&arguments[at..]))
+    }
+
+    /// Whether the arguments of a call hold entities, and none of the characters for which they stand.
+    pub(crate) fn is_escaped(&self, arguments: &str) -> bool {
+        let entities: usize =
+            self.entities.iter().map(|entity| arguments.matches(entity.as_str()).count()).sum();
+        entities >= self.least && !self.is_plain(arguments)
+    }
+}
+
+impl TrimmedCheck {
+    /// Whether long arguments contain no space. Scripts that use no spaces have no ASCII letters.
+    pub(crate) fn is_trimmed(&self, arguments: &str) -> bool {
+        let letters = || arguments.bytes().filter(u8::is_ascii_alphabetic).count();
+        arguments.len() >= self.least_letters
+            && !arguments.contains(' ')
+            && letters() >= self.least_letters
+    }
+}
+
+impl MaskedCheck {
+    /// Counts the placeholders in the arguments, except those that the request contains as well.
+    pub(crate) fn count(&self, arguments: &str, is_requested: impl Fn(&str) -> bool) -> usize {
+        if !arguments.contains('<') {
+            return 0;
+        }
+        let new = self.placeholders.iter().filter(|word| !is_requested(word));
+        new.map(|word| arguments.matches(word.as_str()).count()).sum()
+    }
+}
+
+impl RunOfOneCheck {
+    /// What is wrong with a text that is one sign, or that breaks off within a fence in a run of one sign.
+    pub(crate) fn found(&self, text: &str) -> Option<String> {
+        let text = text.trim();
+        let last = text.chars().next_back()?;
+        let run = text.chars().rev().take_while(|one| *one == last).count();
+        if run >= self.least_zero && self.token_zero.contains(last) && text.chars().count() == run {
+            return Some(format!("the response is {run} times `{last}`"));
+        }
+        let is_open = text.matches("```").count() % 2 == 1;
+        let is_guarded =
+            run >= self.least_guarded && is_open && !last.is_alphanumeric() && last != '`';
+        is_guarded.then(|| format!("the response broke off after {run} times `{last}`"))
+    }
+}
+
+impl ErrorTextCheck {
+    /// Whether a text begins like a proxy's error.
+    pub(crate) fn fits(&self, text: &str) -> bool {
+        let text = text.trim_start_matches(|one: char| !one.is_alphanumeric()).to_lowercase();
+        text.len() <= self.most_bytes && self.starts.iter().any(|start| text.starts_with(start))
+    }
+}
+
+impl HiddenCapCheck {
+    /// Whether a text ends in the middle of a sentence after a round number of tokens.
+    pub(crate) fn fits(&self, tokens: u64, text: &str) -> bool {
+        let is_round = self.multiples.iter().any(|number| tokens.is_multiple_of(*number));
+        let ends = |one: char| !one.is_alphanumeric() && !",;([{<-+=/&|".contains(one);
+        tokens >= self.least_tokens && is_round && !text.trim_end().ends_with(ends)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::EndpointChecks;
+
+    #[test]
+    fn entities_count_as_escapes_only_beside_no_plain_character() {
+        let check = &EndpointChecks::shipped().expect("a sound table").escaped;
+        let of = |command: &str| {
+            let arguments = json!({ "command": command }).to_string();
+            check.is_escaped(&arguments)
+        };
+        for command in [
+            "cd src &amp;&amp; python -c &quot;print(1)&quot;",
+            "cat &lt;&lt;EOF &gt; a.py\nx = &#39;y&#39;\nEOF",
+            "if [ 1 -gt 0 ]; then echo a &#x3e; b &#x3E; c; fi",
+        ] {
+            assert!(of(command), "{command}");
+        }
+        for command in [
+            "ls",
+            "cd src && ls",
+            "grep -n '&amp;' page.html",
+            "echo \"&lt;p&gt;\" >> page.html",
+            "sed -i 's/&lt;/</; s/&gt;/>/' page.html",
+            "curl 'http://h/?a=1&b=2&amp;c=3&amp;d=4'",
+        ] {
+            assert!(!of(command), "{command}");
+        }
+    }
+
+    #[test]
+    fn masked_and_trimmed_calls_are_found() {
+        let checks = EndpointChecks::shipped().expect("a sound table");
+        let masked = |arguments: &str, told: &str| {
+            checks.masked.count(arguments, |word| told.contains(word)) >= checks.masked.least
+        };
+        assert!(masked("def <PERSON>(x): return <PERSON>(x)", ""));
+        assert!(!masked("def <PERSON>(x): return <PERSON>(x)", "replace <PERSON> by a name"));
+        assert!(!masked("usage: fetch <URL> <PATH>", "") && !masked("echo '<PERSON>'", ""));
+        let long = "deffrom_roman(text:str)->int:total,rest=0,text".repeat(6);
+        assert!(checks.trimmed.is_trimmed(&long));
+        assert!(!checks.trimmed.is_trimmed(&format!("{long} {long}")));
+        assert!(!checks.trimmed.is_trimmed("{\"path\":\"/testbed/numerals/roman.py\"}"));
+        assert!(!checks.trimmed.is_trimmed(&"\u{4e00}".repeat(400)));
+    }
+
+    #[test]
+    fn runs_of_one_sign_are_found() {
+        let check = &EndpointChecks::shipped().expect("a sound table").run_of_one;
+        let found = |text: &str| check.found(text).is_some();
+        assert!(found(&"!".repeat(512)) && found("```bash\necho ================"));
+        assert!(!found("It works!!!") && !found("") && !found(&"0".repeat(512)));
+        assert!(!found("```\na\n```\n================"), "the fence is closed");
+        assert!(!found("```bash\nls"), "a model may forget the end of its fence");
+    }
+
+    #[test]
+    fn errors_told_as_text_and_unreported_limits_are_found() {
+        let checks = EndpointChecks::shipped().expect("a sound table");
+        for text in [
+            "Error: upstream connect error or disconnect/reset before headers",
+            "[ERROR] 503 Service Unavailable",
+            "Upstream error: provider returned 502",
+            "⚠️ Internal server error",
+        ] {
+            assert!(checks.error_text.fits(text), "{text}");
+        }
+        for text in ["I fixed the error in `parse`.", "Done.", "The request failed at first."] {
+            assert!(!checks.error_text.fits(text), "{text}");
+        }
+        let cap = |tokens, text| checks.hidden_cap.fits(tokens, text);
+        assert!(
+            cap(256, "First I look at the parser, which") && cap(1000, "def f(x):\n    return x +")
+        );
+        assert!(!cap(256, "All tests pass.") && !cap(257, "First I look at the"));
+        assert!(!cap(20, "Done"), "short answers end where they like");
+    }
+}

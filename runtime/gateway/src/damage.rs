@@ -11,10 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     TrialGateway,
-    checks::{
-        EndpointChecks, ErrorTextCheck, EscapedCheck, HiddenCapCheck, MaskedCheck, RunOfOneCheck,
-        TrimmedCheck,
-    },
+    checks::EndpointChecks,
     codec::{
         neutral::{Request, Stop, Tool, Whole},
         tolerant,
@@ -59,7 +56,7 @@ impl TrialGateway {
         }
         if let Some(most) = request.max_output.filter(|_| whole.stop == Some(Stop::Length)) {
             let total = whole.usage.map_or(0, |usage| usage.input + usage.output);
-            let room = self.line().window.map_or(checks.length.least_window, |window| window);
+            let room = self.line().window.unwrap_or(checks.length.least_window);
             let is_cut = output > 0
                 && (output as f64) < most as f64 * checks.length.share
                 && (total as f64) < room as f64 * checks.length.share;
@@ -67,19 +64,18 @@ impl TrialGateway {
                 let why = format!(
                     "the response ended after {output} tokens, although the request allows {most}"
                 );
-                let hint = Some(checks.length.hint.clone());
-                return Ok(Some(Trouble { hint, ..Trouble::new(TroubleKind::Damaged, why) }));
+                return Ok(Some(Trouble::damaged(why, &checks.length.hint)));
             }
         }
         if model.tool_check == Some(false) {
             return Ok(None);
         }
-        if whole.calls().next().is_none()
-            && whole.stop == Some(Stop::End)
-            && let Some(why) = checks.run_of_one.found(&said_or_thought(&whole.items))
+        let has_called = whole.calls().next().is_some();
+        let text = if has_called { String::new() } else { said_or_thought(&whole.items) };
+        if whole.stop == Some(Stop::End)
+            && let Some(why) = checks.run_of_one.found(&text)
         {
-            let hint = Some(checks.run_of_one.hint.clone());
-            return Ok(Some(Trouble { hint, ..Trouble::new(TroubleKind::Damaged, why) }));
+            return Ok(Some(Trouble::damaged(why, &checks.run_of_one.hint)));
         }
         if !request.tools {
             return Ok(None);
@@ -96,12 +92,12 @@ impl TrialGateway {
             if whole.calls().any(|call| checks.escaped.is_plain(&call.arguments)) {
                 halts.leaves_unescaped(model);
             } else {
-                doubts_calls |= whole.calls().any(|call| checks.escaped.is_escaped(call));
+                doubts_calls |=
+                    whole.calls().any(|call| checks.escaped.is_escaped(&call.arguments));
             }
         }
-        doubts_calls |= whole.calls().any(|call| checks.masked.count(&call.arguments) > 0);
-        let told = whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input);
-        let has_called = whole.calls().next().is_some();
+        doubts_calls |=
+            whole.calls().any(|call| checks.masked.count(&call.arguments, |_| false) > 0);
         // Parse the request only if something is odd: for a long conversation that takes many
         // milliseconds.
         if !doubts_calls && (has_called || whole.stop == Some(Stop::Filter)) {
@@ -111,12 +107,12 @@ impl TrialGateway {
             checks,
             api: model.api,
             body: request.body.clone(),
-            text: said_or_thought(&whole.items),
+            text,
             output,
             is_end: whole.stop == Some(Stop::End),
             is_limited: whole.stop == Some(Stop::Length)
                 || request.max_output.is_some_and(|most| output >= most),
-            told,
+            told: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
             calls: whole.calls().cloned().collect(),
         };
         let found = tokio::task::spawn_blocking(move || look.find()).await.ok().flatten();
@@ -127,9 +123,7 @@ impl TrialGateway {
                 None
             }
             Some(Found::Torn(why)) => Some(Trouble::new(TroubleKind::Damaged, why)),
-            Some(Found::Misread(why, hint)) => {
-                Some(Trouble { hint: Some(hint), ..Trouble::new(TroubleKind::Damaged, why) })
-            }
+            Some(Found::Misread(why, hint)) => Some(Trouble::damaged(why, &hint)),
             None => None,
         })
     }
@@ -167,7 +161,8 @@ impl Look {
             let torn = |call| torn(checks, call, &request.tools, self.output);
             let found = self.calls.iter().find_map(torn).map(Found::Torn);
             let escaped = || {
-                let call = self.calls.iter().find(|call| checks.escaped.is_escaped(call))?;
+                let call =
+                    self.calls.iter().find(|call| checks.escaped.is_escaped(&call.arguments))?;
                 let why =
                     format!("the arguments of a call of `{}` are escaped for HTML", call.name);
                 Some(Found::Misread(why, checks.escaped.hint.clone()))
@@ -182,9 +177,10 @@ impl Look {
                 Some(Found::Torn(format!("the arguments of a call of `{name}` lost their blanks")))
             };
             let masked = || {
-                let told = |word: &str| memchr::memmem::find(&self.body, word.as_bytes()).is_some();
+                let is_requested =
+                    |word: &str| memchr::memmem::find(&self.body, word.as_bytes()).is_some();
                 let call = self.calls.iter().find(|call| {
-                    checks.masked.count_new(&call.arguments, told) >= checks.masked.least
+                    checks.masked.count(&call.arguments, is_requested) >= checks.masked.least
                 })?;
                 let why = format!("parts of the arguments of a call of `{}` are masked", call.name);
                 Some(Found::Misread(why, checks.masked.hint.clone()))
@@ -225,82 +221,6 @@ impl Look {
         let why =
             || format!("the endpoint cut the prompt: it counted {told} tokens of about {ours}");
         is_cut.then(|| Found::Misread(why(), checks.cut.hint.clone()))
-    }
-}
-
-impl EscapedCheck {
-    /// Whether the arguments of a call hold a character that HTML escapes.
-    fn is_plain(&self, arguments: &str) -> bool {
-        if arguments.contains(['<', '>']) || arguments.contains("\\\"") {
-            return true;
-        }
-        let begins = |rest: &str| self.entities.iter().any(|entity| rest.starts_with(entity));
-        arguments.match_indices('&').any(|(at, _)| !begins(&arguments[at..]))
-    }
-
-    /// Whether a call holds entities, and none of the characters for which they stand.
-    fn is_escaped(&self, call: &ToolCall) -> bool {
-        let text = &call.arguments;
-        let entities: usize =
-            self.entities.iter().map(|entity| text.matches(entity.as_str()).count()).sum();
-        entities >= self.least && !self.is_plain(text)
-    }
-}
-
-impl TrimmedCheck {
-    /// Whether a long text has no blank. Scripts without blanks have no such letters.
-    fn is_trimmed(&self, arguments: &str) -> bool {
-        let letters = || arguments.bytes().filter(u8::is_ascii_alphabetic).count();
-        arguments.len() >= self.least_letters
-            && !arguments.contains(' ')
-            && letters() >= self.least_letters
-    }
-}
-
-impl MaskedCheck {
-    fn count(&self, arguments: &str) -> usize {
-        self.count_new(arguments, |_| false)
-    }
-
-    /// Placeholders in the arguments, other than those that are told already.
-    fn count_new(&self, arguments: &str, is_told: impl Fn(&str) -> bool) -> usize {
-        if !arguments.contains('<') {
-            return 0;
-        }
-        let new = self.placeholders.iter().filter(|word| !is_told(word));
-        new.map(|word| arguments.matches(word.as_str()).count()).sum()
-    }
-}
-
-impl RunOfOneCheck {
-    /// What is wrong with a text that is one sign, or that breaks off within a fence in a run of one sign.
-    fn found(&self, text: &str) -> Option<String> {
-        let text = text.trim();
-        let last = text.chars().next_back()?;
-        let run = text.chars().rev().take_while(|one| *one == last).count();
-        if run >= self.least_zero && self.token_zero.contains(last) && text.chars().count() == run {
-            return Some(format!("the response is {run} times `{last}`"));
-        }
-        let is_open = text.matches("```").count() % 2 == 1;
-        let is_guarded =
-            run >= self.least_guarded && is_open && !last.is_alphanumeric() && last != '`';
-        is_guarded.then(|| format!("the response broke off after {run} times `{last}`"))
-    }
-}
-
-impl ErrorTextCheck {
-    fn fits(&self, text: &str) -> bool {
-        let text = text.trim_start_matches(|one: char| !one.is_alphanumeric()).to_lowercase();
-        text.len() <= self.most_bytes && self.starts.iter().any(|start| text.starts_with(start))
-    }
-}
-
-impl HiddenCapCheck {
-    /// Whether a text of so many tokens stops in the middle of a sentence, at a number that people choose as a limit.
-    fn fits(&self, tokens: u64, text: &str) -> bool {
-        let is_round = self.multiples.iter().any(|number| tokens.is_multiple_of(*number));
-        let ends = |one: char| !one.is_alphanumeric() && !",;([{<-+=/&|".contains(one);
-        tokens >= self.least_tokens && is_round && !text.trim_end().ends_with(ends)
     }
 }
 
@@ -379,45 +299,7 @@ mod tests {
     use super::{EndpointChecks, Tool, broken, looks_torn, torn};
 
     #[test]
-    fn entities_count_as_escapes_only_beside_no_plain_character() {
-        let check = &EndpointChecks::shipped().expect("a sound table").escaped;
-        let of = |command: &str| {
-            let arguments = json!({ "command": command }).to_string();
-            check.is_escaped(&ToolCall { id: "a".into(), name: "shell".into(), arguments })
-        };
-        for command in [
-            "cd src &amp;&amp; python -c &quot;print(1)&quot;",
-            "cat &lt;&lt;EOF &gt; a.py\nx = &#39;y&#39;\nEOF",
-            "if [ 1 -gt 0 ]; then echo a &#x3e; b &#x3E; c; fi",
-        ] {
-            assert!(of(command), "{command}");
-        }
-        for command in [
-            "ls",
-            "cd src && ls",
-            "grep -n '&amp;' page.html",
-            "echo \"&lt;p&gt;\" >> page.html",
-            "sed -i 's/&lt;/</; s/&gt;/>/' page.html",
-            "curl 'http://h/?a=1&b=2&amp;c=3&amp;d=4'",
-        ] {
-            assert!(!of(command), "{command}");
-        }
-    }
-
-    #[test]
-    fn masked_trimmed_and_broken_calls_are_found() {
-        let checks = EndpointChecks::shipped().expect("a sound table");
-        let masked = |arguments: &str, told: &str| {
-            checks.masked.count_new(arguments, |word| told.contains(word)) >= checks.masked.least
-        };
-        assert!(masked("def <PERSON>(x): return <PERSON>(x)", ""));
-        assert!(!masked("def <PERSON>(x): return <PERSON>(x)", "replace <PERSON> by a name"));
-        assert!(!masked("usage: fetch <URL> <PATH>", "") && !masked("echo '<PERSON>'", ""));
-        let long = "deffrom_roman(text:str)->int:total,rest=0,text".repeat(6);
-        assert!(checks.trimmed.is_trimmed(&long));
-        assert!(!checks.trimmed.is_trimmed(&format!("{long} {long}")));
-        assert!(!checks.trimmed.is_trimmed("{\"path\":\"/testbed/numerals/roman.py\"}"));
-        assert!(!checks.trimmed.is_trimmed(&"\u{4e00}".repeat(400)));
+    fn broken_calls_are_found() {
         let is_broken = |arguments: &str| {
             broken(&ToolCall { id: "a".into(), name: "f".into(), arguments: arguments.into() })
                 .is_some()
@@ -430,38 +312,6 @@ mod tests {
         {
             assert!(!is_broken(text), "{text}");
         }
-    }
-
-    #[test]
-    fn runs_of_one_sign_are_found() {
-        let check = &EndpointChecks::shipped().expect("a sound table").run_of_one;
-        let found = |text: &str| check.found(text).is_some();
-        assert!(found(&"!".repeat(512)) && found("```bash\necho ================"));
-        assert!(!found("It works!!!") && !found("") && !found(&"0".repeat(512)));
-        assert!(!found("```\na\n```\n================"), "the fence is closed");
-        assert!(!found("```bash\nls"), "a model may forget the end of its fence");
-    }
-
-    #[test]
-    fn errors_told_as_text_and_unreported_limits_are_found() {
-        let checks = EndpointChecks::shipped().expect("a sound table");
-        for text in [
-            "Error: upstream connect error or disconnect/reset before headers",
-            "[ERROR] 503 Service Unavailable",
-            "Upstream error: provider returned 502",
-            "⚠️ Internal server error",
-        ] {
-            assert!(checks.error_text.fits(text), "{text}");
-        }
-        for text in ["I fixed the error in `parse`.", "Done.", "The request failed at first."] {
-            assert!(!checks.error_text.fits(text), "{text}");
-        }
-        let cap = |tokens, text| checks.hidden_cap.fits(tokens, text);
-        assert!(
-            cap(256, "First I look at the parser, which") && cap(1000, "def f(x):\n    return x +")
-        );
-        assert!(!cap(256, "All tests pass.") && !cap(257, "First I look at the"));
-        assert!(!cap(20, "Done"), "short answers end where they like");
     }
 
     #[test]

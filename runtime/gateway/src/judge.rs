@@ -72,6 +72,11 @@ impl Trouble {
         Self { kind, brief: first_words(&why), why, wish: None, hint: None }
     }
 
+    /// A damaged response, and what prevents the damage.
+    pub(crate) fn damaged(why: impl Into<String>, hint: &str) -> Self {
+        Self { hint: Some(hint.to_owned()), ..Self::new(TroubleKind::Damaged, why) }
+    }
+
     pub(crate) fn wish(mut self, wish: Option<Duration>) -> Self {
         self.wish = wish;
         self

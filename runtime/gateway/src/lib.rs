@@ -27,6 +27,7 @@ mod damage;
 mod endpoint;
 mod error;
 mod first_answer;
+mod form;
 mod gateway;
 mod halts;
 mod judge;

@@ -15,13 +15,9 @@ use tokio::time::Instant;
 /// A pause of the model between two pieces of a response. A longer one before a limit is the endpoint's silence.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The part of an attempt that its endpoint lost when a limit cut it. `progress`: when a piece of the response came
-/// last, if one did.
-pub(crate) fn silence_since(begun: Instant, progress: Option<Instant>) -> Option<Instant> {
-    match progress {
-        None => Some(begun),
-        Some(last) => (last.elapsed() > PAUSE).then_some(last),
-    }
+/// Since when a response that a limit cut had stalled, if it had. `last`: when a piece of it came last.
+pub(crate) fn stalled_since(last: Instant) -> Option<Instant> {
+    (last.elapsed() > PAUSE).then_some(last)
 }
 
 #[derive(Debug, Default)]
@@ -121,12 +117,11 @@ impl Drop for Flight<'_> {
         if self.landed {
             return;
         }
-        let progress = (self.progress)();
-        if let Some(since) = silence_since(self.begun, progress) {
-            let why = match progress {
-                None => "no byte came of the last response",
-                Some(_) => "the last response stopped in the middle",
-            };
+        let (since, why) = match (self.progress)() {
+            None => (Some(self.begun), "no byte came of the last response"),
+            Some(last) => (stalled_since(last), "the last response stopped in the middle"),
+        };
+        if let Some(since) = since {
             self.lost.add(since, Some(why));
         }
     }

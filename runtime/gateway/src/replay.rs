@@ -8,8 +8,6 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use serde::Deserialize;
-
 use crate::codec::neutral::{Item, Whole};
 
 /// The shortest part of a name that is random. Names such as `chatcmpl-scripted-1` and `call_0` are counted, and come again.
@@ -118,43 +116,6 @@ fn digest(whole: &Whole) -> u64 {
     hasher.finish()
 }
 
-/// The members that name a response, in any format.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Named<'a> {
-    #[serde(borrow)]
-    id: Option<&'a str>,
-    /// Of Gemini.
-    #[serde(rename = "responseId")]
-    response_id: Option<&'a str>,
-    /// In the first event of a Messages stream.
-    message: Option<Nested<'a>>,
-    /// In the first event of a Responses stream.
-    response: Option<Nested<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Nested<'a> {
-    #[serde(borrow)]
-    id: Option<&'a str>,
-}
-
-/// The endpoint's name for a response: of a stream, that of its first event.
-pub(crate) fn response_id(raw: &[u8]) -> Option<String> {
-    let raw = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw).trim_ascii_start();
-    let object = if raw.starts_with(b"{") {
-        raw
-    } else {
-        let at = memchr::memmem::find(raw, b"data:")? + b"data:".len();
-        let rest = &raw[at..];
-        rest.split(|byte| matches!(byte, b'\n' | b'\r')).next()?
-    };
-    let named: Named<'_> = serde_json::from_slice(object).ok()?;
-    let nested = [named.message, named.response].into_iter().flatten().find_map(|one| one.id);
-    named.id.or(named.response_id).or(nested).map(ToOwned::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use proctor_types::ToolCall;
@@ -185,23 +146,5 @@ mod tests {
         // Nor do those of a server that gave one to two different responses.
         replies.keep(Some("chatcmpl-91b7c2d05e"), &turn("call_8f3b21aa", "pwd"), 200);
         assert!(!replies.has(Some("chatcmpl-91b7c2d05e"), &first, 250));
-    }
-
-    #[test]
-    fn every_format_names_its_responses() {
-        for (raw, wanted) in [
-            (r#"{"id": "chatcmpl-1", "choices": []}"#, Some("chatcmpl-1")),
-            (
-                ": ping\n\ndata: {\"id\": \"chatcmpl-2\"}\r\n\r\ndata: {\"id\": \"b\"}\n\n",
-                Some("chatcmpl-2"),
-            ),
-            ("event: message_start\ndata: {\"message\": {\"id\": \"msg_3\"}}\n\n", Some("msg_3")),
-            ("data: {\"response\": {\"id\": \"resp_4\"}}\n\n", Some("resp_4")),
-            ("data: {\"candidates\": [], \"responseId\": \"g5\"}\n\n", Some("g5")),
-            ("data: {\"id\": 7}\n\n", None),
-            ("<html>", None),
-        ] {
-            assert_eq!(response_id(raw.as_bytes()).as_deref(), wanted, "{raw}");
-        }
     }
 }

@@ -1,5 +1,5 @@
-//! Finds out who served a response, from its bytes: a router names the provider that it chose, an
-//! endpoint names the model and its server's configuration.
+//! Finds out who served a response and what it is called, from its bytes: a router names the provider
+//! that it chose, an endpoint names the model and its server's configuration.
 
 use proctor_types::{Responder, harmless};
 use serde::Deserialize;
@@ -15,6 +15,10 @@ const SHOWN: usize = 120;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Named {
+    id: Value,
+    /// Gemini's field.
+    #[serde(rename = "responseId")]
+    response_id: Value,
     model: Value,
     /// Gemini's field.
     #[serde(rename = "modelVersion")]
@@ -30,32 +34,48 @@ struct Named {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Nested {
+    id: Value,
     model: Value,
     provider: Value,
 }
 
-/// `model` is what the codec read. `None`: the response names nothing.
-pub(crate) fn responder(raw: &[u8], model: &str) -> Option<Responder> {
+/// The names in a response.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// The endpoint's name for the response: of a stream, that of its first event.
+    pub id: Option<String>,
+    /// `None`: the response names nothing.
+    pub responder: Option<Responder>,
+}
+
+/// `model` is what the codec read.
+pub(crate) fn names(raw: &[u8], model: &str) -> Names {
     let text = String::from_utf8_lossy(raw);
     let text = text.trim_start_matches('\u{feff}').trim_start();
-    let mut found = Responder::default();
+    let (mut id, mut found) = (None, Responder::default());
     if text.starts_with('{') {
-        add(&mut found, text);
+        id = add(&mut found, text);
     } else {
         let lines = text.split(['\n', '\r']).filter_map(|line| line.strip_prefix("data:"));
-        for data in lines.filter(|data| data.trim_start().starts_with('{')).take(EVENTS) {
-            add(&mut found, data);
+        let events = lines.filter(|data| data.trim_start().starts_with('{')).take(EVENTS);
+        for (number, data) in events.enumerate() {
+            let own = add(&mut found, data);
+            if number == 0 {
+                id = own;
+            }
         }
     }
     found.model = found.model.or_else(|| word(&model.into()));
-    (!found.is_unknown()).then_some(found)
+    Names { id, responder: (!found.is_unknown()).then_some(found) }
 }
 
-/// Adds an object's names. The first name wins.
-fn add(found: &mut Responder, object: &str) {
-    let Ok(named) = serde_json::from_str::<Named>(object) else { return };
+/// Adds an object's names and returns its id. The first name wins.
+fn add(found: &mut Responder, object: &str) -> Option<String> {
+    let named = serde_json::from_str::<Named>(object).ok()?;
     let nested = [named.message, named.response].into_iter().flatten();
     let nested: Vec<Nested> = nested.collect();
+    let ids = [&named.id, &named.response_id].into_iter().chain(nested.iter().map(|one| &one.id));
+    let id = ids.filter_map(Value::as_str).next().map(ToOwned::to_owned);
     let of = |own: [&Value; 2], inner: fn(&Nested) -> &Value| {
         own.into_iter().chain(nested.iter().map(inner)).find_map(word)
     };
@@ -65,6 +85,7 @@ fn add(found: &mut Responder, object: &str) {
     found.model = found.model.take().or(model);
     found.provider = found.provider.take().or(provider);
     found.fingerprint = found.fingerprint.take().or_else(|| word(&named.system_fingerprint));
+    id
 }
 
 fn word(value: &Value) -> Option<String> {
@@ -77,7 +98,7 @@ fn word(value: &Value) -> Option<String> {
 mod tests {
     use proctor_types::Responder;
 
-    use super::responder;
+    use super::names;
 
     #[test]
     fn every_format_names_who_answered_where_it_can() {
@@ -86,6 +107,7 @@ mod tests {
             provider: provider.map(Into::into),
             fingerprint: fingerprint.map(Into::into),
         };
+        let responder = |raw: &[u8], model: &str| names(raw, model).responder;
         for (raw, wanted) in [
             (
                 r#"{"model": "m", "provider": "A", "system_fingerprint": "fp1", "choices": []}"#,
@@ -118,5 +140,23 @@ mod tests {
         assert_eq!(responder(b"data: {\"choices\": []}\n\n", ""), None);
         assert_eq!(responder(b"\xff\xfe", "m"), Some(named("m", None, None)));
         assert_eq!(responder(b"{\"model\": 3, \"provider\": {\"x\": 1}}", ""), None);
+    }
+
+    #[test]
+    fn every_format_names_its_responses() {
+        for (raw, wanted) in [
+            (r#"{"id": "chatcmpl-1", "choices": []}"#, Some("chatcmpl-1")),
+            (
+                ": ping\n\ndata: {\"id\": \"chatcmpl-2\"}\r\n\r\ndata: {\"id\": \"b\"}\n\n",
+                Some("chatcmpl-2"),
+            ),
+            ("event: message_start\ndata: {\"message\": {\"id\": \"msg_3\"}}\n\n", Some("msg_3")),
+            ("data: {\"response\": {\"id\": \"resp_4\"}}\n\n", Some("resp_4")),
+            ("data: {\"candidates\": [], \"responseId\": \"g5\"}\n\n", Some("g5")),
+            ("data: {\"id\": 7}\n\n", None),
+            ("<html>", None),
+        ] {
+            assert_eq!(names(raw.as_bytes(), "").id.as_deref(), wanted, "{raw}");
+        }
     }
 }

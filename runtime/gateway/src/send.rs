@@ -26,8 +26,8 @@ use crate::{
     codec::{self, neutral::Whole},
     first_answer::Turn,
     judge::{Judgement, Trouble, TroubleKind},
-    lost::silence_since,
-    replay::response_id,
+    lost::stalled_since,
+    responder::{Names, names},
     retry::{self, seconds},
     trial::{Cut, Line, TrialGateway},
     way::{Client, Outgoing},
@@ -55,8 +55,8 @@ pub(crate) struct Came {
     pub raw: BytesMut,
     /// The response parsed so far.
     pub whole: Whole,
-    /// The endpoint's name for the response.
-    pub id: Option<String>,
+    /// The names in a success.
+    pub names: Names,
     /// A body that is no answer: why, and what it was billed.
     pub unread: Option<(String, Option<Usage>)>,
     pub ended: Option<Ended>,
@@ -164,8 +164,10 @@ impl Came {
             Judgement::Again(_) => self.took,
             Judgement::Cut(_) => match heard.progress() {
                 None => self.took,
-                Some(last) => silence_since(last, Some(last))
-                    .map_or(self.queued, |since| self.queued + since.elapsed()),
+                Some(last) => {
+                    self.queued
+                        + stalled_since(last).map_or(Duration::ZERO, |since| since.elapsed())
+                }
             },
             Judgement::Answered | Judgement::Rejected { .. } | Judgement::Unusable(_) => {
                 self.queued
@@ -193,7 +195,9 @@ impl TrialGateway {
             came.ended = Some(ended);
         }
         came.took = begun.elapsed();
-        came.id = came.is_success().then(|| response_id(&came.raw)).flatten();
+        if came.is_success() {
+            came.names = names(&came.raw, &came.whole.model);
+        }
         came.spread = self.line().endpoint.is_in(&came.whole.answer());
         came
     }

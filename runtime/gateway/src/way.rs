@@ -7,20 +7,22 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
+use http::HeaderMap;
 use proctor_types::{Answer, Event, Fault, RequestClass, Responder, Usage};
-use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
     Admission, AskError, Reserve, TrialGateway,
     checks::EndpointChecks,
-    codec::{self, neutral::Delta, neutral::Stop, neutral::Whole, sse},
+    codec::{
+        neutral::{Delta, Stop, Whole},
+        sse,
+    },
     context_window::ContextWindow,
+    form::Form,
     judge::{Judgement, Trouble, TroubleKind, judge},
     rejections::{self, Subject},
-    repair::{Action, Repair, Repairs},
-    responder::responder,
+    repair::{Action, Repair},
     send::{Came, Hearing},
     sink::Waiting,
     tokens,
@@ -179,89 +181,6 @@ struct Attempted<'a> {
     charged: &'a Charged,
 }
 
-/// A request in the form that its endpoint accepts.
-struct Form {
-    /// As it is sent.
-    request: Outgoing,
-    /// The changes, in order.
-    repairs: Vec<Repair>,
-}
-
-impl Form {
-    /// Applies the repairs that the model's endpoint is known to need.
-    fn new(trial: &TrialGateway, request: &Outgoing) -> Self {
-        let mut form = Self { request: request.clone(), repairs: Vec::new() };
-        let known = trial.line().halts.repairs(&trial.line().model);
-        form.add(trial, known, usize::MAX);
-        form
-    }
-
-    /// Adds the repairs that change something, at most `most` of them. Returns whether any did.
-    fn add(
-        &mut self,
-        trial: &TrialGateway,
-        repairs: impl IntoIterator<Item = Repair>,
-        most: usize,
-    ) -> bool {
-        let mut repairs = repairs.into_iter().peekable();
-        // Don't parse the body if no repairs are needed.
-        if repairs.peek().is_none() {
-            return false;
-        }
-        let Ok(Value::Object(mut body)) = serde_json::from_slice(&self.request.body) else {
-            return false;
-        };
-        let (api, turns) = (trial.line().model.api, trial.turns());
-        let before = self.repairs.len();
-        for repair in repairs {
-            if self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns) {
-                continue;
-            }
-            self.request.stream &= repair.action != Action::NoStream;
-            self.repairs.push(repair);
-            if self.repairs.len() - before == most {
-                break;
-            }
-        }
-        let changed = self.repairs.len() > before;
-        if changed {
-            self.request.max_output = codec::output_limit(api, &body);
-            self.request.body = Value::Object(body).to_string().into();
-        }
-        changed
-    }
-
-    /// Asks every cache on the way for a response of the model.
-    fn bypass_caches(&mut self) {
-        let no_cache = HeaderValue::from_static("no-cache");
-        self.request.headers.insert(header::CACHE_CONTROL, no_cache);
-    }
-
-    /// Repairs what an error complains of. `false`: there is nothing to repair, or nothing left.
-    fn repair(&mut self, trial: &TrialGateway, body: &str) -> Result<bool, Fault> {
-        // Don't keep repairing a body that is rejected every time.
-        const MOST: usize = 8;
-        if self.repairs.len() >= MOST {
-            return Ok(false);
-        }
-        Ok(self.add(trial, Repairs::shipped()?.of(trial.line().model.api, body), 1))
-    }
-
-    /// The endpoint accepted the request: repair later ones before they are sent.
-    fn accepted(&self, trial: &TrialGateway) {
-        let (model, halts) = (&trial.line().model, &trial.line().halts);
-        // The calls of the complete response are torn as well, so streaming was not the cause.
-        let in_vain = |repair: &&Repair| repair.action == Action::NoStream && halts.has_torn(model);
-        for repair in self.repairs.iter().filter(|repair| !in_vain(repair)) {
-            halts.keep_repair(model, repair);
-        }
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.repairs.iter().map(|repair| repair.name.clone()).collect()
-    }
-}
-
 /// Whether a rejection may come from one backend of a router, or be a filter's false alarm. An
 /// overflow remains one.
 fn is_worth_repeating(status: u16, body: &str) -> bool {
@@ -335,7 +254,7 @@ impl TrialGateway {
             match &judged {
                 Judgement::Answered => {
                     self.responded(&asker);
-                    self.replies().keep(came.id.as_deref(), &came.whole, request.body.len());
+                    self.replies().keep(came.names.id.as_deref(), &came.whole, request.body.len());
                     form.accepted(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
@@ -461,10 +380,9 @@ impl TrialGateway {
         let trouble = |kind, why: &str| Some(Trouble::new(kind, why));
         let bytes = request.body.len();
         let is_main = request.class == RequestClass::Main;
-        if is_main && self.replies().has(came.id.as_deref(), whole, bytes) {
-            let hint = Some(EndpointChecks::shipped()?.replay.hint.clone());
+        if is_main && self.replies().has(came.names.id.as_deref(), whole, bytes) {
             let why = "the endpoint repeated its response to an earlier request";
-            return Ok(Some(Trouble { hint, ..Trouble::new(TroubleKind::Damaged, why) }));
+            return Ok(Some(Trouble::damaged(why, &EndpointChecks::shipped()?.replay.hint)));
         }
         Ok(match whole.stop {
             Some(Stop::Filter) if filtered + 1 < self.line().policy.rejected_attempts => {
@@ -564,7 +482,7 @@ impl TrialGateway {
             usage: charged.usage,
             cost_usd: charged.cost_usd,
             responder: match judged {
-                Judgement::Answered => responder(&came.raw, &came.whole.model),
+                Judgement::Answered => came.names.responder.clone(),
                 _ => None,
             }
             .map(|responder| self.redacted(responder)),

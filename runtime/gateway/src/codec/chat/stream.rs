@@ -29,7 +29,7 @@ pub(crate) struct ChatReader {
     identity: Identity,
 }
 
-/// By which chunks name their response. A proxy that retries a broken stream sends half of one response and then the
+/// The ids by which chunks name their response. A proxy that retries a broken stream sends half of one response and then the
 /// whole of another. Other servers give each chunk an id of its own, or a role.
 #[derive(Debug, Default)]
 struct Identity {
