@@ -5,14 +5,11 @@
 //! record. No process of the agent runs there, and the agent never saw `/tests` or the rewards
 //! directory.
 
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+mod artifacts;
+mod network;
 
-use async_trait::async_trait;
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
 use proctor_egress::Ledger;
 use proctor_grade::{
     Graded,
@@ -22,15 +19,19 @@ use proctor_harbor::{Folder, InputFile, Rules, SOLVE, fill_env};
 use proctor_record::{Blobs, Remedy, Tree, TrialDir, read_journal};
 use proctor_sandbox_api::{
     SandboxHandle,
-    wire::{EntryKind, Layer as SandboxLayer, LayerEntry, RawPath, SnapEntry},
+    wire::{Layer as SandboxLayer, RawPath},
 };
 use proctor_setup::{ApplyError, Purpose, Ready, apply_parts, lay_inputs, make_logs};
 use proctor_types::{
-    Arm, Budget, Cause, DenyReason, Event, Fault, Harbor, HarborNetwork, Layer, NetworkMode,
-    NetworkPolicy, OutsideState, Task, TaskId, TrialId, UrlRequest, standing,
+    Arm, Budget, Cause, Event, Fault, Harbor, Layer, NetworkPolicy, OutsideState, Task, TaskId,
+    TrialId, standing,
 };
 use serde_json::{Map, Value, json};
 
+use self::{
+    artifacts::artifacts,
+    network::{Requests, policy_of},
+};
 use crate::{
     GradingSandbox, OutsideLimits, PlannedTask, RunContext,
     drive::{limits_of, reserved_of},
@@ -48,9 +49,6 @@ pub const IN_PLACE: &str = "verified in place";
 
 /// Path of the reference solution in a sandbox.
 const SOLUTION: &str = "/solution";
-
-/// Maximum number of lines about the verifier's network in a log.
-const REQUESTS: usize = 1000;
 
 fn harbor_of(task: &Task) -> Result<&Harbor, Fault> {
     task.harbor.as_ref().ok_or_else(|| {
@@ -72,25 +70,6 @@ pub(crate) fn budget_of(arm: &Arm, task: &Task) -> Budget {
 pub(crate) fn agent_network(arm: &Arm, task: &Task) -> Option<NetworkPolicy> {
     let harbor = task.harbor.as_ref().filter(|_| arm.scaffold == "gold")?;
     Some(policy_of(&harbor.agent_network, arm))
-}
-
-/// A network that the task names, with the arm's mirrors: they are this machine's and not the task's.
-fn policy_of(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
-    let (private, ca_file) = (arm.network.private.clone(), arm.network.ca_file.clone());
-    let own = NetworkPolicy { private, ca_file, ..NetworkPolicy::default() };
-    match network {
-        HarborNetwork::Public => NetworkPolicy { mode: NetworkMode::OpenExcept, ..own },
-        HarborNetwork::NoNetwork => NetworkPolicy::default(),
-        HarborNetwork::Allowlist(hosts) => {
-            // `*.` matches every name below; a single star ends at the next dot.
-            let pattern = |host: &String| match host.strip_prefix("*.") {
-                Some(suffix) => format!("*://**.{suffix}:*"),
-                None => format!("*://{host}:*"),
-            };
-            let allow = hosts.iter().map(pattern).collect();
-            NetworkPolicy { mode: NetworkMode::Allow, allow, ..own }
-        }
-    }
 }
 
 /// The limits for state outside the work directory of such a trial. Grading starts from all of that
@@ -201,54 +180,6 @@ fn ran_nothing(graded: &Graded) -> Result<bool, Fault> {
     Ok(verdict.tests.is_empty()
         && verdict.rewards.values().all(|reward| *reward <= 0.0)
         && !rules.ran_tests(&String::from_utf8_lossy(log)))
-}
-
-/// What a verifier asked its network for.
-#[derive(Default)]
-struct Requests {
-    lines: Mutex<Vec<String>>,
-    /// The first address that the policy allows and this machine's name service sends to a private network.
-    unreachable: Mutex<Option<String>>,
-}
-
-impl Requests {
-    fn lines(&self) -> Vec<u8> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().flat_map(|line| format!("[network] {line}\n").into_bytes()).collect()
-    }
-
-    fn unreachable(&self) -> Option<String> {
-        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Whether an address names a host of another machine, and not an address or this one.
-fn names_host(url: &str) -> bool {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = rest.split(['/', '?']).next().unwrap_or_default();
-    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-    let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    host.contains('.') && !is_address && !host.ends_with(".localhost")
-}
-
-#[async_trait]
-impl Ledger for Requests {
-    async fn step(&self) -> u64 {
-        0
-    }
-
-    async fn record(&self, _step: u64, request: UrlRequest) -> Result<(), Fault> {
-        if request.reason == Some(DenyReason::PrivateAddress) && names_host(&request.url) {
-            let mut first = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
-            first.get_or_insert_with(|| request.url.clone());
-        }
-        let line = serde_json::to_string(&request).unwrap_or_default();
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() < REQUESTS {
-            lines.push(line);
-        }
-        Ok(())
-    }
 }
 
 /// Runs the verifier in the agent's container after the last snapshot and notes its findings. This
@@ -435,77 +366,6 @@ fn verifier_task(task: &Task) -> Option<Task> {
     })
 }
 
-/// The part of a recorded state that a separate verifier receives: the declared artifacts and the
-/// directory that is always collected. Everything belongs to root and has no special bits, and no
-/// link leaves its artifact.
-fn artifacts(task: &Task, paths: &[String], tree: &Tree, layer: SandboxLayer) -> SandboxLayer {
-    let start = RawPath::from(task.cwd());
-    let mut roots: Vec<RawPath> = paths
-        .iter()
-        .map(|path| match path.trim_end_matches('/') {
-            absolute if absolute.starts_with('/') => RawPath::from(absolute),
-            relative => start.join(&RawPath::from(relative.trim_start_matches("./"))),
-        })
-        .collect();
-    roots.push(RawPath::from("/logs/artifacts"));
-    let workdir = RawPath::from(task.workdir.as_str());
-    let of_tree = tree.entries.values().map(|entry| {
-        let path = workdir.join(&entry.path);
-        let entry = SnapEntry { path: below_root(&path), ..entry.clone() };
-        LayerEntry { entry, uid: 0, gid: 0 }
-    });
-    let mut changed: Vec<LayerEntry> = of_tree.chain(layer.changed).collect();
-    changed.retain(|one| {
-        let path = RawPath::from("/").join(&one.entry.path);
-        let root = roots.iter().find(|root| is_within(&path, root));
-        root.is_some_and(|root| match &one.entry.link {
-            Some(target) => stays_within(&path, target, root),
-            None => one.entry.kind != EntryKind::Other,
-        })
-    });
-    for one in &mut changed {
-        (one.uid, one.gid) = (0, 0);
-        one.entry.mode &= 0o777;
-    }
-    changed.sort_by(|a, b| a.entry.path.cmp(&b.entry.path));
-    changed.dedup_by(|a, b| a.entry.path == b.entry.path);
-    SandboxLayer { changed, removed: Vec::new() }
-}
-
-fn below_root(path: &RawPath) -> RawPath {
-    let bytes = path.as_bytes();
-    RawPath::new(bytes.strip_prefix(b"/").unwrap_or(bytes))
-}
-
-fn is_within(path: &RawPath, folder: &RawPath) -> bool {
-    let rest = path.as_bytes().strip_prefix(folder.as_bytes());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-}
-
-/// Whether the link at `path` points below `folder`, judging by its text only.
-fn stays_within(path: &RawPath, target: &RawPath, folder: &RawPath) -> bool {
-    let mut parts: Vec<&[u8]> = Vec::new();
-    let from = if target.as_bytes().starts_with(b"/") { &[][..] } else { path.as_bytes() };
-    let above = from.split(|&byte| byte == b'/');
-    let above: Vec<&[u8]> = above.collect();
-    let above = &above[..above.len().saturating_sub(1)];
-    for part in above.iter().copied().chain(target.as_bytes().split(|&byte| byte == b'/')) {
-        match part {
-            b"" | b"." => {}
-            b".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    let mut whole = Vec::new();
-    for part in parts {
-        whole.push(b'/');
-        whole.extend_from_slice(part);
-    }
-    is_within(&RawPath::new(whole), folder)
-}
-
 /// Copies the agent's result into a fresh container.
 async fn lay(
     handle: &Arc<SandboxHandle>,
@@ -566,6 +426,9 @@ fn noted(found: &Value, blobs: &Blobs) -> Result<Graded, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use proctor_sandbox_api::wire::{EntryKind, LayerEntry, SnapEntry};
+    use proctor_types::{HarborNetwork, NetworkMode};
+
     use super::*;
 
     fn task(harbor: Value) -> Task {
@@ -599,30 +462,6 @@ mod tests {
         assert_eq!(policy_of(&HarborNetwork::NoNetwork, &own), NetworkPolicy::default());
         let public = policy_of(&HarborNetwork::Public, &own);
         assert_eq!((public.mode, public.private), (NetworkMode::OpenExcept, own.network.private));
-    }
-
-    #[tokio::test]
-    async fn a_mirror_at_a_private_address_is_no_result() {
-        let requests = Requests::default();
-        let denied = |url: &str, reason| UrlRequest {
-            url: url.to_owned(),
-            reason: Some(reason),
-            ..UrlRequest::default()
-        };
-        for (url, reason) in [
-            ("http://10.0.0.1/x", DenyReason::PrivateAddress),
-            ("http://[::1]:80/x", DenyReason::PrivateAddress),
-            ("http://localhost:80/", DenyReason::PrivateAddress),
-            ("https://pypi.org/simple/", DenyReason::NotAllowed),
-        ] {
-            requests.record(0, denied(url, reason)).await.unwrap();
-            assert_eq!(requests.unreachable(), None, "{url}");
-        }
-        for url in ["pypi.org:443", "https://other.org/"] {
-            requests.record(0, denied(url, DenyReason::PrivateAddress)).await.unwrap();
-        }
-        assert_eq!(requests.unreachable().as_deref(), Some("pypi.org:443"));
-        assert_eq!(requests.lines().iter().filter(|byte| **byte == b'\n').count(), 6);
     }
 
     #[test]

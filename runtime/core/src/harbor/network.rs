@@ -1,0 +1,111 @@
+//! The network of Harbor's verifiers and reference solutions: what the task allows, and what they ask for.
+
+use std::{
+    net::IpAddr,
+    sync::{Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use proctor_egress::Ledger;
+use proctor_types::{
+    Arm, DenyReason, Fault, HarborNetwork, NetworkMode, NetworkPolicy, UrlRequest,
+};
+
+/// Maximum number of lines about the verifier's network in a log.
+const REQUESTS: usize = 1000;
+
+/// A network that the task names, with the arm's mirrors: they are this machine's and not the task's.
+pub(super) fn policy_of(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
+    let (private, ca_file) = (arm.network.private.clone(), arm.network.ca_file.clone());
+    let own = NetworkPolicy { private, ca_file, ..NetworkPolicy::default() };
+    match network {
+        HarborNetwork::Public => NetworkPolicy { mode: NetworkMode::OpenExcept, ..own },
+        HarborNetwork::NoNetwork => NetworkPolicy::default(),
+        HarborNetwork::Allowlist(hosts) => {
+            // `*.` matches every name below; a single star ends at the next dot.
+            let pattern = |host: &String| match host.strip_prefix("*.") {
+                Some(suffix) => format!("*://**.{suffix}:*"),
+                None => format!("*://{host}:*"),
+            };
+            let allow = hosts.iter().map(pattern).collect();
+            NetworkPolicy { mode: NetworkMode::Allow, allow, ..own }
+        }
+    }
+}
+
+/// What a verifier asked its network for.
+#[derive(Default)]
+pub(super) struct Requests {
+    lines: Mutex<Vec<String>>,
+    /// The first address that the policy allows and this machine's name service sends to a private network.
+    unreachable: Mutex<Option<String>>,
+}
+
+impl Requests {
+    pub(super) fn lines(&self) -> Vec<u8> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().flat_map(|line| format!("[network] {line}\n").into_bytes()).collect()
+    }
+
+    pub(super) fn unreachable(&self) -> Option<String> {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whether an address names a host of another machine, and not an address or this one.
+fn names_host(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    host.contains('.') && !is_address && !host.ends_with(".localhost")
+}
+
+#[async_trait]
+impl Ledger for Requests {
+    async fn step(&self) -> u64 {
+        0
+    }
+
+    async fn record(&self, _step: u64, request: UrlRequest) -> Result<(), Fault> {
+        if request.reason == Some(DenyReason::PrivateAddress) && names_host(&request.url) {
+            let mut first = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert_with(|| request.url.clone());
+        }
+        let line = serde_json::to_string(&request).unwrap_or_default();
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() < REQUESTS {
+            lines.push(line);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_mirror_at_a_private_address_is_no_result() {
+        let requests = Requests::default();
+        let denied = |url: &str, reason| UrlRequest {
+            url: url.to_owned(),
+            reason: Some(reason),
+            ..UrlRequest::default()
+        };
+        for (url, reason) in [
+            ("http://10.0.0.1/x", DenyReason::PrivateAddress),
+            ("http://[::1]:80/x", DenyReason::PrivateAddress),
+            ("http://localhost:80/", DenyReason::PrivateAddress),
+            ("https://pypi.org/simple/", DenyReason::NotAllowed),
+        ] {
+            requests.record(0, denied(url, reason)).await.unwrap();
+            assert_eq!(requests.unreachable(), None, "{url}");
+        }
+        for url in ["pypi.org:443", "https://other.org/"] {
+            requests.record(0, denied(url, DenyReason::PrivateAddress)).await.unwrap();
+        }
+        assert_eq!(requests.unreachable().as_deref(), Some("pypi.org:443"));
+        assert_eq!(requests.lines().iter().filter(|byte| **byte == b'\n').count(), 6);
+    }
+}
