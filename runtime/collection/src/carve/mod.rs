@@ -21,4 +21,5 @@ pub use error::CarveError;
 pub(crate) use file::interface_of;
 pub(crate) use hollow::{FIRST, NOTHING, hollow};
 pub use package::{CarveOptions, Carving, carve, carve_with};
+pub(crate) use references::dotted;
 pub(crate) use scope::{lost_names, top_level};

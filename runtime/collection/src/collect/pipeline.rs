@@ -416,7 +416,7 @@ fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
     let lite: Vec<&Task> =
         made.iter().filter(|made| made.facts.lite).map(|made| &made.task).collect();
-    // These rows ask for whole files: one with a test that nobody can solve is none of them.
+    // A row contains whole test files, so skip tasks with a test that cannot be solved.
     let is_row = |made: &&&Made| made.facts.meets_minima && made.solvability.left_out.is_empty();
     let rows: Vec<&serde_json::Value> = made.iter().filter(is_row).map(|made| &made.row).collect();
     let solvability: Vec<&Solvability> = made.iter().map(|made| &made.solvability).collect();

@@ -9,6 +9,8 @@ use ruff_python_ast::{
 };
 use ruff_python_parser::parse_module;
 
+use crate::carve::dotted;
+
 /// The names in one test file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TestFile {
@@ -192,16 +194,6 @@ impl<'a> Visitor<'a> for Tails {
             _ => {}
         }
         visitor::walk_expr(self, expr);
-    }
-}
-
-fn dotted(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Name(name) => Some(name.id.to_string()),
-        Expr::Attribute(attribute) => {
-            Some(format!("{}.{}", dotted(&attribute.value)?, attribute.attr))
-        }
-        _ => None,
     }
 }
 

@@ -13,6 +13,7 @@ use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
 use super::gold::imported_from;
+use crate::carve::dotted;
 
 /// The requested package.
 pub(super) const PACKAGE: &str = "agent_code";
@@ -230,16 +231,6 @@ impl Found<'_> {
 /// re-exports it.
 fn is_of(module: &str, imported: &str) -> bool {
     module == imported || module.strip_prefix(imported).is_some_and(|rest| rest.starts_with('.'))
-}
-
-fn dotted(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Name(name) => Some(name.id.to_string()),
-        Expr::Attribute(attribute) => {
-            Some(format!("{}.{}", dotted(&attribute.value)?, attribute.attr))
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Coverage, Requirement, RequirementKind,
-    reading::Needs,
+    needs::Needs,
     words::{Visible, Words},
 };
 use crate::collect::settings::SolvabilitySettings;

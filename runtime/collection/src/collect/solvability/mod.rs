@@ -1,10 +1,11 @@
-//! The solvability report: what the fail-to-pass tests of a task require, and where a person who solves it can learn it.
+//! The solvability report: what the fail-to-pass tests of a task require, and where a solver can learn it.
 //!
-//! A requirement that neither the code that stays nor the statement says enters the statement. If it cannot, its tests
-//! leave the task.
+//! If neither the remaining code nor the statement shows a requirement, `collect` adds it to the statement. If that is
+//! impossible, it removes the tests from the task.
 
 mod expectation;
 mod judgement;
+mod needs;
 mod reading;
 mod tasks;
 mod words;
@@ -74,7 +75,7 @@ pub struct Requirement {
 pub struct Solvability {
     pub task: String,
     pub requirements: Vec<Requirement>,
-    /// Ids of tests that are no part of the task, since they require what nothing says.
+    /// Ids of the tests that left the task because they require something that a solver cannot learn.
     pub left_out: Vec<String>,
 }
 

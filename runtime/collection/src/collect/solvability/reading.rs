@@ -1,6 +1,6 @@
 //! What each test of a file requires, read from its syntax tree.
 //!
-//! A test requires what its own body requires, and what the fixtures, helpers and classes of its file require that it names.
+//! A test requires what its body requires, and what the fixtures, helpers and classes that it names require.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,14 @@ use ruff_python_ast::{
 use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
-use super::expectation::{Expectation, is_message, names_exception, tail};
-use crate::{carve::top_level, collect::level_two::imported_from};
+use super::{
+    expectation::{Expectation, is_message, names_exception, tail},
+    needs::Needs,
+};
+use crate::{
+    carve::{dotted, top_level},
+    collect::level_two::imported_from,
+};
 
 /// An expression of more bytes is shown by its attribute alone.
 const SHOWN: usize = 60;
@@ -20,73 +26,6 @@ const SHOWN: usize = 60;
 /// Methods that run before the tests of a class.
 const SETUP: [&str; 6] =
     ["setUp", "setUpClass", "setup", "setup_class", "setup_method", "asyncSetUp"];
-
-/// What a test requires.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Needs {
-    /// Module and name: imported, or asked of an imported module.
-    pub(super) names: BTreeSet<(String, String)>,
-    /// Exceptions, with the functions that are called where they are expected.
-    pub(super) raised: BTreeMap<String, BTreeSet<String>>,
-    /// Categories of warnings, with the same.
-    pub(super) warned: BTreeMap<String, BTreeSet<String>>,
-    /// Texts that exceptions or warnings must have.
-    pub(super) messages: BTreeMap<String, Message>,
-    /// All strings.
-    pub(super) strings: BTreeSet<String>,
-    /// Attributes, as they are written.
-    pub(super) attributes: BTreeMap<String, String>,
-    /// Keyword arguments, with the functions that get them.
-    pub(super) keywords: BTreeMap<String, BTreeSet<String>>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Message {
-    /// It is a regular expression.
-    pub(super) is_pattern: bool,
-    pub(super) by: BTreeSet<String>,
-}
-
-impl Needs {
-    fn add(&mut self, other: &Self) {
-        let sets = |to: &mut BTreeMap<String, BTreeSet<String>>,
-                    from: &BTreeMap<String, BTreeSet<String>>| {
-            for (name, by) in from {
-                to.entry(name.clone()).or_default().extend(by.iter().cloned());
-            }
-        };
-        self.names.extend(other.names.iter().cloned());
-        sets(&mut self.raised, &other.raised);
-        sets(&mut self.warned, &other.warned);
-        sets(&mut self.keywords, &other.keywords);
-        for (text, message) in &other.messages {
-            let all = self.messages.entry(text.clone()).or_default();
-            all.is_pattern |= message.is_pattern;
-            all.by.extend(message.by.iter().cloned());
-        }
-        self.strings.extend(other.strings.iter().cloned());
-        for (name, written) in &other.attributes {
-            self.attributes.entry(name.clone()).or_insert_with(|| written.clone());
-        }
-    }
-
-    fn expect(&mut self, expectation: &Expectation, by: &BTreeSet<String>) {
-        let (raised, warned) = (&mut self.raised, &mut self.warned);
-        let types = if expectation.is_warning { warned } else { raised };
-        for name in &expectation.types {
-            types.entry(name.clone()).or_default().extend(by.iter().cloned());
-        }
-        if let Some((text, is_pattern)) = &expectation.text {
-            self.message(text, *is_pattern, by);
-        }
-    }
-
-    fn message(&mut self, text: &str, is_pattern: bool, by: &BTreeSet<String>) {
-        let message = self.messages.entry(text.to_owned()).or_default();
-        message.is_pattern |= is_pattern;
-        message.by.extend(by.iter().cloned());
-    }
-}
 
 /// A test file: its functions, methods, classes and variables, by name. Methods are `Class::method`, as in a test's id.
 #[derive(Debug, Clone, Default)]
@@ -485,16 +424,6 @@ impl<'a> Visitor<'a> for Calls {
             self.0.extend(tail(&call.func));
         }
         visitor::walk_expr(self, expr);
-    }
-}
-
-fn dotted(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Name(name) => Some(name.id.to_string()),
-        Expr::Attribute(attribute) => {
-            Some(format!("{}.{}", dotted(&attribute.value)?, attribute.attr))
-        }
-        _ => None,
     }
 }
 
