@@ -44,6 +44,16 @@ const UNVERIFIED: &[Shown] = &[(
 const SWE_BENCH_GRADED: &[Shown] =
     &[("strict", SWE_BENCH, OTHERS), ("official", SWE_BENCH, OTHERS)];
 
+/// Datasets that are loaded in their own way, and graded like SWE-bench.
+const LIKE_SWE_BENCH: Format = Format {
+    name: "",
+    loads: ("", "", ""),
+    runs: &[("Docker", SWE_BENCH, OTHERS)],
+    graded: SWE_BENCH_GRADED,
+    compared: &[],
+    cannot: "",
+};
+
 const FORMATS: &[Format] = &[
     Format {
         name: "own tasks, pytest",
@@ -157,26 +167,17 @@ const FORMATS: &[Format] = &[
     Format {
         name: "SWE-Gym",
         loads: ("yes", SHAPES, "swe_gym_is_told_by_the_commit_that_it_lacks"),
-        runs: &[("Docker", SWE_BENCH, OTHERS)],
-        graded: SWE_BENCH_GRADED,
-        compared: &[],
-        cannot: "",
+        ..LIKE_SWE_BENCH
     },
     Format {
         name: "SWE-rebench",
         loads: ("yes", SHAPES, "swe_rebench_reads_its_installation_as_object_or_as_text"),
-        runs: &[("Docker", SWE_BENCH, OTHERS)],
-        graded: SWE_BENCH_GRADED,
-        compared: &[],
-        cannot: "",
+        ..LIKE_SWE_BENCH
     },
     Format {
         name: "SWE-bench-Live",
         loads: ("yes", SHAPES, "swe_bench_live_keeps_its_commands_and_never_takes_code_for_a_name"),
-        runs: &[("Docker", SWE_BENCH, OTHERS)],
-        graded: SWE_BENCH_GRADED,
-        compared: &[],
-        cannot: "",
+        ..LIKE_SWE_BENCH
     },
     Format {
         name: "SWE-smith",

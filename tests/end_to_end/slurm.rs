@@ -123,6 +123,24 @@ pub fn workers(out: &Path) -> BTreeMap<String, u64> {
     found
 }
 
+/// The job of the run's first submission.
+pub fn job(out: &Path) -> String {
+    let engine: Value =
+        serde_json::from_slice(&fs::read(out.join("engine.json")).unwrap()).unwrap();
+    engine[0]["job"].as_str().unwrap().to_owned()
+}
+
+/// Kills a worker and its script.
+pub fn kill_with_parent(pid: u64) {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
+    kill(&pid.to_string());
+    // 0 and 1 would be other processes.
+    if let Some(parent) = parent.filter(|parent| parent.len() > 1) {
+        kill(parent);
+    }
+}
+
 pub fn verdicts(out: &Path) -> usize {
     find(&out.join("trials"), "verdict.json").len()
 }
@@ -159,9 +177,7 @@ fn a_run_survives_the_loss_of_a_node() {
     // Four workers of two CPUs fill both nodes.
     let queued = submit(&cluster, &slurm, path, &["--workers", "4", "--engine-set", "cpus=2"], 0);
     assert!(told(&queued).contains("4 workers"), "{}", told(&queued));
-    let engine: Value =
-        serde_json::from_slice(&fs::read(out.join("engine.json")).unwrap()).unwrap();
-    let job = engine[0]["job"].as_str().unwrap().to_owned();
+    let job = job(&out);
     wait_for("four workers", || (workers(&out).len() == 4).then_some(()));
     wait_for("a verdict", || (verdicts(&out) > 0).then_some(()));
 
@@ -172,13 +188,7 @@ fn a_run_survives_the_loss_of_a_node() {
     assert!(!on_two.is_empty(), "{nodes}");
     for (name, pid) in workers(&out) {
         if on_two.contains(&name.as_str()) {
-            let parent = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let parent = parent.rsplit_once(") ").map(|(_, rest)| rest.split(' ').nth(1));
-            kill(&pid.to_string());
-            // Its script. 0 and 1 would be others.
-            if let Some(parent) = parent.flatten().filter(|parent| parent.len() > 1) {
-                kill(parent);
-            }
+            kill_with_parent(pid);
         }
     }
     wait_for("all verdicts", || (verdicts(&out) == 16).then_some(()));

@@ -9,12 +9,10 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
-
 use crate::{
     resume::wait_for,
-    slurm::{Slurm, kill, logs, told, verdicts, workers},
-    stage::{events, find},
+    slurm::{Slurm, job, kill, kill_with_parent, logs, told, verdicts, workers},
+    stage::events,
     workers::Cluster,
 };
 
@@ -51,17 +49,6 @@ fn succeeds(output: &Output) {
     assert_eq!(output.status.code(), Some(0), "{}", told(output));
 }
 
-/// Kills a worker and its script.
-fn kill_with_parent(pid: u64) {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
-    kill(&pid.to_string());
-    // 0 and 1 would be others.
-    if let Some(parent) = parent.filter(|parent| parent.len() > 1) {
-        kill(parent);
-    }
-}
-
 fn signal(pid: u64, name: &str) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
@@ -70,13 +57,6 @@ fn signal(pid: u64, name: &str) {
 fn on(nodes: &str, node: &str) -> Vec<String> {
     let jobs = nodes.lines().filter_map(|line| line.strip_suffix(node)?.strip_suffix(' '));
     jobs.map(str::to_owned).collect()
-}
-
-/// The journals that count. Others are of earlier tries.
-fn journals(out: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let all = find(&out.join("trials"), "trajectory.jsonl");
-    let is_earlier = |path: &PathBuf| path.iter().any(|part| part == "tries");
-    all.into_iter().partition(|path| !is_earlier(path))
 }
 
 /// Requests of a journal, whose last line a kill may have torn.
@@ -120,9 +100,7 @@ fn each_trial_counts_once_whatever_happens_to_the_cluster() {
     let out = cluster.out.clone();
     let (config, path) = (config.to_str().unwrap(), out.to_str().unwrap());
     submit(&cluster, &slurm, config, &["--out", path, "--workers", "4", "--no-preflight"]);
-    let engine: Value =
-        serde_json::from_slice(&fs::read(out.join("engine.json")).unwrap()).unwrap();
-    let job = engine[0]["job"].as_str().unwrap().to_owned();
+    let job = job(&out);
     wait_for("four workers", || (workers(&out).len() == 4).then_some(()));
     let pids = workers(&out);
     let nodes = slurm.squeue(&job, "%F_%K %N");
@@ -148,7 +126,7 @@ fn each_trial_counts_once_whatever_happens_to_the_cluster() {
     succeeds(&cancel.env("SLURM_CONF", slurm.conf()).output().unwrap());
 
     // Each trial counts once, and no recorded response was paid for twice.
-    let (counted, earlier) = journals(&out);
+    let (counted, earlier) = (cluster.journals(), cluster.earlier_journals());
     assert_eq!(counted.len(), TRIALS, "{}", logs(&out));
     let mut asked: usize = earlier.iter().map(|one| asked_in(one)).sum();
     for journal in &counted {

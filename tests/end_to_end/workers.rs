@@ -76,9 +76,16 @@ impl Cluster {
 
     /// The journals of the tries that count. A trial that starts again keeps its earlier tries below `tries/`.
     pub fn journals(&self) -> Vec<PathBuf> {
-        let mut found = find(&self.out.join("trials"), "trajectory.jsonl");
-        found.retain(|path| !path.components().any(|part| part.as_os_str() == "tries"));
-        found
+        self.all_journals().into_iter().filter(|path| !is_earlier(path)).collect()
+    }
+
+    /// The journals of discarded tries.
+    pub fn earlier_journals(&self) -> Vec<PathBuf> {
+        self.all_journals().into_iter().filter(|path| is_earlier(path)).collect()
+    }
+
+    fn all_journals(&self) -> Vec<PathBuf> {
+        find(&self.out.join("trials"), "trajectory.jsonl")
     }
 
     /// Each trial has one outcome and one verdict, and nothing of the workers is left.
@@ -102,6 +109,10 @@ impl Cluster {
             assert!(!self.out.join(left).exists(), "{left}");
         }
     }
+}
+
+fn is_earlier(journal: &Path) -> bool {
+    journal.iter().any(|part| part == "tries")
 }
 
 fn count(journal: &Path, kind: &str) -> usize {

@@ -157,6 +157,12 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt},
+        process::Command,
+    };
+
     use super::*;
 
     fn task(user: Option<&str>) -> Task {
@@ -167,6 +173,22 @@ mod tests {
         .unwrap();
         task.user = user.map(str::to_owned);
         task
+    }
+
+    /// A task with these directories, and the id of its user.
+    fn task_in(work: &Path, home: &Path) -> (u32, Task) {
+        let me = fs::metadata(work).unwrap().uid();
+        // Without root, files can only be given to oneself.
+        let user = if me == 0 { 54321 } else { me };
+        let mut task = task(Some(&user.to_string()));
+        task.workdir = work.display().to_string();
+        task.env.insert("HOME".into(), home.display().to_string());
+        (user, task)
+    }
+
+    fn give_away(task: &Task) {
+        let line = owner_line(task).unwrap();
+        assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
     }
 
     #[test]
@@ -182,8 +204,6 @@ mod tests {
 
     #[test]
     fn a_user_can_write_a_source_that_was_read_only() {
-        use std::{fs, os::unix::fs::MetadataExt, os::unix::fs::PermissionsExt, process::Command};
-
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         let file = work.join("part/file");
@@ -192,13 +212,8 @@ mod tests {
         for (path, mode) in [(&file, 0o444), (&work.join("part"), 0o555), (&work, 0o555)] {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         }
-        let me = fs::metadata(&work).unwrap().uid();
-        let user = if me == 0 { 54321 } else { me };
-        let mut task = task(Some(&user.to_string()));
-        task.workdir = work.display().to_string();
-        task.env.insert("HOME".into(), home.display().to_string());
-        let line = owner_line(&task).unwrap();
-        assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+        let (user, task) = task_in(&work, &home);
+        give_away(&task);
         for (path, mode) in [(&file, 0o644), (&work.join("part"), 0o755), (&work, 0o755)] {
             let found = fs::metadata(path).unwrap();
             assert_eq!((found.uid(), found.mode() & 0o777), (user, mode), "{}", path.display());
@@ -207,19 +222,13 @@ mod tests {
 
     #[test]
     fn a_user_of_the_image_gets_a_home_and_no_folder_of_the_image() {
-        use std::{fs, os::unix::fs::MetadataExt, process::Command};
-
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         fs::create_dir_all(&work).unwrap();
         let me = fs::metadata(&work).unwrap().uid();
-        let user = if me == 0 { 54321 } else { me };
-        let mut task = task(Some(&user.to_string()));
+        let (user, mut task) = task_in(&work, &home);
         task.from_image.user = true;
-        task.workdir = work.display().to_string();
-        task.env.insert("HOME".into(), home.display().to_string());
-        let line = owner_line(&task).unwrap();
-        assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+        give_away(&task);
         assert_eq!(fs::metadata(&work).unwrap().uid(), me, "the image's own");
         assert_eq!(fs::metadata(&home).unwrap().uid(), user);
     }
@@ -243,26 +252,17 @@ mod tests {
 
     #[test]
     fn the_line_makes_both_folders_the_users() {
-        use std::{fs, os::unix::fs::MetadataExt, process::Command};
-
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         fs::create_dir_all(work.join("inner")).unwrap();
         fs::write(work.join("inner/file"), "").unwrap();
-        let me = fs::metadata(&work).unwrap().uid();
-        // Without root, files can only be given to oneself.
-        let user = if me == 0 { 54321 } else { me };
-        let mut task = task(Some(&user.to_string()));
-        task.workdir = work.display().to_string();
-        task.env.insert("HOME".into(), home.display().to_string());
-        let line = owner_line(&task).unwrap();
-        assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+        let (user, mut task) = task_in(&work, &home);
+        give_away(&task);
         for path in [work.clone(), work.join("inner/file"), home] {
             assert_eq!(fs::metadata(&path).unwrap().uid(), user, "{}", path.display());
         }
         task.user = Some("nobody-knows".into());
-        let line = owner_line(&task).unwrap();
-        assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+        give_away(&task);
         assert_eq!(fs::metadata(&work).unwrap().uid(), user);
     }
 }
