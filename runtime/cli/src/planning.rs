@@ -253,7 +253,7 @@ fn earlier(size: &Size<'_>, runs: &Path, prices: &PriceTable) -> Option<(String,
     Some((line, bytes))
 }
 
-/// The cost of some arms if that of others is unknown.
+/// Formats the cost. `unpriced` names the arms whose cost is unknown.
 fn dollars(cost: Option<f64>, unpriced: &[&str]) -> String {
     // Arms that call no model cost nothing, which says nothing about the others.
     let cost = cost.filter(|cost| unpriced.is_empty() || *cost > 0.0);

@@ -82,7 +82,7 @@ pub fn arms_of_file(
     Ok(file.with_arms(written, &|name| kept.iter().any(|one| one == name)))
 }
 
-/// The arms of a run whose name matches any of the globs; all if there is none.
+/// Returns the arms of a run whose name matches a glob, or all arms if `globs` is empty.
 pub fn arms_of_run(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserError> {
     let all: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
     let kept = matching(&OF_ARMS_OF_RUN, globs, &all)?;

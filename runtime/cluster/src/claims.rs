@@ -1,7 +1,7 @@
 //! Decides which worker works on what.
 //!
 //! A key has a chain of files `claims/<2 digits>/<key>.<generation>`. The newest file names the
-//! key's owner or says that there is none. Creating the next file of a chain is one `link`, which
+//! key's owner, or marks the key as free. Creating the next file of a chain is one `link`, which
 //! succeeds for one worker only. No file of a chain is removed while workers live, so an old state
 //! cannot be mistaken for a new one.
 

@@ -94,7 +94,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         Ok(Some((number, state)))
     }
 
-    /// The present state; `first` if there is none any more.
+    /// Returns the current state, or `first` if the register was removed.
     pub(crate) fn state(&self, first: &S) -> io::Result<S> {
         Ok(self.find()?.map_or_else(|| first.clone(), |(_, state)| state))
     }

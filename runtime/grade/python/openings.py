@@ -27,7 +27,7 @@ class Openings:
 
     @staticmethod
     def _kept(file):
-        """The same file under a number that nobody guesses."""
+        """The same file under a number that cannot be guessed."""
         import fcntl
 
         if file < 0:

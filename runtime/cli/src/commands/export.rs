@@ -119,7 +119,7 @@ struct Export<'a> {
     format: Format,
     fidelity: Fidelity,
     files: BTreeSet<PathBuf>,
-    /// Inspect archives by arm name: samples of one arm alternate with those of others.
+    /// Inspect archives by arm name. They stay open together, because the samples of different arms alternate.
     archives: BTreeMap<String, (ZipWriter<fs::File>, Log<'a>)>,
     /// Submission directories.
     folders: Folders<'a>,

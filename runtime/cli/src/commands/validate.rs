@@ -284,7 +284,7 @@ struct Start {
 }
 
 impl Start {
-    /// From the trial's journal. `None` if there is none, such as after a fault.
+    /// Reads the start of a trial from its journal. `None`: the journal has no start, for example after a fault.
     fn of(run: &RunDir, id: &TrialId) -> Option<Self> {
         let dir = run.trial_path(id);
         let blobs = run.blobs_of(&dir);

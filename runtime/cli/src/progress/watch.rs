@@ -104,7 +104,7 @@ fn is_news(event: &Progress) -> bool {
         | Progress::Waiting { .. }
         | Progress::Waited { .. }
         | Progress::GradingRecorded { .. } => false,
-        // Its verdict follows, or the reason why there is none.
+        // A verdict follows, or the reason for its absence.
         Progress::Ended { outcome, .. } => outcome.ending.is_unfinished(),
         _ => true,
     }

@@ -156,7 +156,7 @@ pub fn labels_of(run: &RunDir, found: Found<'_>, step: Option<u64>) -> Vec<Said>
     said.collect()
 }
 
-/// The patch of a trial as text; empty if there is none.
+/// Returns the patch of a trial as text, or an empty string without a patch.
 pub fn patch_of(run: &RunDir, found: Found<'_>) -> String {
     let patch = run.trial_path(&found.id()).read_patch().ok().flatten().unwrap_or_default();
     String::from_utf8_lossy(&patch).into_owned()
