@@ -418,11 +418,15 @@ class Sight:
                 return
             if frame.f_code.co_filename in self._engine_files:
                 return
-            reader = self._reader(frame)
-            if reader not in (None, "a callback", "a thread"):
-                self._tell("readers", "the module %s" % name, [reader])
+            self._tell_asker("the module %s" % name, frame)
         except Exception as error:
             self.failed("a module of tests", error)
+
+    def _tell_asker(self, what, frame):
+        """Records the code under test that asks for something of the tests. Callbacks and threads may be the engine's own."""
+        reader = self._reader(frame)
+        if reader not in (None, "a callback", "a thread"):
+            self._tell("readers", what, [reader])
 
     def _is_code_under_test(self, file):
         return file.startswith(self._graded) and file not in self._watch and "-packages" + os.sep not in file
@@ -791,9 +795,7 @@ class Sight:
     def _profiles_modules(self, frame):
         """A profiler that is on while modules of tests are loaded keeps their code, with all that they expect."""
         try:
-            reader = self._reader(frame)
-            if reader not in (None, "a callback", "a thread"):
-                self._tell("readers", "the code of modules that are loaded, by a profiler", [reader])
+            self._tell_asker("the code of modules that are loaded, by a profiler", frame)
         except Exception as error:
             self.failed("a profiler", error)
 
@@ -805,9 +807,7 @@ class Sight:
         if not asking.startswith(self._graded) or "-packages" + os.sep in asking:
             if "importlib" in asking or dict.get(frame.f_globals, "__name__") == "pkg_resources":
                 return  # All of the import path is listed to find a module or a distribution.
-        reader = self._reader(frame)
-        if reader not in (None, "a callback", "a thread"):
-            self._tell("readers", "the names of files in %s" % name, [reader])
+        self._tell_asker("the names of files in %s" % name, frame)
 
     def _is_standard(self, file):
         return file.startswith(self._library) and "-packages" + os.sep not in file
@@ -871,16 +871,15 @@ class Sight:
         """Whether the first that is not of the language is code under test."""
         while frame is not None and (self._is_standard(frame.f_code.co_filename) or frame.f_code.co_filename[:1] != "/"):
             frame = frame.f_back
-        file = "" if frame is None else frame.f_code.co_filename
-        return file.startswith(self._graded) and file not in self._watch and "-packages" + os.sep not in file
+        return frame is not None and self._is_code_under_test(frame.f_code.co_filename)
 
     def _searches(self, name, frame):
         """Code that reaches frames or other objects of its callers by a name that it computes or reads from data. Screening
         finds what writes the name."""
         try:
             file = frame.f_code.co_filename
-            if file.startswith(self._graded) and "-packages" + os.sep not in file:
-                if file not in self._watch and not self._is_named(name, frame):
+            if self._is_code_under_test(file):
+                if not self._is_named(name, frame):
                     self._tell("readers", "frames by way of %s, a name that is computed" % name, [self._short(file)])
             elif file[:1] != "/" and not file.startswith("<frozen "):
                 self._tell("readers", "frames by way of %s" % name, ["code without a file"])
