@@ -10,12 +10,11 @@ use proctor_core::{PlannedTask, has_interfaces, shown_tests, untold_hints};
 use proctor_egress::Policy;
 use proctor_sandbox_api::Base;
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, plural};
+use proctor_types::{
+    Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, first_of, plural,
+};
 
 use crate::{error::UserError, scaffolds, wanted};
-
-/// Maximum number of names in a message; the rest is counted.
-const NAMED: usize = 3;
 
 /// Adds the place in an arm's configuration to a message. Receives the arm and the key below it.
 pub type AtArm<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
@@ -233,15 +232,4 @@ pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError>
 /// The first ids of many.
 pub fn named<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     first_of(ids.map(|id| format!("`{id}`")).collect())
-}
-
-/// The first of many, and the number of the rest.
-pub fn first_of(mut all: Vec<String>) -> String {
-    let more = all.len().saturating_sub(NAMED);
-    all.truncate(NAMED);
-    let first = all.join(", ");
-    match more {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
 }

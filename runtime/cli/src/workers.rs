@@ -10,12 +10,9 @@ use proctor_cluster::Member;
 use proctor_core::{Capacity, Until, limits_of};
 use proctor_engines::{EngineError, Submissions, table};
 use proctor_sandbox_api::Machine;
-use proctor_types::{RunRecord, SandboxKind, SandboxSpec, plural};
+use proctor_types::{RunRecord, SandboxKind, SandboxSpec, first_of, plural};
 
-use crate::{
-    checks::first_of,
-    error::{CommandError, UserError},
-};
+use crate::error::{CommandError, UserError};
 
 /// An engine's error, for the user.
 pub fn user(error: EngineError) -> UserError {

@@ -67,7 +67,7 @@ pub use notices::notices;
 pub use on_all_cores::on_all_cores;
 pub use outside::OutsideLimits;
 pub use plan::{Plan, PlannedTask, Until, longest, met};
-pub use prediction::{PREDICTIONS, Taken, record_prediction};
+pub use prediction::{Taken, record_prediction};
 pub use prefix_grading::grade_prefix;
 pub use prefixes::{PrefixBudget, Prefixes};
 pub use progress::{Doing, Progress};

@@ -6,9 +6,6 @@ use proctor_types::{Ending, Event, ExitCause, Fault, Outcome, TrialId};
 
 use crate::recorder::record_fault;
 
-/// The scaffold of an arm of predictions. Proctor did not run it.
-pub const PREDICTIONS: &str = "predictions";
-
 /// What is known about one prediction.
 #[derive(Debug, Clone, Copy)]
 pub enum Taken<'a> {

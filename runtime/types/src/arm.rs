@@ -12,6 +12,9 @@ use crate::{
 /// distinct.
 pub const FACTOR_SCHEMA: u32 = 2;
 
+/// The scaffold of an arm of predictions. Proctor did not run it.
+pub const PREDICTIONS: &str = "predictions";
+
 /// Scaffolds whose arms are always controls.
 const CONTROLS: [&str; 2] = ["gold", "noop"];
 

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use proctor_attacks::pack;
-use proctor_types::{AttackCertificate, AttackOutcome, TaskId, plural};
-
-use crate::checks;
+use proctor_types::{AttackCertificate, AttackOutcome, TaskId, first_of, plural};
 
 const OUTCOMES: [AttackOutcome; 4] =
     [AttackOutcome::Beaten, AttackOutcome::Seen, AttackOutcome::Unverified, AttackOutcome::Passed];
@@ -101,7 +99,7 @@ pub fn allowed(certificate: &AttackCertificate) -> Vec<String> {
         let lost = of().filter(|(.., one)| one.no_verdict.is_some());
         let lost: Vec<String> = lost.map(|(task, ..)| task.to_string()).collect();
         if !lost.is_empty() {
-            said.push(format!("{}: no verdict: {}", attack.name, checks::first_of(lost)));
+            said.push(format!("{}: no verdict: {}", attack.name, first_of(lost)));
         }
     }
     said

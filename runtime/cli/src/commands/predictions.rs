@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use proctor_core::{PREDICTIONS, PlannedTask, Taken, record_prediction};
+use proctor_core::{PlannedTask, Taken, record_prediction};
 use proctor_datasets::{Attempts, Predictions, read_predictions};
 use proctor_record::RunDir;
 use proctor_report::once_each;
 use proctor_types::{
-    Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, SandboxSpec, StatementSpec, TrialId,
-    sha256_hex,
+    Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, PREDICTIONS, SandboxSpec, StatementSpec,
+    TrialId, sha256_hex,
 };
 use serde_json::{Value, json};
 

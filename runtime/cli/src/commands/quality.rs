@@ -10,7 +10,7 @@ use proctor_core::PlannedTask;
 use proctor_quality::{ReadFile, Subject, judge};
 use proctor_setup::Sources;
 use proctor_types::{
-    QUALITY_SCHEMA, QualityFile, SandboxKind, Signs, TaskQuality, plural, sha256_hex,
+    QUALITY_SCHEMA, QualityFile, SandboxKind, Signs, TaskQuality, first_of, plural, sha256_hex,
 };
 
 use crate::{
@@ -149,7 +149,7 @@ fn said(task: &TaskQuality) -> Vec<String> {
         ("the same work as", task.duplicate_of.iter().map(ToString::to_string).collect()),
     ] {
         if !ids.is_empty() {
-            said.push(format!("{what}: {}", crate::checks::first_of(ids)));
+            said.push(format!("{what}: {}", first_of(ids)));
         }
     }
     for (policy, attacks) in task.attacks.iter().flatten() {

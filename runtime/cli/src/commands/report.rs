@@ -12,11 +12,12 @@ use proctor_core::{PREDICTIONS, earlier_tries, on_all_cores};
 use proctor_html::{ReportPage, RunPage};
 use proctor_record::{Checked, RunDir};
 use proctor_report::{Comparison, Groups, Report, SingleShot, TaskFacts, TrialResult};
-use proctor_types::{Arm, EarlierTries, FlakePolicy, RULES, RunRecord, RunTask, TrialId, plural};
+use proctor_types::{
+    Arm, EarlierTries, FlakePolicy, RULES, RunRecord, RunTask, TrialId, first_of, plural,
+};
 
 use crate::{
     args::ReportFormat,
-    checks::first_of,
     commands::{carry_out::INCOMPLETE, compare::tell_apart, quality},
     config::SCRIPT,
     error::{CommandError, UserError},

@@ -5,11 +5,10 @@ use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc, time:
 use proctor_core::{Plan, PlannedTask, Until};
 use proctor_engines::Inquiry;
 use proctor_record::RunDir;
-use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, plural};
+use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, first_of, plural};
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    checks::first_of,
     commands::{carry_out::carry_out, resume_set, run::now},
     error::{CommandError, UserError},
     home, open_files, rules,

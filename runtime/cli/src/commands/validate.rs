@@ -16,7 +16,7 @@ use proctor_sandbox_api::{Backend, Base, wire::RawPath};
 use proctor_setup::base_of;
 use proctor_types::{
     Budget, Certificate, Event, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec,
-    StatementSpec, Task, TaskId, TestStatus, TrialId, Verdict, file_of, plural,
+    StatementSpec, Task, TaskId, TestStatus, TrialId, Verdict, file_of, first_of, plural,
 };
 
 use crate::{
@@ -196,7 +196,7 @@ fn unverified_tasks(planned: &[PlannedTask]) -> Vec<String> {
     }
     let line = |(why, ids): (String, Vec<&str>)| {
         let count = plural(ids.len(), "task");
-        let ids = checks::first_of(ids.into_iter().map(str::to_owned).collect());
+        let ids = first_of(ids.into_iter().map(str::to_owned).collect());
         format!("{count} graded with integrity `unverified`: {why}: {ids}")
     };
     by_format.into_values().map(line).collect()
@@ -225,7 +225,7 @@ fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
     }
     let line = |(rule, (what, places)): (String, (String, Vec<String>))| {
         let count = plural(places.len(), "finding");
-        format!("{count} of Harbor's lint rule `{rule}`: {what}: {}", checks::first_of(places))
+        format!("{count} of Harbor's lint rule `{rule}`: {what}: {}", first_of(places))
     };
     notes.extend(by_rule.into_iter().map(line));
     notes
@@ -312,7 +312,7 @@ impl Start {
     fn exposures(&self, task: &Task) -> Vec<Exposure> {
         let mut found = Vec::new();
         if !self.unmatched.is_empty() {
-            let paths = checks::first_of(self.unmatched.clone());
+            let paths = first_of(self.unmatched.clone());
             let what = format!("`hidden` matches nothing: {paths}");
             found.push(Exposure { what, is_readable_test: false });
         }
@@ -321,7 +321,7 @@ impl Start {
             let what = format!(
                 "the agent can read fail-to-pass tests: {} (list their files under `hidden`, or validate with \
                  --visible-tests)",
-                checks::first_of(tests)
+                first_of(tests)
             );
             found.push(Exposure { what, is_readable_test: true });
         }
@@ -350,7 +350,7 @@ fn unknown_ids(task: &Task, verdict: &Verdict, start: Option<&Start>) -> Option<
         }
     };
     let ids: Vec<String> = task.fail_to_pass.iter().filter(is_unknown).cloned().collect();
-    let what = format!("no test has these fail-to-pass ids: {}", checks::first_of(ids.clone()));
+    let what = format!("no test has these fail-to-pass ids: {}", first_of(ids.clone()));
     (!ids.is_empty()).then_some(Exposure { what, is_readable_test: false })
 }
 
@@ -471,7 +471,7 @@ fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
                     1 => "a fail-to-pass test passes".to_owned(),
                     many => format!("{many} fail-to-pass tests pass"),
                 },
-                checks::first_of(passed.clone())
+                first_of(passed.clone())
             ));
         }
     }
@@ -481,9 +481,8 @@ fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
 fn failed_tests(verdict: &Verdict) -> String {
     let groups = [("fail-to-pass", &verdict.fail_to_pass), ("pass-to-pass", &verdict.pass_to_pass)];
     let groups = groups.into_iter().filter(|(_, group)| !group.failed.is_empty());
-    let said = groups.map(|(name, group)| {
-        format!("; {name} failed: {}", checks::first_of(group.failed.clone()))
-    });
+    let said =
+        groups.map(|(name, group)| format!("; {name} failed: {}", first_of(group.failed.clone())));
     said.collect()
 }
 
@@ -491,7 +490,7 @@ fn failed_tests(verdict: &Verdict) -> String {
 fn passed_tests(verdict: &Verdict) -> String {
     match verdict.fail_to_pass.passed.as_slice() {
         [] => String::new(),
-        passed => format!("; fail-to-pass passed: {}", checks::first_of(passed.to_vec())),
+        passed => format!("; fail-to-pass passed: {}", first_of(passed.to_vec())),
     }
 }
 

@@ -1,18 +1,21 @@
-//! Mistakes of the user.
+//! Mistakes of the user, told with what to do.
 
 use std::fmt;
 
-use proctor_types::one_line;
+use crate::one_line;
 
 /// A mistake of the user: the key or file, and a hint. A command that finds one exits with status
 /// 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserError {
+    /// The key or file, and what is wrong with it.
     pub what: String,
+    /// What to change, in one line.
     pub hint: Option<String>,
 }
 
 impl UserError {
+    /// An error without a hint.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), hint: None }
     }
