@@ -8,12 +8,12 @@ use proctor_gateway::{
     Amounts, EndpointRates, REQUESTS, RatePolicy, Refused, Reservation, SharedLimit, SharedMeter,
     SharedRates, TOKENS, limits_by_name, spent_by_name,
 };
-use proctor_record::RunDir;
+use proctor_record::{RunDir, spent_by};
 use proctor_types::{
     Arm, ArmId, BudgetKind, BudgetScope, Fault, SharedLimits, Spent, path_component,
 };
 
-use crate::{Plan, recorder::record_fault, spending::spent_by};
+use crate::{Plan, recorder::record_fault};
 
 /// A request leaves a moment after it is counted. Without this margin, the endpoint's own window
 /// would count one more.
@@ -36,7 +36,7 @@ impl SharedMeters {
         }
         let mut spent: BTreeMap<ArmId, Spent> = BTreeMap::new();
         for (id, _, arm) in plan.trials() {
-            let paid = spent_by(&run.trial_path(&id))?;
+            let paid = spent_by(&run.trial_path(&id)).map_err(record_fault)?;
             spent.entry(arm.id.clone()).or_default().merge(&paid);
         }
         let all = spent.values().fold(Spent::default(), |mut all, one| {

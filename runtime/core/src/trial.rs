@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proctor_grade::{Graded, limit_evidence};
-use proctor_record::{Checked, Grading, Journal, Remedy, TrialDir, read_journal};
+use proctor_record::{Checked, Grading, Journal, Remedy, TrialDir, read_journal, spent_in};
 use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, Verdict};
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
     forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Affected,
     interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, patience::TrialEnvironment,
-    recorder::record_fault, spending::spent_in,
+    recorder::record_fault,
 };
 
 /// Key of the note about a worker that died.
@@ -348,7 +348,7 @@ fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(),
 
 /// The outcome of a trial that no try completed. It includes what the last try spent.
 fn end_in_fault(id: &TrialId, dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
-    let spent = spent_in(&dir.trajectory())?;
+    let spent = spent_in(&dir.trajectory()).map_err(record_fault)?;
     let outcome = Outcome { spent, ..unmeasured(number, fault) };
     let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
     append(id, dir, number, ended)?;

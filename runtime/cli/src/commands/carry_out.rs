@@ -10,12 +10,10 @@ use std::{
     time::Duration,
 };
 
-use proctor_core::{
-    Before, Dispatched, End, Plan, PlannedTask, RunContext, dispatch, on_all_cores,
-};
+use proctor_core::{Before, Dispatched, End, Plan, PlannedTask, RunContext, dispatch};
 use proctor_engines::UNFINISHED;
 use proctor_gateway::EndpointRates;
-use proctor_record::{Checked, RunDir};
+use proctor_record::{Checked, RunDir, on_all_cores};
 use proctor_report::{Groups, text, wrapped};
 use proctor_sandbox_api::Backend;
 use proctor_types::{Arm, Fault, SandboxKind, TrialId, plural};

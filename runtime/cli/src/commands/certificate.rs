@@ -6,14 +6,14 @@ use std::{
 };
 
 use proctor_grade::{Costs, GRADER};
-use proctor_record::RunDir;
+use proctor_record::{RunDir, now};
 use proctor_types::{
     CERTIFICATE_SCHEMA, Certificate, CertifiedTask, Integrity, RunRecord, RunTask, TestStatus,
     TrialId, Verdict,
 };
 
 use crate::{
-    commands::{run::now, validate::REDUCED},
+    commands::validate::REDUCED,
     error::{CommandError, UserError},
 };
 

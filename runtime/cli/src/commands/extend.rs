@@ -6,12 +6,12 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use proctor_record::RunDir;
+use proctor_record::{RunDir, now};
 use proctor_types::{Arm, RunChange, RunRecord, RunTask, Selection, plural};
 use serde_json::{Map, Value};
 
 use crate::{
-    commands::{resume::plan_of, run::now},
+    commands::resume::plan_of,
     config::RunConfig,
     error::{CommandError, UserError},
     rules, workers,

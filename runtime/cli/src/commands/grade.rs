@@ -8,7 +8,7 @@ use std::{
 };
 
 use proctor_core::{Capacity, Plan, PlannedTask};
-use proctor_record::RunDir;
+use proctor_record::{RunDir, now};
 use proctor_types::{
     Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, StatementSpec,
 };
@@ -167,8 +167,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         || Capacity::of(&assemble::capacity(&grading, &backends)).sandboxes(&sandbox),
         |jobs| jobs as usize,
     );
-    let out =
-        args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", run::now())));
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", now())));
     let plain = plain_config(args.tasks.clone(), &sandbox, Vec::new());
     let config = ConfigFile { jobs, grading, ..plain };
     // `gold` and `noop` are scaffolds; anything else is a file of patches.

@@ -2,12 +2,11 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
-use proctor_record::RunDir;
+use proctor_record::{RunDir, now};
 use proctor_types::{LABEL_VERSION, Label, RunRecord, visible_line};
 
 use crate::{
     args::LabelArgs,
-    commands::now,
     error::{CommandError, UserError},
     print::shown,
     trials::{Index, named, planned},

@@ -64,7 +64,7 @@ pub use recheck::recheck;
 pub use report::{report, result_of_trial, results_of};
 pub use rerun::rerun;
 pub use resume::{ResumeOptions, join, resume};
-pub use run::{now, run};
+pub use run::run;
 pub use scaffold::scaffold;
 pub use schema::schema;
 pub use shell::shell;

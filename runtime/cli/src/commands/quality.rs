@@ -8,6 +8,7 @@ use std::{
 
 use proctor_core::PlannedTask;
 use proctor_quality::{ReadFile, Subject, judge};
+use proctor_record::now;
 use proctor_setup::Sources;
 use proctor_types::{
     QUALITY_SCHEMA, QualityFile, SandboxKind, Signs, TaskQuality, first_of, plural, sha256_hex,
@@ -15,7 +16,7 @@ use proctor_types::{
 
 use crate::{
     assemble,
-    commands::{certificate, run::now},
+    commands::certificate,
     error::{CommandError, UserError},
     home,
     print::result,

@@ -8,12 +8,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use proctor_core::{PREDICTIONS, earlier_tries, on_all_cores};
 use proctor_html::{ReportPage, RunPage};
-use proctor_record::{Checked, RunDir};
+use proctor_record::{Checked, RunDir, earlier_tries, on_all_cores};
 use proctor_report::{Comparison, Groups, Report, SingleShot, TaskFacts, TrialResult};
 use proctor_types::{
-    Arm, EarlierTries, FlakePolicy, RULES, RunRecord, RunTask, TrialId, first_of, plural,
+    Arm, EarlierTries, FlakePolicy, PREDICTIONS, RULES, RunRecord, RunTask, TrialId, first_of,
+    plural,
 };
 
 use crate::{
@@ -330,8 +330,8 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
     let mut damage: Vec<_> = told.collect();
     let dir = run.trial_path(&id);
     let earlier = earlier_tries(&dir, checked.outcome.is_some());
-    let earlier = earlier.unwrap_or_else(|fault| {
-        damage.push(fault.to_string());
+    let earlier = earlier.unwrap_or_else(|error| {
+        damage.push(error.fault().to_string());
         EarlierTries::default()
     });
     let cutoff = arm.model.as_ref().and_then(|model| model.cutoff.as_deref());

@@ -1,11 +1,11 @@
 //! `resume --set`: what may change in a planned run. Factors may not, because another value of one
 //! makes another arm.
 
+use proctor_record::now;
 use proctor_types::{ModelSpec, RunChange, RunRecord};
 use serde_json::Value;
 
 use crate::{
-    commands::run::now,
     config::{self, SCRIPT},
     error::UserError,
 };

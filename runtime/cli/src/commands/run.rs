@@ -5,12 +5,11 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_datasets::Loaded;
-use proctor_record::RunDir;
+use proctor_record::{RunDir, now};
 use proctor_report::wrapped;
 use proctor_sandbox_api::Backend;
 use proctor_setup::local_source;
@@ -270,11 +269,6 @@ fn statements(
 pub fn default_out(config: &Path) -> PathBuf {
     let stem = config.file_stem().unwrap_or_default().to_string_lossy();
     PathBuf::from(format!("runs/{stem}-{}", now()))
-}
-
-/// Seconds since the Unix epoch.
-pub fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Creates the run directory and writes the plan before anything starts.

@@ -2,7 +2,6 @@
 
 mod beside;
 mod copies;
-mod find;
 mod index;
 mod log;
 mod overview;
@@ -18,8 +17,8 @@ mod words;
 mod workspace;
 
 pub use copies::refuse_copies;
-pub use find::{Found, matching, named, planned};
 pub use index::Index;
 pub use pages::{Page, Pages};
+pub use proctor_record::find::{Found, matching, named, planned};
 pub use read::{gold_of, labels_of, patch_of, trial};
 pub use steps::step;

@@ -1,11 +1,10 @@
 //! What was paid according to the journals, for every try, discarded ones included.
 
-use std::{io::ErrorKind, path::Path};
+use std::{fs, io::ErrorKind, path::Path};
 
-use proctor_record::{TrialDir, read_journal};
-use proctor_types::{EarlierTries, Event, Fault, RequestClass, Spent};
+use proctor_types::{EarlierTries, Event, RequestClass, Spent};
 
-use crate::recorder::record_fault;
+use crate::{RecordError, TrialDir, read_journal};
 
 /// What one try was billed. Tokens and cost include responses after a limit, because a provider
 /// bills them, too.
@@ -13,13 +12,13 @@ use crate::recorder::record_fault;
 /// # Errors
 /// The journal cannot be read. A damaged journal counts as far as it is readable; a missing one
 /// counts as nothing.
-pub(crate) fn spent_in(journal: &Path) -> Result<Spent, Fault> {
+pub fn spent_in(journal: &Path) -> Result<Spent, RecordError> {
     let mut spent = Spent::default();
     // The trial's check reports a directory in its place as damage.
     if !journal.is_file() {
         return Ok(spent);
     }
-    for envelope in read_journal(journal).map_err(record_fault)?.events {
+    for envelope in read_journal(journal)?.events {
         match envelope.event {
             // The other trial's spending was paid in its own run.
             Event::TrialForked { .. } => spent = Spent::default(),
@@ -55,21 +54,23 @@ pub(crate) fn spent_in(journal: &Path) -> Result<Spent, Fault> {
 ///
 /// # Errors
 /// A journal or a directory cannot be read.
-pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Fault> {
+pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, RecordError> {
     let mut earlier = EarlierTries::default();
     let mut journals = Vec::new();
     if !ended {
         journals.push(dir.trajectory());
     }
-    match std::fs::read_dir(dir.tries()) {
+    let folder = dir.tries();
+    match fs::read_dir(&folder) {
         Ok(tries) => {
             for entry in tries {
-                journals.push(entry.map_err(record_fault)?.path().join("trajectory.jsonl"));
+                let entry = entry.map_err(RecordError::io(&folder, "cannot be read"))?;
+                journals.push(entry.path().join("trajectory.jsonl"));
             }
         }
         // The trial's check reports what occupies the directory's place.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-        Err(error) => return Err(record_fault(error)),
+        Err(error) => return Err(RecordError::io(&folder, "cannot be read")(error)),
     }
     for journal in journals.iter().filter(|journal| journal.is_file()) {
         earlier.tries += 1;
@@ -79,6 +80,9 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Fault>
 }
 
 /// The total billed to all tries of a trial.
-pub(crate) fn spent_by(dir: &TrialDir) -> Result<Spent, Fault> {
+///
+/// # Errors
+/// As [`earlier_tries`].
+pub fn spent_by(dir: &TrialDir) -> Result<Spent, RecordError> {
     Ok(earlier_tries(dir, false)?.spent)
 }

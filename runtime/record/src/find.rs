@@ -1,8 +1,6 @@
-//! Finds a trial by the names of its task and its arm.
+//! The trials of a run's plan, found by the names of their tasks and arms.
 
-use proctor_types::{Arm, RunRecord, RunTask, TrialId};
-
-use crate::{config, error::UserError};
+use proctor_types::{Arm, RunRecord, RunTask, TrialId, UserError, near};
 
 /// A trial of the plan with its task and arm.
 #[derive(Debug, Clone, Copy)]
@@ -157,7 +155,7 @@ fn one<'a, T>(
         }
     }
     let known: Vec<&str> = all.iter().filter_map(|one| names(one).first().copied()).collect();
-    let near = config::near(wanted, known.iter().copied());
+    let near = near(wanted, known.iter().copied());
     let hint = match near.is_empty() {
         true => format!("this run has: `{}`", known[..known.len().min(5)].join("`, `")),
         false => format!("did you mean `{}`?", near.join("` or `")),
