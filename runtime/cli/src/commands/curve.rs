@@ -8,7 +8,7 @@ use proctor_core::{
 use proctor_record::RunDir;
 use proctor_report::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, TrialResult, curve_csv,
-    curve_html, curve_text,
+    curve_html, curve_text, results_of,
 };
 use proctor_types::{
     Arm, BudgetKind, Disclosure, Ending, RULES, RunRecord, TrialId, Verdict, canonical, plural,
@@ -25,7 +25,6 @@ use crate::{
     commands::{
         carry_out::INCOMPLETE,
         curve_check::{run_for_real, sample},
-        report::results_of,
         resume::plan_of,
     },
     error::{CommandError, UserError},

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use proctor_core::{Before, Plan, dispatch};
 use proctor_record::RunDir;
-use proctor_report::TrialResult;
+use proctor_report::{TrialResult, results_of};
 use proctor_types::{RunRecord, RunTask, TaskId, plural, sha256_hex};
 use tokio::sync::mpsc;
 
@@ -12,7 +12,6 @@ use crate::{
     assemble::{self, Flakes, Grading, Scripts},
     commands::{
         carry_out::{board, endpoints},
-        report::results_of,
         resume::plan_of,
     },
     error::CommandError,

@@ -61,7 +61,7 @@ pub use import::import;
 pub use init::init;
 pub use label::label;
 pub use recheck::recheck;
-pub use report::{report, result_of_trial, results_of};
+pub use report::report;
 pub use rerun::rerun;
 pub use resume::{ResumeOptions, join, resume};
 pub use run::run;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proctor_html::{FILES, Links, Trial, whole};
 use proctor_record::RunDir;
-use proctor_report::TrialResult;
+use proctor_report::{TrialResult, result_of_trial};
 
 use super::{
     Found, Index,
@@ -19,7 +19,7 @@ use super::{
     step, trial,
     workspace::workspace,
 };
-use crate::{commands::result_of_trial, error::CommandError};
+use crate::error::CommandError;
 
 const HTML: &str = "text/html; charset=utf-8";
 /// Bytes of a sandbox or an endpoint are served only as text.

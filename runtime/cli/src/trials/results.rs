@@ -9,14 +9,11 @@ use std::{
 };
 
 use proctor_record::RunDir;
-use proctor_report::{Report, TrialResult, build};
+use proctor_report::{Report, TrialResult, build, result_of_trial, results_of};
 use proctor_types::RunRecord;
 
 use super::planned;
-use crate::{
-    commands::{result_of_trial, results_of},
-    error::CommandError,
-};
+use crate::error::CommandError;
 
 /// The results that were read.
 #[derive(Debug)]
