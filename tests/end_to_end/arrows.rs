@@ -79,7 +79,7 @@ const RULES: &[Rule] = &[
             "runtime/attacks",
             "runtime/datasets",
             "runtime/forensics",
-            "runtime/html",
+            "runtime/viewer",
             "runtime/interchange",
             "runtime/official",
             "runtime/patch",
@@ -119,7 +119,7 @@ const RULES: &[Rule] = &[
         reach: Reach::Never(&[
             "runtime/collection",
             "runtime/config",
-            "runtime/html",
+            "runtime/viewer",
             "runtime/interchange",
             "runtime/report",
             "scaffolds/builtin",

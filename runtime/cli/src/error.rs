@@ -7,6 +7,7 @@ pub use proctor_config::UserError;
 use proctor_record::RecordError;
 use proctor_report::wrapped;
 use proctor_types::{plain_words, with_causes};
+use proctor_viewer::ViewError;
 
 /// An error that ends a command, with its exit status.
 #[derive(Debug)]
@@ -49,8 +50,13 @@ where
             Ok(user) => return Self::User(user),
             Err(other) => other,
         };
-        match error.downcast::<RecordError>() {
-            Ok(record) => Self::of_run(record),
+        let error = match error.downcast::<RecordError>() {
+            Ok(record) => return Self::of_run(record),
+            Err(other) => other,
+        };
+        match error.downcast::<ViewError>() {
+            Ok(ViewError::Record(record)) => Self::of_run(record),
+            Ok(other) => Self::Other(other.into()),
             Err(other) => Self::Other(other),
         }
     }

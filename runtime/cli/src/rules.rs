@@ -1,9 +1,9 @@
 //! The version of the rules that a run was made under.
 
-use proctor_record::RunDir;
+use proctor_record::{RunDir, find::planned};
 use proctor_types::{RULES, RunRecord};
 
-use crate::{error::UserError, trials::planned};
+use crate::error::UserError;
 
 /// Rejects further trials for a run with other rules: a run never mixes two.
 pub fn expect_present(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {

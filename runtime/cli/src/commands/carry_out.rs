@@ -13,7 +13,7 @@ use std::{
 use proctor_core::{Before, Dispatched, End, Plan, PlannedTask, RunContext, dispatch};
 use proctor_engines::UNFINISHED;
 use proctor_gateway::EndpointRates;
-use proctor_record::{Checked, RunDir, on_all_cores};
+use proctor_record::{Checked, RunDir, find::planned, on_all_cores};
 use proctor_report::{Groups, text, wrapped};
 use proctor_sandbox_api::Backend;
 use proctor_types::{Arm, Fault, SandboxKind, TrialId, plural};
@@ -32,7 +32,6 @@ use crate::{
     print::shown,
     progress::{self, Board},
     scaffolds,
-    trials::planned,
     watchdog::{CLOSING, Watchdog},
     workers::continuation,
 };

@@ -15,9 +15,9 @@ use proctor_types::{Arm, ArmId};
 use crate::{
     args::{CompareArgs, Format},
     commands::carry_out::INCOMPLETE,
+    copies::refuse_copies,
     error::{CommandError, UserError},
     print::{result, shown},
-    trials::refuse_copies,
 };
 
 /// A gate failed.

@@ -4,7 +4,10 @@
 use std::process::ExitCode;
 
 use proctor_core::ForkPoint;
-use proctor_record::RunDir;
+use proctor_record::{
+    RunDir,
+    find::{Found, named},
+};
 use proctor_types::{Arm, Disclosure, ForkOrigin, RunRecord};
 
 use crate::{
@@ -15,7 +18,6 @@ use crate::{
     config::{self, ConfigFile, Extent, RunConfig, Written},
     error::{CommandError, UserError},
     home, open_files, scaffolds,
-    trials::{Found, named},
 };
 
 /// Keys of `--set` that belong to the arm.

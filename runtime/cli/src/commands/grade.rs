@@ -8,7 +8,7 @@ use std::{
 };
 
 use proctor_core::{Capacity, Plan, PlannedTask};
-use proctor_record::{RunDir, now};
+use proctor_record::{RunDir, find::planned, now};
 use proctor_types::{
     Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, StatementSpec,
 };
@@ -27,9 +27,7 @@ use crate::{
     },
     config::{self, ConfigFile},
     error::{CommandError, UserError},
-    home, open_files, tasks,
-    trials::planned,
-    workers,
+    home, open_files, tasks, workers,
 };
 
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {

@@ -7,20 +7,20 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_html::{ReportPage, RunPage};
 use proctor_record::{Checked, Labels, RunDir};
 use proctor_report::{
     Comparison, Groups, Report, TrialResult, describe_arms, remarks_of, results_of,
 };
 use proctor_types::{Arm, TrialId};
+use proctor_viewer::html::{self, ReportPage, RunPage};
 
 use crate::{
     args::ReportFormat,
     commands::{carry_out::INCOMPLETE, compare::tell_apart, quality},
+    copies::refuse_copies,
     error::{CommandError, UserError},
     mask::Mask,
     print::{self, result},
-    trials::refuse_copies,
 };
 
 /// Exit status: files that no verdict depends on are damaged.
@@ -155,7 +155,7 @@ fn page(
     trials: &[TrialResult],
     runs: &[RunPage],
 ) -> Result<String, CommandError> {
-    Ok(proctor_html::report(&ReportPage { report, comparison, trials, runs })?)
+    Ok(html::report(&ReportPage { report, comparison, trials, runs })?)
 }
 
 /// A run by the name of its directory. Its full path stays private when the page is shared.

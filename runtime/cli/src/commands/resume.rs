@@ -4,16 +4,18 @@ use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc, time:
 
 use proctor_core::{Plan, PlannedTask, Until};
 use proctor_engines::Inquiry;
-use proctor_record::{RunDir, now};
+use proctor_record::{
+    RunDir,
+    find::{Found, planned},
+    now,
+};
 use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, first_of, plural};
 
 use crate::{
     assemble::{self, Flakes, Grading},
     commands::{carry_out::carry_out, resume_set},
     error::{CommandError, UserError},
-    home, open_files, rules,
-    trials::{Found, planned},
-    workers,
+    home, open_files, rules, workers,
 };
 
 /// The user's options for resuming a run.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use proctor_core::{ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
-use proctor_record::RunDir;
+use proctor_record::{RunDir, find::named};
 use proctor_sandbox_api::{Command, Said, Sandbox, wire::RawPath};
 use proctor_types::{Arm, SandboxKind, SandboxSpec, Task, TrialId};
 use tokio::sync::mpsc;
@@ -25,7 +25,6 @@ use crate::{
     config,
     error::{CommandError, UserError},
     home, progress, scaffolds, tasks,
-    trials::named,
 };
 
 /// Holds input that does not come from a terminal. The shell removes it before it reads the first

@@ -9,9 +9,9 @@ pub static FILES: [(&str, &str, &[&str]); 2] = [
     ("viewer.css", "text/css; charset=utf-8", &[STYLE, VIEWER]),
 ];
 
-const SCRIPT: &str = include_str!("../templates/viewer.js");
-const STYLE: &str = include_str!("../templates/style.css");
-const VIEWER: &str = include_str!("../templates/viewer.css");
+const SCRIPT: &str = include_str!("../../templates/viewer.js");
+const STYLE: &str = include_str!("../../templates/style.css");
+const VIEWER: &str = include_str!("../../templates/viewer.css");
 
 /// The pieces of a file, as it is sent.
 pub fn whole(pieces: &[&str]) -> String {

@@ -1,7 +1,6 @@
 //! Full-text search over the journals of runs. A journal is read event by event; a line that cannot
 //! match is only scanned as bytes.
 
-use proctor_html::{Hit, Search};
 use proctor_record::{EventLine, Events, RunDir};
 use proctor_types::{Event, Message};
 use regex::{Regex, RegexBuilder, bytes};
@@ -13,7 +12,10 @@ use super::{
     shown::Shown,
     words::{pretty, reasoning},
 };
-use crate::error::CommandError;
+use crate::{
+    ViewError,
+    html::{Hit, Search},
+};
 
 /// Maximum matches shown.
 const HITS: usize = 200;
@@ -61,7 +63,7 @@ impl Wanted {
 }
 
 /// The result of a query, over all journals or one trial's.
-pub fn search(runs: &[Shown], query: &Query) -> Result<Search, CommandError> {
+pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
     let (text, trial) = (query.one("q"), query.one("trial"));
     let mut search = Search {
         text: text.to_owned(),

@@ -13,7 +13,7 @@ use proctor_report::{Report, TrialResult, build, result_of_trial, results_of};
 use proctor_types::RunRecord;
 
 use super::planned;
-use crate::error::CommandError;
+use crate::ViewError;
 
 /// The results that were read.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Stamp {
 pub struct Results(Mutex<Option<Arc<Read>>>);
 
 impl Results {
-    pub fn now(&self, path: &Path, record: &RunRecord) -> Result<Arc<Read>, CommandError> {
+    pub fn now(&self, path: &Path, record: &RunRecord) -> Result<Arc<Read>, ViewError> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let run = RunDir::view(path)?;
         let planned = planned(record);

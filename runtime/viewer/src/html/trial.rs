@@ -3,7 +3,7 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use crate::{
+use super::{
     Folder, Links,
     templates::fill,
     timeline::{Cap, Timeline, timeline},

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
-use proctor_html::{
+use proctor_viewer::html::{
     Call, Cap, CapKind, Cell, Choice, Choices, Entry, FILES, Filter, Folder, Hit, Links, Matrix,
     Opened, Overview, Row, Said, Search, Sent, Side, Step, StepRow, TestLine, Trial, Url, beside,
     matrix, search, step, trial, whole,

@@ -3,7 +3,7 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use crate::{Links, Step, StepRow, templates::fill};
+use super::{Links, Step, StepRow, templates::fill};
 
 /// One of the trials.
 #[derive(Debug, Clone, Serialize)]
@@ -70,7 +70,7 @@ pub fn parted(all: &[&[StepRow]]) -> Parted {
 }
 
 /// # Errors
-/// See [`crate::trial`].
+/// See [`super::trial`].
 pub fn beside(
     task: &str,
     sides: &[Side],

@@ -13,7 +13,7 @@ use serde::Serialize;
 /// A file of `templates/`, by its name.
 macro_rules! files {
     ($($name:literal),+ $(,)?) => {
-        [$(($name, include_str!(concat!("../templates/", $name)))),+]
+        [$(($name, include_str!(concat!("../../templates/", $name)))),+]
     };
 }
 

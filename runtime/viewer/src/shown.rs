@@ -14,7 +14,7 @@ use super::{
     place::ARM,
     results::{Read, Results},
 };
-use crate::error::CommandError;
+use crate::ViewError;
 
 /// Number of journal indexes kept in memory; others are read again.
 const INDEXES: usize = 64;
@@ -32,8 +32,8 @@ pub struct Shown {
 }
 
 impl Shown {
-    pub fn open(path: &Path, number: usize) -> Result<Self, CommandError> {
-        let record = RunDir::view(path).map_err(CommandError::of_run)?.read_run()?;
+    pub fn open(path: &Path, number: usize) -> Result<Self, ViewError> {
+        let record = RunDir::view(path)?.read_run()?;
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (results, indexes) = (Results::default(), Mutex::default());
@@ -50,12 +50,12 @@ impl Shown {
     }
 
     /// The run's present results.
-    pub fn read(&self) -> Result<Arc<Read>, CommandError> {
+    pub fn read(&self) -> Result<Arc<Read>, ViewError> {
         self.results.now(&self.path, &self.record)
     }
 
     /// The present steps of a trial; `None` if it has not started.
-    pub fn index(&self, found: &Found<'_>) -> Result<Option<Arc<Index>>, CommandError> {
+    pub fn index(&self, found: &Found<'_>) -> Result<Option<Arc<Index>>, ViewError> {
         let journal = RunDir::view(&self.path)?.trial_path(&found.id()).trajectory();
         let known = {
             let kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);

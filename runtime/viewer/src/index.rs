@@ -10,13 +10,13 @@ use std::{
 
 use memchr::memmem;
 use proctor_forensics::runs_tests;
-use proctor_html::StepRow;
 use proctor_record::{BadLine, EventLine, Events, RecordError};
 use proctor_types::{Answer, UrlDecision};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::words::{arguments_text, words};
+use crate::html::StepRow;
 
 /// What is known about a journal.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use proctor_types::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
+use super::{
     plot::{Bar, Bars, Dot, Scatter, bars, scatter},
     templates::fill,
 };

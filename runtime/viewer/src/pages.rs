@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use proctor_html::{FILES, Links, Trial, whole};
 use proctor_record::RunDir;
 use proctor_report::{TrialResult, result_of_trial};
 
@@ -19,7 +18,10 @@ use super::{
     step, trial,
     workspace::workspace,
 };
-use crate::error::CommandError;
+use crate::{
+    ViewError,
+    html::{self, FILES, Links, Trial, whole},
+};
 
 const HTML: &str = "text/html; charset=utf-8";
 /// Bytes of a sandbox or an endpoint are served only as text.
@@ -44,7 +46,7 @@ impl Page {
 }
 
 impl Pages {
-    pub fn open(runs: &[PathBuf]) -> Result<Self, CommandError> {
+    pub fn open(runs: &[PathBuf]) -> Result<Self, ViewError> {
         let runs = runs.iter().zip(1..).map(|(path, number)| Shown::open(path, number));
         Ok(Self { runs: runs.collect::<Result<_, _>>()? })
     }
@@ -65,7 +67,7 @@ impl Pages {
     /// - `beside/TASK`: its trials side by side
     /// - `search`
     /// - the viewer's script and style sheet
-    pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, CommandError> {
+    pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, ViewError> {
         if let Some((_, kind, texts)) = FILES.iter().find(|(name, _, _)| *name == path) {
             return Ok(Some(Page { kind, body: whole(texts).into_bytes() }));
         }
@@ -75,9 +77,9 @@ impl Pages {
         let page = match parts.as_slice() {
             [""] => {
                 let told = overview(&self.runs, filter_of(&query), Form::Served, false)?;
-                Some(proctor_html::matrix(&told, &links)?)
+                Some(html::matrix(&told, &links)?)
             }
-            ["search"] => Some(proctor_html::search(&search(&self.runs, &query)?, &links)?),
+            ["search"] => Some(html::search(&search(&self.runs, &query)?, &links)?),
             ["beside", task] => self.beside(task, &query, &links)?,
             [run, task, arm, attempt, rest @ ..] => {
                 let Some((shown, found)) = self.find(run, task, arm, attempt) else {
@@ -113,14 +115,14 @@ impl Pages {
         task: &str,
         query: &Query,
         links: &Links<'_>,
-    ) -> Result<Option<String>, CommandError> {
+    ) -> Result<Option<String>, ViewError> {
         let named: Vec<&str> = query.all("trial").collect();
         let Some((sides, choices)) = beside(&self.runs, task, &named, Form::Served)? else {
             return Ok(None);
         };
         let here = format!("{}{}", links.root, Form::Served.beside(task));
         let links = Links { here: &here, ..*links };
-        Ok(Some(proctor_html::beside(task, &sides, &choices, &links)?))
+        Ok(Some(html::beside(task, &sides, &choices, &links)?))
     }
 
     /// The number of a task's trials, in all runs.
@@ -137,7 +139,7 @@ pub(super) fn told(
     shown: &Shown,
     found: Found<'_>,
     index: Option<&Index>,
-) -> Result<(Trial, bool), CommandError> {
+) -> Result<(Trial, bool), ViewError> {
     let run = RunDir::view(&shown.path)?;
     let result = result_of_trial(&run, &found);
     let mut told = trial(&run, &shown.name, found, &result, index)?;
@@ -157,7 +159,7 @@ fn trial_page(
     found: Found<'_>,
     links: &Links<'_>,
     several: bool,
-) -> Result<String, CommandError> {
+) -> Result<String, ViewError> {
     let run = RunDir::view(&shown.path)?;
     let index = shown.index(&found)?;
     let (mut told, live) = told(shown, found, index.as_deref())?;
@@ -165,7 +167,7 @@ fn trial_page(
         told.beside = Form::Served.beside(found.task.task.id.as_str());
     }
     let (patch, gold) = (patch_of(&run, found), gold_of(found.task));
-    Ok(proctor_html::trial(&told, links, &patch, &gold, live)?)
+    Ok(html::trial(&told, links, &patch, &gold, live)?)
 }
 
 pub(super) fn step_page(
@@ -174,7 +176,7 @@ pub(super) fn step_page(
     number: u64,
     query: Option<&Query>,
     links: &Links<'_>,
-) -> Result<Option<String>, CommandError> {
+) -> Result<Option<String>, ViewError> {
     let Some(index) = shown.index(&found)? else { return Ok(None) };
     let run = RunDir::view(&shown.path)?;
     let dir = run.trial_path(&found.id());
@@ -188,11 +190,11 @@ pub(super) fn step_page(
         }
     }
     let live = !dir.outcome().exists();
-    Ok(Some(proctor_html::step(&told, &found.name(), &index.rows, links, live)?))
+    Ok(Some(html::step(&told, &found.name(), &index.rows, links, live)?))
 }
 
 /// Exact bytes of the record: a request, a response, a complete output.
-fn bytes(shown: &Shown, found: Found<'_>, hash: &str) -> Result<Option<Page>, CommandError> {
+fn bytes(shown: &Shown, found: Found<'_>, hash: &str) -> Result<Option<Page>, ViewError> {
     let is_hash = hash.len() == 64 && hash.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
     let run = RunDir::view(&shown.path)?;
     let blobs = run.blobs_of(&run.trial_path(&found.id()));

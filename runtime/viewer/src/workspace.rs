@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use proctor_html::{Entry, Folder, Opened};
 use proctor_record::{Blobs, RecordError, Tree};
 
 use super::{
     Index,
     place::{Query, encoded},
 };
+use crate::html::{Entry, Folder, Opened};
 
 /// Maximum entries listed per directory, and maximum bytes shown per file.
 const LISTED: usize = 1_000;

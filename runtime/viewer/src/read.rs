@@ -1,13 +1,15 @@
 //! A trial as its page and the terminal show it.
 
-use proctor_html::{Cap, CapKind, Said, StepRow, TestLine, Trial};
 use proctor_patch::Patch;
 use proctor_record::{RunDir, TrialDir};
 use proctor_report::{TrialResult, build};
 use proctor_types::{RunTask, Spent, TestGroup, Verdict};
 
 use super::{Found, Index, log};
-use crate::error::CommandError;
+use crate::{
+    ViewError,
+    html::{Cap, CapKind, Said, StepRow, TestLine, Trial},
+};
 
 /// Maximum bytes of a log that are read, from its end: that is where failures are.
 const MOST_LOG: usize = 16 << 20;
@@ -19,7 +21,7 @@ pub fn trial(
     found: Found<'_>,
     result: &TrialResult,
     index: Option<&Index>,
-) -> Result<Trial, CommandError> {
+) -> Result<Trial, ViewError> {
     let dir = run.trial_path(&found.id());
     let journal = dir.trajectory();
     let (steps, mut damage) =

@@ -5,13 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_record::RunDir;
+use proctor_record::{RunDir, find::planned};
 use proctor_types::{TrialId, plural};
 
-use crate::{
-    error::{CommandError, UserError},
-    trials::planned,
-};
+use crate::error::{CommandError, UserError};
 
 /// Rejects runs whose trials would count twice: a run that is named twice, or a copy next to its
 /// original.

@@ -3,7 +3,7 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use crate::{Links, templates::fill};
+use super::{Links, templates::fill};
 
 /// A place where a text was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -49,7 +49,7 @@ struct Filling<'a> {
 }
 
 /// # Errors
-/// See [`crate::trial`].
+/// See [`super::trial`].
 pub fn search(search: &Search, links: &Links<'_>) -> Result<String, Error> {
     fill("search.html", Filling { search, links, live: false })
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{StepRow, plot::tenth};
+use super::{StepRow, plot::tenth};
 
 const WIDTH: f64 = 780.0;
 const LEFT: f64 = 56.0;

@@ -1,6 +1,5 @@
 //! One complete step of a trial.
 
-use proctor_html::{Call, Sent, Step, Url};
 use proctor_record::{Blobs, PatchPolicy, RecordError, Tree, between};
 use proctor_types::Event;
 
@@ -8,6 +7,7 @@ use super::{
     Index,
     words::{arguments_text, pretty, reasoning},
 };
+use crate::html::{Call, Sent, Step, Url};
 
 /// Reads the lines of one step. `None`: the trial has no such step.
 pub fn step(index: &Index, blobs: &Blobs, number: u64) -> Option<Step> {

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use proctor_html::{ReportPage, RunPage, report};
 use proctor_report::{TaskFacts, TrialResult, build, compare};
 use proctor_types::{
     Arm, ArmId, EarlierTries, Ending, Evidence, EvidenceClass, Fault, Integrity, Layer, Outcome,
     PolicyVerdict, Reason, RunRecord, Spent, TaskId, TestGroup, TestStatus, Verdict,
 };
+use proctor_viewer::html::{ReportPage, RunPage, report};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use proctor_html::{Cell, Choices, Filter, Matrix, Overview, Row};
 use proctor_report::{ArmReport, TaskReport, findings, percent};
 use proctor_types::{Arm, RunTask, plural, visible_line};
 
@@ -16,7 +15,10 @@ use super::{
     results::Read,
     shown::Shown,
 };
-use crate::error::CommandError;
+use crate::{
+    ViewError,
+    html::{Cell, Choices, Filter, Matrix, Overview, Row},
+};
 
 /// Trials per page; those of one task stay together.
 const ON_A_PAGE: usize = 800;
@@ -64,7 +66,7 @@ pub fn overview(
     mut filter: Filter,
     form: Form,
     whole: bool,
-) -> Result<Overview, CommandError> {
+) -> Result<Overview, ViewError> {
     let read = runs.iter().map(Shown::read).collect::<Result<Vec<_>, _>>()?;
     let mut told = Told::default();
     let mut groups = Vec::new();
@@ -264,7 +266,7 @@ pub fn word_of(resolved: Option<bool>) -> (&'static str, &'static str) {
 /// A run's progress in a sentence; its running trials; whether any has yet to end.
 type State = (String, Vec<(String, String)>, bool);
 
-fn state(run: &Shown, read: &Read, form: Form) -> Result<State, CommandError> {
+fn state(run: &Shown, read: &Read, form: Form) -> Result<State, ViewError> {
     let of = read.results.len();
     let ended = read.results.iter().filter(|one| one.outcome.is_some()).count();
     let graded = read.results.iter().filter(|one| one.verdict.is_some()).count();

@@ -1,11 +1,13 @@
 //! The trials of a task side by side.
 
-use proctor_html::{Choice, Side, parted};
 use proctor_record::RunDir;
 use proctor_report::TaskReport;
 
 use super::{Found, overview::word_of, place::Form, planned, search::said, shown::Shown, step};
-use crate::error::CommandError;
+use crate::{
+    ViewError,
+    html::{Choice, Side, parted},
+};
 
 /// Number of trials shown if none are named, and the maximum.
 const SHOWN: usize = 4;
@@ -21,7 +23,7 @@ pub fn beside(
     task: &str,
     named: &[&str],
     form: Form,
-) -> Result<Option<Beside>, CommandError> {
+) -> Result<Option<Beside>, ViewError> {
     let mut all: Vec<(&Shown, Found<'_>, TaskReport)> = Vec::new();
     for run in runs {
         let read = run.read()?;

@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 
-use proctor_html::{FILES, Filter, Links};
 use proctor_record::RunDir;
 
 use super::{
@@ -16,7 +15,10 @@ use super::{
     place::Form,
     planned,
 };
-use crate::{error::CommandError, mask::Mask};
+use crate::{
+    MaskText, ViewError,
+    html::{self, FILES, Filter, Links},
+};
 
 /// The first page's file name, and the suffix of the others.
 const HOME: &str = "index.html";
@@ -24,19 +26,22 @@ const ENDING: &str = ".html";
 
 impl Pages {
     /// Writes every page with secrets masked. Returns the number of files.
-    pub fn write(&self, out: &Path, mask: &Mask) -> Result<u64, CommandError> {
+    ///
+    /// # Errors
+    /// A run cannot be read, or a file cannot be written.
+    pub fn write(&self, out: &Path, mask: MaskText<'_>) -> Result<u64, ViewError> {
         let links = Links { home: HOME, ending: ENDING, ..Links::default() };
         fs::create_dir_all(out)?;
         for (name, _, texts) in &FILES {
-            fs::write(out.join(name), proctor_html::whole(texts))?;
+            fs::write(out.join(name), html::whole(texts))?;
         }
         let whole =
             overview(&self.runs, Filter { page: 1, ..Filter::default() }, Form::File, true)?;
         let write = |file: &Path, page: &str| {
             let name = file.strip_prefix(out).unwrap_or(file);
-            fs::write(file, mask.bytes(name, page.as_bytes()))
+            fs::write(file, mask(name, page.as_bytes()))
         };
-        write(&out.join(HOME), &proctor_html::matrix(&whole, &links)?)?;
+        write(&out.join(HOME), &html::matrix(&whole, &links)?)?;
         let mut files = 1 + FILES.len() as u64;
         let mut tasks = BTreeSet::new();
         for shown in &self.runs {
@@ -57,7 +62,7 @@ impl Pages {
                 let here = format!("{above}{place}");
                 let trial_links = Links { root: above, here: &here, ..links };
                 let (patch, gold) = (patch_of(&run, found), gold_of(found.task));
-                let page = proctor_html::trial(&told, &trial_links, &patch, &gold, false)?;
+                let page = html::trial(&told, &trial_links, &patch, &gold, false)?;
                 let file = out.join(format!("{place}{ENDING}"));
                 let steps = out.join(&place).join("step");
                 let folder = if told.steps.is_empty() { file.parent() } else { Some(&*steps) };
@@ -83,13 +88,13 @@ impl Pages {
         task: &str,
         links: Links<'_>,
         write: &dyn Fn(&Path, &str) -> io::Result<()>,
-    ) -> Result<u64, CommandError> {
+    ) -> Result<u64, ViewError> {
         let Some((sides, choices)) = beside(&self.runs, task, &[], Form::File)? else {
             return Ok(0);
         };
         let file = out.join(format!("{}{ENDING}", Form::File.beside(task)));
         fs::create_dir_all(file.parent().unwrap_or(out))?;
-        let page = proctor_html::beside(task, &sides, &choices, &Links { root: "../", ..links })?;
+        let page = html::beside(task, &sides, &choices, &Links { root: "../", ..links })?;
         write(&file, &page)?;
         Ok(1)
     }

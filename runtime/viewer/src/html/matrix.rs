@@ -3,7 +3,7 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use crate::{Links, templates::fill};
+use super::{Links, templates::fill};
 
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
@@ -90,7 +90,7 @@ struct Filling<'a> {
 }
 
 /// # Errors
-/// See [`crate::trial`].
+/// See [`super::trial`].
 pub fn matrix(overview: &Overview, links: &Links<'_>) -> Result<String, Error> {
     fill("matrix.html", Filling { overview, links, live: overview.live })
 }
