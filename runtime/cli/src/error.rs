@@ -7,6 +7,7 @@ pub use proctor_config::UserError;
 use proctor_record::RecordError;
 use proctor_report::wrapped;
 use proctor_types::{plain_words, with_causes};
+use proctor_validation::ValidationError;
 use proctor_viewer::ViewError;
 
 /// An error that ends a command, with its exit status.
@@ -54,8 +55,13 @@ where
             Ok(record) => return Self::of_run(record),
             Err(other) => other,
         };
-        match error.downcast::<ViewError>() {
-            Ok(ViewError::Record(record)) => Self::of_run(record),
+        let error = match error.downcast::<ViewError>() {
+            Ok(ViewError::Record(record)) => return Self::of_run(record),
+            Ok(other) => return Self::Other(other.into()),
+            Err(other) => other,
+        };
+        match error.downcast::<ValidationError>() {
+            Ok(ValidationError::Record(record)) => Self::of_run(record),
             Ok(other) => Self::Other(other.into()),
             Err(other) => Self::Other(other),
         }

@@ -58,7 +58,7 @@ pub use frozen_tests::FrozenTests;
 pub use grading::{GradingSandbox, grade_patch};
 pub use halts::{Halt, Halts};
 pub use harbor::IN_PLACE;
-pub use impossible::{impossible, variants};
+pub use impossible::variants;
 pub use leak_checks::LeakChecks;
 pub use moment::{Moment, open_at};
 pub use notices::notices;

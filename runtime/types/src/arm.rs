@@ -58,6 +58,26 @@ pub struct Arm {
 }
 
 impl Arm {
+    /// An arm of existing patches, such as predictions.
+    pub fn of_patches(name: &str, sandbox: &SandboxSpec, settings: Value) -> Self {
+        Self {
+            control: false,
+            forked_from: None,
+            id: ArmId::new(""),
+            name: name.to_owned(),
+            scaffold: PREDICTIONS.to_owned(),
+            model: None,
+            budget: Budget::default(),
+            sandbox: sandbox.clone(),
+            network: NetworkPolicy::default(),
+            leak_check: LeakCheckSpec::default(),
+            statement: StatementSpec::default(),
+            prompts: Value::Null,
+            settings,
+        }
+        .identified()
+    }
+
     /// The same arm with its id computed from its factors.
     #[must_use]
     pub fn identified(mut self) -> Self {

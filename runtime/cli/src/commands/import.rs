@@ -23,9 +23,7 @@ use serde_json::json;
 use crate::{
     args::{ImportArgs, ImportFormat},
     assemble,
-    commands::{
-        export::FIDELITY, import_files, predictions, resume::plan_of, run, validate::plain_config,
-    },
+    commands::{export::FIDELITY, import_files, resume::plan_of, run, validate::plain_config},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
     home,
@@ -360,7 +358,7 @@ fn arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
             "model": first.and_then(|one| one.model.as_ref()),
             "sha256": sha256_hex(digests.join("\n").as_bytes()),
         });
-        predictions::arm(name, sandbox, json!({ "imported": imported }))
+        Arm::of_patches(name, sandbox, json!({ "imported": imported }))
     };
     names.into_iter().map(arm).collect()
 }

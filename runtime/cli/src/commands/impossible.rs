@@ -1,13 +1,10 @@
 //! `proctor tasks impossible`: creates a variant of each task that no honest solution resolves.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
-use proctor_core::{Plan, PlannedTask, impossible as variant_of, variants};
-use proctor_types::{SandboxKind, SandboxSpec, Source, Task, plural};
+use proctor_core::{Plan, variants};
+use proctor_types::{SandboxKind, SandboxSpec, plural};
+use proctor_validation::{impossible as variant_of, placed};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -61,7 +58,9 @@ pub async fn impossible(
             _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(INTERRUPTED)),
         };
         match found.iter().find_map(|wrong| variant_of(&planned.task, wrong)) {
-            Some(variant) => rows.push(serde_json::to_string(&placed(variant, &planned)?)?),
+            Some(variant) => {
+                rows.push(serde_json::to_string(&placed(variant, &planned.base_dir)?)?)
+            }
             None => without.push(planned.task.id.to_string()),
         }
     }
@@ -83,32 +82,4 @@ pub async fn impossible(
     })?;
     tell!("{}: {}", plural(rows.len(), "impossible variant"), out.display());
     Ok(ExitCode::SUCCESS)
-}
-
-/// Makes relative paths absolute, because they are resolved against the new file's directory.
-fn placed(mut task: Task, planned: &PlannedTask) -> Result<Task, CommandError> {
-    let whole = |path: &mut String| -> Result<(), CommandError> {
-        let full: PathBuf = std::path::absolute(planned.base_dir.join(&*path))?;
-        *path = full.to_string_lossy().into_owned();
-        Ok(())
-    };
-    match &mut task.source {
-        Some(Source::Path { path } | Source::Archive { archive: path, .. }) => whole(path)?,
-        // A URL, or the path of a clone.
-        Some(Source::Git { git, .. }) if planned.base_dir.join(&*git).exists() => whole(git)?,
-        Some(Source::Git { .. } | Source::Pypi { .. }) | None => {}
-    }
-    match &mut task.environment.base {
-        Some(base) if base != "host" => whole(base)?,
-        _ => {}
-    }
-    if let Some(dockerfile) = &mut task.environment.dockerfile {
-        whole(dockerfile)?;
-    }
-    if let Some(image) = &mut task.environment.image
-        && planned.base_dir.join(&*image).is_file()
-    {
-        whole(image)?;
-    }
-    Ok(task)
 }

@@ -1,7 +1,6 @@
 //! One file per command.
 
 mod attack;
-mod attack_table;
 mod cancel;
 mod carry_out;
 mod certificate;

@@ -7,12 +7,12 @@ use std::{
 };
 
 use proctor_core::PlannedTask;
-use proctor_quality::{ReadFile, Subject, judge};
 use proctor_record::now;
 use proctor_setup::Sources;
 use proctor_types::{
     QUALITY_SCHEMA, QualityFile, SandboxKind, Signs, TaskQuality, first_of, plural, sha256_hex,
 };
+use proctor_validation::quality::{ReadFile, Subject, judge};
 
 use crate::{
     assemble,

@@ -8,7 +8,7 @@ use proctor_types::{
     file_of,
 };
 
-use crate::{
+use crate::quality::{
     duplicates::duplicates,
     leak,
     settings::{Settings, SignRules},

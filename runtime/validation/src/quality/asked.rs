@@ -1,6 +1,6 @@
 //! The interface that a from-scratch task asks for, as shown in its statement.
 
-use crate::settings::Duplicates;
+use crate::quality::settings::Duplicates;
 
 const FENCE: &str = "```";
 
@@ -32,7 +32,7 @@ pub(crate) fn asked(statement: &str, settings: &Duplicates) -> Vec<Vec<String>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
+    use crate::quality::settings::Settings;
 
     #[test]
     fn only_what_is_asked_for_is_read_in_both_forms() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use proctor_types::Task;
 use proctor_wire::{WINDOW_LINES, print};
 
-use crate::{asked::asked, gold::added, settings::Duplicates};
+use crate::quality::{asked::asked, gold::added, settings::Duplicates};
 
 /// For each task, the positions of the earlier tasks that it repeats.
 pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet<usize>> {
@@ -62,7 +62,7 @@ mod tests {
     use proctor_types::FromScratch;
 
     use super::*;
-    use crate::{judge::tests::task, settings::Settings};
+    use crate::quality::{judge::tests::task, settings::Settings};
 
     #[test]
     fn the_same_work_under_another_name_is_found_once() {

@@ -56,7 +56,7 @@ pub(crate) struct SignRules {
 }
 
 static SETTINGS: ShippedTable<Settings> =
-    ShippedTable::new("task-quality.toml", include_str!("../../../configs/task-quality.toml"));
+    ShippedTable::new("task-quality.toml", include_str!("../../../../configs/task-quality.toml"));
 
 impl Settings {
     pub(crate) fn get() -> Result<&'static Self, String> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proctor_types::{Sign, SignedBy, Signs, Task, file_of};
 
-use crate::settings::{Limits, SignRules};
+use crate::quality::settings::{Limits, SignRules};
 
 /// The text of test files, by path.
 pub(crate) type Texts = BTreeMap<String, String>;
@@ -71,7 +71,7 @@ fn last(id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{judge::tests::task, settings::Settings};
+    use crate::quality::{judge::tests::task, settings::Settings};
 
     const TESTS: &str = "import datetime\n\n\ndef day():\n    return datetime.date.today()\n\n\n\
         def test_asked():\n    # datetime.now()\n    assert datetime.datetime.now().year\n\n\n\

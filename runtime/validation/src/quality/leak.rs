@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use proctor_types::Task;
 
-use crate::{gold::added, settings::Leak};
+use crate::quality::{gold::added, settings::Leak};
 
 /// The share, from 0 to 1, of word runs in the gold patch's code that also occur in the statement.
 /// `None` if the gold patch has too little code to judge.
@@ -71,7 +71,7 @@ fn runs_of(text: &str, words: usize) -> impl Iterator<Item = Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{judge::tests::task, settings::Settings};
+    use crate::quality::{judge::tests::task, settings::Settings};
 
     const CODE: &str = "def tails(coin):\n    \"\"\"Say how often\n    it fell so.\n    \"\"\"\n    count = 0\n    for side in coin.sides:\n        count += side.fell(\n            coin.hand, times=7)\n    return count\n";
 
