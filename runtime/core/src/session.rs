@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use proctor_gateway::{AskError, ContextWindow, GatewayServer, Meter, TrialGateway};
 use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{Brief, Edited, Session, StartTree, Stop, ToolDone, Traffic};
+use proctor_scaffold_api::{
+    Brief, Edited, Session, StartTree, Stop, ToolDone, Traffic,
+    notices::{self, TimeLeft},
+};
 use proctor_setup::ApplyError;
 use proctor_types::{
     Answer, Ask, BudgetKind, BudgetScope, Cause, Disclosure, EditRecord, Event, Fault, Layer,
@@ -17,7 +20,6 @@ use tokio::sync::watch;
 
 use crate::{
     Cancel, RunContext,
-    notices::{self, TimeLeft},
     past::{Past, PastStep},
     recorder::{Recorder, record_fault},
     steps::Steps,

@@ -44,6 +44,7 @@
 
 mod limits;
 mod material;
+pub mod notices;
 mod overlay;
 mod scaffold;
 mod session;

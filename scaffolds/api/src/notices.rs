@@ -31,22 +31,23 @@ struct Left {
     unit: &'static str,
 }
 
-/// The remaining wall, working and tool time, in seconds.
+/// The remaining wall, working and tool time, in seconds. Absent: no limit.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct TimeLeft {
+pub struct TimeLeft {
+    /// Of the wall clock.
     pub wall: Option<f64>,
+    /// Without waits for endpoints.
     pub working: Option<f64>,
+    /// In tools.
     pub tools: Option<f64>,
 }
 
 /// Returns the request with the remainder of every limit appended to its last message. Later
 /// requests omit the notice: an outdated remainder would mislead and costs tokens on every request.
-pub(crate) fn count_down(
-    ask: Ask,
-    budget: &Budget,
-    spent: &Spent,
-    time: TimeLeft,
-) -> Result<Ask, Fault> {
+///
+/// # Errors
+/// The template is wrong.
+pub fn count_down(ask: Ask, budget: &Budget, spent: &Spent, time: TimeLeft) -> Result<Ask, Fault> {
     let left = left(budget, spent, time);
     if left.is_empty() {
         return Ok(ask);
@@ -56,7 +57,10 @@ pub(crate) fn count_down(
 }
 
 /// The request for the final response after the limit.
-pub(crate) fn last_words(ask: Ask, kind: BudgetKind) -> Result<Ask, Fault> {
+///
+/// # Errors
+/// The template is wrong.
+pub fn last_words(ask: Ask, kind: BudgetKind) -> Result<Ask, Fault> {
     let notice = render(GRACE, json!({ "unit": unit(kind) }))?;
     Ok(with(ask, &notice))
 }
