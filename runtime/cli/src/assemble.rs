@@ -7,6 +7,7 @@ use std::{
 };
 
 use fake_llm::{FakeLlm, Script};
+use proctor_catalog::Catalog;
 use proctor_core::{
     Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
     OutsideLimits, Plan, Progress, RunContext, SharedMeters, Verdicts, met, shared_rates,
@@ -16,16 +17,18 @@ use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::{Backend, Machine};
+use proctor_scaffold_api::{ScaffoldSource as _, Scaffolds};
 use proctor_setup::Sources;
 use proctor_types::{Arm, Fault, FlakePolicy, Layer, RunRecord, SandboxKind, sha256_hex};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    config::{GradingFile, Known, REPLAY, ResumeFile, SCRIPT},
+    config::{
+        self, ConfigFile, GradingFile, Known, REPLAY, ResumeFile, RunConfig, SCRIPT, Written,
+    },
     error::{CommandError, UserError},
     home,
-    scaffolds::{self, Scaffolds},
 };
 
 /// Connects to one back end without changing anything.
@@ -39,12 +42,36 @@ pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>
     })
 }
 
-/// The names that a configuration may use.
-pub fn known() -> Known<'static> {
+/// The scaffolds that a configuration may use.
+pub fn catalog() -> Result<Catalog, UserError> {
+    Ok(Catalog::new(home::cache()?))
+}
+
+/// Prints what builds of bundles say.
+pub fn say(line: String) {
+    tell!("{line}");
+}
+
+/// Builds the bundles that a configuration needs. Returns whether any was built.
+pub async fn build_bundles(file: &ConfigFile) -> Result<bool, CommandError> {
+    let names = file.arms.iter().map(|arm| arm.scaffold.as_str()).collect();
+    Ok(catalog()?.build(&names, &say).await?)
+}
+
+/// The scaffolds of a run with their bundles, which are built if they are missing.
+pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError> {
+    Ok(catalog()?.with_bundles(record, &say).await?)
+}
+
+/// Resolves a configuration: arms with their ids, every name looked up.
+pub fn resolve(file: ConfigFile, written: &Written) -> Result<RunConfig, UserError> {
     fn script(file: &Path) -> Result<(), String> {
         Script::load(file).map(drop).map_err(|error| error.to_string())
     }
-    Known { scaffold: &scaffolds::named, scaffolds: scaffolds::names(), script: &script }
+    let catalog = catalog()?;
+    let scaffold = |name: &str| catalog.named(name);
+    let known = Known { scaffold: &scaffold, scaffolds: catalog.names(), script: &script };
+    config::resolve(file, written, &known)
 }
 
 /// Starts one back end and removes leftovers of dead processes from it.
@@ -63,7 +90,8 @@ pub async fn backends(
     cache: &Path,
 ) -> Result<BTreeMap<SandboxKind, Arc<dyn Backend>>, CommandError> {
     let mut kinds: BTreeSet<_> = arms.iter().map(|arm| arm.sandbox.kind).collect();
-    if arms.iter().any(|arm| scaffolds::is_host(&arm.scaffold)) {
+    let catalog = catalog()?;
+    if arms.iter().any(|arm| catalog.is_host(&arm.scaffold)) {
         kinds.insert(SandboxKind::Native);
     }
     let mut backends = BTreeMap::new();

@@ -6,6 +6,7 @@ use proctor_bundles::BundleError;
 pub use proctor_config::UserError;
 use proctor_record::RecordError;
 use proctor_report::wrapped;
+use proctor_scaffold_api::SourceError;
 use proctor_types::{plain_words, with_causes};
 use proctor_validation::ValidationError;
 use proctor_viewer::ViewError;
@@ -58,6 +59,13 @@ where
         let error = match error.downcast::<ViewError>() {
             Ok(ViewError::Record(record)) => return Self::of_run(record),
             Ok(other) => return Self::Other(other.into()),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<SourceError>() {
+            Ok(SourceError::User(user)) => return Self::User(user),
+            Ok(SourceError::Build { what, hint }) => {
+                return Self::Other(BundleError { hint, ..BundleError::new(what) }.into());
+            }
             Err(other) => other,
         };
         match error.downcast::<ValidationError>() {

@@ -3,15 +3,16 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use proctor_core::PlannedTask;
+use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_setup::{BundleCopy, bundle_copies};
 use proctor_types::{Arm, Task, plural};
 use serde_json::Value;
 
 use crate::{
+    assemble,
     checks::{AtArm, named},
     config::ConfigFile,
     error::UserError,
-    scaffolds,
 };
 
 /// Rejects an agent whose bundle contains a copy of what a task hides, or of the package under
@@ -48,9 +49,10 @@ pub fn check(
 
 /// The directories that a configuration's scaffolds lend to their sandboxes, by bundle digest.
 fn folders(file: &ConfigFile) -> Result<BTreeMap<String, Vec<PathBuf>>, UserError> {
+    let catalog = assemble::catalog()?;
     let mut found = BTreeMap::new();
     for arm in &file.arms {
-        let Some(scaffold) = scaffolds::named(&arm.scaffold)? else { continue };
+        let Some(scaffold) = catalog.named(&arm.scaffold)? else { continue };
         if let Some(Value::String(digest)) = scaffold.factors()["bundle"].get("digest") {
             let folders = scaffold.mounts().into_iter().map(|mount| mount.folder).collect();
             found.insert(digest.clone(), folders);

@@ -391,7 +391,7 @@ mod tests {
                      context_window = 1000\nmax_output_tokens = 100\n";
         fs::write(file.path(), format!("tasks = []\n{text}{model}")).unwrap();
         let (file, written) = crate::config::read(file.path(), &[]).unwrap();
-        crate::config::resolve(file, &written, &crate::assemble::known()).unwrap().arms
+        crate::assemble::resolve(file, &written).unwrap().arms
     }
 
     fn told(arms: &[Arm], tasks: usize, attempts: u32) -> String {

@@ -31,7 +31,6 @@ use crate::{
     host, preflight,
     print::shown,
     progress::{self, Board},
-    scaffolds,
     watchdog::{CLOSING, Watchdog},
     workers::continuation,
 };
@@ -204,7 +203,7 @@ pub async fn carry(
     let watcher = tokio::spawn(progress::watch(told, board));
     let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (grading, flakes);
-    let scaffolds = scaffolds::with_bundles(&run.read_run()?).await?;
+    let scaffolds = assemble::with_bundles(&run.read_run()?).await?;
     let parts = (grading, scaffolds);
     let context = assemble::context(run, &plan, endpoints, backends, cache, parts, tell)?;
     let context = Arc::new(context);

@@ -44,7 +44,7 @@ pub async fn check_tasks(
     let arms = ["gold", "noop"].map(|name| config::plain_arm(name, &first.sandbox));
     let names = ids.iter().map(ToString::to_string).collect();
     let file = plain_config(names, &first.sandbox, arms.to_vec());
-    let resolved = config::resolve(file, &config::Written::default(), &assemble::known())?;
+    let resolved = assemble::resolve(file, &config::Written::default())?;
     let out = folder.path().join("run");
     let (made, _) = run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
     let record = made.read_run()?;

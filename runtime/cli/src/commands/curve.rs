@@ -10,6 +10,7 @@ use proctor_report::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, TrialResult, curve_csv,
     curve_html, curve_text, results_of,
 };
+use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::{
     Arm, BudgetKind, Disclosure, Ending, RULES, RunRecord, TrialId, Verdict, canonical, plural,
     sha256_hex,
@@ -31,7 +32,7 @@ use crate::{
     home,
     print::{result, shown},
     progress::brief,
-    scaffolds, selection,
+    selection,
 };
 
 pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
@@ -503,7 +504,7 @@ impl<'a> Drawing<'a> {
         let (tell, _) = mpsc::unbounded_channel();
         let grading = (Grading::Once, Flakes::of(self.record));
         // No agent runs, so no bundle is needed.
-        let parts = (grading, scaffolds::of_arms(self.record.arms.iter())?);
+        let parts = (grading, assemble::catalog()?.of_arms(&self.record.arms)?);
         let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
         let context = Arc::new(context);
         self.context = Some(Arc::clone(&context));

@@ -15,7 +15,7 @@ use crate::{
         resume::plan_of,
     },
     error::CommandError,
-    home, progress, scaffolds,
+    home, progress,
 };
 
 /// A sample of `count` tasks: the same ones each time, and a superset for a larger count.
@@ -61,7 +61,7 @@ pub async fn run_for_real(
     let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
     let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (Grading::Once, Flakes::of(record));
-    let parts = (grading, scaffolds::with_bundles(record).await?);
+    let parts = (grading, assemble::with_bundles(record).await?);
     let context = assemble::context(run, &plan, endpoints, backends, &cache, parts, tell)?;
     let context = Arc::new(context);
     dispatch(Arc::clone(&context), &plan, &standing, record.jobs).await;

@@ -8,6 +8,7 @@ use proctor_record::{
     RunDir,
     find::{Found, named},
 };
+use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::{Arm, Disclosure, ForkOrigin, RunRecord};
 
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
     commands::{carry_out::carry_out, resume::plan_of, run},
     config::{self, ConfigFile, Extent, RunConfig, Written},
     error::{CommandError, UserError},
-    home, open_files, scaffolds,
+    home, open_files,
 };
 
 /// Keys of `--set` that belong to the arm.
@@ -86,7 +87,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     checks::plan(&one.arms, &plan.tasks, "use --set sandbox.kind=docker", &|_, _, error| error)?;
     assemble::check_models(&one.arms, &|_, error| error)?;
     open_files::check(1, 1, one.arms.iter())?;
-    scaffolds::build(&resolved.file).await?;
+    assemble::build_bundles(&resolved.file).await?;
     let cache = home::cache()?;
     let backends = assemble::backends(&one.arms, &cache).await?;
     let file = ConfigFile { attempts: 1, jobs: 1, ..resolved.file };
@@ -133,7 +134,7 @@ fn other_arm(
         UserError::new(format!("--set: {why}"))
             .hint("keys are those of a run's configuration, and `hint`")
     })?;
-    Ok((config::resolve(file, &Written::default(), &assemble::known())?, hint))
+    Ok((assemble::resolve(file, &Written::default())?, hint))
 }
 
 fn is_same_model(one: &Arm, other: &Arm) -> bool {
@@ -147,8 +148,8 @@ fn files_alone_because(
     arm: &Arm,
     point: &ForkPoint,
 ) -> Result<Option<String>, CommandError> {
-    let goes_on =
-        |name: &str| scaffolds::named(name).ok().flatten().is_some_and(|one| one.goes_on());
+    let catalog = assemble::catalog()?;
+    let goes_on = |name: &str| catalog.named(name).ok().flatten().is_some_and(|one| one.goes_on());
     let (before, after) = (found.arm, arm);
     let same = |key: &str| before.prompts.get(key) == after.prompts.get(key);
     let why = if before.scaffold != after.scaffold {

@@ -172,7 +172,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     if matches!(file, "gold" | "noop") {
         let arms = vec![config::plain_arm(file, &sandbox)];
         let config = ConfigFile { arms, ..config };
-        let resolved = config::resolve(config, &config::Written::default(), &assemble::known())?;
+        let resolved = assemble::resolve(config, &config::Written::default())?;
         open_files::check(jobs, planned.len(), resolved.arms.iter())?;
         let (run, flakes) =
             run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;

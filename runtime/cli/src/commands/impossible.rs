@@ -16,7 +16,7 @@ use crate::{
     },
     config,
     error::{CommandError, UserError},
-    home, progress, scaffolds, tasks,
+    home, progress, tasks,
 };
 
 /// Writes the variants. Tasks without one are listed with the reason. If no task has one, that is
@@ -31,7 +31,7 @@ pub async fn impossible(
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
     let file = plain_config(patterns.to_vec(), &sandbox, vec![arm]);
-    let resolved = config::resolve(file, &config::Written::default(), &assemble::known())?;
+    let resolved = assemble::resolve(file, &config::Written::default())?;
     let loaded = tasks::whole(patterns, &cache).await?;
     let backend = assemble::backend(kind, &cache).await?;
     let planned = tasks::built(loaded, &cache, &backend).await?;
@@ -49,7 +49,7 @@ pub async fn impossible(
     let (tell, told) = mpsc::unbounded_channel();
     let watcher = tokio::spawn(progress::watch(told, board(&started.0, &plan)));
     let record = started.0.read_run()?;
-    let parts = ((Grading::Once, Flakes::default()), scaffolds::with_bundles(&record).await?);
+    let parts = ((Grading::Once, Flakes::default()), assemble::with_bundles(&record).await?);
     let context = assemble::context(started.0, &plan, Vec::new(), backends, &cache, parts, tell)?;
     let (mut rows, mut without) = (Vec::new(), Vec::new());
     for (id, planned, arm) in plan.trials() {

@@ -26,7 +26,7 @@ use crate::{
     error::{CommandError, UserError},
     home, host, lent, open_files,
     planning::{self, Size},
-    print, scaffolds, selection, shipped, tasks, wanted,
+    print, selection, shipped, tasks, wanted,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
@@ -75,7 +75,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
         file.jobs = usize::try_from(jobs).unwrap_or(usize::MAX);
     }
     let resolve = |file: ConfigFile| {
-        let all = config::resolve(file, &written, &assemble::known())?;
+        let all = assemble::resolve(file, &written)?;
         selection::arms(all, &written, &globs)
     };
     let (resolved, written) = resolve(file.clone())?;
@@ -130,7 +130,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     // Before using a back end: recipes build for minutes.
     check(&resolved, &written, &tasks::planned(&loaded)?)?;
     let mut resolved = resolved;
-    if scaffolds::build(&resolved.file).await? {
+    if assemble::build_bundles(&resolved.file).await? {
         resolved = resolve(file)?.0;
     }
     check_bundles(&resolved, &written, &tasks::planned(&loaded)?)?;

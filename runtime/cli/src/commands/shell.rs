@@ -24,7 +24,7 @@ use crate::{
     },
     config,
     error::{CommandError, UserError},
-    home, progress, scaffolds, tasks,
+    home, progress, tasks,
 };
 
 /// Holds input that does not come from a terminal. The shell removes it before it reads the first
@@ -59,7 +59,7 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
     let backends = assemble::backends(&[arm.as_ref().clone()], &cache).await?;
     let (tell, told) = mpsc::unbounded_channel();
     let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
-    let parts = ((Grading::Once, Flakes::default()), scaffolds::with_bundles(&record).await?);
+    let parts = ((Grading::Once, Flakes::default()), assemble::with_bundles(&record).await?);
     let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
     let status = within(&context, &id, &planned, &arm, moment).await;
     drop(context);
@@ -102,7 +102,7 @@ async fn of_task(
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
     let file = plain_config(args.tasks.clone(), &sandbox, vec![arm]);
-    let resolved = config::resolve(file, &config::Written::default(), &assemble::known())?;
+    let resolved = assemble::resolve(file, &config::Written::default())?;
     let mut loaded = tasks::whole(&args.tasks, cache).await?;
     loaded.tasks.retain(|task| task.id.as_str() == args.of);
     loaded.recipes.retain(|located| located.recipe.id.as_str() == args.of);

@@ -65,8 +65,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
     let mut loaded = tasks::whole(&asked.dataset.tasks, &cache).await?;
     let sample = selection::choose(&mut loaded, &[], asked.limit)?;
-    let resolved =
-        config::resolve(config_of(&asked), &config::Written::default(), &assemble::known())?;
+    let resolved = assemble::resolve(config_of(&asked), &config::Written::default())?;
     let check = |planned: &[PlannedTask]| {
         checks::plan(&resolved.arms, planned, "use --sandbox docker", &|_, _, error| error)
     };

@@ -1,27 +1,20 @@
 //! Scaffolds by name: in-process ones and command-line agents.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::{Arc, LazyLock},
 };
 
+use async_trait::async_trait;
 use proctor_bundles::{Bundle, Bundles};
 use proctor_external::{External, Loaded, Manifest};
 use proctor_host_scaffolds::{PROGRAM, PYTHON, Programs, restore_python};
-use proctor_scaffold_api::Scaffold;
-use proctor_types::{Arm, RunRecord};
+use proctor_scaffold_api::{Say, Scaffold, ScaffoldSource, Scaffolds, SourceError};
+use proctor_types::{Arm, RunRecord, UserError};
 use serde_json::Value;
 
-use crate::{
-    bundled,
-    config::ConfigFile,
-    error::{CommandError, UserError},
-    home,
-};
-
-/// By arm id, and by scaffold name.
-pub type Scaffolds = BTreeMap<String, Arc<dyn Scaffold>>;
+use crate::bundled;
 
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut names = proctor_scaffolds::names().to_vec();
@@ -31,26 +24,66 @@ static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     names
 });
 
-/// The names that configurations use, sorted.
-pub fn names() -> &'static [&'static str] {
-    &NAMES
+/// Every scaffold of this program: built in, in the sandbox, and of users. Bundles and users' programs
+/// are stored below a cache.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    cache: PathBuf,
+}
+
+impl Catalog {
+    /// A catalog that stores bundles and programs below `cache`.
+    pub fn new(cache: impl Into<PathBuf>) -> Self {
+        Self { cache: cache.into() }
+    }
+}
+
+#[async_trait(?Send)]
+impl ScaffoldSource for Catalog {
+    fn names(&self) -> &[&'static str] {
+        &NAMES
+    }
+
+    fn is_host(&self, name: &str) -> bool {
+        is_host(name)
+    }
+
+    fn named(&self, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
+        named(&self.cache, name)
+    }
+
+    fn of_arms(&self, arms: &[Arm]) -> Result<Scaffolds, UserError> {
+        of_arms(&self.cache, arms)
+    }
+
+    async fn build(&self, names: &BTreeSet<&str>, say: Say<'_>) -> Result<bool, SourceError> {
+        build(&self.cache, names, say).await
+    }
+
+    async fn with_bundles(
+        &self,
+        record: &RunRecord,
+        say: Say<'_>,
+    ) -> Result<Scaffolds, SourceError> {
+        with_bundles(&self.cache, record, say).await
+    }
 }
 
 /// The scaffold of a name or a manifest file, with its bundle if that is built.
-pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
+fn named(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
     let builtin = proctor_scaffolds::builtin(name);
     let builtin = builtin.map_err(|error| UserError::new(error.to_string()))?;
     if builtin.is_some() {
         return Ok(builtin);
     }
     if is_host(name) {
-        return proctor_host_scaffolds::scaffold(name, programs()?).map_err(UserError::new);
+        return proctor_host_scaffolds::scaffold(name, programs(cache)).map_err(UserError::new);
     }
-    let Some(loaded) = manifest(name)? else { return Ok(None) };
+    let Some(loaded) = manifest(cache, name)? else { return Ok(None) };
     let Manifest { name: called, version, bundle, .. } = &loaded.manifest;
     let bundle = match bundle {
         Some(recipe) => {
-            let (bundles, folder) = (bundles()?, folder_of(name));
+            let (bundles, folder) = (bundles(cache), folder_of(name));
             // Otherwise a missing file would be reported only by the build, after the plan.
             bundles
                 .check_files(called, version, recipe, &folder)
@@ -62,8 +95,8 @@ pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
     Ok(Some(Arc::new(External::new(loaded, bundle))))
 }
 
-fn manifest(name: &str) -> Result<Option<Loaded>, UserError> {
-    let loaded = match (bundled::added(name)?, name.ends_with(".toml")) {
+fn manifest(cache: &Path, name: &str) -> Result<Option<Loaded>, UserError> {
+    let loaded = match (bundled::added(cache, name), name.ends_with(".toml")) {
         (Some(file), _) => Some(proctor_external::load(&file)),
         (None, true) => Some(proctor_external::load(Path::new(name))),
         (None, false) => proctor_external::shipped(name).transpose(),
@@ -81,17 +114,17 @@ fn manifest(name: &str) -> Result<Option<Loaded>, UserError> {
 }
 
 /// Whether a scaffold's loop is a user's program in its own sandbox.
-pub fn is_host(name: &str) -> bool {
+fn is_host(name: &str) -> bool {
     proctor_host_scaffolds::is_host(name)
 }
 
 /// Where users' programs are stored.
-fn programs() -> Result<Programs, UserError> {
-    Ok(Programs::new(home::cache()?.join("programs")))
+fn programs(cache: &Path) -> Programs {
+    Programs::new(cache.join("programs"))
 }
 
-fn bundles() -> Result<Bundles, UserError> {
-    Ok(Bundles::new(bundled::folder(&home::cache()?)))
+fn bundles(cache: &Path) -> Bundles {
+    Bundles::new(bundled::folder(cache))
 }
 
 /// The directory of the files that a manifest names.
@@ -100,18 +133,18 @@ fn folder_of(name: &str) -> PathBuf {
     parent.map(Path::to_owned).unwrap_or_default()
 }
 
-/// Builds the missing bundles that a configuration needs, and reports it. Returns whether any was
-/// built, because their digests are factors of the arms.
-pub async fn build(file: &ConfigFile) -> Result<bool, CommandError> {
-    let bundles = bundles()?;
-    let names: BTreeSet<&str> = file.arms.iter().map(|arm| arm.scaffold.as_str()).collect();
+/// Builds the missing bundles of these scaffolds, and reports it. Returns whether any was built,
+/// because their digests are factors of the arms.
+async fn build(cache: &Path, names: &BTreeSet<&str>, say: Say<'_>) -> Result<bool, SourceError> {
+    let bundles = bundles(cache);
     let mut any = false;
-    for name in names {
+    for &name in names {
         if proctor_scaffolds::names().contains(&name) || is_host(name) {
             continue;
         }
-        let Some(loaded) = manifest(name)? else { continue };
-        any |= ensure(&bundles, &loaded.manifest, &folder_of(name)).await?.is_some_and(|one| one.1);
+        let Some(loaded) = manifest(cache, name)? else { continue };
+        let built = ensure(&bundles, &loaded.manifest, &folder_of(name), say).await?;
+        any |= built.is_some_and(|one| one.1);
     }
     Ok(any)
 }
@@ -121,20 +154,22 @@ async fn ensure(
     bundles: &Bundles,
     manifest: &Manifest,
     folder: &Path,
-) -> Result<Option<(Bundle, bool)>, CommandError> {
+    say: Say<'_>,
+) -> Result<Option<(Bundle, bool)>, SourceError> {
     let Manifest { name, version, bundle, .. } = manifest;
     let Some(recipe) = bundle else { return Ok(None) };
     if let Some(bundle) = bundles.built(name, version, recipe, folder) {
         return Ok(Some((bundle, false)));
     }
-    let say = |line: String| tell!("{line}");
-    let bundle = bundles.ensure(name, version, recipe, folder, &say).await?;
+    let bundle = bundles.ensure(name, version, recipe, folder, say).await;
+    let bundle =
+        bundle.map_err(|error| SourceError::Build { what: error.what, hint: error.hint })?;
     Ok(Some((bundle, true)))
 }
 
 /// The scaffolds of planned arms by name, without bundles. A command-line agent is the one that the
 /// arm was planned with, even if its manifest file has changed.
-pub fn of_arms<'a>(arms: impl Iterator<Item = &'a Arm>) -> Result<Scaffolds, UserError> {
+fn of_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError> {
     let mut found = Scaffolds::new();
     for arm in arms {
         let problem = |error: UserError| UserError {
@@ -147,7 +182,7 @@ pub fn of_arms<'a>(arms: impl Iterator<Item = &'a Arm>) -> Result<Scaffolds, Use
             Some(external) => Some(Arc::new(external) as Arc<dyn Scaffold>),
             None => match proctor_scaffolds::recorded(&arm.scaffold, &arm.prompts) {
                 Ok(Some(builtin)) => Some(builtin),
-                Ok(None) => named(&arm.scaffold).map_err(problem)?,
+                Ok(None) => named(cache, &arm.scaffold).map_err(problem)?,
                 Err(error) => return Err(problem(UserError::new(error.to_string()))),
             },
         };
@@ -161,13 +196,17 @@ pub fn of_arms<'a>(arms: impl Iterator<Item = &'a Arm>) -> Result<Scaffolds, Use
 
 /// Like `of_arms`, with bundles, which are built if missing. A bundle that differs from the planned
 /// one is rejected, because it would be another arm.
-pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError> {
-    let bundles = bundles()?;
-    let mut found = of_arms(record.arms.iter())?;
+async fn with_bundles(
+    cache: &Path,
+    record: &RunRecord,
+    say: Say<'_>,
+) -> Result<Scaffolds, SourceError> {
+    let bundles = bundles(cache);
+    let mut found = of_arms(cache, &record.arms)?;
     let written = record.config.get("arms").and_then(Value::as_array);
     for arm in &record.arms {
         if is_host(&arm.scaffold) {
-            program(arm, written.into_iter().flatten())?;
+            program(cache, arm, written.into_iter().flatten())?;
             continue;
         }
         let recorded = External::recorded(&arm.prompts)
@@ -175,7 +214,8 @@ pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError>
         let Some(external) = recorded else { continue };
         let path = written.into_iter().flatten().find(|one| one["name"] == arm.name.as_str());
         let folder = folder_of(path.and_then(|one| one["scaffold"].as_str()).unwrap_or_default());
-        let Some((bundle, _)) = ensure(&bundles, external.manifest(), &folder).await? else {
+        let built = ensure(&bundles, external.manifest(), &folder, say).await?;
+        let Some((bundle, _)) = built else {
             continue;
         };
         if External::bundle_factor(&bundle) != arm.prompts["bundle"] {
@@ -195,18 +235,25 @@ pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError>
 
 /// Ensures that an arm's program is present as planned. If its copy is gone, the original file may
 /// still be the same.
-fn program<'a>(arm: &Arm, mut written: impl Iterator<Item = &'a Value>) -> Result<(), UserError> {
+fn program<'a>(
+    cache: &Path,
+    arm: &Arm,
+    mut written: impl Iterator<Item = &'a Value>,
+) -> Result<(), UserError> {
     let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
     if arm.scaffold == PYTHON {
         let written = written.find(|one| one["name"] == arm.name.as_str());
-        let restored =
-            restore_python(&programs()?, &arm.settings_table(), written.unwrap_or(&Value::Null));
+        let restored = restore_python(
+            &programs(cache),
+            &arm.settings_table(),
+            written.unwrap_or(&Value::Null),
+        );
         return restored.map_err(|what| {
             problem(what).hint("put the file and the environment back, or start a new run")
         });
     }
     let Some(digest) = arm.settings[PROGRAM].as_str() else { return Ok(()) };
-    let programs = programs()?;
+    let programs = programs(cache);
     if programs.copy_of(digest).is_some() {
         return Ok(());
     }

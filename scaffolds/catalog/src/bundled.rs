@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use proctor_bundles::BundleRecipe;
 use proctor_external::{Loaded, Manifest, ManifestError};
-
-use crate::{error::UserError, home};
+use proctor_types::UserError;
 
 /// One agent.
 pub struct Bundled {
@@ -34,18 +33,18 @@ fn others(cache: &Path) -> PathBuf {
 }
 
 /// The manifest of another version of a built-in agent, if it was added.
-pub fn added(asked: &str) -> Result<Option<PathBuf>, UserError> {
+pub fn added(cache: &Path, asked: &str) -> Option<PathBuf> {
     if !asked.contains('@') || asked.contains('/') {
-        return Ok(None);
+        return None;
     }
-    let file = others(&home::cache()?).join(format!("{asked}.toml"));
-    Ok(file.is_file().then_some(file))
+    let file = others(cache).join(format!("{asked}.toml"));
+    file.is_file().then_some(file)
 }
 
 /// Writes the manifest of another version. Returns its name in configurations.
-pub fn add(name: &str, loaded: &Loaded) -> Result<String, UserError> {
+pub fn add(cache: &Path, name: &str, loaded: &Loaded) -> Result<String, UserError> {
     let asked = format!("{name}@{}", loaded.manifest.version);
-    let folder = others(&home::cache()?);
+    let folder = others(cache);
     let file = folder.join(format!("{asked}.toml"));
     let failed = |error: std::io::Error| UserError::new(format!("{}: {error}", file.display()));
     std::fs::create_dir_all(&folder).map_err(failed)?;
@@ -56,8 +55,8 @@ pub fn add(name: &str, loaded: &Loaded) -> Result<String, UserError> {
 }
 
 /// Every other version that was added, except those that no longer load.
-pub fn all_added() -> Result<Vec<Bundled>, UserError> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(others(&home::cache()?))
+pub fn all_added(cache: &Path) -> Vec<Bundled> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(others(cache))
         .into_iter()
         .flatten()
         .flatten()
@@ -65,7 +64,7 @@ pub fn all_added() -> Result<Vec<Bundled>, UserError> {
         .filter(|path| path.extension().is_some_and(|end| end == "toml"))
         .collect();
     files.sort();
-    Ok(files.iter().filter_map(|file| of_file(file).ok()).collect())
+    files.iter().filter_map(|file| of_file(file).ok()).collect()
 }
 
 fn of_file(path: &Path) -> Result<Bundled, UserError> {
@@ -87,8 +86,8 @@ fn one(name: &str) -> Result<Option<Bundled>, UserError> {
 
 /// The agent with this name or manifest path. `@VERSION` is the manifest's own version or one that
 /// was added.
-pub fn find(asked: &str) -> Result<Bundled, UserError> {
-    if let Some(file) = added(asked)? {
+pub fn find(cache: &Path, asked: &str) -> Result<Bundled, UserError> {
+    if let Some(file) = added(cache, asked) {
         return of_file(&file);
     }
     let path = Path::new(asked);
@@ -136,6 +135,8 @@ mod tests {
 
     #[test]
     fn a_name_a_version_and_a_path_are_understood() {
+        let cache = tempfile::tempdir().unwrap();
+        let find = |asked: &str| find(cache.path(), asked);
         assert_eq!(find("codex").unwrap().name, "codex");
         let pinned = find("codex").unwrap().version;
         assert_eq!(find(&format!("codex@{pinned}")).unwrap().version, pinned);
