@@ -63,11 +63,13 @@ pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError>
     Ok(catalog()?.with_bundles(record, &say).await?)
 }
 
+/// Why a scripted model's file cannot be read.
+pub fn script(file: &Path) -> Result<(), String> {
+    Script::load(file).map(drop).map_err(|error| error.to_string())
+}
+
 /// Resolves a configuration: arms with their ids, every name looked up.
 pub fn resolve(file: ConfigFile, written: &Written) -> Result<RunConfig, UserError> {
-    fn script(file: &Path) -> Result<(), String> {
-        Script::load(file).map(drop).map_err(|error| error.to_string())
-    }
     let catalog = catalog()?;
     let scaffold = |name: &str| catalog.named(name);
     let known = Known { scaffold: &scaffold, scaffolds: catalog.names(), script: &script };
@@ -107,24 +109,7 @@ pub fn check_models(
     arms: &[Arm],
     place: &dyn Fn(&Arm, UserError) -> UserError,
 ) -> Result<(), CommandError> {
-    let gateway = Gateway::new(PriceTable::shipped()?)?;
-    for arm in arms {
-        let Some(model) = &arm.model else { continue };
-        // A script has no URL yet, and no key.
-        let checked = match model.base_url.strip_prefix(SCRIPT) {
-            Some(file) => {
-                Script::load(Path::new(file))
-                    .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
-                gateway.check_price(model, &arm.budget)
-            }
-            None => gateway.check(model, &arm.budget),
-        };
-        checked.map_err(|fault| {
-            let what = format!("arm {}: {}", arm.name, fault.what);
-            place(arm, UserError { what, hint: fault.hint })
-        })?;
-    }
-    Ok(())
+    Ok(proctor_plan::check_models(arms, &script, place)?)
 }
 
 /// Running scripted models; dropping this stops them.
@@ -179,6 +164,28 @@ impl Scripts {
         };
         tables.into_iter().map(addressed).collect()
     }
+}
+
+/// Adds the versions of the engines that the run uses, once its back ends are connected.
+pub fn add_engines(
+    run: &RunDir,
+    backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
+) -> Result<(), CommandError> {
+    let mut record = run.read_run()?;
+    let mut added = false;
+    for backend in backends.values() {
+        let Some(version) = backend.version() else { continue };
+        if let Some(host) = record.host.as_object_mut()
+            && !host.contains_key(backend.name())
+        {
+            host.insert(backend.name().to_owned(), version.into());
+            added = true;
+        }
+    }
+    if added {
+        run.write_run(&record)?;
+    }
+    Ok(())
 }
 
 /// Whether a patch that this grader has already graded in the same environment is graded again.

@@ -4,6 +4,7 @@ use std::{fmt, process::ExitCode};
 
 use proctor_bundles::BundleError;
 pub use proctor_config::UserError;
+use proctor_plan::PlanError;
 use proctor_record::RecordError;
 use proctor_report::wrapped;
 use proctor_scaffold_api::SourceError;
@@ -58,6 +59,13 @@ where
         };
         let error = match error.downcast::<ViewError>() {
             Ok(ViewError::Record(record)) => return Self::of_run(record),
+            Ok(other) => return Self::Other(other.into()),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<PlanError>() {
+            Ok(PlanError::User(user)) => return Self::User(user),
+            Ok(PlanError::Record(record)) => return Self::of_run(record),
+            Ok(PlanError::Scaffold(source)) => return Self::from(source),
             Ok(other) => return Self::Other(other.into()),
             Err(other) => other,
         };

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_types::{Arm, Task, TrialId};
+use proctor_types::{Arm, RunRecord, Task, TrialId};
 
 use crate::given;
 
@@ -67,6 +67,22 @@ pub fn longest(task: &Task, arm: &Arm) -> Duration {
 }
 
 impl Plan {
+    /// The plan of a recorded run.
+    pub fn of(record: &RunRecord) -> Self {
+        let planned = record.tasks.iter().map(|named| PlannedTask {
+            task: Arc::new(named.task.clone()),
+            base_dir: named.base_dir.clone(),
+        });
+        let arms = record.arms.iter().cloned().map(Arc::new).collect();
+        Self {
+            tasks: planned.collect(),
+            arms,
+            attempts: record.attempts,
+            absent: record.absent.clone(),
+            ..Self::default()
+        }
+    }
+
     /// All trials: attempt by attempt, then task by task. Every arm runs the first task before any
     /// arm runs the second, so an early look compares like with like. Each entry has the task as
     /// its arm receives it.

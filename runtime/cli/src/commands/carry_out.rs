@@ -28,7 +28,7 @@ use crate::{
     commands::report,
     config::SCRIPT,
     error::CommandError,
-    host, preflight,
+    preflight,
     print::shown,
     progress::{self, Board},
     watchdog::{CLOSING, Watchdog},
@@ -176,7 +176,7 @@ pub async fn carry(
     grading: Grading,
     flakes: Flakes,
 ) -> Result<Carried, CommandError> {
-    host::add_engines(&run, &backends)?;
+    assemble::add_engines(&run, &backends)?;
     let out = run.path().to_owned();
     tell!("run directory: {}", out.display());
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();

@@ -1,27 +1,10 @@
-//! Flake certificates: read for a run, written and printed after a validation.
+//! Flake certificates, written and printed after a validation.
 
 use std::path::Path;
 
-use proctor_types::{CERTIFICATE_SCHEMA, Certificate, Integrity};
+use proctor_types::{Certificate, Integrity};
 
 use crate::error::{CommandError, UserError};
-
-/// Reads a certificate for use in a run.
-pub fn read(path: &Path) -> Result<Certificate, UserError> {
-    let shown = path.display();
-    let hint = "`proctor tasks validate --repeat 3 --certificate FILE` writes one";
-    let text = std::fs::read(path).map_err(|error| {
-        UserError::new(format!("cannot read the certificate {shown}: {error}")).hint(hint)
-    })?;
-    let read: Certificate = serde_json::from_slice(&text).map_err(|error| {
-        UserError::new(format!("{shown} is not a certificate: {error}")).hint(hint)
-    })?;
-    if read.schema_version != CERTIFICATE_SCHEMA {
-        let what = format!("{shown} is a certificate of schema {}", read.schema_version);
-        return Err(UserError::new(what).hint(hint));
-    }
-    Ok(read)
-}
 
 pub fn write(path: &Path, certificate: &Certificate) -> Result<(), CommandError> {
     let text = serde_json::to_string_pretty(certificate)?;

@@ -84,7 +84,14 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
         ..record.clone()
     };
     let plan = plan_of(&one);
-    checks::plan(&one.arms, &plan.tasks, "use --set sandbox.kind=docker", &|_, _, error| error)?;
+    let catalog = assemble::catalog()?;
+    checks::plan(
+        &catalog,
+        &one.arms,
+        &plan.tasks,
+        "use --set sandbox.kind=docker",
+        &|_, _, error| error,
+    )?;
     assemble::check_models(&one.arms, &|_, error| error)?;
     open_files::check(1, 1, one.arms.iter())?;
     assemble::build_bundles(&resolved.file).await?;

@@ -139,7 +139,9 @@ fn check(file: &str, sandbox: &SandboxSpec, planned: &[PlannedTask]) -> Result<(
         prompts: Value::Null,
         settings: Value::Null,
     };
-    checks::plan(&[arm], planned, "use --sandbox docker", &|_, _, error| error)
+    checks::plan(&assemble::catalog()?, &[arm], planned, "use --sandbox docker", &|_, _, error| {
+        error
+    })
 }
 
 async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, CommandError> {
@@ -148,10 +150,10 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     }
     let cache = home::cache()?;
     let sandbox = args.sandbox_spec();
-    let loaded = tasks::whole(&args.tasks, &cache).await?;
+    let loaded = tasks::whole(&args.tasks, &cache, &assemble::say).await?;
     check(file, &sandbox, &tasks::planned(&loaded)?)?;
     let backend = assemble::backend(sandbox.kind, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend).await?;
+    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
     let backends = BTreeMap::from([(sandbox.kind, backend)]);
     let grading = config::GradingFile {
         certificate: args.certificate.clone(),

@@ -228,12 +228,12 @@ async fn plan(args: &ImportArgs, given: &mut [Given]) -> Result<Vec<PlannedTask>
         return Ok(planned);
     }
     let cache = home::cache()?;
-    let loaded = tasks::whole(&args.tasks, &cache).await?;
+    let loaded = tasks::whole(&args.tasks, &cache, &assemble::say).await?;
     let all = match loaded.recipes.is_empty() {
         true => tasks::planned(&loaded)?,
         false => {
             let backend = assemble::backend(args.sandbox.into(), &cache).await?;
-            tasks::built(loaded, &cache, &backend).await?
+            tasks::built(loaded, &cache, &backend, &assemble::say).await?
         }
     };
     let known: BTreeSet<&str> = all.iter().map(|planned| planned.task.id.as_str()).collect();

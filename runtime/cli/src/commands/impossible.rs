@@ -32,9 +32,9 @@ pub async fn impossible(
     let arm = config::plain_arm("noop", &sandbox);
     let file = plain_config(patterns.to_vec(), &sandbox, vec![arm]);
     let resolved = assemble::resolve(file, &config::Written::default())?;
-    let loaded = tasks::whole(patterns, &cache).await?;
+    let loaded = tasks::whole(patterns, &cache, &assemble::say).await?;
     let backend = assemble::backend(kind, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend).await?;
+    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
     // A run that never starts.
     let started =
         run::start(temporary.path(), &resolved.file, resolved.arms.clone(), &planned, None)?;

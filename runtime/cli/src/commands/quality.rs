@@ -16,7 +16,6 @@ use proctor_validation::quality::{ReadFile, Subject, judge};
 
 use crate::{
     assemble,
-    commands::certificate,
     error::{CommandError, UserError},
     home,
     print::result,
@@ -39,15 +38,15 @@ pub async fn quality(
     certificate: Option<&Path>,
     out: Option<&Path>,
 ) -> Result<ExitCode, CommandError> {
-    let read = certificate.map(certificate::read).transpose()?;
+    let read = certificate.map(proctor_plan::read_certificate).transpose()?;
     let cache = home::cache()?;
-    let loaded = tasks::whole(patterns, &cache).await?;
+    let loaded = tasks::whole(patterns, &cache, &assemble::say).await?;
     // Only recipes that have not been built need a sandbox.
     let planned = match loaded.recipes.is_empty() {
         true => tasks::planned(&loaded)?,
         false => {
             let backend = assemble::backend(SandboxKind::Native, &cache).await?;
-            tasks::built(loaded, &cache, &backend).await?
+            tasks::built(loaded, &cache, &backend, &assemble::say).await?
         }
     };
     let sources = Sources::new(cache.join("sources"));

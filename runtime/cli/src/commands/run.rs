@@ -1,7 +1,7 @@
 //! `proctor run`.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -9,22 +9,20 @@ use std::{
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_datasets::Loaded;
+use proctor_plan::run_tasks;
 use proctor_record::{RunDir, now};
 use proctor_report::wrapped;
 use proctor_sandbox_api::Backend;
-use proctor_setup::local_source;
-use proctor_types::{Arm, RULES, RUN_SCHEMA, RunRecord, RunTask, SandboxKind, Selection, plural};
+use proctor_types::{Arm, SandboxKind, Selection, plural};
 
 use crate::{
     args::RunArgs,
     assemble::{self, Flakes, Grading},
     checks,
-    commands::{
-        carry_out::carry_out, certificate, check_tasks::check_tasks, extend, resume::plan_of,
-    },
+    commands::{carry_out::carry_out, check_tasks::check_tasks, resume::plan_of},
     config::{self, ConfigFile, RunConfig, Written},
     error::{CommandError, UserError},
-    home, host, lent, open_files,
+    extend, home, lent, open_files,
     planning::{self, Size},
     print, selection, shipped, tasks, wanted,
 };
@@ -85,7 +83,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     }
     // An invalid certificate ends the run before anything is built.
     if let Some(path) = &resolved.file.grading.certificate {
-        certificate::read(path)
+        proctor_plan::read_certificate(path)
             .map_err(|error| written.about(&["grading", "certificate"], error))?;
     }
     if args.dry_run {
@@ -135,7 +133,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     }
     check_bundles(&resolved, &written, &tasks::planned(&loaded)?)?;
     let mut extension = match (args.extend, &args.out) {
-        (true, Some(out)) => Some(extend::open(out, &resolved)?),
+        (true, Some(out)) => Some(extend::open(out, &resolved, &assemble::say)?),
         _ => None,
     };
     let arms = extension.as_ref().map_or(&resolved.arms, |extension| &extension.record.arms);
@@ -146,7 +144,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
         return Err(UserError::new("no arm names a sandbox").into());
     };
     let any_recipe = !loaded.recipes.is_empty();
-    let tasks = tasks::built(loaded, &cache, first).await?;
+    let tasks = tasks::built(loaded, &cache, first, &assemble::say).await?;
     check(&resolved, &written, &tasks)?;
     if any_recipe {
         check_bundles(&resolved, &written, &tasks)?;
@@ -205,7 +203,8 @@ fn check_bundles(
     written: &Written,
     tasks: &[PlannedTask],
 ) -> Result<(), UserError> {
-    lent::check(&resolved.file, &resolved.arms, tasks, &place(resolved, written))
+    let catalog = assemble::catalog()?;
+    lent::check(&catalog, &resolved.file, &resolved.arms, tasks, &place(resolved, written))
 }
 
 fn size(resolved: &RunConfig, tasks: usize) -> Size<'_> {
@@ -226,15 +225,16 @@ async fn chosen(
     written: &Written,
     cache: &Path,
 ) -> Result<(Loaded, Option<Selection>), UserError> {
-    let loaded = tasks::whole(&resolved.file.tasks, cache).await;
+    let loaded = tasks::whole(&resolved.file.tasks, cache, &assemble::say).await;
     let mut loaded = loaded.map_err(|error| written.about(&["tasks"], error))?;
-    let selection = selection::choose(&mut loaded, &args.tasks, args.limit)?;
+    let selection = selection::choose(&mut loaded, &args.tasks, args.limit, &assemble::say)?;
     Ok((loaded, selection))
 }
 
 /// Rejects what no trial of the plan could do, with the arm's line.
 fn check(resolved: &RunConfig, written: &Written, tasks: &[PlannedTask]) -> Result<(), UserError> {
     checks::plan(
+        &assemble::catalog()?,
         &resolved.arms,
         tasks,
         "write kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker",
@@ -279,65 +279,9 @@ pub fn start(
     tasks: &[PlannedTask],
     selection: Option<Selection>,
 ) -> Result<(RunDir, Flakes), CommandError> {
-    if out.join("run.json").exists() {
-        let what = format!("{} holds a run already", out.display());
-        let hint = format!(
-            "`proctor resume {}` continues it, --extend adds to it; or name a new --out",
-            out.display()
-        );
-        return Err(UserError::new(what).hint(hint).into());
-    }
-    let taken = match std::fs::read_dir(out) {
-        Ok(mut entries) => entries.next().is_some().then_some("is not empty"),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(_) => Some("is not a readable folder"),
-    };
-    if let Some(why) = taken {
-        let what = format!("--out {}: {why}", out.display());
-        return Err(UserError::new(what).hint("name a new or an empty folder").into());
-    }
-    let certificate = file.grading.certificate.as_deref().map(certificate::read).transpose()?;
-    let run = RunDir::create(out).map_err(CommandError::of_run)?;
-    let record = RunRecord {
-        schema_version: RUN_SCHEMA,
-        rules: RULES,
-        proctor: env!("CARGO_PKG_VERSION").into(),
-        created: now(),
-        attempts: file.attempts,
-        jobs: file.jobs,
-        arms,
-        tasks: run_tasks(tasks),
-        config: serde_json::to_value(file)?,
-        host: host::fingerprint(),
-        agent: proctor_embedded_agent::agent_digest().to_owned(),
-        certificate,
-        flaky: file.grading.flaky,
-        selection,
-        absent: std::collections::BTreeSet::new(),
-        changes: Vec::new(),
-    };
-    run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
-    run.write_run(&record)?;
+    let agent = proctor_embedded_agent::agent_digest();
+    let (run, record) = proctor_plan::start(out, file, arms, tasks, selection, agent)?;
     Ok((run, Flakes::of(&record)))
-}
-
-/// The tasks in the form of a run's plan.
-pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
-    // Hundreds of tasks may share a directory, and all of it is read.
-    let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
-    let mut source = |one: &PlannedTask| {
-        let source = one.task.source.as_ref()?;
-        let key = (one.base_dir.clone(), format!("{source:?}"));
-        read.entry(key).or_insert_with(|| local_source(source, &one.base_dir)).clone()
-    };
-    let one = |planned: &PlannedTask| RunTask {
-        task: planned.task.as_ref().clone(),
-        digest: planned.task.digest(),
-        base_dir: planned.base_dir.clone(),
-        source: source(planned),
-        host_bound: planned.task.environment.base.as_deref() == Some("host"),
-    };
-    planned.iter().map(one).collect()
 }
 
 /// Shows what `--extend` would add and run.
@@ -346,7 +290,7 @@ fn show_extension(
     resolved: &RunConfig,
     tasks: &[PlannedTask],
 ) -> Result<(), CommandError> {
-    let mut extension = extend::view(out, resolved)?;
+    let mut extension = extend::view(out, resolved, &assemble::say)?;
     extension.add_tasks(run_tasks(tasks))?;
     let (missing, all) = (extension.missing()?, plan_of(&extension.record).trials().len());
     print::shown(&format!("{}\n", extension.told()))?;

@@ -103,7 +103,7 @@ async fn of_task(
     let arm = config::plain_arm("noop", &sandbox);
     let file = plain_config(args.tasks.clone(), &sandbox, vec![arm]);
     let resolved = assemble::resolve(file, &config::Written::default())?;
-    let mut loaded = tasks::whole(&args.tasks, cache).await?;
+    let mut loaded = tasks::whole(&args.tasks, cache, &assemble::say).await?;
     loaded.tasks.retain(|task| task.id.as_str() == args.of);
     loaded.recipes.retain(|located| located.recipe.id.as_str() == args.of);
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
@@ -112,7 +112,7 @@ async fn of_task(
             .into());
     }
     let backend = assemble::backend(kind, cache).await?;
-    let planned = tasks::built(loaded, cache, &backend).await?;
+    let planned = tasks::built(loaded, cache, &backend, &assemble::say).await?;
     let (run, _) = run::start(folder, &resolved.file, resolved.arms.clone(), &planned, None)?;
     let (Some(task), Some(arm)) = (planned.first(), resolved.arms.first()) else {
         return Err(UserError::new("nothing to open").into());

@@ -44,14 +44,14 @@ pub async fn stats(patterns: &[String], format: StatsFormat) -> Result<ExitCode,
 
 async fn measured(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandError> {
     let patterns = [pattern.to_owned()];
-    let mut loaded = tasks::whole_keeping(&patterns, cache, Keep::Files).await?;
+    let mut loaded = tasks::whole_keeping(&patterns, cache, Keep::Files, &assemble::say).await?;
     let files = std::mem::take(&mut loaded.files);
     // Only recipes that have not been built need a sandbox.
     let planned = match loaded.recipes.is_empty() {
         true => tasks::planned(&loaded)?,
         false => {
             let backend = assemble::backend(SandboxKind::Native, cache).await?;
-            tasks::built(loaded, cache, &backend).await?
+            tasks::built(loaded, cache, &backend, &assemble::say).await?
         }
     };
     let sources = Sources::new(cache.join("sources"));

@@ -63,15 +63,18 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let temporary = tempfile::Builder::new().prefix("proctor-validate-").tempdir()?;
     let out = asked.out.as_deref().unwrap_or(temporary.path());
     let cache = home::cache()?;
-    let mut loaded = tasks::whole(&asked.dataset.tasks, &cache).await?;
-    let sample = selection::choose(&mut loaded, &[], asked.limit)?;
+    let mut loaded = tasks::whole(&asked.dataset.tasks, &cache, &assemble::say).await?;
+    let sample = selection::choose(&mut loaded, &[], asked.limit, &assemble::say)?;
     let resolved = assemble::resolve(config_of(&asked), &config::Written::default())?;
+    let catalog = assemble::catalog()?;
     let check = |planned: &[PlannedTask]| {
-        checks::plan(&resolved.arms, planned, "use --sandbox docker", &|_, _, error| error)
+        checks::plan(&catalog, &resolved.arms, planned, "use --sandbox docker", &|_, _, error| {
+            error
+        })
     };
     check(&tasks::planned(&loaded)?)?;
     let backend = assemble::backend(kind, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend).await?;
+    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
     check(&planned)?;
     open_files::check(jobs, planned.len() * repeat as usize, resolved.arms.iter())?;
     let (run_dir, _) =

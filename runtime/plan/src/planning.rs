@@ -6,10 +6,10 @@ use std::{collections::BTreeMap, fs, path::Path};
 use proctor_gateway::PriceTable;
 use proctor_record::RunDir;
 use proctor_statistics::{Wanted, smallest_mean_difference, visible_difference};
-use proctor_types::{Arm, ArmId, Outcome, RunRecord, ShippedTable, Spent, TrialId, Usage, plural};
+use proctor_types::{
+    Arm, ArmId, Outcome, RunRecord, ShippedTable, Spent, TrialId, Usage, UserError, plural,
+};
 use serde::Deserialize;
-
-use crate::error::UserError;
 
 static DESIGN: ShippedTable<Design> =
     ShippedTable::new("power.toml", include_str!("../../../configs/power.toml"));
@@ -390,8 +390,13 @@ mod tests {
         let model = "[models.m]\nbase_url = 'http://h'\nname = 'm'\nprice = { input = 1, output = 10 }\n\
                      context_window = 1000\nmax_output_tokens = 100\n";
         fs::write(file.path(), format!("tasks = []\n{text}{model}")).unwrap();
-        let (file, written) = crate::config::read(file.path(), &[]).unwrap();
-        crate::assemble::resolve(file, &written).unwrap().arms
+        let (file, written) = proctor_config::read(file.path(), &[]).unwrap();
+        let scaffold = |name: &str| {
+            proctor_scaffolds::builtin(name).map_err(|error| UserError::new(error.to_string()))
+        };
+        let scaffolds = proctor_scaffolds::names();
+        let known = proctor_config::Known { scaffold: &scaffold, scaffolds, script: &|_| Ok(()) };
+        proctor_config::resolve(file, &written, &known).unwrap().arms
     }
 
     fn told(arms: &[Arm], tasks: usize, attempts: u32) -> String {

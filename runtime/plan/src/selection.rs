@@ -4,13 +4,10 @@
 use std::collections::BTreeSet;
 
 use globset::GlobBuilder;
+use proctor_config::{ArmFile, ConfigFile, RunConfig, Written};
 use proctor_datasets::Loaded;
-use proctor_types::{Arm, Selection, plural, sha256_hex};
-
-use crate::{
-    config::{self, ArmFile, ConfigFile, RunConfig, Written},
-    error::UserError,
-};
+use proctor_scaffold_api::Say;
+use proctor_types::{Arm, Selection, UserError, near, plural, sha256_hex};
 
 /// The seed of a sample. The sample is always the same and a larger one is a superset, so that
 /// `--extend --limit` adds to what exists.
@@ -22,6 +19,7 @@ pub fn choose(
     loaded: &mut Loaded,
     globs: &[String],
     limit: Option<u64>,
+    say: Say<'_>,
 ) -> Result<Option<Selection>, UserError> {
     if globs.is_empty() && limit.is_none() {
         return Ok(None);
@@ -37,7 +35,7 @@ pub fn choose(
     let kept: BTreeSet<&String> = chosen.iter().collect();
     loaded.tasks.retain(|task| kept.contains(&task.id.to_string()));
     loaded.recipes.retain(|located| kept.contains(&located.recipe.id));
-    tell!("note: {} of {}", chosen.len(), plural(all.len(), "task"));
+    say(format!("note: {} of {}", chosen.len(), plural(all.len(), "task")));
     let tasks = match globs {
         [] => None,
         [one] => Some(one.clone()),
@@ -143,7 +141,7 @@ fn matching_one(of: &Globbed, glob: &str, names: &[String]) -> Result<Vec<String
     if !found.is_empty() {
         return Ok(found);
     }
-    let near = config::near(glob.trim_matches('*'), names.iter().map(String::as_str));
+    let near = near(glob.trim_matches('*'), names.iter().map(String::as_str));
     let hint = match near.is_empty() {
         true => format!("{list}; quote the glob for the shell"),
         false => format!("did you mean `{}`?", near.join("`, `")),

@@ -5,12 +5,9 @@ use std::env::consts::ARCH;
 
 use proctor_core::PlannedTask;
 use proctor_sandbox_api::Machine;
-use proctor_types::{Arm, MOST_TIMES_THE_MACHINE, SandboxKind, plural};
+use proctor_types::{Arm, MOST_TIMES_THE_MACHINE, SandboxKind, UserError, plural};
 
-use crate::{
-    checks::{AtArm, named},
-    error::UserError,
-};
+use crate::checks::{AtArm, named};
 
 /// The names of this machine's architecture in platforms, by Rust's name.
 const ARCHITECTURES: [(&str, &[&str]); 4] = [

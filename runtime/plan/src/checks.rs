@@ -9,18 +9,19 @@ use std::{collections::BTreeSet, path::Path};
 use proctor_core::{PlannedTask, has_interfaces, shown_tests, untold_hints};
 use proctor_egress::Policy;
 use proctor_sandbox_api::Base;
-use proctor_scaffold_api::{Scaffold, ScaffoldSource as _};
+use proctor_scaffold_api::{Scaffold, ScaffoldSource};
 use proctor_types::{
-    Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, first_of, plural,
+    Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, UserError, first_of, plural,
 };
 
-use crate::{assemble, error::UserError, wanted};
+use crate::wanted;
 
 /// Adds the place in an arm's configuration to a message. Receives the arm and the key below it.
 pub type AtArm<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
 
 /// Rejects tasks that no trial of an arm could run.
 pub fn plan(
+    scaffolds: &dyn ScaffoldSource,
     arms: &[Arm],
     tasks: &[PlannedTask],
     switch: &str,
@@ -33,7 +34,7 @@ pub fn plan(
         gold(arm, tasks).map_err(|error| place(arm, "scaffold", error))?;
         egress(arm, tasks)?;
     }
-    for (name, scaffold) in assemble::catalog()?.of_arms(arms)? {
+    for (name, scaffold) in scaffolds.of_arms(arms)? {
         for arm in arms.iter().filter(|arm| arm.scaffold == name) {
             user(arm, scaffold.as_ref(), tasks).map_err(|error| place(arm, "scaffold", error))?;
         }

@@ -1,14 +1,10 @@
 //! `resume --set`: what may change in a planned run. Factors may not, because another value of one
 //! makes another arm.
 
+use proctor_config as config;
 use proctor_record::now;
-use proctor_types::{ModelSpec, RunChange, RunRecord};
+use proctor_types::{ModelSpec, RunChange, RunRecord, SCRIPT, UserError};
 use serde_json::Value;
-
-use crate::{
-    config::{self, SCRIPT},
-    error::UserError,
-};
 
 /// Applies new shared limits to every arm, and new endpoints to the arms that call a model.
 pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {

@@ -1,23 +1,21 @@
 //! Compares what agents bring into a sandbox with what the plan's tasks hide.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
+use proctor_config::ConfigFile;
 use proctor_core::PlannedTask;
-use proctor_scaffold_api::ScaffoldSource as _;
+use proctor_sandbox_api::{Mount, wire::RawPath};
+use proctor_scaffold_api::ScaffoldSource;
 use proctor_setup::{BundleCopy, bundle_copies};
-use proctor_types::{Arm, Task, plural};
+use proctor_types::{Arm, Task, UserError, plural};
 use serde_json::Value;
 
-use crate::{
-    assemble,
-    checks::{AtArm, named},
-    config::ConfigFile,
-    error::UserError,
-};
+use crate::checks::{AtArm, named};
 
 /// Rejects an agent whose bundle contains a copy of what a task hides, or of the package under
 /// test. Bundles that are not built are skipped: a run builds them first.
 pub fn check(
+    scaffolds: &dyn ScaffoldSource,
     file: &ConfigFile,
     arms: &[Arm],
     tasks: &[PlannedTask],
@@ -25,12 +23,12 @@ pub fn check(
 ) -> Result<(), UserError> {
     let tasks: Vec<&Task> = tasks.iter().map(|planned| planned.task.as_ref()).collect();
     let mut wrong = Vec::new();
-    for (digest, folders) in folders(file)? {
+    for (digest, mounts) in mounts(scaffolds, file)? {
         let mut copies = BTreeMap::new();
-        for folder in folders {
-            let found = bundle_copies(&folder, &tasks)
+        for mount in mounts {
+            let found = bundle_copies(&mount.folder, &tasks)
                 .map_err(|fault| UserError { what: fault.what, hint: fault.hint })?;
-            copies.extend(found);
+            copies.extend(found.into_iter().map(|(at, copy)| (at, (mount.at.clone(), copy))));
         }
         let of_bundle = |arm: &&Arm| arm.prompts["bundle"]["digest"] == digest.as_str();
         let arms: Vec<&Arm> = arms.iter().filter(of_bundle).collect();
@@ -48,25 +46,29 @@ pub fn check(
 }
 
 /// The directories that a configuration's scaffolds lend to their sandboxes, by bundle digest.
-fn folders(file: &ConfigFile) -> Result<BTreeMap<String, Vec<PathBuf>>, UserError> {
-    let catalog = assemble::catalog()?;
+fn mounts(
+    scaffolds: &dyn ScaffoldSource,
+    file: &ConfigFile,
+) -> Result<BTreeMap<String, Vec<Mount>>, UserError> {
     let mut found = BTreeMap::new();
     for arm in &file.arms {
-        let Some(scaffold) = catalog.named(&arm.scaffold)? else { continue };
+        let Some(scaffold) = scaffolds.named(&arm.scaffold)? else { continue };
         if let Some(Value::String(digest)) = scaffold.factors()["bundle"].get("digest") {
-            let folders = scaffold.mounts().into_iter().map(|mount| mount.folder).collect();
-            found.insert(digest.clone(), folders);
+            found.insert(digest.clone(), scaffold.mounts());
         }
     }
     Ok(found)
 }
 
-fn said(arms: &[&Arm], tasks: &[&Task], copies: &BTreeMap<usize, BundleCopy>) -> String {
+/// Copies by the number of the task, with where the agent finds each.
+type Copies = BTreeMap<usize, (RawPath, BundleCopy)>;
+
+fn said(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
     let names = arms.iter().map(|arm| format!("`{}`", arm.name)).collect::<Vec<_>>().join(", ");
     let of = if arms.len() == 1 { "arm" } else { "arms" };
     let hidden = copies.keys().filter_map(|at| tasks.get(*at)).map(|task| task.id.as_str());
-    let first = copies.values().next().map_or(String::new(), |copy| {
-        format!(" (the first: {} at {}/{})", copy.what, proctor_bundles::MOUNT, copy.place)
+    let first = copies.values().next().map_or(String::new(), |(at, copy)| {
+        format!(" (the first: {} at {at}/{})", copy.what, copy.place)
     });
     format!(
         "the agent of {of} {names} brings a copy of the solution of {}: {}{first}",

@@ -6,16 +6,14 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use proctor_config::RunConfig;
+use proctor_core::Plan;
 use proctor_record::{RunDir, now};
-use proctor_types::{Arm, RunChange, RunRecord, RunTask, Selection, plural};
+use proctor_scaffold_api::Say;
+use proctor_types::{Arm, RunChange, RunRecord, RunTask, Selection, UserError, plural};
 use serde_json::{Map, Value};
 
-use crate::{
-    commands::resume::plan_of,
-    config::RunConfig,
-    error::{CommandError, UserError},
-    rules, workers,
-};
+use crate::{PlanError, live, rules};
 
 /// A locked run to extend, with its old and new plan.
 pub struct Extension {
@@ -27,34 +25,41 @@ pub struct Extension {
 }
 
 /// Opens the run and applies the configuration to its plan.
-pub fn open(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError> {
+///
+/// # Errors
+/// There is no run, it was made by other rules, or workers use it.
+pub fn open(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
     if !RunDir::view(out).is_ok_and(|run| run.path().is_dir()) {
         let what = format!("--extend: {} holds no run", out.display());
         let hint = "leave --extend out to begin one there, or name the run's folder";
         return Err(UserError::new(what).hint(hint).into());
     }
-    let run = RunDir::open(out).map_err(CommandError::of_run)?;
-    workers::expect_none(out)?;
+    let run = RunDir::open(out)?;
+    live::expect_none(out)?;
     let (record, damage): (RunRecord, _) = run.verify_run()?;
     if let Some(damage) = damage {
         run.restore_run()?;
-        tell!("restored: {damage}");
+        say(format!("restored: {damage}"));
     }
-    laid(run, record, resolved)
+    laid(run, record, resolved, say)
 }
 
 /// Like `open`, without a lock and without writing anything.
-pub fn view(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError> {
-    let run = RunDir::view(out).map_err(CommandError::of_run)?;
+///
+/// # Errors
+/// As `open`.
+pub fn view(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
+    let run = RunDir::view(out)?;
     let record = run.read_run()?;
-    laid(run, record, resolved)
+    laid(run, record, resolved, say)
 }
 
 fn laid(
     run: RunDir,
     mut record: RunRecord,
     resolved: &RunConfig,
-) -> Result<Extension, CommandError> {
+    say: Say<'_>,
+) -> Result<Extension, PlanError> {
     rules::expect_present(&run, &record)?;
     let out = run.path();
     let (arms, tasks, attempts) = (record.arms.len(), record.tasks.len(), record.attempts);
@@ -69,7 +74,7 @@ fn laid(
         let hint = "leave [grading] as it was, or start a new run: verdicts of two rules are no comparison";
         return Err(UserError::new(what).hint(hint).into());
     }
-    merge_arms(&mut record, resolved)?;
+    merge_arms(&mut record, resolved, say)?;
     run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
     record.attempts = record.attempts.max(resolved.file.attempts);
     record.jobs = resolved.file.jobs;
@@ -100,9 +105,9 @@ impl Extension {
     ///
     /// # Errors
     /// The run cannot be read.
-    pub fn missing(&self) -> Result<Vec<String>, CommandError> {
+    pub fn missing(&self) -> Result<Vec<String>, PlanError> {
         let mut missing = Vec::new();
-        for (id, _, arm) in plan_of(&self.record).trials() {
+        for (id, _, arm) in Plan::of(&self.record).trials() {
             if self.run.check(&id).verdict.is_none() {
                 missing.push(format!("{}/{}/{}", id.task, arm.name, id.attempt));
             }
@@ -121,7 +126,7 @@ impl Extension {
     }
 
     /// Writes the new plan.
-    pub fn write(&mut self, selection: Option<Selection>) -> Result<(), CommandError> {
+    pub fn write(&mut self, selection: Option<Selection>) -> Result<(), PlanError> {
         let change = format!("extended: {}", self.told());
         self.record.changes.push(RunChange {
             at: now(),
@@ -135,7 +140,7 @@ impl Extension {
 }
 
 /// The run's arms with the configuration's present endpoints, followed by the new arms.
-fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), CommandError> {
+fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Result<(), PlanError> {
     let mut config = serde_json::to_value(&resolved.file)?;
     let written = config.get_mut("arms").map(Value::take).unwrap_or_default();
     let mut written: Vec<Value> = serde_json::from_value(written)?;
@@ -152,7 +157,7 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), Comman
                 *known = Arm { name: name.clone(), ..arm.clone() };
                 (name, false)
             }
-            None => (named(arm, &record.arms, &names), true),
+            None => (named(arm, &record.arms, &names, say), true),
         };
         let mut file = file;
         file["name"] = name.as_str().into();
@@ -166,7 +171,7 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), Comman
     }
     for arm in &record.arms {
         if !resolved.arms.iter().any(|one| one.id == arm.id) {
-            tell!("note: the arm `{}` is not asked for; it stays as it is", arm.name);
+            say(format!("note: the arm `{}` is not asked for; it stays as it is", arm.name));
         }
     }
     record.arms.extend(added);
@@ -188,7 +193,7 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), Comman
 
 /// The name of a new arm: its own, or, if an arm of the run has that name, the name and the
 /// differences.
-fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>) -> String {
+fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>, say: Say<'_>) -> String {
     let Some(other) = arms.iter().find(|one| one.name == arm.name) else { return arm.name.clone() };
     let (mut before, mut after) = (Map::new(), Map::new());
     flat("", &other.factors(), &mut before);
@@ -207,10 +212,10 @@ fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>) -> String {
     let unique = (2..).map(|number| format!("{base}#{number}"));
     let name = std::iter::once(base.clone()).chain(unique).find(|name| !names.contains(name));
     let name = name.unwrap_or(base);
-    tell!(
+    say(format!(
         "note: the run has an arm `{}` with other factors: this one is a new arm, `{name}`",
         arm.name
-    );
+    ));
     name
 }
 

@@ -1,13 +1,9 @@
 //! Describes the machine of a run for readers of its numbers.
 
-use std::{collections::BTreeMap, fs, sync::Arc};
+use std::fs;
 
-use proctor_record::RunDir;
-use proctor_sandbox_api::{Backend, Machine};
-use proctor_types::SandboxKind;
+use proctor_sandbox_api::Machine;
 use serde_json::{Value, json};
-
-use crate::error::CommandError;
 
 /// `host` of `run.json`. Values that the kernel does not report are omitted.
 pub fn fingerprint() -> Value {
@@ -26,28 +22,6 @@ pub fn fingerprint() -> Value {
         }
     }
     host
-}
-
-/// Adds the versions of the engines that the run uses, once its back ends are connected.
-pub fn add_engines(
-    run: &RunDir,
-    backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
-) -> Result<(), CommandError> {
-    let mut record = run.read_run()?;
-    let mut added = false;
-    for backend in backends.values() {
-        let Some(version) = backend.version() else { continue };
-        if let Some(host) = record.host.as_object_mut()
-            && !host.contains_key(backend.name())
-        {
-            host.insert(backend.name().to_owned(), version.into());
-            added = true;
-        }
-    }
-    if added {
-        run.write_run(&record)?;
-    }
-    Ok(())
 }
 
 /// x86 names the model; other architectures report less.

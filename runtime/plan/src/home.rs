@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::error::UserError;
+use proctor_types::UserError;
 
 /// The file that keeps users and cleaners of a cache apart.
 const LOCK: &str = "in-use";

@@ -10,25 +10,29 @@ use proctor_core::PlannedTask;
 use proctor_datasets::{DatasetError, Hub, Keep, Loaded};
 use proctor_report::once_each;
 use proctor_sandbox_api::Backend;
+use proctor_scaffold_api::Say;
 use proctor_setup::Sources;
-use proctor_types::{Task, plural};
+use proctor_types::{Task, UserError, plural};
 
-use crate::{
-    error::{CommandError, UserError},
-    home,
-};
+use crate::{PlanError, home};
 
 /// The directory of built recipe tasks below the cache.
 const BUILT: &str = "tasks";
 
 /// Reads what some patterns name: files, directories, globs, hub datasets. Relative paths are
 /// resolved against the current directory.
-pub async fn read(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
-    read_keeping(patterns, cache, Keep::Tasks).await
+pub async fn read(patterns: &[String], cache: &Path, say: Say<'_>) -> Result<Loaded, UserError> {
+    read_keeping(patterns, cache, Keep::Tasks, say).await
 }
 
-async fn read_keeping(patterns: &[String], cache: &Path, keep: Keep) -> Result<Loaded, UserError> {
-    let patterns: Vec<String> = patterns.iter().map(|pattern| on_disk(pattern, cache)).collect();
+async fn read_keeping(
+    patterns: &[String],
+    cache: &Path,
+    keep: Keep,
+    say: Say<'_>,
+) -> Result<Loaded, UserError> {
+    let patterns: Vec<String> =
+        patterns.iter().map(|pattern| on_disk(pattern, cache, say)).collect();
     if patterns.iter().any(|pattern| pattern.starts_with(HUB)) {
         home::hold(cache).map_err(|error| UserError::new(error.to_string()))?;
     }
@@ -92,12 +96,12 @@ fn of_hub<'a>(pattern: &'a str, cache: &Path) -> Option<(PathBuf, &'a str, Optio
 
 /// Replaces a hub dataset with the directory of its manually added rows, if it exists. Other
 /// patterns are unchanged.
-fn on_disk(pattern: &str, cache: &Path) -> String {
+fn on_disk(pattern: &str, cache: &Path, say: Say<'_>) -> String {
     let Some((folder, _, split)) = of_hub(pattern, cache) else { return pattern.to_owned() };
     if !folder.is_dir() {
         return pattern.to_owned();
     }
-    tell!("note: rows of {} from {}", pattern.trim_start_matches(HUB), folder.display());
+    say(format!("note: rows of {} from {}", pattern.trim_start_matches(HUB), folder.display()));
     let options = pattern.split_once('#').map(|(_, options)| options.to_owned());
     let options: Vec<String> =
         split.map(|split| format!("split={split}")).into_iter().chain(options).collect();
@@ -120,8 +124,8 @@ fn by_hand(pattern: &str, cache: &Path) -> Option<String> {
 /// Reads what some patterns name and requires it to be complete and not empty; nothing is built.
 /// Unreadable rows are listed together and end the command: a benchmark that silently lacks tasks
 /// is a different benchmark.
-pub async fn whole(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
-    whole_keeping(patterns, cache, Keep::Tasks).await
+pub async fn whole(patterns: &[String], cache: &Path, say: Say<'_>) -> Result<Loaded, UserError> {
+    whole_keeping(patterns, cache, Keep::Tasks, say).await
 }
 
 /// Like [`whole`], but keeps more of the rows than their tasks.
@@ -129,13 +133,14 @@ pub async fn whole_keeping(
     patterns: &[String],
     cache: &Path,
     keep: Keep,
+    say: Say<'_>,
 ) -> Result<Loaded, UserError> {
     if patterns.is_empty() {
         return Err(UserError::new("no tasks are named").hint("name a file, a glob or a dataset"));
     }
-    let loaded = read_keeping(patterns, cache, keep).await?;
+    let loaded = read_keeping(patterns, cache, keep, say).await?;
     for warning in &loaded.warnings {
-        tell!("warning: {warning}");
+        say(format!("warning: {warning}"));
     }
     let has_tasks = !loaded.tasks.is_empty();
     let (left_out, bad): (Vec<_>, Vec<_>) =
@@ -147,14 +152,14 @@ pub async fn whole_keeping(
     }
     if !left_out.is_empty() {
         for bad in &left_out {
-            tell!("warning: {bad}; this folder is left out");
+            say(format!("warning: {bad}; this folder is left out"));
         }
         let folders: BTreeSet<_> = left_out.iter().filter_map(|bad| bad.file.parent()).collect();
-        tell!(
+        say(format!(
             "warning: {} of {} are left out: the dataset is another one without them",
             folders.len(),
             plural(folders.len() + loaded.tasks.len(), "task")
-        );
+        ));
     }
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
         return Err(UserError::new(format!("no task in {}", patterns.join(", ")))
@@ -190,7 +195,8 @@ pub async fn built(
     loaded: Loaded,
     cache: &Path,
     backend: &Arc<dyn Backend>,
-) -> Result<Vec<PlannedTask>, CommandError> {
+    say: Say<'_>,
+) -> Result<Vec<PlannedTask>, PlanError> {
     let mut tasks = planned(&loaded)?;
     let sources = Sources::new(cache.join("sources"));
     for located in loaded.recipes {
@@ -200,10 +206,10 @@ pub async fn built(
             backend.as_ref(),
             &sources,
             &cache.join(BUILT),
-            &|what| tell!("{name}: {what}"),
+            &|what| say(format!("{name}: {what}")),
         )
         .await
-        .map_err(|error| anyhow::anyhow!("recipe {name}: {error}"))?;
+        .map_err(|error| PlanError::Recipe { name: name.clone(), why: error.to_string() })?;
         let beside = located.file.parent().unwrap_or(Path::new("."));
         tasks.push(PlannedTask { task: Arc::new(built), base_dir: absolute(beside)? });
     }

@@ -1,10 +1,8 @@
 //! The limit on open files: raised at the start, and checked against a plan before the plan starts.
 
-use proctor_types::{Arm, NetworkMode, ShippedTable};
+use proctor_types::{Arm, NetworkMode, SCRIPT, ShippedTable, UserError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Deserialize;
-
-use crate::{config::SCRIPT, error::UserError};
 
 static NEEDS: ShippedTable<Needs> =
     ShippedTable::new("open-files.toml", include_str!("../../../configs/open-files.toml"));

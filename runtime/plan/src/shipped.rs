@@ -5,12 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::sha256_hex;
+use proctor_types::{UserError, near, sha256_hex};
 
-use crate::{
-    config::near,
-    error::{CommandError, UserError},
-};
+use crate::PlanError;
 
 /// The directory of unpacked files below the cache.
 const FOLDER: &str = "shipped";
@@ -62,7 +59,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 /// The configuration that an argument names: a file, or a built-in one (`demo`), which is unpacked
 /// into the cache.
-pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, CommandError> {
+pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, PlanError> {
     if config.exists() {
         return Ok(config.to_owned());
     }

@@ -1,9 +1,7 @@
 //! The version of the rules that a run was made under.
 
 use proctor_record::{RunDir, find::planned};
-use proctor_types::{RULES, RunRecord};
-
-use crate::error::UserError;
+use proctor_types::{RULES, RunRecord, UserError};
 
 /// Rejects further trials for a run with other rules: a run never mixes two.
 pub fn expect_present(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
