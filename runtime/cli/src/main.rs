@@ -23,7 +23,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::FromArgMatches as _;
 use proctor_config as config;
 use proctor_plan::{
-    checks, extend, home, lent, open_files, planning, resume_set, rules, selection, shipped, tasks,
+    checks, extend, home, open_files, planning, resume_set, rules, selection, shipped, tasks,
     wanted,
 };
 use proctor_report::Groups;

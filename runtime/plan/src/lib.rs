@@ -20,6 +20,7 @@ pub mod rules;
 pub mod selection;
 pub mod shipped;
 mod start;
+mod states;
 pub mod tasks;
 pub mod wanted;
 
@@ -27,3 +28,4 @@ pub use certificate::read_certificate;
 pub use error::PlanError;
 pub use models::check_models;
 pub use start::{run_tasks, start};
+pub use states::{Bundled, Loaded, Planned, Purpose, Read, Ready, Resolved, World};

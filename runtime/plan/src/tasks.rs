@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_core::PlannedTask;
-use proctor_datasets::{DatasetError, Hub, Keep, Loaded};
+use proctor_datasets::{DatasetError, Hub, Keep, Loaded, RecipeFile};
 use proctor_report::once_each;
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::Say;
@@ -198,8 +198,20 @@ pub async fn built(
     say: Say<'_>,
 ) -> Result<Vec<PlannedTask>, PlanError> {
     let mut tasks = planned(&loaded)?;
+    tasks.extend(of_recipes(loaded.recipes, cache, backend, say).await?);
+    Ok(tasks)
+}
+
+/// The tasks of recipes, which are built if the cache does not have them.
+pub async fn of_recipes(
+    recipes: Vec<RecipeFile>,
+    cache: &Path,
+    backend: &Arc<dyn Backend>,
+    say: Say<'_>,
+) -> Result<Vec<PlannedTask>, PlanError> {
+    let mut tasks = Vec::new();
     let sources = Sources::new(cache.join("sources"));
-    for located in loaded.recipes {
+    for located in recipes {
         let name = located.recipe.id.clone();
         let built = proctor_collection::build_cached(
             &located.recipe,
