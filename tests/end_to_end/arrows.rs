@@ -90,7 +90,7 @@ const RULES: &[Rule] = &[
         ],
         reach: Reach::Never(&[
             "runtime/config",
-            "runtime/core",
+            "runtime/run",
             "runtime/egress",
             "runtime/gateway",
             "runtime/grade",
@@ -104,7 +104,7 @@ const RULES: &[Rule] = &[
         from: &["runtime/setup", "runtime/grade", "runtime/collection"],
         reach: Reach::Never(&[
             "runtime/config",
-            "runtime/core",
+            "runtime/run",
             "runtime/egress",
             "runtime/forensics",
             "runtime/gateway",
@@ -128,7 +128,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         why: "trials run on any scaffold, and no later stage is called back",
-        from: &["runtime/core"],
+        from: &["runtime/run"],
         reach: Reach::Never(&[
             "runtime/collection",
             "runtime/config",
@@ -149,7 +149,7 @@ const RULES: &[Rule] = &[
         from: &[
             "runtime/collection",
             "runtime/config",
-            "runtime/core",
+            "runtime/run",
             "runtime/plan",
             "sandboxes",
             "scaffolds",

@@ -8,14 +8,14 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 use proctor_catalog::Catalog;
-use proctor_core::{
-    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
-    OutsideLimits, Plan, Progress, RunContext, SharedMeters, Verdicts, met, shared_rates,
-};
 use proctor_egress::Egress;
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
+use proctor_run::{
+    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
+    OutsideLimits, Plan, Progress, RunContext, SharedMeters, Verdicts, met, shared_rates,
+};
 use proctor_sandbox_api::{Backend, Machine};
 use proctor_scaffold_api::{ScaffoldSource as _, Scaffolds};
 use proctor_setup::Sources;

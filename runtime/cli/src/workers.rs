@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_core::{Capacity, Until, limits_of};
 use proctor_engines::{EngineError, Submissions, table};
 use proctor_plan::live::unwritable;
 pub use proctor_plan::live::{expect_none, live};
+use proctor_run::{Capacity, Until, limits_of};
 use proctor_sandbox_api::Machine;
 use proctor_types::{RunRecord, SandboxKind, SandboxSpec, plural};
 

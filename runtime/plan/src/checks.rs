@@ -6,8 +6,8 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use proctor_core::{PlannedTask, has_interfaces, shown_tests, untold_hints};
 use proctor_egress::Policy;
+use proctor_run::{PlannedTask, has_interfaces, shown_tests, untold_hints};
 use proctor_sandbox_api::Base;
 use proctor_scaffold_api::{Scaffold, ScaffoldSource};
 use proctor_types::{

@@ -7,8 +7,8 @@
 use std::{collections::BTreeSet, path::Path};
 
 use proctor_config::RunConfig;
-use proctor_core::Plan;
 use proctor_record::{RunDir, now};
+use proctor_run::Plan;
 use proctor_scaffold_api::Say;
 use proctor_types::{Arm, RunChange, RunRecord, RunTask, Selection, UserError, plural};
 use serde_json::{Map, Value};

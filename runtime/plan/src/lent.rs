@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proctor_config::ConfigFile;
-use proctor_core::PlannedTask;
+use proctor_run::PlannedTask;
 use proctor_sandbox_api::{Mount, wire::RawPath};
 use proctor_scaffold_api::ScaffoldSource;
 use proctor_setup::{BundleCopy, bundle_copies};

@@ -6,8 +6,8 @@ use std::{
 };
 
 use proctor_config::ConfigFile;
-use proctor_core::PlannedTask;
 use proctor_record::{RunDir, now};
+use proctor_run::PlannedTask;
 use proctor_setup::local_source;
 use proctor_types::{Arm, RULES, RUN_SCHEMA, RunRecord, RunTask, Selection, UserError};
 

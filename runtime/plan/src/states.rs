@@ -4,9 +4,9 @@
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use proctor_config::{ConfigFile, Known, RunConfig, Written, put_model};
-use proctor_core::{Plan, PlannedTask};
 use proctor_datasets::Loaded as Rows;
 use proctor_record::RunDir;
+use proctor_run::{Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::{Say, ScaffoldSource};
 use proctor_types::{Arm, RunRecord, Selection, UserError, plural};

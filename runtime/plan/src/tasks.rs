@@ -6,9 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::PlannedTask;
 use proctor_datasets::{DatasetError, Hub, Keep, Loaded, RecipeFile};
 use proctor_report::once_each;
+use proctor_run::PlannedTask;
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::Say;
 use proctor_setup::Sources;

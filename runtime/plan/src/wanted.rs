@@ -3,7 +3,7 @@
 
 use std::env::consts::ARCH;
 
-use proctor_core::PlannedTask;
+use proctor_run::PlannedTask;
 use proctor_sandbox_api::Machine;
 use proctor_types::{Arm, MOST_TIMES_THE_MACHINE, SandboxKind, UserError, plural};
 

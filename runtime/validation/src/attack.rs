@@ -6,9 +6,9 @@ use std::{
 };
 
 use proctor_attacks::{Attack, Made, Target, digest, make};
-use proctor_core::{PlannedTask, Taken, record_prediction, start_of};
 use proctor_patch::SideContent;
 use proctor_record::{RecordError, RunDir};
+use proctor_run::{PlannedTask, Taken, record_prediction, start_of};
 use proctor_types::{
     Arm, ArmId, AttackCertificate, AttackOutcome, AttackResult, AttackedTask, CertifiedAttack,
     Fault, SandboxSpec, Selection, TrialId, Verdict, sha256_hex,

@@ -5,10 +5,10 @@ use std::{
     path::PathBuf,
 };
 
-use proctor_core::{IN_PLACE, LEAK_NOTE, PlannedTask};
 use proctor_datasets::lint_folder;
 use proctor_record::{Blobs, RunDir, Tree, TrialDir, read_journal};
 use proctor_report::{Report, TaskReport};
+use proctor_run::{IN_PLACE, LEAK_NOTE, PlannedTask};
 use proctor_sandbox_api::{Backend, Base, wire::RawPath};
 use proctor_setup::base_of;
 use proctor_types::{Event, Task, TaskId, TestStatus, TrialId, Verdict, file_of, first_of, plural};

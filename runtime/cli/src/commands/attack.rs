@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use proctor_attacks::{Attack, pack};
-use proctor_core::{Plan, PlannedTask};
+use proctor_run::{Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
 use proctor_types::{AttackCertificate, SandboxKind, Selection};
 use proctor_validation::AttackRun;

@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use proctor_core::{Before, Dispatched, End, Plan, PlannedTask, RunContext, dispatch};
 use proctor_engines::UNFINISHED;
 use proctor_gateway::EndpointRates;
 use proctor_record::{Checked, RunDir, find::planned, on_all_cores};
 use proctor_report::{Groups, text, wrapped};
+use proctor_run::{Before, Dispatched, End, Plan, PlannedTask, RunContext, dispatch};
 use proctor_sandbox_api::Backend;
 use proctor_types::{Arm, Fault, SandboxKind, TrialId, plural};
 use tokio::{

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use proctor_core::PlannedTask;
 use proctor_plan::run_tasks;
+use proctor_run::PlannedTask;
 use proctor_types::{Arm, plural};
 
 use crate::{

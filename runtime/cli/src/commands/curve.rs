@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode, sync::Arc};
 
-use proctor_core::{
-    FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, Prefixes, RunContext, grade_prefix,
-};
 use proctor_record::RunDir;
 use proctor_report::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, TrialResult, curve_csv,
     curve_html, curve_text, results_of,
+};
+use proctor_run::{
+    FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, Prefixes, RunContext, grade_prefix,
 };
 use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::{

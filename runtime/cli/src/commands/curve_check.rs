@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use proctor_core::{Before, Plan, dispatch};
 use proctor_record::RunDir;
 use proctor_report::{TrialResult, results_of};
+use proctor_run::{Before, Plan, dispatch};
 use proctor_types::{RunRecord, RunTask, TaskId, plural, sha256_hex};
 use tokio::sync::mpsc;
 

@@ -3,11 +3,11 @@
 
 use std::process::ExitCode;
 
-use proctor_core::ForkPoint;
 use proctor_record::{
     RunDir,
     find::{Found, named},
 };
+use proctor_run::ForkPoint;
 use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::{Arm, Disclosure, ForkOrigin, RunRecord};
 

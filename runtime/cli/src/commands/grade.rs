@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{Capacity, Plan, PlannedTask};
 use proctor_record::{RunDir, find::planned, now};
+use proctor_run::{Capacity, Plan, PlannedTask};
 use proctor_types::{
     Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, StatementSpec,
 };

@@ -9,11 +9,11 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{PlannedTask, Taken, record_prediction};
 use proctor_datasets::read_predictions;
 use proctor_interchange::{Fidelity, Format, Imported, read_trajectory, trajectory_format};
 use proctor_record::{Journal, RecordError, RunDir};
 use proctor_report::once_each;
+use proctor_run::{PlannedTask, Taken, record_prediction};
 use proctor_types::{
     Arm, Envelope, Environment, Event, SandboxSpec, TASK_SCHEMA, Task, TaskId, Timeouts, TrialId,
     plural, sha256_hex,

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode, sync::Arc};
 
-use proctor_core::{Plan, variants};
+use proctor_run::{Plan, variants};
 use proctor_types::{SandboxKind, SandboxSpec, plural};
 use proctor_validation::{impossible as variant_of, placed};
 use tokio::sync::mpsc;

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use proctor_core::{PlannedTask, Taken, record_prediction};
 use proctor_datasets::{Attempts, Predictions, read_predictions};
 use proctor_record::RunDir;
 use proctor_report::once_each;
+use proctor_run::{PlannedTask, Taken, record_prediction};
 use proctor_types::{Arm, SandboxSpec, TrialId, sha256_hex};
 use serde_json::json;
 

@@ -6,8 +6,8 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_core::PlannedTask;
 use proctor_record::now;
+use proctor_run::PlannedTask;
 use proctor_setup::Sources;
 use proctor_types::{
     QUALITY_SCHEMA, QualityFile, SandboxKind, Signs, TaskQuality, first_of, plural, sha256_hex,

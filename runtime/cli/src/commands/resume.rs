@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Duration};
 
-use proctor_core::{Plan, Until};
 use proctor_engines::Inquiry;
 use proctor_record::{
     RunDir,
     find::{Found, planned},
     now,
 };
+use proctor_run::{Plan, Until};
 use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, first_of, plural};
 
 use crate::{

@@ -7,10 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{Plan, PlannedTask};
 use proctor_plan::{Loaded, Planned, Purpose, Read, World, run_tasks};
 use proctor_record::{RunDir, now};
 use proctor_report::wrapped;
+use proctor_run::{Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
 use proctor_types::{Arm, SandboxKind, Selection, plural};
 

@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
 use proctor_record::{RunDir, find::named};
+use proctor_run::{ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
 use proctor_sandbox_api::{Command, Said, Sandbox, wire::RawPath};
 use proctor_types::{Arm, SandboxKind, SandboxSpec, Task, TrialId};
 use tokio::sync::mpsc;

@@ -3,10 +3,10 @@
 use std::{path::Path, process::ExitCode};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
-use proctor_core::PlannedTask;
 use proctor_datasets::{
     DatasetStats, Keep, ReadSource, RowFiles, TaskStats, fea_bench::Repository,
 };
+use proctor_run::PlannedTask;
 use proctor_setup::Sources;
 use proctor_types::{SandboxKind, Source, plural};
 use serde_json::json;

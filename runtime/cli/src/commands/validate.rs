@@ -7,9 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{Plan, PlannedTask};
 use proctor_record::RunDir;
 use proctor_report::wrapped;
+use proctor_run::{Plan, PlannedTask};
 use proctor_types::{
     Budget, Certificate, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, StatementSpec,
 };

@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-use proctor_core::{Doing, Plan, PlannedTask, longest};
 use proctor_engines::{Jobs, Submissions, engine, failures, table};
 use proctor_record::{RunDir, now};
+use proctor_run::{Doing, Plan, PlannedTask, longest};
 use proctor_types::{Arm, Envelope, Event, TrialId, plural};
 use serde_json::json;
 use tokio::{

@@ -12,12 +12,12 @@ use std::{
 
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
-use proctor_core::{
-    Environments, FaultPolicy, Halts, LeakChecks, PlannedTask, RunContext, run_trial,
-};
 use proctor_egress::Egress;
 use proctor_gateway::{Gateway, PriceTable};
 use proctor_record::{RunDir, read_journal};
+use proctor_run::{
+    Environments, FaultPolicy, Halts, LeakChecks, PlannedTask, RunContext, run_trial,
+};
 use proctor_sandbox_api::{Backend, Command};
 use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
 use proctor_setup::Sources;
@@ -132,20 +132,20 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         leak_checks: LeakChecks::new(cache.join("leak-checks")),
         gateway: Arc::new(Gateway::new(PriceTable::shipped().unwrap()).unwrap()),
         egress: Egress::new().unwrap(),
-        shared: proctor_core::SharedMeters::default(),
+        shared: proctor_run::SharedMeters::default(),
         grading: proctor_grade::GradeOptions::default(),
-        capacity: proctor_core::Capacity::of(&proctor_sandbox_api::Machine::here()),
-        comparing: proctor_core::Comparing::default(),
-        frozen: proctor_core::FrozenTests::new(None),
+        capacity: proctor_run::Capacity::of(&proctor_sandbox_api::Machine::here()),
+        comparing: proctor_run::Comparing::default(),
+        frozen: proctor_run::FrozenTests::new(None),
         verdicts: None,
         unreliable: BTreeMap::new(),
         flaky: proctor_types::FlakePolicy::default(),
         wide: false,
         harbor_shared: false,
-        outside: proctor_core::OutsideLimits::default(),
+        outside: proctor_run::OutsideLimits::default(),
         faults: FaultPolicy::shipped().unwrap(),
         halts: Halts::default(),
-        cancel: proctor_core::Cancel::default(),
+        cancel: proctor_run::Cancel::default(),
         replay: BTreeMap::new(),
         progress,
     });

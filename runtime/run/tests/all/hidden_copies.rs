@@ -7,10 +7,10 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use proctor_core::{Cancel, Capacity, GradingSandbox, grade_patch};
 use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, find_leaks, grade};
 use proctor_native::Native;
+use proctor_run::{Cancel, Capacity, GradingSandbox, grade_patch};
 use proctor_sandbox_api::{Backend, Command, Machine, Prepared, SandboxRequest};
 use proctor_setup::{
     LayerFindings, Preparation, Purpose, Ready, Sources, layer_spec, prepare_for_driving,
