@@ -116,6 +116,7 @@ const RULES: &[Rule] = &[
         why: "planning knows scaffolds by their interface, and no later stage",
         from: &["runtime/plan"],
         reach: Reach::Never(&[
+            "runtime/cli",
             "runtime/interchange",
             "runtime/validation",
             "runtime/viewer",
@@ -124,12 +125,14 @@ const RULES: &[Rule] = &[
             "scaffolds/catalog",
             "scaffolds/external",
             "scaffolds/host",
+            "tests",
         ]),
     },
     Rule {
         why: "trials run on any scaffold, and no later stage is called back",
         from: &["runtime/run"],
         reach: Reach::Never(&[
+            "runtime/cli",
             "runtime/collection",
             "runtime/config",
             "runtime/interchange",
@@ -142,19 +145,13 @@ const RULES: &[Rule] = &[
             "scaffolds/catalog",
             "scaffolds/external",
             "scaffolds/host",
+            "tests",
         ]),
     },
     Rule {
-        why: "only the command line serves scripted models, and only it assembles the parts",
-        from: &[
-            "runtime/collection",
-            "runtime/config",
-            "runtime/run",
-            "runtime/plan",
-            "sandboxes",
-            "scaffolds",
-        ],
-        reach: Reach::Never(&["runtime/cli", "tests"]),
+        why: "only runs serve scripted models, and only the command line assembles the parts",
+        from: &["runtime/collection", "runtime/config", "sandboxes", "scaffolds"],
+        reach: Reach::Never(&["runtime/cli", "runtime/fake-llm", "tests"]),
     },
 ];
 
