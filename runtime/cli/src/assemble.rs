@@ -7,25 +7,28 @@ use std::{
 };
 
 use fake_llm::{FakeLlm, Script};
-use proctor_core::{
-    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
-    OutsideLimits, Plan, Progress, RunContext, SharedMeters, Verdicts, met, shared_rates,
-};
+use proctor_catalog::Catalog;
 use proctor_egress::Egress;
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
+use proctor_run::{
+    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
+    OutsideLimits, Plan, Progress, RunContext, SharedMeters, Verdicts, met, shared_rates,
+};
 use proctor_sandbox_api::{Backend, Machine};
+use proctor_scaffold_api::{ScaffoldSource as _, Scaffolds};
 use proctor_setup::Sources;
 use proctor_types::{Arm, Fault, FlakePolicy, Layer, RunRecord, SandboxKind, sha256_hex};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    config::{GradingFile, Known, REPLAY, ResumeFile, SCRIPT},
+    config::{
+        self, ConfigFile, GradingFile, Known, REPLAY, ResumeFile, RunConfig, SCRIPT, Written,
+    },
     error::{CommandError, UserError},
     home,
-    scaffolds::{self, Scaffolds},
 };
 
 /// Connects to one back end without changing anything.
@@ -39,12 +42,38 @@ pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>
     })
 }
 
-/// The names that a configuration may use.
-pub fn known() -> Known<'static> {
-    fn script(file: &Path) -> Result<(), String> {
-        Script::load(file).map(drop).map_err(|error| error.to_string())
-    }
-    Known { scaffold: &scaffolds::named, scaffolds: scaffolds::names(), script: &script }
+/// The scaffolds that a configuration may use.
+pub fn catalog() -> Result<Catalog, UserError> {
+    Ok(Catalog::new(home::cache()?))
+}
+
+/// Prints what builds of bundles say.
+pub fn say(line: String) {
+    tell!("{line}");
+}
+
+/// Builds the bundles that a configuration needs. Returns whether any was built.
+pub async fn build_bundles(file: &ConfigFile) -> Result<bool, CommandError> {
+    let names = file.arms.iter().map(|arm| arm.scaffold.as_str()).collect();
+    Ok(catalog()?.build(&names, &say).await?)
+}
+
+/// The scaffolds of a run with their bundles, which are built if they are missing.
+pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError> {
+    Ok(catalog()?.with_bundles(record, &say).await?)
+}
+
+/// Why a scripted model's file cannot be read.
+pub fn script(file: &Path) -> Result<(), String> {
+    Script::load(file).map(drop).map_err(|error| error.to_string())
+}
+
+/// Resolves a configuration: arms with their ids, every name looked up.
+pub fn resolve(file: ConfigFile, written: &Written) -> Result<RunConfig, UserError> {
+    let catalog = catalog()?;
+    let scaffold = |name: &str| catalog.named(name);
+    let known = Known { scaffold: &scaffold, scaffolds: catalog.names(), script: &script };
+    config::resolve(file, written, &known)
 }
 
 /// Starts one back end and removes leftovers of dead processes from it.
@@ -63,7 +92,8 @@ pub async fn backends(
     cache: &Path,
 ) -> Result<BTreeMap<SandboxKind, Arc<dyn Backend>>, CommandError> {
     let mut kinds: BTreeSet<_> = arms.iter().map(|arm| arm.sandbox.kind).collect();
-    if arms.iter().any(|arm| scaffolds::is_host(&arm.scaffold)) {
+    let catalog = catalog()?;
+    if arms.iter().any(|arm| catalog.is_host(&arm.scaffold)) {
         kinds.insert(SandboxKind::Native);
     }
     let mut backends = BTreeMap::new();
@@ -79,24 +109,7 @@ pub fn check_models(
     arms: &[Arm],
     place: &dyn Fn(&Arm, UserError) -> UserError,
 ) -> Result<(), CommandError> {
-    let gateway = Gateway::new(PriceTable::shipped()?)?;
-    for arm in arms {
-        let Some(model) = &arm.model else { continue };
-        // A script has no URL yet, and no key.
-        let checked = match model.base_url.strip_prefix(SCRIPT) {
-            Some(file) => {
-                Script::load(Path::new(file))
-                    .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
-                gateway.check_price(model, &arm.budget)
-            }
-            None => gateway.check(model, &arm.budget),
-        };
-        checked.map_err(|fault| {
-            let what = format!("arm {}: {}", arm.name, fault.what);
-            place(arm, UserError { what, hint: fault.hint })
-        })?;
-    }
-    Ok(())
+    Ok(proctor_plan::check_models(arms, &script, place)?)
 }
 
 /// Running scripted models; dropping this stops them.
@@ -151,6 +164,28 @@ impl Scripts {
         };
         tables.into_iter().map(addressed).collect()
     }
+}
+
+/// Adds the versions of the engines that the run uses, once its back ends are connected.
+pub fn add_engines(
+    run: &RunDir,
+    backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
+) -> Result<(), CommandError> {
+    let mut record = run.read_run()?;
+    let mut added = false;
+    for backend in backends.values() {
+        let Some(version) = backend.version() else { continue };
+        if let Some(host) = record.host.as_object_mut()
+            && !host.contains_key(backend.name())
+        {
+            host.insert(backend.name().to_owned(), version.into());
+            added = true;
+        }
+    }
+    if added {
+        run.write_run(&record)?;
+    }
+    Ok(())
 }
 
 /// Whether a patch that this grader has already graded in the same environment is graded again.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream};
-use proctor_core::{Plan, RunContext};
+use proctor_run::{Plan, RunContext};
 use proctor_sandbox_api::{Base, ImagePlace};
 use proctor_setup::base_of;
 use proctor_types::{Fault, SandboxKind, plural};

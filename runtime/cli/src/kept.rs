@@ -8,11 +8,9 @@ use std::{
 
 use async_trait::async_trait;
 use proctor_gateway::ExchangeSink;
-use proctor_record::Blobs;
+use proctor_record::{Blobs, now};
 use proctor_types::{Event, Fault, Layer};
 use serde_json::{Map, json};
-
-use crate::commands::now;
 
 /// Appends events to a file, one per line, and stores bodies as blobs.
 pub struct Kept {

@@ -7,27 +7,14 @@ mod print;
 mod args;
 mod asked;
 mod assemble;
-mod bundled;
-mod checks;
 mod commands;
+mod copies;
 mod error;
-mod home;
-mod host;
 mod images;
 mod kept;
-mod lent;
 mod mask;
-mod open_files;
-mod planning;
 mod preflight;
 mod progress;
-mod rules;
-mod scaffolds;
-mod selection;
-mod shipped;
-mod tasks;
-mod trials;
-mod wanted;
 mod watchdog;
 mod workers;
 
@@ -35,6 +22,10 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::FromArgMatches as _;
 use proctor_config as config;
+use proctor_plan::{
+    checks, extend, home, open_files, planning, resume_set, rules, selection, shipped, tasks,
+    wanted,
+};
 use proctor_report::Groups;
 use tracing_subscriber::EnvFilter;
 

@@ -15,9 +15,9 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use proctor_core::{Plan, RunContext};
 use proctor_gateway::AskError;
 use proctor_report::wrapped;
+use proctor_run::{Plan, RunContext};
 use proctor_types::{
     Ask, Budget, Fault, Message, ModelSpec, ShippedTable, Spent, ToolSpec, plural,
 };

@@ -18,6 +18,7 @@ mod noise;
 mod notes;
 mod paid;
 mod repeats;
+mod run;
 mod single;
 mod spread;
 mod table;
@@ -48,6 +49,7 @@ pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};
 pub use notes::findings;
 pub use paid::{EarlierReport, Paid};
 pub use repeats::{error_key, once_each};
+pub use run::{describe_arms, of_run, remarks_of, result_of_trial, results_of};
 pub use single::{
     EditStatus, ProbeScore, Quality, ShownFiles, SingleAnswer, SingleShot, SingleShotReport,
 };

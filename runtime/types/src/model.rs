@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::MOST_COUNT;
 
+/// The prefix of a base URL that names a script instead of an endpoint.
+pub const SCRIPT: &str = "script:";
+
 /// `[models."..."]` of a run configuration. All of it but the endpoint's address, the key's
 /// variable, the price, `cutoff` and `tool_check` is a factor of the arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

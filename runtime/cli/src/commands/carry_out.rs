@@ -10,13 +10,11 @@ use std::{
     time::Duration,
 };
 
-use proctor_core::{
-    Before, Dispatched, End, Plan, PlannedTask, RunContext, dispatch, on_all_cores,
-};
 use proctor_engines::UNFINISHED;
 use proctor_gateway::EndpointRates;
-use proctor_record::{Checked, RunDir};
+use proctor_record::{Checked, RunDir, find::planned, on_all_cores};
 use proctor_report::{Groups, text, wrapped};
+use proctor_run::{Before, Dispatched, End, Plan, PlannedTask, RunContext, dispatch};
 use proctor_sandbox_api::Backend;
 use proctor_types::{Arm, Fault, SandboxKind, TrialId, plural};
 use tokio::{
@@ -30,11 +28,9 @@ use crate::{
     commands::report,
     config::SCRIPT,
     error::CommandError,
-    host, preflight,
+    preflight,
     print::shown,
     progress::{self, Board},
-    scaffolds,
-    trials::planned,
     watchdog::{CLOSING, Watchdog},
     workers::continuation,
 };
@@ -180,7 +176,7 @@ pub async fn carry(
     grading: Grading,
     flakes: Flakes,
 ) -> Result<Carried, CommandError> {
-    host::add_engines(&run, &backends)?;
+    assemble::add_engines(&run, &backends)?;
     let out = run.path().to_owned();
     tell!("run directory: {}", out.display());
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
@@ -207,7 +203,7 @@ pub async fn carry(
     let watcher = tokio::spawn(progress::watch(told, board));
     let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (grading, flakes);
-    let scaffolds = scaffolds::with_bundles(&run.read_run()?).await?;
+    let scaffolds = assemble::with_bundles(&run.read_run()?).await?;
     let parts = (grading, scaffolds);
     let context = assemble::context(run, &plan, endpoints, backends, cache, parts, tell)?;
     let context = Arc::new(context);

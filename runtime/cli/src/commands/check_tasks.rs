@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use proctor_core::PlannedTask;
+use proctor_plan::run_tasks;
+use proctor_run::PlannedTask;
 use proctor_types::{Arm, plural};
 
 use crate::{
@@ -31,7 +32,7 @@ pub async fn check_tasks(
     let Some(first) = arms.first() else { return Ok(()) };
     let with_gold = tasks.iter().filter(|one| checks::has_gold(&one.task));
     let with_gold: Vec<PlannedTask> = with_gold.cloned().collect();
-    let with_gold = run::run_tasks(&with_gold);
+    let with_gold = run_tasks(&with_gold);
     let chosen = sample(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));
     if chosen.is_empty() {
         tell!("checked no task: none of them has a gold");
@@ -44,7 +45,7 @@ pub async fn check_tasks(
     let arms = ["gold", "noop"].map(|name| config::plain_arm(name, &first.sandbox));
     let names = ids.iter().map(ToString::to_string).collect();
     let file = plain_config(names, &first.sandbox, arms.to_vec());
-    let resolved = config::resolve(file, &config::Written::default(), &assemble::known())?;
+    let resolved = assemble::resolve(file, &config::Written::default())?;
     let out = folder.path().join("run");
     let (made, _) = run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
     let record = made.read_run()?;

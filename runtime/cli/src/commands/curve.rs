@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode, sync::Arc};
 
-use proctor_core::{
-    FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, Prefixes, RunContext, grade_prefix,
-};
 use proctor_record::RunDir;
 use proctor_report::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, TrialResult, curve_csv,
-    curve_html, curve_text,
+    curve_html, curve_text, results_of,
 };
+use proctor_run::{
+    FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, Prefixes, RunContext, grade_prefix,
+};
+use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::{
     Arm, BudgetKind, Disclosure, Ending, RULES, RunRecord, TrialId, Verdict, canonical, plural,
     sha256_hex,
@@ -25,14 +26,13 @@ use crate::{
     commands::{
         carry_out::INCOMPLETE,
         curve_check::{run_for_real, sample},
-        report::results_of,
         resume::plan_of,
     },
     error::{CommandError, UserError},
     home,
     print::{result, shown},
     progress::brief,
-    scaffolds, selection,
+    selection,
 };
 
 pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
@@ -504,7 +504,7 @@ impl<'a> Drawing<'a> {
         let (tell, _) = mpsc::unbounded_channel();
         let grading = (Grading::Once, Flakes::of(self.record));
         // No agent runs, so no bundle is needed.
-        let parts = (grading, scaffolds::of_arms(self.record.arms.iter())?);
+        let parts = (grading, assemble::catalog()?.of_arms(&self.record.arms)?);
         let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
         let context = Arc::new(context);
         self.context = Some(Arc::clone(&context));

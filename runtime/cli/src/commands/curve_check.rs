@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use proctor_core::{Before, Plan, dispatch};
 use proctor_record::RunDir;
-use proctor_report::TrialResult;
+use proctor_report::{TrialResult, results_of};
+use proctor_run::{Before, Plan, dispatch};
 use proctor_types::{RunRecord, RunTask, TaskId, plural, sha256_hex};
 use tokio::sync::mpsc;
 
@@ -12,11 +12,10 @@ use crate::{
     assemble::{self, Flakes, Grading, Scripts},
     commands::{
         carry_out::{board, endpoints},
-        report::results_of,
         resume::plan_of,
     },
     error::CommandError,
-    home, progress, scaffolds,
+    home, progress,
 };
 
 /// A sample of `count` tasks: the same ones each time, and a superset for a larger count.
@@ -62,7 +61,7 @@ pub async fn run_for_real(
     let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
     let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (Grading::Once, Flakes::of(record));
-    let parts = (grading, scaffolds::with_bundles(record).await?);
+    let parts = (grading, assemble::with_bundles(record).await?);
     let context = assemble::context(run, &plan, endpoints, backends, &cache, parts, tell)?;
     let context = Arc::new(context);
     dispatch(Arc::clone(&context), &plan, &standing, record.jobs).await;

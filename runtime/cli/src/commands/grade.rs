@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{Capacity, Plan, PlannedTask};
-use proctor_record::RunDir;
+use proctor_record::{RunDir, find::planned, now};
+use proctor_run::{Capacity, Plan, PlannedTask};
 use proctor_types::{
     Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, StatementSpec,
 };
@@ -27,9 +27,7 @@ use crate::{
     },
     config::{self, ConfigFile},
     error::{CommandError, UserError},
-    home, open_files, tasks,
-    trials::planned,
-    workers,
+    home, open_files, tasks, workers,
 };
 
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
@@ -141,7 +139,9 @@ fn check(file: &str, sandbox: &SandboxSpec, planned: &[PlannedTask]) -> Result<(
         prompts: Value::Null,
         settings: Value::Null,
     };
-    checks::plan(&[arm], planned, "use --sandbox docker", &|_, _, error| error)
+    checks::plan(&assemble::catalog()?, &[arm], planned, "use --sandbox docker", &|_, _, error| {
+        error
+    })
 }
 
 async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, CommandError> {
@@ -150,10 +150,10 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     }
     let cache = home::cache()?;
     let sandbox = args.sandbox_spec();
-    let loaded = tasks::whole(&args.tasks, &cache).await?;
+    let loaded = tasks::whole(&args.tasks, &cache, &assemble::say).await?;
     check(file, &sandbox, &tasks::planned(&loaded)?)?;
     let backend = assemble::backend(sandbox.kind, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend).await?;
+    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
     let backends = BTreeMap::from([(sandbox.kind, backend)]);
     let grading = config::GradingFile {
         certificate: args.certificate.clone(),
@@ -167,15 +167,14 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         || Capacity::of(&assemble::capacity(&grading, &backends)).sandboxes(&sandbox),
         |jobs| jobs as usize,
     );
-    let out =
-        args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", run::now())));
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", now())));
     let plain = plain_config(args.tasks.clone(), &sandbox, Vec::new());
     let config = ConfigFile { jobs, grading, ..plain };
     // `gold` and `noop` are scaffolds; anything else is a file of patches.
     if matches!(file, "gold" | "noop") {
         let arms = vec![config::plain_arm(file, &sandbox)];
         let config = ConfigFile { arms, ..config };
-        let resolved = config::resolve(config, &config::Written::default(), &assemble::known())?;
+        let resolved = assemble::resolve(config, &config::Written::default())?;
         open_files::check(jobs, planned.len(), resolved.arms.iter())?;
         let (run, flakes) =
             run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;

@@ -3,13 +3,13 @@
 
 use std::{collections::BTreeSet, path::Path, process::ExitCode};
 
-use proctor_record::{Checked, RunDir};
+use proctor_record::{Checked, RunDir, now};
 use proctor_types::{Ending, RunChange, RunRecord, TrialId, plural};
 
 use crate::{
     args::Select,
     assemble::{self, Flakes, Grading},
-    commands::{carry_out::carry_out, resume::plan_of, run::now},
+    commands::{carry_out::carry_out, resume::plan_of},
     error::CommandError,
     home, open_files, rules, workers,
 };

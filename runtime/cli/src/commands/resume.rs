@@ -1,20 +1,21 @@
 //! `proctor resume`.
 
-use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Duration};
 
-use proctor_core::{Plan, PlannedTask, Until};
 use proctor_engines::Inquiry;
-use proctor_record::RunDir;
-use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, plural};
+use proctor_record::{
+    RunDir,
+    find::{Found, planned},
+    now,
+};
+use proctor_run::{Plan, Until};
+use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, first_of, plural};
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    checks::first_of,
-    commands::{carry_out::carry_out, resume_set, run::now},
+    commands::carry_out::carry_out,
     error::{CommandError, UserError},
-    home, open_files, rules,
-    trials::{Found, planned},
-    workers,
+    home, open_files, resume_set, rules, workers,
 };
 
 /// The user's options for resuming a run.
@@ -180,16 +181,5 @@ fn finished(run: &RunDir, plan: &Plan) -> BTreeSet<TrialId> {
 
 /// The plan in a run directory.
 pub fn plan_of(record: &RunRecord) -> Plan {
-    let planned = record.tasks.iter().map(|named| PlannedTask {
-        task: Arc::new(named.task.clone()),
-        base_dir: named.base_dir.clone(),
-    });
-    let arms = record.arms.iter().cloned().map(Arc::new).collect();
-    Plan {
-        tasks: planned.collect(),
-        arms,
-        attempts: record.attempts,
-        absent: record.absent.clone(),
-        ..Plan::default()
-    }
+    Plan::of(record)
 }

@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use proctor_core::longest;
 use proctor_engines::{Kubernetes, Request, Submissions, duration, engine, table};
 use proctor_record::RunDir;
+use proctor_run::longest;
 use proctor_types::plural;
 
 use crate::{

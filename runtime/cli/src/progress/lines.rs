@@ -1,6 +1,6 @@
 //! Formats an event as one log line.
 
-use proctor_core::Progress;
+use proctor_run::Progress;
 use proctor_types::{Ending, PATCH_REJECTED, plural};
 
 use super::{

@@ -1,6 +1,6 @@
 //! Progress for programs: one JSON object per line.
 
-use proctor_core::{Doing, Progress};
+use proctor_run::{Doing, Progress};
 use proctor_types::TrialId;
 use serde_json::{Map, Value, json};
 
