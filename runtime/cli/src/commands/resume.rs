@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use proctor_core::{Plan, PlannedTask, Until};
-use proctor_engines::Inquiry;
+use proctor_engines::{Inquiry, Start};
 use proctor_record::RunDir;
 use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, plural};
 
@@ -91,7 +91,10 @@ pub async fn join(
 ) -> Result<ExitCode, CommandError> {
     let inquiry = Inquiry::of(path);
     let run = RunDir::join(path).map_err(CommandError::of_run)?;
-    let run = run.asking_about_jobs(move |job| inquiry.state(job));
+    let run = run.asking_about_jobs(move |worker| {
+        let job = worker.job.as_deref()?;
+        inquiry.ending(&Start { job, restarts: worker.restarts, node: &worker.host })
+    });
     let record = run.read_run()?;
     workers::expect_this_version(path)?;
     rules::expect_present_or_finished(&run, &record)?;
