@@ -27,7 +27,9 @@ mod written;
 
 pub use documentation::documentation;
 pub use error::UserError;
-pub use file::{ArmFile, ConfigFile, GradingFile, ResumeFile, of_table, plain_arm, read};
+pub use file::{
+    ArmFile, CacheFile, ConfigFile, GradingFile, ResumeFile, of_table, plain_arm, read,
+};
 pub use kind::near;
 pub use model::{VendorModel, model_of, put_model, vendor_model, vendors};
 pub use paths::SCRIPT;

@@ -140,7 +140,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
         _ => None,
     };
     let arms = extension.as_ref().map_or(&resolved.arms, |extension| &extension.record.arms);
-    let backends = assemble::backends(arms, &cache).await?;
+    let backends = assemble::backends(arms, &cache, &resolved.file.cache).await?;
     // Recipes are built where trials run.
     let kind = arms.iter().map(|arm| arm.sandbox.kind).min();
     let Some(first) = kind.and_then(|kind| backends.get(&kind)) else {
