@@ -220,9 +220,19 @@ fn a_run_survives_the_loss_of_a_node() {
     wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
     let journals = cluster.journals();
     assert_eq!(journals.len(), 16, "{}", logs(&out));
+    let mut lost = Vec::new();
     for journal in journals {
         assert_eq!(events(&journal, "trial_ended").len(), 1, "{}", logs(&out));
+        lost.extend(
+            events(&journal, "noted")
+                .into_iter()
+                .filter_map(|event| event["note"]["lost_worker"].as_str().map(str::to_owned)),
+        );
     }
+    // With the node, the job, and what Slurm says of it.
+    let from = format!("on n2, job {job}_");
+    let is_whole = |line: &String| line.contains(&from) && !line.contains("unknown");
+    assert!(lost.iter().any(is_whole), "{lost:?}: {}", logs(&out));
     assert_eq!(cluster.stage.report(&out)["arms"][0]["graded"], 16, "{}", logs(&out));
 }
 
