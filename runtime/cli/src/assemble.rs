@@ -25,7 +25,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     config::{
-        self, ConfigFile, GradingFile, Known, REPLAY, ResumeFile, RunConfig, SCRIPT, Written,
+        self, CacheFile, ConfigFile, GradingFile, Known, REPLAY, ResumeFile, RunConfig, SCRIPT,
+        Written,
     },
     error::{CommandError, UserError},
     home,
@@ -33,8 +34,22 @@ use crate::{
 
 /// Connects to one back end without changing anything.
 pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
+    connect_with(kind, cache, &CacheFile::default()).await
+}
+
+async fn connect_with(
+    kind: SandboxKind,
+    cache: &Path,
+    kept: &CacheFile,
+) -> Result<Arc<dyn Backend>, CommandError> {
     Ok(match kind {
-        SandboxKind::Native => Arc::new(proctor_native::Native::new(cache.join("native"))?),
+        SandboxKind::Native => {
+            let native = proctor_native::Native::new(cache.join("native"))?;
+            Arc::new(match kept.images_mb {
+                Some(mb) => native.with_archive_budget(mb.saturating_mul(1 << 20)),
+                None => native,
+            })
+        }
         SandboxKind::Docker => {
             let docker = proctor_docker::Docker::connect_in(&cache.join("docker")).await?;
             Arc::new(docker.keeping(cache.join("docker")))
@@ -78,18 +93,35 @@ pub fn resolve(file: ConfigFile, written: &Written) -> Result<RunConfig, UserErr
 
 /// Starts one back end and removes leftovers of dead processes from it.
 pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
+    backend_with(kind, cache, &CacheFile::default()).await
+}
+
+async fn backend_with(
+    kind: SandboxKind,
+    cache: &Path,
+    kept: &CacheFile,
+) -> Result<Arc<dyn Backend>, CommandError> {
     home::hold(cache)?;
-    let backend = connect(kind, cache).await?;
+    let backend = connect_with(kind, cache, kept).await?;
     for removed in backend.sweep().await? {
         tell!("removed what a dead run left: {removed}");
     }
     Ok(backend)
 }
 
+/// `[cache]` of a run's configuration.
+pub fn cache_of(record: &RunRecord) -> Result<CacheFile, CommandError> {
+    match record.config.get("cache") {
+        Some(kept) => Ok(serde_json::from_value(kept.clone())?),
+        None => Ok(CacheFile::default()),
+    }
+}
+
 /// The back ends that some arms need: for their own sandboxes and for users' programs.
 pub async fn backends(
     arms: &[Arm],
     cache: &Path,
+    kept: &CacheFile,
 ) -> Result<BTreeMap<SandboxKind, Arc<dyn Backend>>, CommandError> {
     let mut kinds: BTreeSet<_> = arms.iter().map(|arm| arm.sandbox.kind).collect();
     let catalog = catalog()?;
@@ -98,7 +130,7 @@ pub async fn backends(
     }
     let mut backends = BTreeMap::new();
     for kind in kinds {
-        backends.insert(kind, backend(kind, cache).await?);
+        backends.insert(kind, backend_with(kind, cache, kept).await?);
     }
     Ok(backends)
 }

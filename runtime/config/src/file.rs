@@ -69,6 +69,9 @@ pub struct ConfigFile {
     /// What is kept of a trial so that it can be resumed (`docs/survival.md`). No factor.
     #[serde(default, skip_serializing_if = "ResumeFile::is_default")]
     pub resume: ResumeFile,
+    /// What a machine keeps between runs. No factor.
+    #[serde(default, skip_serializing_if = "CacheFile::is_default")]
+    pub cache: CacheFile,
     /// Rate limits that all trials keep together, under names of your choice; learnt from refusals where
     /// none are given. No factor.
     #[serde(default)]
@@ -127,6 +130,23 @@ impl Default for ResumeFile {
 }
 
 impl ResumeFile {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `[cache]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CacheFile {
+    /// MiB that unpacked image archives may take on a machine (`docs/native.md`). Those that were used least recently
+    /// are removed first, and those that a sandbox uses stay. Absent: half of the cache's file system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST_MB), example = 204_800)]
+    pub images_mb: Option<u64>,
+}
+
+impl CacheFile {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

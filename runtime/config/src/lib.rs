@@ -25,7 +25,9 @@ mod walk;
 mod written;
 
 pub use documentation::documentation;
-pub use file::{ArmFile, ConfigFile, GradingFile, ResumeFile, of_table, plain_arm, read};
+pub use file::{
+    ArmFile, CacheFile, ConfigFile, GradingFile, ResumeFile, of_table, plain_arm, read,
+};
 pub use model::{VendorModel, model_of, put_model, vendor_model, vendors};
 pub use proctor_types::{SCRIPT, UserError, near};
 pub use resolve::{Known, REPLAY, RunConfig, resolve};

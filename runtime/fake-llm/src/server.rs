@@ -6,7 +6,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -46,6 +46,8 @@ pub struct Seen {
     pub authorization: Option<String>,
     /// The part of the script that responded, and the fault if one came first.
     pub answered: String,
+    /// When it arrived, in seconds since the server started.
+    pub seconds: f64,
 }
 
 /// A running server. Dropping it ends the server and every connection.
@@ -72,7 +74,7 @@ impl FakeLlm {
     pub async fn listen(script: Script, address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let state = Arc::new(Shared { script, inner: Mutex::default() });
+        let state = Arc::new(Shared { script, started: Instant::now(), inner: Mutex::default() });
         let router = Router::new()
             .route("/v1/chat/completions", post(complete))
             .route("/v1/responses", post(complete))
@@ -106,6 +108,7 @@ impl FakeLlm {
 #[derive(Debug)]
 struct Shared {
     script: Script,
+    started: Instant,
     inner: Mutex<Inner>,
 }
 
@@ -184,6 +187,7 @@ async fn complete(
     let authorization = key.iter().find_map(|name| headers.get(*name)?.to_str().ok());
     let authorization = authorization.map(ToOwned::to_owned);
     let path = uri.path().to_owned();
+    let seconds = shared.started.elapsed().as_secs_f64();
     let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
     let note = |answered: String| {
         shared.lock().seen.push(Seen {
@@ -192,6 +196,7 @@ async fn complete(
             path: path.clone(),
             authorization: authorization.clone(),
             answered,
+            seconds,
         });
     };
     let action = path.rsplit_once(':').map(|(_, action)| action);

@@ -57,7 +57,7 @@ impl Before {
     }
 }
 
-/// Runs every unfinished trial in plan order. Trials that ended in a fault in an earlier call come
+/// Runs every unfinished trial in plan order, or, next to other workers, from a random task on. Trials that ended in a fault in an earlier call come
 /// last, so that whatever halted that call does not hold up the others again. Trials that other
 /// workers hold come after those: most have ended by then, and trials of dead workers are taken
 /// over.
@@ -86,6 +86,12 @@ pub async fn dispatch(
             Before::Open => others.push((index, trial)),
         }
     }
+    if context.run.has_other_workers() {
+        // Workers that begin with the same trial look at all those that the others hold, before they find a free one.
+        let task = |at: usize| others.get(at).map(|(_, (id, ..))| &id.task);
+        let at = random_start(others.len(), |at| task(at) == task(at - 1));
+        others.rotate_left(at);
+    }
     others.append(&mut faulted);
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let (running, until) = (JoinSet::new(), plan.until);
@@ -110,6 +116,16 @@ pub async fn dispatch(
     }
     ends.sort_by_key(|(index, _)| *index);
     ends.into_iter().map(|(_, end)| end).collect()
+}
+
+/// A random place among `count` trials. All arms of a task stay together: `belongs` says whether a trial has the task of the
+/// one before it.
+fn random_start(count: usize, belongs: impl Fn(usize) -> bool) -> usize {
+    if count == 0 {
+        return 0;
+    }
+    let at = fastrand::usize(..count);
+    (at..count).find(|at| *at > 0 && !belongs(*at)).unwrap_or_default()
 }
 
 type Planned = (usize, (TrialId, PlannedTask, Arc<Arm>));
@@ -213,4 +229,18 @@ impl Work {
 
 fn ended(end: Result<Option<TrialEnd>, Fault>) -> Result<End, Fault> {
     end.map(|end| end.map_or(End::NotStarted, |_| End::Recorded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_start_is_the_first_trial_of_a_task() {
+        assert_eq!(random_start(0, |_| true), 0);
+        // Three arms: the trials 0, 3, 6 and 9 begin a task.
+        let starts: std::collections::BTreeSet<usize> =
+            (0..400).map(|_| random_start(12, |at| at % 3 != 0)).collect();
+        assert_eq!(starts, [0, 3, 6, 9].into());
+    }
 }

@@ -37,6 +37,12 @@ pub enum Progress {
         trial: TrialId,
         arm: String,
     },
+    /// The worker that ran the trial is gone, and this one continues. `worker`: which one, and how its job ended.
+    WorkerLost {
+        trial: TrialId,
+        arm: String,
+        worker: String,
+    },
     /// The trial was interrupted and restarts.
     NotResumed {
         trial: TrialId,

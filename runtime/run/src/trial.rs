@@ -130,7 +130,7 @@ async fn drive_with_tries(
 ) -> Result<Outcome, Fault> {
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let mut done = 0;
-    note_lost_worker(context, id, dir)?;
+    note_lost_worker(context, id, arm, dir)?;
     let (mut interrupted, mut started_again) = past(context, id, arm, dir)?;
     loop {
         let mut past = interrupted.take();
@@ -206,15 +206,24 @@ async fn drive_with_tries(
     }
 }
 
-/// Records in the journal that another worker left whose trial this was and how that worker ended.
-fn note_lost_worker(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<(), Fault> {
-    match context.run.lost_worker(id) {
-        Some(lost) if dir.trajectory().exists() => {
-            let note = Map::from_iter([(LOST_WORKER.to_owned(), Value::from(lost))]);
-            append(id, dir, 1, Event::Noted { note })
-        }
-        _ => Ok(()),
+/// Records in the journal, and reports, which worker lost this trial and how its job ended.
+fn note_lost_worker(
+    context: &RunContext,
+    id: &TrialId,
+    arm: &Arm,
+    dir: &TrialDir,
+) -> Result<(), Fault> {
+    let Some(worker) = context.run.lost_worker(id) else { return Ok(()) };
+    context.tell(Progress::WorkerLost {
+        trial: id.clone(),
+        arm: arm.name.clone(),
+        worker: worker.clone(),
+    });
+    if !dir.trajectory().exists() {
+        return Ok(());
     }
+    let note = Map::from_iter([(LOST_WORKER.to_owned(), Value::from(worker))]);
+    append(id, dir, 1, Event::Noted { note })
 }
 
 /// The outcome of a try that met a fault after its last event. The journal's outcome counts,

@@ -496,8 +496,8 @@ impl<'a> Drawing<'a> {
         if let Some(context) = &self.context {
             return Ok(Arc::clone(context));
         }
-        let cache = home::cache()?;
-        let backends = assemble::backends(&self.record.arms, &cache).await?;
+        let (cache, kept) = (home::cache()?, assemble::cache_of(self.record)?);
+        let backends = assemble::backends(&self.record.arms, &cache, &kept).await?;
         let run = RunDir::view(self.path).map_err(CommandError::of_run)?;
         let plan: Plan = plan_of(self.record);
         // There is no watcher: failures are reported by the caller.

@@ -50,8 +50,8 @@ pub async fn run_for_real(
     let trials = plan.trials();
     tell!("{} for real: {}", plural(trials.len(), "trial"), path.display());
     assemble::check_models(&record.arms, &|_, error| error)?;
-    let cache = home::cache()?;
-    let backends = assemble::backends(&record.arms, &cache).await?;
+    let (cache, kept) = (home::cache()?, assemble::cache_of(record)?);
+    let backends = assemble::backends(&record.arms, &cache, &kept).await?;
     let scripts = Scripts::serve(&record.arms).await?;
     plan.arms = record.arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
     proctor_gateway::tokens::load().await;

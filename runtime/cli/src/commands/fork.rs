@@ -96,7 +96,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     open_files::check(1, 1, one.arms.iter())?;
     assemble::build_bundles(&resolved.file).await?;
     let cache = home::cache()?;
-    let backends = assemble::backends(&one.arms, &cache).await?;
+    let backends = assemble::backends(&one.arms, &cache, &resolved.file.cache).await?;
     let file = ConfigFile { attempts: 1, jobs: 1, ..resolved.file };
     let (child, flakes) = run::start(&args.out, &file, one.arms, &plan.tasks, None)?;
     let Some((id, ..)) = plan.trials().into_iter().next() else { return Ok(ExitCode::SUCCESS) };

@@ -45,7 +45,7 @@ pub async fn impossible(
         ..Plan::default()
     };
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
-    let backends = assemble::backends(&arms, &cache).await?;
+    let backends = assemble::backends(&arms, &cache, &config::CacheFile::default()).await?;
     let (tell, told) = mpsc::unbounded_channel();
     let watcher = tokio::spawn(progress::watch(told, board(&started.0, &plan)));
     let record = started.0.read_run()?;

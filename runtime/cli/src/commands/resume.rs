@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Duration};
 
-use proctor_engines::Inquiry;
+use proctor_engines::{Inquiry, Start};
 use proctor_record::{
     RunDir,
     find::{Found, planned},
@@ -92,7 +92,10 @@ pub async fn join(
 ) -> Result<ExitCode, CommandError> {
     let inquiry = Inquiry::of(path);
     let run = RunDir::join(path).map_err(CommandError::of_run)?;
-    let run = run.asking_about_jobs(move |job| inquiry.state(job));
+    let run = run.asking_about_jobs(move |worker| {
+        let job = worker.job.as_deref()?;
+        inquiry.ending(&Start { job, restarts: worker.restarts, node: &worker.host })
+    });
     let record = run.read_run()?;
     workers::expect_this_version(path)?;
     rules::expect_present_or_finished(&run, &record)?;
@@ -170,8 +173,8 @@ async fn go_on(
     let jobs = options.jobs.unwrap_or(most);
     open_files::check(jobs, plan.trials().len(), record.arms.iter())?;
     let flakes = Flakes::of(record);
-    let cache = home::cache()?;
-    let backends = assemble::backends(&record.arms, &cache).await?;
+    let (cache, kept) = (home::cache()?, assemble::cache_of(record)?);
+    let backends = assemble::backends(&record.arms, &cache, &kept).await?;
     carry_out(run, plan, jobs, backends, &cache, grading, flakes).await
 }
 

@@ -88,7 +88,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
         Some(extension) => &extension.record.arms,
         None => &bundled.config().arms,
     };
-    let backends = assemble::backends(arms, &cache).await?;
+    let backends = assemble::backends(arms, &cache, &bundled.config().file.cache).await?;
     // Recipes are built where trials run.
     let kind = arms.iter().map(|arm| arm.sandbox.kind).min();
     let Some(first) = kind.and_then(|kind| backends.get(&kind)) else {

@@ -56,7 +56,8 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
         return Err(UserError::new("the plan has no such trial").into());
     };
     plan.arms = vec![Arc::clone(&arm)];
-    let backends = assemble::backends(&[arm.as_ref().clone()], &cache).await?;
+    let kept = assemble::cache_of(&record)?;
+    let backends = assemble::backends(&[arm.as_ref().clone()], &cache, &kept).await?;
     let (tell, told) = mpsc::unbounded_channel();
     let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
     let parts = ((Grading::Once, Flakes::default()), assemble::with_bundles(&record).await?);

@@ -216,5 +216,6 @@ pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile
         endpoints: BTreeMap::new(),
         grading: GradingFile::default(),
         resume: config::ResumeFile::default(),
+        cache: config::CacheFile::default(),
     }
 }

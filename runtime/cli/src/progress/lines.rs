@@ -31,6 +31,9 @@ pub(super) fn told(event: &Progress, board: &Board) -> String {
         Progress::TakenOver { trial, arm } => {
             format!("{}: lost to another worker, which took this one for dead", name(trial, arm))
         }
+        Progress::WorkerLost { trial, arm, worker } => {
+            format!("{}: taken over from {worker}", name(trial, arm))
+        }
         Progress::NotResumed { trial, arm, why } => {
             format!("{}: cannot go on where it was, and begins anew: {why}", name(trial, arm))
         }
