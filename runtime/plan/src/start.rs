@@ -44,7 +44,7 @@ pub fn start(
         return Err(UserError::new(what).hint("name a new or an empty folder").into());
     }
     let certificate =
-        file.grading.certificate.as_deref().map(proctor_plan::read_certificate).transpose()?;
+        file.grading.certificate.as_deref().map(read_certificate).transpose()?;
     let run = RunDir::create(out)?;
     let record = RunRecord {
         schema_version: RUN_SCHEMA,
