@@ -7,6 +7,7 @@ pub use proctor_config::UserError;
 use proctor_plan::PlanError;
 use proctor_record::RecordError;
 use proctor_report::wrapped;
+use proctor_run::RunError;
 use proctor_scaffold_api::SourceError;
 use proctor_types::{plain_words, with_causes};
 use proctor_validation::ValidationError;
@@ -59,6 +60,13 @@ where
         };
         let error = match error.downcast::<ViewError>() {
             Ok(ViewError::Record(record)) => return Self::of_run(record),
+            Ok(other) => return Self::Other(other.into()),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<RunError>() {
+            Ok(RunError::User(user)) => return Self::User(user),
+            Ok(RunError::Record(record)) => return Self::of_run(record),
+            Ok(RunError::Scaffold(source)) => return Self::from(source),
             Ok(other) => return Self::Other(other.into()),
             Err(other) => other,
         };

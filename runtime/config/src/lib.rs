@@ -25,11 +25,9 @@ mod walk;
 mod written;
 
 pub use documentation::documentation;
-pub use file::{
-    ArmFile, CacheFile, ConfigFile, GradingFile, ResumeFile, of_table, plain_arm, read,
-};
+pub use file::{ArmFile, CacheFile, ConfigFile, of_table, plain_arm, read};
 pub use model::{VendorModel, model_of, put_model, vendor_model, vendors};
-pub use proctor_types::{SCRIPT, UserError, near};
+pub use proctor_types::{GradingFile, ResumeFile, SCRIPT, UserError, near};
 pub use resolve::{Known, REPLAY, RunConfig, resolve};
 pub use schema::{
     config_schema, generated_config_schema, generated_task_schema, manifest_schema, schema_of,

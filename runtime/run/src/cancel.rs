@@ -4,8 +4,8 @@
 use proctor_types::{Cause, Fault, Layer};
 use tokio::sync::watch;
 
-/// A cancellation signal that all trials of a run share.
-#[derive(Debug)]
+/// A cancellation signal that all trials of a run share. A clone is the same signal.
+#[derive(Debug, Clone)]
 pub struct Cancel(watch::Sender<Wish>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

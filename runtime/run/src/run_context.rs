@@ -20,48 +20,48 @@ use crate::{
     OutsideLimits, Progress, SharedMeters, Verdicts,
 };
 
-/// Shared by all trials of a run. The command line builds it once.
+/// Shared by all trials of a run. Only an [`Execution`](crate::Execution) makes one.
 pub struct RunContext {
-    pub run: Arc<RunDir>,
-    pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    pub(crate) run: Arc<RunDir>,
+    pub(crate) backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     /// Keyed by arm id if the arm has its own scaffold (its prompts may be a user's), else by
     /// scaffold name.
-    pub scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
-    pub environments: Environments,
-    pub leak_checks: LeakChecks,
-    pub gateway: Arc<Gateway>,
-    pub egress: Egress,
-    pub shared: SharedMeters,
-    pub grading: GradeOptions,
+    pub(crate) scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
+    pub(crate) environments: Environments,
+    pub(crate) leak_checks: LeakChecks,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) egress: Egress,
+    pub(crate) shared: SharedMeters,
+    pub(crate) grading: GradeOptions,
     /// Used by gradings, in addition to the run's `jobs`.
-    pub capacity: Capacity,
+    pub(crate) capacity: Capacity,
     /// Computes patches.
-    pub comparing: Comparing,
-    pub frozen: FrozenTests,
+    pub(crate) comparing: Comparing,
+    pub(crate) frozen: FrozenTests,
     /// Absent: every patch is graded again.
-    pub verdicts: Option<Verdicts>,
+    pub(crate) verdicts: Option<Verdicts>,
     /// Tests that grading cannot rely on, keyed by the SHA-256 of their task, and how grading
     /// treats them.
-    pub unreliable: BTreeMap<String, BTreeSet<String>>,
-    pub flaky: FlakePolicy,
+    pub(crate) unreliable: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) flaky: FlakePolicy,
     /// Whether verdicts include the policy `wide`.
-    pub wide: bool,
+    pub(crate) wide: bool,
     /// Whether a Harbor verifier runs in the agent's own container, as Harbor does.
-    pub harbor_shared: bool,
+    pub(crate) harbor_shared: bool,
     /// Limits on the state outside the work directory that resumable trials keep.
-    pub outside: OutsideLimits,
+    pub(crate) outside: OutsideLimits,
     /// The fault table.
-    pub faults: FaultPolicy,
+    pub(crate) faults: FaultPolicy,
     /// Scopes that faults have halted.
-    pub halts: Halts,
+    pub(crate) halts: Halts,
     /// For the `replay` scaffold: trajectories by arm name.
-    pub replay: BTreeMap<String, PathBuf>,
-    pub progress: UnboundedSender<Progress>,
-    pub cancel: Cancel,
+    pub(crate) replay: BTreeMap<String, PathBuf>,
+    pub(crate) progress: UnboundedSender<Progress>,
+    pub(crate) cancel: Cancel,
 }
 
 impl RunContext {
-    pub fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn Backend>, Fault> {
+    pub(crate) fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn Backend>, Fault> {
         self.backends.get(&kind).ok_or_else(|| {
             Fault::new(Layer::Sandbox, format!("no {kind} back end was started"))
                 .cause(Cause::Invalid)
@@ -69,7 +69,7 @@ impl RunContext {
         })
     }
 
-    pub fn scaffold(&self, arm: &Arm) -> Result<&Arc<dyn Scaffold>, Fault> {
+    pub(crate) fn scaffold(&self, arm: &Arm) -> Result<&Arc<dyn Scaffold>, Fault> {
         let name = &arm.scaffold;
         self.scaffolds.get(arm.id.as_str()).or_else(|| self.scaffolds.get(name)).ok_or_else(|| {
             Fault::new(Layer::Setup, format!("no scaffold is called {name}")).cause(Cause::Invalid)
@@ -77,7 +77,7 @@ impl RunContext {
     }
 
     /// Sends progress to the watcher, if there still is one.
-    pub fn tell(&self, progress: Progress) {
+    pub(crate) fn tell(&self, progress: Progress) {
         let _ = self.progress.send(progress);
     }
 }

@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use proctor_attacks::{Attack, pack};
-use proctor_run::{Plan, PlannedTask};
+use proctor_run::{Execution, Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
 use proctor_types::{AttackCertificate, SandboxKind, Selection};
 use proctor_validation::AttackRun;
 
 use crate::{
     args::WHOLE_PACK,
-    assemble::{Flakes, Grading},
+    assemble::{self, Flakes, Grading},
     commands::{
         carry_out::{Carried, carry},
         run,
@@ -68,9 +68,20 @@ pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, Comma
         only: Some(attacks.record(&run)?),
         ..Plan::default()
     };
-    let flakes = Flakes::default();
-    let done = carry(run, plan, on.jobs, on.backends.clone(), on.cache, Grading::Anew, flakes);
-    if !matches!(done.await?, Carried::Done { .. }) {
+    let catalog = assemble::catalog()?;
+    let execution = Execution {
+        run,
+        plan,
+        jobs: on.jobs,
+        backends: on.backends.clone(),
+        scaffolds: &catalog,
+        cache: on.cache,
+        grading: Grading::Anew,
+        flakes: Flakes::default(),
+        say: &assemble::say,
+        hear: &assemble::hear,
+    };
+    if !matches!(carry(execution, true).await?, Carried::Done { .. }) {
         return Ok(None);
     }
     Ok(Some(attacks.results(&out, on.sample)?))

@@ -8,23 +8,20 @@ use proctor_report::{
     curve_html, curve_text, results_of,
 };
 use proctor_run::{
-    FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, Prefixes, RunContext, grade_prefix,
+    Execution, FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, Prefixes, RunContext,
+    grade_prefix,
 };
-use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::{
     Arm, BudgetKind, Disclosure, Ending, RULES, RunRecord, TrialId, Verdict, canonical, plural,
     sha256_hex,
 };
-use tokio::{
-    sync::{Semaphore, mpsc},
-    task::JoinSet,
-};
+use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
     args::{CurveArgs, CurveFormat},
     assemble::{self, Flakes, Grading},
     commands::{
-        carry_out::INCOMPLETE,
+        carry_out::{INCOMPLETE, INTERRUPTED},
         curve_check::{run_for_real, sample},
         resume::plan_of,
     },
@@ -58,7 +55,10 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     let first_resolved = if args.every { drawing.first_resolved().await? } else { Vec::new() };
     let (mut checks, mut model_calls) = (Vec::new(), 0);
     if let (Some(budget), Some(count)) = (&budget, args.check) {
-        (checks, model_calls) = drawing.check(budget, count as usize).await?;
+        let Some(checked) = drawing.check(budget, count as usize).await? else {
+            return Ok(ExitCode::from(INTERRUPTED));
+        };
+        (checks, model_calls) = checked;
     }
     let cost = Cost { model_calls, gradings: drawing.gradings };
     let curve = Curve { schema_version: CURVE_SCHEMA, points, first_resolved, checks, cost };
@@ -327,13 +327,13 @@ impl<'a> Drawing<'a> {
     }
 
     /// Runs a sample with the smallest budget and compares it with the curve's verdicts. Gold and
-    /// similar arms are left out, because they are deterministic.
+    /// similar arms are left out, because they are deterministic. `None`: it was interrupted.
     async fn check(
         &mut self,
         budget: &Budget,
         count: usize,
-    ) -> Result<(Vec<CurveCheck>, u64), CommandError> {
-        let Some(at) = budget.ats.first().copied() else { return Ok((Vec::new(), 0)) };
+    ) -> Result<Option<(Vec<CurveCheck>, u64)>, CommandError> {
+        let Some(at) = budget.ats.first().copied() else { return Ok(Some((Vec::new(), 0))) };
         let asked: Vec<&Arm> = self.arms.iter().filter(|arm| arm.model.is_some()).collect();
         let limited: Vec<Arm> = asked.iter().map(|arm| budget.limited(arm, at)).collect();
         if asked.is_empty() {
@@ -352,7 +352,9 @@ impl<'a> Drawing<'a> {
         let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path =
             self.path.canonicalize()?.with_file_name(format!("{name}-check-{}-{at}", budget.name));
-        let (real, calls) = run_for_real(&path, &record).await?;
+        let Some((real, calls)) = run_for_real(&path, &record, true).await? else {
+            return Ok(None);
+        };
         let mut checks = Vec::new();
         for (arm, limited) in asked.into_iter().zip(&limited) {
             let both: Vec<(bool, bool)> = real
@@ -370,7 +372,7 @@ impl<'a> Drawing<'a> {
                 .collect();
             checks.push(CurveCheck::of((&arm.id, &arm.name), (budget.name, at), &both));
         }
-        Ok((checks, calls))
+        Ok(Some((checks, calls)))
     }
 
     async fn first_resolved(&mut self) -> Result<Vec<FirstResolved>, CommandError> {
@@ -500,13 +502,22 @@ impl<'a> Drawing<'a> {
         let backends = assemble::backends(&self.record.arms, &cache, &kept).await?;
         let run = RunDir::view(self.path).map_err(CommandError::of_run)?;
         let plan: Plan = plan_of(self.record);
-        // There is no watcher: failures are reported by the caller.
-        let (tell, _) = mpsc::unbounded_channel();
-        let grading = (Grading::Once, Flakes::of(self.record));
-        // No agent runs, so no bundle is needed.
-        let parts = (grading, assemble::catalog()?.of_arms(&self.record.arms)?);
-        let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
-        let context = Arc::new(context);
+        let catalog = assemble::catalog()?;
+        let execution = Execution {
+            run,
+            plan,
+            jobs: self.record.jobs,
+            backends,
+            scaffolds: &catalog,
+            cache: &cache,
+            grading: Grading::Once,
+            flakes: Flakes::of(self.record, &assemble::say),
+            say: &assemble::say,
+            hear: &assemble::hear,
+        };
+        // There is no watcher: failures are reported by the caller. No agent runs, so no bundle is
+        // needed.
+        let (context, _) = execution.open_for_grading()?.into_parts();
         self.context = Some(Arc::clone(&context));
         Ok(context)
     }

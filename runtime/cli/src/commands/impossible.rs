@@ -2,10 +2,9 @@
 
 use std::{path::Path, process::ExitCode, sync::Arc};
 
-use proctor_run::{Plan, variants};
+use proctor_run::{Execution, Plan, variants};
 use proctor_types::{SandboxKind, SandboxSpec, plural};
 use proctor_validation::{impossible as variant_of, placed};
-use tokio::sync::mpsc;
 
 use crate::{
     assemble::{self, Flakes, Grading},
@@ -46,13 +45,24 @@ pub async fn impossible(
     };
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
     let backends = assemble::backends(&arms, &cache, &config::CacheFile::default()).await?;
-    let (tell, told) = mpsc::unbounded_channel();
-    let watcher = tokio::spawn(progress::watch(told, board(&started.0, &plan)));
-    let record = started.0.read_run()?;
-    let parts = ((Grading::Once, Flakes::default()), assemble::with_bundles(&record).await?);
-    let context = assemble::context(started.0, &plan, Vec::new(), backends, &cache, parts, tell)?;
+    let (board, trials) = (board(&started.0, &plan), plan.trials());
+    let catalog = assemble::catalog()?;
+    let execution = Execution {
+        run: started.0,
+        plan,
+        jobs: 1,
+        backends,
+        scaffolds: &catalog,
+        cache: &cache,
+        grading: Grading::Once,
+        flakes: Flakes::default(),
+        say: &assemble::say,
+        hear: &assemble::hear,
+    };
+    let (context, told) = execution.open().await?.into_parts();
+    let watcher = tokio::spawn(progress::watch(told, board));
     let (mut rows, mut without) = (Vec::new(), Vec::new());
-    for (id, planned, arm) in plan.trials() {
+    for (id, planned, arm) in trials {
         let found = tokio::select! {
             found = Box::pin(variants(&context, &id, &planned, &arm)) => found?,
             _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(INTERRUPTED)),

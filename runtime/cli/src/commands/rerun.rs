@@ -63,7 +63,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
         only.insert(id);
     }
     plan.only = Some(only);
-    let flakes = Flakes::of(&record);
+    let flakes = Flakes::of(&record, &assemble::say);
     carry_out(run, plan, record.jobs, backends, &cache, Grading::Once, flakes).await
 }
 

@@ -172,7 +172,7 @@ async fn go_on(
     let most = if run.is_shared() { workers::jobs(record)? } else { record.jobs };
     let jobs = options.jobs.unwrap_or(most);
     open_files::check(jobs, plan.trials().len(), record.arms.iter())?;
-    let flakes = Flakes::of(record);
+    let flakes = Flakes::of(record, &assemble::say);
     let (cache, kept) = (home::cache()?, assemble::cache_of(record)?);
     let backends = assemble::backends(&record.arms, &cache, &kept).await?;
     carry_out(run, plan, jobs, backends, &cache, grading, flakes).await

@@ -17,7 +17,11 @@ use proctor_types::{Arm, SandboxKind, Selection, plural};
 use crate::{
     args::RunArgs,
     assemble::{self, Flakes, Grading},
-    commands::{carry_out::carry_out, check_tasks::check_tasks, resume::plan_of},
+    commands::{
+        carry_out::{INTERRUPTED, carry_out},
+        check_tasks::check_tasks,
+        resume::plan_of,
+    },
     config::{ConfigFile, RunConfig},
     error::{CommandError, UserError},
     extend, home,
@@ -28,6 +32,7 @@ use crate::{
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     match prepare(args).await? {
         Prepared::Done => Ok(ExitCode::SUCCESS),
+        Prepared::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
         Prepared::Ready(ready) => {
             let Ready { run, plan, jobs, backends, cache, flakes } = *ready;
             carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
@@ -39,6 +44,8 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
 pub enum Prepared {
     /// Its plan was shown.
     Done,
+    /// It was interrupted while its tasks were checked. Nothing was written.
+    Interrupted,
     /// Its plan is in the run directory.
     Ready(Box<Ready>),
 }
@@ -96,7 +103,10 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     };
     let ready = bundled.build(world, first).await?;
     if let Some(count) = args.check_tasks {
-        check_tasks(&ready.config().arms, ready.tasks(), count).await?;
+        let has_ended = check_tasks(&ready.config().arms, ready.tasks(), count).await?;
+        if !has_ended {
+            return Ok(Prepared::Interrupted);
+        }
     }
     let planned = match extension {
         Some(extension) => ready.extend(extension, world)?,
@@ -114,7 +124,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     };
     let Planned { run, record, plan } = planned;
     let plan = Plan { preflight: !args.no_preflight, ..plan };
-    let (jobs, flakes) = (record.jobs, Flakes::of(&record));
+    let (jobs, flakes) = (record.jobs, Flakes::of(&record, &assemble::say));
     Ok(Prepared::Ready(Box::new(Ready { run, plan, jobs, backends, cache, flakes })))
 }
 
@@ -162,7 +172,7 @@ pub fn start(
 ) -> Result<(RunDir, Flakes), CommandError> {
     let agent = proctor_embedded_agent::agent_digest();
     let (run, record) = proctor_plan::start(out, file, arms, tasks, selection, agent)?;
-    Ok((run, Flakes::of(&record)))
+    Ok((run, Flakes::of(&record, &assemble::say)))
 }
 
 /// Shows what `--extend` would add and run.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use proctor_record::{RunDir, find::named};
-use proctor_run::{ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
+use proctor_run::{Execution, ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
 use proctor_sandbox_api::{Command, Said, Sandbox, wire::RawPath};
 use proctor_types::{Arm, SandboxKind, SandboxSpec, Task, TrialId};
 use tokio::sync::mpsc;
@@ -58,10 +58,22 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
     plan.arms = vec![Arc::clone(&arm)];
     let kept = assemble::cache_of(&record)?;
     let backends = assemble::backends(&[arm.as_ref().clone()], &cache, &kept).await?;
-    let (tell, told) = mpsc::unbounded_channel();
-    let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
-    let parts = ((Grading::Once, Flakes::default()), assemble::with_bundles(&record).await?);
-    let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
+    let board = board(&run, &plan);
+    let catalog = assemble::catalog()?;
+    let execution = Execution {
+        run,
+        plan,
+        jobs: 1,
+        backends,
+        scaffolds: &catalog,
+        cache: &cache,
+        grading: Grading::Once,
+        flakes: Flakes::default(),
+        say: &assemble::say,
+        hear: &assemble::hear,
+    };
+    let (context, told) = execution.open().await?.into_parts();
+    let watcher = tokio::spawn(progress::watch(told, board));
     let status = within(&context, &id, &planned, &arm, moment).await;
     drop(context);
     watcher.await?;

@@ -10,6 +10,7 @@ use proctor_types::plural;
 use crate::{
     args::{EngineName, SubmitArgs},
     commands::{
+        carry_out::INTERRUPTED,
         resume::plan_of,
         run::{Prepared, default_out, prepare},
     },
@@ -49,6 +50,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         let planned = crate::args::RunArgs { out: Some(out.clone()), ..args.run };
         match prepare(planned).await? {
             Prepared::Done => return Ok(ExitCode::SUCCESS),
+            Prepared::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
             // This releases its lock: workers take none.
             Prepared::Ready(ready) => drop(ready),
         }

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
@@ -12,16 +12,16 @@ use std::{
 
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
-use proctor_egress::Egress;
-use proctor_gateway::{Gateway, PriceTable};
 use proctor_record::{RunDir, read_journal};
-use proctor_run::{
-    Environments, FaultPolicy, Halts, LeakChecks, PlannedTask, RunContext, run_trial,
-};
+use proctor_run::{Execution, Flakes, Grading, Plan};
 use proctor_sandbox_api::{Backend, Command};
-use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
-use proctor_setup::Sources;
-use proctor_types::{Arm, BudgetKind, BudgetScope, Ending, Event, SandboxKind, Task, TrialId};
+use proctor_scaffold_api::{
+    Finish, Say, Scaffold, ScaffoldSource, Scaffolds, Session, SourceError, Stop,
+};
+use proctor_types::{
+    Arm, BudgetKind, BudgetScope, Ending, Event, FlakePolicy, RULES, RUN_SCHEMA, RunRecord,
+    RunTask, SandboxKind, Task, TrialId, UserError,
+};
 use serde_json::{Map, Value, json};
 
 use crate::not_run::not_run;
@@ -64,6 +64,37 @@ impl Scaffold for Lines {
             self.said.lock().unwrap().push(said);
         }
         Ok(Finish::Submitted)
+    }
+}
+
+/// The one scaffold of this test.
+struct Only(Arc<Lines>);
+
+#[async_trait(?Send)]
+impl ScaffoldSource for Only {
+    fn names(&self) -> &[&'static str] {
+        &["lines"]
+    }
+
+    fn is_host(&self, _: &str) -> bool {
+        false
+    }
+
+    fn named(&self, _: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
+        Ok(Some(Arc::clone(&self.0) as Arc<dyn Scaffold>))
+    }
+
+    fn of_arms(&self, _: &[Arm]) -> Result<Scaffolds, UserError> {
+        let scaffold = Arc::clone(&self.0) as Arc<dyn Scaffold>;
+        Ok(Scaffolds::from([("lines".to_owned(), scaffold)]))
+    }
+
+    async fn build(&self, _: &BTreeSet<&str>, _: Say<'_>) -> Result<bool, SourceError> {
+        Ok(false)
+    }
+
+    async fn with_bundles(&self, record: &RunRecord, _: Say<'_>) -> Result<Scaffolds, SourceError> {
+        Ok(self.of_arms(&record.arms)?)
     }
 }
 
@@ -118,44 +149,50 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     let arm = Arm { sandbox: proctor_types::SandboxSpec { kind, ..arm.sandbox.clone() }, ..arm };
     let arm = arm.identified();
 
-    let run = Arc::new(RunDir::create(dir.path().join("run")).unwrap());
+    let run = RunDir::create(dir.path().join("run")).unwrap();
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache");
-    let (progress, _watched) = tokio::sync::mpsc::unbounded_channel();
-    let context = Arc::new(RunContext {
-        run,
-        backends: BTreeMap::from([(kind, backend)]),
-        scaffolds: BTreeMap::from([(
-            "lines".to_owned(),
-            Arc::clone(&scaffold) as Arc<dyn Scaffold>,
-        )]),
-        environments: Environments::new(Sources::new(cache.join("sources"))),
-        leak_checks: LeakChecks::new(cache.join("leak-checks")),
-        gateway: Arc::new(Gateway::new(PriceTable::shipped().unwrap()).unwrap()),
-        egress: Egress::new().unwrap(),
-        shared: proctor_run::SharedMeters::default(),
-        grading: proctor_grade::GradeOptions::default(),
-        capacity: proctor_run::Capacity::of(&proctor_sandbox_api::Machine::here()),
-        comparing: proctor_run::Comparing::default(),
-        frozen: proctor_run::FrozenTests::new(None),
-        verdicts: None,
-        unreliable: BTreeMap::new(),
-        flaky: proctor_types::FlakePolicy::default(),
-        wide: false,
-        harbor_shared: false,
-        outside: proctor_run::OutsideLimits::default(),
-        faults: FaultPolicy::shipped().unwrap(),
-        halts: Halts::default(),
-        cancel: proctor_run::Cancel::default(),
-        replay: BTreeMap::new(),
-        progress,
-    });
     let id = TrialId { task: task.id.clone(), arm: arm.id.clone(), attempt: 1 };
-    let planned = PlannedTask { task: Arc::new(task), base_dir: tasks };
-    let end = run_trial(&context, &id, &planned, &arm).await.unwrap().unwrap();
+    let digest = task.digest();
+    let record = RunRecord {
+        schema_version: RUN_SCHEMA,
+        rules: RULES,
+        proctor: env!("CARGO_PKG_VERSION").into(),
+        created: 0,
+        attempts: 1,
+        jobs: 1,
+        arms: vec![arm],
+        tasks: vec![RunTask { task, digest, base_dir: tasks, source: None, host_bound: true }],
+        config: Value::Null,
+        host: json!({}),
+        agent: backend.agent(),
+        certificate: None,
+        flaky: FlakePolicy::default(),
+        selection: None,
+        absent: BTreeSet::new(),
+        changes: Vec::new(),
+    };
+    run.write_run(&record).unwrap();
+    let source = Only(Arc::clone(&scaffold));
+    let execution = Execution {
+        run,
+        plan: Plan::of(&record),
+        jobs: 1,
+        backends: BTreeMap::from([(kind, backend)]),
+        scaffolds: &source,
+        cache: &cache,
+        grading: Grading::Anew,
+        flakes: Flakes::default(),
+        say: &|_| {},
+        hear: &|_| {},
+    };
+    let ended = execution.start().await.unwrap().join().await.unwrap();
+    assert!(ended.trials[0].end.is_ok());
+    let run = RunDir::view(dir.path().join("run")).unwrap();
+    let outcome = run.check(&id).outcome.unwrap();
 
     let ending = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
-    assert_eq!(end.outcome.ending, ending);
-    assert_eq!(end.outcome.spent.steps, 2, "the side request is no step");
+    assert_eq!(outcome.ending, ending);
+    assert_eq!(outcome.spent.steps, 2, "the side request is no step");
     let said = scaffold.said.lock().unwrap().clone();
     assert!(said[0].contains(" 401 ") && said[1].contains(" 401 "), "{} {}", said[0], said[1]);
     assert!(said[2].contains(" 200 "), "{}", said[2]);
@@ -172,8 +209,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     assert_eq!(seen.len(), 3, "what is refused never reaches the model");
     let bearer = format!("Bearer {}", key());
     assert!(seen.iter().all(|seen| seen.authorization.as_ref() == Some(&bearer)));
-    let dir_of_trial = context.run.trial(&id).unwrap();
-    let events = read_journal(dir_of_trial.trajectory()).unwrap().events;
+    let events = read_journal(run.trial_path(&id).trajectory()).unwrap().events;
     let answers =
         events.iter().filter(|line| matches!(line.event, Event::ModelAnswered { .. })).count();
     assert_eq!(answers, 2);

@@ -9,11 +9,12 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream};
-use proctor_run::{Plan, RunContext};
 use proctor_sandbox_api::{Base, ImagePlace};
 use proctor_setup::base_of;
 use proctor_types::{Fault, SandboxKind, plural};
 use tokio::time::timeout;
+
+use crate::{Plan, RunContext};
 
 /// Concurrent image checks.
 const AT_ONCE: usize = 8;
@@ -22,7 +23,7 @@ const AT_ONCE: usize = 8;
 const NAMED: usize = 5;
 
 /// The lines to show. `seconds` is the limit for all images together.
-pub async fn lines(context: &RunContext, plan: &Plan, seconds: f64) -> Vec<String> {
+pub(crate) async fn lines(context: &RunContext, plan: &Plan, seconds: f64) -> Vec<String> {
     let wanted = wanted(context, plan);
     let asked = stream::iter(&wanted).map(|((kind, image), tasks)| async move {
         let place = match context.backend(*kind) {

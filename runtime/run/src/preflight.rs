@@ -16,15 +16,13 @@ use std::{
 
 use futures_util::future::join_all;
 use proctor_gateway::AskError;
-use proctor_report::wrapped;
-use proctor_run::{Plan, RunContext};
 use proctor_types::{
-    Ask, Budget, Fault, Message, ModelSpec, ShippedTable, Spent, ToolSpec, plural,
+    Ask, Budget, Fault, Message, ModelSpec, ShippedTable, Spent, ToolSpec, UserError, plural,
 };
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{error::UserError, images, kept::Kept, progress};
+use crate::{Plan, RunContext, images, kept::Kept};
 
 static TABLE: ShippedTable<Table> =
     ShippedTable::new("preflight.toml", include_str!("../../../configs/preflight.toml"));
@@ -39,18 +37,43 @@ struct Table {
     question_with_tools: String,
 }
 
-/// Reports on stderr what is known about the images of waiting trials.
-pub async fn look_for_images(context: &RunContext, plan: &Plan) -> Result<(), UserError> {
-    for line in
-        images::lines(context, plan, TABLE.get().map_err(UserError::new)?.image_seconds).await
-    {
-        tell!("{}", wrapped(&format!("preflight: {line}")));
+/// What is known before the first trial.
+#[derive(Debug, Clone)]
+pub enum Preflight {
+    /// A line for people.
+    Note(String),
+    /// A model cannot be called.
+    Failed {
+        /// Its name.
+        model: String,
+        /// Why.
+        fault: Fault,
+    },
+}
+
+/// Receives what is known before the first trial.
+pub type Hear<'a> = &'a (dyn Fn(Preflight) + Send + Sync);
+
+/// Reports what is known about the images of waiting trials.
+pub(crate) async fn look_for_images(
+    context: &RunContext,
+    plan: &Plan,
+    hear: Hear<'_>,
+) -> Result<(), UserError> {
+    let seconds = TABLE.get().map_err(UserError::new)?.image_seconds;
+    for line in images::lines(context, plan, seconds).await {
+        hear(Preflight::Note(line));
     }
     Ok(())
 }
 
-/// Calls the models of the waiting trials and reports problems on stderr.
-pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result<(), UserError> {
+/// Calls the models of the waiting trials and reports problems.
+pub(crate) async fn ask_models(
+    context: &RunContext,
+    plan: &Plan,
+    out: &Path,
+    hear: Hear<'_>,
+) -> Result<(), UserError> {
     let table = TABLE.get().map_err(UserError::new)?;
     let models = waiting(context, plan, table.least_trials);
     if models.is_empty() {
@@ -69,9 +92,7 @@ pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result
         };
         ask(context, model, *tools, table, sink)
     });
-    for line in join_all(asked).await.into_iter().flatten() {
-        tell!("{}", wrapped(&format!("preflight: {line}")));
-    }
+    join_all(asked).await.into_iter().flatten().for_each(hear);
     Ok(())
 }
 
@@ -100,11 +121,12 @@ async fn ask(
     tools: bool,
     table: &Table,
     sink: Kept,
-) -> Option<String> {
+) -> Option<Preflight> {
     let name = &model.name;
+    let failed = |fault| Some(Preflight::Failed { model: name.clone(), fault });
     let line = match context.gateway.open(model, &Budget::default(), Arc::new(sink)) {
         Ok(line) => line,
-        Err(fault) => return Some(format!("`{name}`: {}", failed(name, &fault))),
+        Err(fault) => return failed(fault),
     };
     let tool = ToolSpec {
         name: "ready".to_owned(),
@@ -118,18 +140,20 @@ async fn ask(
     };
     let limit = Duration::try_from_secs_f64(table.seconds).unwrap_or_default();
     match tokio::time::timeout(limit, line.ask(&question)).await {
-        Ok(Ok(_)) => Some(format!("`{name}` answers; {}", billed(&line.meter().spent()))),
-        Ok(Err(AskError::Fault(fault))) => Some(format!("`{name}`: {}", failed(name, &fault))),
+        Ok(Ok(_)) => {
+            let bill = billed(&line.meter().spent());
+            Some(Preflight::Note(format!("`{name}` answers; {bill}")))
+        }
+        Ok(Err(AskError::Fault(fault))) => failed(fault),
         // Specific to this request, as far as can be known.
         Ok(Err(_)) => None,
         Err(_) => {
-            Some(format!("`{name}` has not answered within {} s; the run goes on", table.seconds))
+            let seconds = table.seconds;
+            Some(Preflight::Note(format!(
+                "`{name}` has not answered within {seconds} s; the run goes on"
+            )))
         }
     }
-}
-
-fn failed(name: &str, fault: &Fault) -> String {
-    progress::brief(&format!("the preflight of `{name}`"), &fault.to_string())
 }
 
 fn billed(spent: &Spent) -> String {
