@@ -8,12 +8,13 @@ use std::{
 
 use fake_llm::Script;
 use proctor_catalog::Catalog;
+use proctor_record::RunDir;
 use proctor_report::wrapped;
-use proctor_run::Preflight;
 pub use proctor_run::{Flakes, Grading, capacity};
+use proctor_run::{PlannedTask, Preflight};
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::ScaffoldSource as _;
-use proctor_types::{Arm, RunRecord, SandboxKind};
+use proctor_types::{Arm, RunRecord, SandboxKind, Selection};
 
 use crate::{
     config::{self, CacheFile, ConfigFile, Known, RunConfig, Written},
@@ -138,4 +139,17 @@ pub fn check_models(
     place: &dyn Fn(&Arm, UserError) -> UserError,
 ) -> Result<(), CommandError> {
     Ok(proctor_plan::check_models(arms, &script, place)?)
+}
+
+/// Creates the run directory and writes the plan before anything starts.
+pub fn start(
+    out: &Path,
+    file: &ConfigFile,
+    arms: Vec<Arm>,
+    tasks: &[PlannedTask],
+    selection: Option<Selection>,
+) -> Result<(RunDir, Flakes), CommandError> {
+    let agent = proctor_embedded_agent::agent_digest();
+    let (run, record) = proctor_plan::start(out, file, arms, tasks, selection, agent)?;
+    Ok((run, Flakes::of(&record, &say)))
 }

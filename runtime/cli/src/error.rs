@@ -13,6 +13,11 @@ use proctor_types::{plain_words, with_causes};
 use proctor_validation::ValidationError;
 use proctor_viewer::ViewError;
 
+/// The exit status of a finished run in which some trials have no verdict.
+pub const INCOMPLETE: u8 = 3;
+/// The status that a shell uses for an interrupted program.
+pub const INTERRUPTED: u8 = 130;
+
 /// An error that ends a command, with its exit status.
 #[derive(Debug)]
 pub enum CommandError {

@@ -177,6 +177,28 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
     }
 }
 
+/// A configuration whose arms are only scaffolds.
+pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile>) -> ConfigFile {
+    ConfigFile {
+        base: None,
+        tasks,
+        attempts: 1,
+        jobs: 1,
+        arms,
+        sandbox: sandbox.clone(),
+        network: NetworkPolicy::default(),
+        leak_check: LeakCheckSpec::default(),
+        statement: StatementSpec::default(),
+        matrix: Map::new(),
+        budget: Budget::default(),
+        models: BTreeMap::new(),
+        endpoints: BTreeMap::new(),
+        grading: GradingFile::default(),
+        resume: ResumeFile::default(),
+        cache: CacheFile::default(),
+    }
+}
+
 fn one() -> u32 {
     1
 }

@@ -11,10 +11,7 @@ use proctor_validation::AttackRun;
 use crate::{
     args::WHOLE_PACK,
     assemble::{self, Flakes, Grading},
-    commands::{
-        carry_out::{Carried, carry},
-        run,
-    },
+    commands::carry_out::{Carried, carry},
     config::ConfigFile,
     error::{CommandError, UserError},
     open_files,
@@ -60,7 +57,7 @@ pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, Comma
     let out = on.validated.join(FOLDER);
     let config = ConfigFile { arms: Vec::new(), attempts: 1, ..on.config.clone() };
     let arms = attacks.arms().to_vec();
-    let (run, _) = run::start(&out, &config, arms.clone(), on.tasks, on.sample.clone())?;
+    let (run, _) = assemble::start(&out, &config, arms.clone(), on.tasks, on.sample.clone())?;
     let plan = Plan {
         tasks: on.tasks.to_vec(),
         arms: arms.into_iter().map(Arc::new).collect(),

@@ -23,19 +23,15 @@ use tokio::{
 use crate::{
     assemble::{self, Flakes, Grading},
     commands::report,
-    error::CommandError,
+    error::{CommandError, INCOMPLETE, INTERRUPTED},
     print::shown,
     progress::{self, Board},
     watchdog::{CLOSING, Watchdog},
     workers::continuation,
 };
 
-/// The exit status of a finished run in which some trials have no verdict.
-pub const INCOMPLETE: u8 = 3;
 /// Maximum number of named trials whose fault could not be recorded: most have the same fault.
 const SHOWN: usize = 3;
-/// The status that a shell uses for an interrupted program.
-pub const INTERRUPTED: u8 = 130;
 
 /// Signals within this time of the first count as the same request.
 const SAME_WISH: Duration = Duration::from_secs(1);

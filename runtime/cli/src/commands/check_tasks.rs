@@ -9,11 +9,7 @@ use proctor_types::{Arm, plural};
 
 use crate::{
     assemble, checks,
-    commands::{
-        curve_check::{run_for_real, sample},
-        run,
-        validate::plain_config,
-    },
+    commands::curve_check::{run_for_real, sample},
     config,
     error::{CommandError, UserError},
 };
@@ -44,10 +40,10 @@ pub async fn check_tasks(
     let folder = tempfile::Builder::new().prefix("proctor-check-tasks-").tempdir()?;
     let arms = ["gold", "noop"].map(|name| config::plain_arm(name, &first.sandbox));
     let names = ids.iter().map(ToString::to_string).collect();
-    let file = plain_config(names, &first.sandbox, arms.to_vec());
+    let file = config::plain_config(names, &first.sandbox, arms.to_vec());
     let resolved = assemble::resolve(file, &config::Written::default())?;
     let out = folder.path().join("run");
-    let (made, _) = run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
+    let (made, _) = assemble::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
     let record = made.read_run()?;
     drop(made);
     let Some((results, _)) = run_for_real(&out, &record, false).await? else {

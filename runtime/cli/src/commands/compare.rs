@@ -14,9 +14,8 @@ use proctor_types::{Arm, ArmId};
 
 use crate::{
     args::{CompareArgs, Format},
-    commands::carry_out::INCOMPLETE,
     copies::refuse_copies,
-    error::{CommandError, UserError},
+    error::{CommandError, INCOMPLETE, UserError},
     print::{result, shown},
 };
 

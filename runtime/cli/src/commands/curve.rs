@@ -21,11 +21,10 @@ use crate::{
     args::{CurveArgs, CurveFormat},
     assemble::{self, Flakes, Grading},
     commands::{
-        carry_out::{INCOMPLETE, INTERRUPTED},
         curve_check::{run_for_real, sample},
         resume::plan_of,
     },
-    error::{CommandError, UserError},
+    error::{CommandError, INCOMPLETE, INTERRUPTED, UserError},
     home,
     print::{result, shown},
     progress::brief,

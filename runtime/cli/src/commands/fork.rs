@@ -15,7 +15,7 @@ use crate::{
     args::ForkArgs,
     assemble::{self, Grading},
     checks,
-    commands::{carry_out::carry_out, resume::plan_of, run},
+    commands::{carry_out::carry_out, resume::plan_of},
     config::{self, ConfigFile, Extent, RunConfig, Written},
     error::{CommandError, UserError},
     home, open_files,
@@ -98,7 +98,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
     let backends = assemble::backends(&one.arms, &cache, &resolved.file.cache).await?;
     let file = ConfigFile { attempts: 1, jobs: 1, ..resolved.file };
-    let (child, flakes) = run::start(&args.out, &file, one.arms, &plan.tasks, None)?;
+    let (child, flakes) = assemble::start(&args.out, &file, one.arms, &plan.tasks, None)?;
     let Some((id, ..)) = plan.trials().into_iter().next() else { return Ok(ExitCode::SUCCESS) };
     point.begin(&child, &id, &arm, &origin, is_same_model(found.arm, &arm))?;
     carry_out(child, plan, 1, backends, &cache, Grading::Once, flakes).await

@@ -19,14 +19,12 @@ use crate::{
     assemble::{self, Grading},
     checks,
     commands::{
-        carry_out::{INCOMPLETE, carry_out},
+        carry_out::carry_out,
         grade_log, predictions,
         resume::{ResumeOptions, resume},
-        run,
-        validate::plain_config,
     },
     config::{self, ConfigFile},
-    error::{CommandError, UserError},
+    error::{CommandError, INCOMPLETE, UserError},
     home, open_files, tasks, workers,
 };
 
@@ -168,7 +166,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         |jobs| jobs as usize,
     );
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", now())));
-    let plain = plain_config(args.tasks.clone(), &sandbox, Vec::new());
+    let plain = config::plain_config(args.tasks.clone(), &sandbox, Vec::new());
     let config = ConfigFile { jobs, grading, ..plain };
     // `gold` and `noop` are scaffolds; anything else is a file of patches.
     if matches!(file, "gold" | "noop") {
@@ -177,7 +175,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         let resolved = assemble::resolve(config, &config::Written::default())?;
         open_files::check(jobs, planned.len(), resolved.arms.iter())?;
         let (run, flakes) =
-            run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
+            assemble::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
         let arms = resolved.arms.into_iter().map(Arc::new).collect();
         let plan = Plan { tasks: planned, arms, attempts: 1, ..Plan::default() };
         return carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
@@ -190,7 +188,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     let bare: Vec<_> = arms.iter().map(|arm| arm.as_ref().clone()).collect();
     let trials = planned.len() * bare.len() * attempts as usize;
     open_files::check(jobs, trials, bare.iter())?;
-    let (run, flakes) = run::start(&out, &config, bare, &planned, None)?;
+    let (run, flakes) = assemble::start(&out, &config, bare, &planned, None)?;
     taken.record(&run, &arms, &planned)?;
     let plan = Plan { tasks: planned, arms, attempts, ..Plan::default() };
     carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await

@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::{
     args::{ImportArgs, ImportFormat},
     assemble,
-    commands::{export::FIDELITY, import_files, resume::plan_of, run, validate::plain_config},
+    commands::{export::FIDELITY, import_files, resume::plan_of},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
     home,
@@ -78,7 +78,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     let arms: Vec<Arm> = arms(&trials, &sandbox);
     let attempts = trials.keys().map(|(_, _, attempt)| *attempt).max().unwrap_or(1);
     let config = config_of(args, &sandbox, attempts);
-    let (dir, _) = run::start(&args.out, &config, arms.clone(), &planned, None)?;
+    let (dir, _) = assemble::start(&args.out, &config, arms.clone(), &planned, None)?;
     let mut record = dir.read_run()?;
     let all = plan_of(&record).trials().into_iter().map(|(id, _, arm)| (id, arm.name.clone()));
     let (given, absent): (Vec<_>, Vec<_>) = all
@@ -384,5 +384,9 @@ fn write(run: &RunDir, id: &TrialId, imported: &Imported) -> Result<(), RecordEr
 }
 
 fn config_of(args: &ImportArgs, sandbox: &SandboxSpec, attempts: u32) -> ConfigFile {
-    ConfigFile { attempts, jobs: 2, ..plain_config(args.tasks.clone(), sandbox, Vec::new()) }
+    ConfigFile {
+        attempts,
+        jobs: 2,
+        ..config::plain_config(args.tasks.clone(), sandbox, Vec::new())
+    }
 }

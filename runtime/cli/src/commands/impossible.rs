@@ -8,13 +8,9 @@ use proctor_validation::{impossible as variant_of, placed};
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    commands::{
-        carry_out::{INTERRUPTED, board},
-        run,
-        validate::plain_config,
-    },
+    commands::carry_out::board,
     config,
-    error::{CommandError, UserError},
+    error::{CommandError, INTERRUPTED, UserError},
     home, progress, tasks,
 };
 
@@ -29,14 +25,14 @@ pub async fn impossible(
     let temporary = tempfile::Builder::new().prefix("proctor-impossible-").tempdir()?;
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
-    let file = plain_config(patterns.to_vec(), &sandbox, vec![arm]);
+    let file = config::plain_config(patterns.to_vec(), &sandbox, vec![arm]);
     let resolved = assemble::resolve(file, &config::Written::default())?;
     let loaded = tasks::whole(patterns, &cache, &assemble::say).await?;
     let backend = assemble::backend(kind, &cache).await?;
     let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
     // A run that never starts.
     let started =
-        run::start(temporary.path(), &resolved.file, resolved.arms.clone(), &planned, None)?;
+        assemble::start(temporary.path(), &resolved.file, resolved.arms.clone(), &planned, None)?;
     let plan = Plan {
         tasks: planned,
         arms: resolved.arms.into_iter().map(Arc::new).collect(),

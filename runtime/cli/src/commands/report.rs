@@ -16,9 +16,9 @@ use proctor_viewer::html::{self, ReportPage, RunPage};
 
 use crate::{
     args::ReportFormat,
-    commands::{carry_out::INCOMPLETE, compare::tell_apart, quality},
+    commands::{compare::tell_apart, quality},
     copies::refuse_copies,
-    error::{CommandError, UserError},
+    error::{CommandError, INCOMPLETE, UserError},
     mask::Mask,
     print::{self, result},
 };

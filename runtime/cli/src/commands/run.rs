@@ -12,18 +12,14 @@ use proctor_record::{RunDir, now};
 use proctor_report::wrapped;
 use proctor_run::{Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
-use proctor_types::{Arm, SandboxKind, Selection, plural};
+use proctor_types::{Arm, SandboxKind, plural};
 
 use crate::{
     args::RunArgs,
     assemble::{self, Flakes, Grading},
-    commands::{
-        carry_out::{INTERRUPTED, carry_out},
-        check_tasks::check_tasks,
-        resume::plan_of,
-    },
-    config::{ConfigFile, RunConfig},
-    error::{CommandError, UserError},
+    commands::{carry_out::carry_out, check_tasks::check_tasks, resume::plan_of},
+    config::RunConfig,
+    error::{CommandError, INTERRUPTED, UserError},
     extend, home,
     planning::{self, Size},
     print, shipped, wanted,
@@ -160,19 +156,6 @@ fn runs_beside(out: Option<&Path>) -> PathBuf {
 pub fn default_out(config: &Path) -> PathBuf {
     let stem = config.file_stem().unwrap_or_default().to_string_lossy();
     PathBuf::from(format!("runs/{stem}-{}", now()))
-}
-
-/// Creates the run directory and writes the plan before anything starts.
-pub fn start(
-    out: &Path,
-    file: &ConfigFile,
-    arms: Vec<Arm>,
-    tasks: &[PlannedTask],
-    selection: Option<Selection>,
-) -> Result<(RunDir, Flakes), CommandError> {
-    let agent = proctor_embedded_agent::agent_digest();
-    let (run, record) = proctor_plan::start(out, file, arms, tasks, selection, agent)?;
-    Ok((run, Flakes::of(&record, &assemble::say)))
 }
 
 /// Shows what `--extend` would add and run.

@@ -16,14 +16,9 @@ use tokio::sync::mpsc;
 use crate::{
     args::ShellArgs,
     assemble::{self, Flakes, Grading},
-    commands::{
-        carry_out::{INTERRUPTED, board},
-        resume::plan_of,
-        run,
-        validate::plain_config,
-    },
+    commands::{carry_out::board, resume::plan_of},
     config,
-    error::{CommandError, UserError},
+    error::{CommandError, INTERRUPTED, UserError},
     home, progress, tasks,
 };
 
@@ -114,7 +109,7 @@ async fn of_task(
     let kind: SandboxKind = args.sandbox.into();
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
-    let file = plain_config(args.tasks.clone(), &sandbox, vec![arm]);
+    let file = config::plain_config(args.tasks.clone(), &sandbox, vec![arm]);
     let resolved = assemble::resolve(file, &config::Written::default())?;
     let mut loaded = tasks::whole(&args.tasks, cache, &assemble::say).await?;
     loaded.tasks.retain(|task| task.id.as_str() == args.of);
@@ -126,7 +121,7 @@ async fn of_task(
     }
     let backend = assemble::backend(kind, cache).await?;
     let planned = tasks::built(loaded, cache, &backend, &assemble::say).await?;
-    let (run, _) = run::start(folder, &resolved.file, resolved.arms.clone(), &planned, None)?;
+    let (run, _) = assemble::start(folder, &resolved.file, resolved.arms.clone(), &planned, None)?;
     let (Some(task), Some(arm)) = (planned.first(), resolved.arms.first()) else {
         return Err(UserError::new("nothing to open").into());
     };

@@ -9,12 +9,8 @@ use proctor_types::plural;
 
 use crate::{
     args::{EngineName, SubmitArgs},
-    commands::{
-        carry_out::INTERRUPTED,
-        resume::plan_of,
-        run::{Prepared, default_out, prepare},
-    },
-    error::{CommandError, UserError},
+    commands::resume::plan_of,
+    error::{CommandError, INTERRUPTED, UserError},
     print,
     workers::{expect_this_version, submit_again, user},
 };

@@ -10,9 +10,7 @@ use std::{
 use proctor_record::RunDir;
 use proctor_report::wrapped;
 use proctor_run::{Plan, PlannedTask};
-use proctor_types::{
-    Budget, Certificate, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, StatementSpec,
-};
+use proctor_types::{Certificate, SandboxKind, SandboxSpec};
 use proctor_validation::{
     Exposure, REDUCED, attack_table, certificate_of, exposed_tasks, invalid, lint_notes, never_run,
     not_for_gold, passes_without_gold, unverified_tasks,
@@ -22,13 +20,9 @@ use crate::{
     args::Dataset,
     assemble::{self, Flakes, Grading},
     checks,
-    commands::{
-        attack,
-        carry_out::{INTERRUPTED, carry_out},
-        certificate, report, run,
-    },
-    config::{self, ArmFile, ConfigFile, GradingFile},
-    error::{CommandError, UserError},
+    commands::{attack, carry_out::carry_out, certificate, report},
+    config::{self, ArmFile, ConfigFile},
+    error::{CommandError, INTERRUPTED, UserError},
     home, open_files,
     print::result,
     selection, tasks,
@@ -78,7 +72,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     check(&planned)?;
     open_files::check(jobs, planned.len() * repeat as usize, resolved.arms.iter())?;
     let (run_dir, _) =
-        run::start(out, &resolved.file, resolved.arms.clone(), &planned, sample.clone())?;
+        assemble::start(out, &resolved.file, resolved.arms.clone(), &planned, sample.clone())?;
     let plan = Plan {
         tasks: planned.clone(),
         arms: resolved.arms.into_iter().map(Arc::new).collect(),
@@ -194,28 +188,6 @@ fn config_of(asked: &Validation) -> ConfigFile {
         };
         arms.push(ArmFile { name: REDUCED.into(), ..config::plain_arm("gold", &half) });
     }
-    let file = plain_config(asked.dataset.tasks.clone(), &sandbox, arms);
+    let file = config::plain_config(asked.dataset.tasks.clone(), &sandbox, arms);
     ConfigFile { attempts: asked.repeat, jobs: asked.jobs, ..file }
-}
-
-/// A configuration whose arms are only scaffolds.
-pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile>) -> ConfigFile {
-    ConfigFile {
-        base: None,
-        tasks,
-        attempts: 1,
-        jobs: 1,
-        arms,
-        sandbox: sandbox.clone(),
-        network: NetworkPolicy::default(),
-        leak_check: LeakCheckSpec::default(),
-        statement: StatementSpec::default(),
-        matrix: serde_json::Map::new(),
-        budget: Budget::default(),
-        models: BTreeMap::new(),
-        endpoints: BTreeMap::new(),
-        grading: GradingFile::default(),
-        resume: config::ResumeFile::default(),
-        cache: config::CacheFile::default(),
-    }
 }
