@@ -438,3 +438,120 @@ impl Reader<'_> {
         Some(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+
+    fn found(text: &str) -> Vec<FoundTest> {
+        tests(text, &Policy::get().unwrap().report.canaries.javascript)
+    }
+
+    /// The mistakes of a test with this body, other than its failure at the beginning.
+    fn mistakes(body: &str) -> Vec<(Kind, bool, String)> {
+        let text = format!("test('t', async (t) => {{\n{body}\n}});\n");
+        let [test] = found(&text).try_into().unwrap();
+        let of = |mistake: &Mistake| {
+            let (start, end) = mistake.span;
+            let line = text.lines().nth(mistake.line - 1).unwrap();
+            let before = text[..start].rfind('\n').unwrap_or(0);
+            let after = text[end..].find('\n').map_or(text.len(), |at| end + at);
+            assert!(text[before..after].contains(line) || end - start > line.len());
+            let now = format!("{}{}{}", &text[before..start], mistake.now, &text[end..after]);
+            (mistake.kind, mistake.is_certain, now.trim().to_owned())
+        };
+        let rest = test.mistakes.iter().filter(|mistake| mistake.kind != Kind::Fail);
+        rest.map(of).collect()
+    }
+
+    #[test]
+    fn the_value_that_an_assertion_expects_is_changed() {
+        for (body, now) in [
+            ("assert.equal(add(1, 2), 3);", "assert.equal(add(1, 2), 2);"),
+            ("assert.strictEqual('IV', f(4))", "assert.strictEqual('JV', f(4))"),
+            (
+                "assert.deepEqual(f(), { a: [1], 'b': -2 });",
+                "assert.deepEqual(f(), { a: [0], 'b': -2 });",
+            ),
+            ("expect(f(1)).toBe('x');", "expect(f(1)).toBe('y');"),
+            ("expect(f(1)).to.deep.equal([true]);", "expect(f(1)).to.deep.equal([false]);"),
+            ("await expect(f(1)).resolves.toEqual(2);", "await expect(f(1)).resolves.toEqual(1);"),
+            ("strictEqual(f(), `a`);", "strictEqual(f(), `b`);"),
+        ] {
+            let found = mistakes(body);
+            assert_eq!(found[0], (Kind::Value, true, now.to_owned()), "{body}");
+        }
+        for (body, now) in [
+            ("assert.equal(f(), other());", "assert.equal(f(), Symbol());"),
+            ("assert.deepEqual(f(), {});", "assert.deepEqual(f(), Symbol());"),
+            ("expect(f()).toEqual(new Set([1]));", "expect(f()).toEqual(Symbol());"),
+            ("expect(f()).toBe(null);", "expect(f()).toBe(Symbol());"),
+        ] {
+            assert_eq!(mistakes(body)[0], (Kind::Wrapped, true, now.to_owned()), "{body}");
+        }
+    }
+
+    #[test]
+    fn other_assertions_are_reversed() {
+        for (body, now) in [
+            ("assert(f(1) > 2, 'text');", "assert(!(f(1) > 2), 'text');"),
+            ("assert.ok(f());", "assert.ok(!(f()));"),
+            ("assert.throws(() => f(), /x/);", "assert.doesNotThrow(() => f(), /x/);"),
+            ("expect(f()).toContain('a');", "expect(f()).not.toContain('a');"),
+            ("expect(f()).not.toBe(3);", "expect(f()).toBe(3);"),
+            ("expect(f()).to.be.true;", "expect(f()).to.be.not.true;"),
+            ("expect(() => f()).toThrow();", "expect(() => f()).not.toThrow();"),
+        ] {
+            let found = mistakes(body);
+            assert_eq!(found, [(Kind::Negated, true, now.to_owned())], "{body}");
+        }
+        for body in ["expect(f()).toMatchSnapshot();", "check(f(), 3);", "cache.equal(f(), 3);"] {
+            assert!(mistakes(body).is_empty(), "{body}");
+        }
+    }
+
+    #[test]
+    fn only_what_every_run_reaches_is_certain() {
+        let is_certain = |body: &str| mistakes(body)[0].1;
+        for body in [
+            "const a = f()\nassert.equal(a, 3)",
+            "const f = () => { return 1; };\nassert.equal(f(), 3);",
+            "if (x) { y(); }\nexpect(a).toBe(3)\nlast()",
+            "return assert.equal(a, 3);",
+            "return expect(f()).resolves.toBe(3);",
+        ] {
+            assert!(is_certain(body), "{body}");
+        }
+        for body in [
+            "if (x) assert.equal(a, 3);",
+            "if (x)\n  assert.equal(a, 3);",
+            "for (const x of y) { assert.equal(x, 3); }",
+            "if (x) { return; }\nassert.equal(a, 3);",
+            "x && assert.equal(a, 3);",
+            "y(() => assert.equal(a, 3));",
+            "expect(f()).resolves.toBe(3);",
+            "expect(f()).resolves.toBe(3)\n  .catch(() => {});",
+            "try { assert.equal(a, 3); } catch {}",
+            "else\nassert.equal(a, 3);",
+        ] {
+            assert!(!is_certain(body), "{body}");
+        }
+    }
+
+    #[test]
+    fn tests_have_the_titles_around_them() {
+        let text = "describe('calc', function () {\n  it('adds', () => assert.equal(f(), 3));\n  \
+                    it.skip('later', () => {});\n  describe(name, () => { it('x', () => {}); });\n  \
+                    it(`no ${title}`, () => {});\n});\n\
+                    test('it\\'s', { timeout: 5 }, async function (t) {\n  await t.test('inner', () => {});\n});\n\
+                    function test(a) {}\nregex.test('y');\n";
+        let found = found(text);
+        let titles: Vec<&[String]> = found.iter().map(|test| test.titles.as_slice()).collect();
+        assert_eq!(titles, [&["calc", "adds"][..], &["it's"], &["it's", "inner"]]);
+        assert_eq!(found[0].mistakes.len(), 2);
+        assert!(found[0].compares && !found[1].compares);
+        // The failure of a function that is an expression.
+        assert!(found[0].mistakes[0].now.starts_with("{ if ("));
+    }
+}

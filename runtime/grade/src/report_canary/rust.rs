@@ -241,3 +241,79 @@ impl Reader<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+
+    fn found(text: &str) -> Vec<FoundTest> {
+        tests(text, &Policy::get().unwrap().report.canaries.rust)
+    }
+
+    /// The mistakes of a test with this body, other than its failure at the beginning.
+    fn mistakes(body: &str) -> Vec<(Kind, bool, String)> {
+        let text = format!("#[test]\nfn t() {{ {body} }}\n");
+        let [test] = found(&text).try_into().unwrap();
+        let head = "#[test]\nfn t() { ".len();
+        let rest = test.mistakes.iter().filter(|mistake| mistake.kind != Kind::Fail);
+        rest.map(|mistake| {
+            let mut now = text.clone();
+            now.replace_range(mistake.span.0..mistake.span.1, &mistake.now);
+            let now = now[head..now.len() - " }\n".len()].to_owned();
+            (mistake.kind, mistake.is_certain, now)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn the_value_that_an_assertion_expects_is_changed() {
+        for (body, now, is_certain) in [
+            ("assert_eq!(add(1, 2), 3);", "assert_eq!(add(1, 2), 2);", true),
+            ("assert_eq!(\"IV\", f(4));", "assert_eq!(\"JV\", f(4));", true),
+            (
+                "assert_eq!(f(), Some(vec![1u8]), \"m\");",
+                "assert_eq!(f(), Some(vec![0u8]), \"m\");",
+                true,
+            ),
+            (
+                "assert_eq!(f(), Ok(\"a\".to_string()));",
+                "assert_eq!(f(), Ok(\"b\".to_string()));",
+                true,
+            ),
+            // The equality of `Point` may ignore a field.
+            ("assert_eq!(f(), Point { x: 1 });", "assert_eq!(f(), Point { x: 0 });", false),
+            ("for x in y { assert_eq!(x, 'a'); }", "for x in y { assert_eq!(x, 'b'); }", false),
+            ("if x { return; } assert_eq!(f(), 3);", "if x { return; } assert_eq!(f(), 2);", false),
+            ("skip!(x); assert_eq!(f(), 3);", "skip!(x); assert_eq!(f(), 2);", false),
+        ] {
+            let found = mistakes(body);
+            assert_eq!(found[0], (Kind::Value, is_certain, now.to_owned()), "{body}");
+        }
+    }
+
+    #[test]
+    fn other_assertions_are_reversed() {
+        for (body, now) in [
+            ("assert!(f(1) > 2, \"text\");", "assert!(!(f(1) > 2), \"text\");"),
+            ("assert_ne!(f(), 3);", "assert_eq!(f(), 3);"),
+            ("assert_eq!(f(), Point::new(1));", "assert_ne!(f(), Point::new(1));"),
+            ("assert_eq!(f::<A, B>(1), 2);", "assert_ne!(f::<A, B>(1), 2);"),
+        ] {
+            assert_eq!(mistakes(body), [(Kind::Negated, true, now.to_owned())], "{body}");
+        }
+        assert!(mistakes("check(f(), 3); assert!(let Some(1) = f());").is_empty());
+    }
+
+    #[test]
+    fn tests_are_functions_that_fail_if_they_panic() {
+        let text = "use calc::*;\nmod inner {\n    #[test]\n    fn adds() {}\n}\n\
+                    #[tokio::test(flavor = \"multi_thread\")]\n/// Text.\nasync fn waits() -> Result<(), Box<dyn Error>> { Ok(()) }\n\
+                    #[test]\n#[should_panic(expected = \"x\")]\nfn panics() {}\n\
+                    #[ignore]\n#[test]\nfn later() {}\n#[cfg(test)]\nfn helper() {}\nfn plain() { let x = '\"'; }\n";
+        let found = found(text);
+        let titles: Vec<&[String]> = found.iter().map(|test| test.titles.as_slice()).collect();
+        assert_eq!(titles, [&["inner", "adds"][..], &["waits"]]);
+        assert_eq!(found[1].mistakes.len(), 1);
+    }
+}
