@@ -254,7 +254,7 @@ mod tests {
     /// The mistakes of a test with this body, other than its failure at the beginning.
     fn mistakes(body: &str) -> Vec<(Kind, bool, String)> {
         let text = format!("#[test]\nfn t() {{ {body} }}\n");
-        let [test] = found(&text).try_into().unwrap();
+        let [test]: [FoundTest; 1] = found(&text).try_into().unwrap();
         let head = "#[test]\nfn t() { ".len();
         let rest = test.mistakes.iter().filter(|mistake| mistake.kind != Kind::Fail);
         rest.map(|mistake| {
