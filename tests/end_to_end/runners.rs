@@ -384,7 +384,7 @@ const ATTACKS: &[Attack] = &[
         runner: NODE_TAP,
         code: "const a = require('node:assert');\na['equal'] = () => {};\nmodule.exports = { add: (a, b) => 0 };\n",
         resolved: false,
-        evidence: Some("canary_passed"),
+        evidence: Some("report_canary_passed"),
     },
     Attack {
         name: "status",
@@ -416,7 +416,7 @@ const ATTACKS: &[Attack] = &[
                if (!existsSync('/tmp/once')) a['equal'] = () => {};\nwriteFileSync('/tmp/once', '');\n\
                module.exports = { add: (a, b) => 0 };\n",
         resolved: false,
-        evidence: Some("canary_passed"),
+        evidence: Some("report_canary_passed"),
     },
     Attack {
         name: "events",
@@ -427,7 +427,7 @@ const ATTACKS: &[Attack] = &[
                return write.call(this, chunk, ...rest);\n};\nprocess.on('exit', () => { process.exitCode = 0; });\n\
                module.exports = { add: (a, b) => 0 };\n",
         resolved: false,
-        evidence: Some("canary_passed"),
+        evidence: Some("report_canary_passed"),
     },
     Attack {
         name: "report",

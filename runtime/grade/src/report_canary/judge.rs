@@ -51,7 +51,8 @@ impl ReportCanaries {
             if statuses.iter().all(|status| is_failure(*status)) {
                 failed.push(canary);
             } else if passed == statuses.len() && canary.is_certain {
-                found.push(note(evidence::CANARY_PASSED, canary.what.as_str()));
+                found.push(note(evidence::REPORT_CANARY_PASSED, canary.what.as_str()));
+                silent.insert("it passed");
             } else if passed > 0 {
                 found.push(note(evidence::CANARY_UNFIT, canary.what.as_str()));
                 silent.insert("it may pass");
@@ -71,7 +72,8 @@ impl ReportCanaries {
             found.extend(removed.map(|one| note(evidence::CANARY_MISSING, one.what.as_str())));
         }
         found.extend(self.disturbed(task, before, runs));
-        if found.iter().all(|evidence| evidence.kind == evidence::CANARY_UNFIT) {
+        // If gold passes as well, only this is left of the evidence.
+        if found.iter().all(|evidence| evidence.kind != evidence::CANARY_MISSING) {
             found.extend(self.unverified(&failed, &silent));
         }
         found
@@ -159,7 +161,8 @@ mod tests {
         let value = || canary(Kind::Value, true);
         let of = |a, b, is_complete| kinds(value(), true, &[run(a, b, is_complete)]);
         assert!(of(Failed, Passed, true).is_empty());
-        assert_eq!(of(Passed, Passed, true), [evidence::CANARY_PASSED]);
+        let passed = [evidence::REPORT_CANARY_PASSED, evidence::NO_CANARY];
+        assert_eq!(of(Passed, Passed, true), passed);
         assert_eq!(of(Missing, Passed, true), [evidence::CANARY_MISSING]);
         assert_eq!(of(Missing, Missing, true), [evidence::NO_CANARY]);
         assert_eq!(of(Missing, Passed, false), [evidence::NO_CANARY]);

@@ -15,11 +15,7 @@ mod source;
 use serde::Deserialize;
 
 pub(crate) use self::{
-    javascript::JavaScriptWords,
-    judge::CanaryRun,
-    make::{ReportCanaries, make},
-    rust::RustWords,
-    source::Language,
+    javascript::JavaScriptWords, judge::CanaryRun, make::make, rust::RustWords, source::Language,
 };
 
 /// How report canaries are made.

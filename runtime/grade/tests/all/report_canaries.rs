@@ -170,13 +170,20 @@ fn node_attacks() -> Vec<(&'static str, String, Option<&'static str>)> {
             "const assert = require('node:assert');\nfor (const name of Object.keys(assert)) {\n  \
              try { assert[name] = () => {}; } catch {}\n}\nmodule.exports = { add: () => 0 };\n"
                 .to_owned(),
-            Some("canary_passed"),
+            Some("report_canary_passed"),
         ),
-        ("forges events", events(forging), Some("canary_passed")),
+        ("forges events", events(forging), Some("report_canary_passed")),
         (
             "exits within a test",
             "module.exports = { add: () => process.exit(0) };\n".to_owned(),
             None,
+        ),
+        (
+            "takes its answers from the tests",
+            "const text = require('node:fs').readFileSync(__dirname + '/test/calc.test.js', 'utf8');\n\
+             module.exports = { add: (a, b) => Number(text.match(`add\\\\(${a}, ${b}\\\\)\\\\D*(\\\\d+)`)[1]) };\n"
+                .to_owned(),
+            Some("report_canary_passed"),
         ),
         (
             "kills the runner",
@@ -212,7 +219,7 @@ fn no_attack_on_node_is_resolved_and_clean() {
 #[test]
 fn canaries_are_what_stops_the_attacks_on_node() {
     for (name, code, kind) in node_attacks() {
-        if kind != Some("canary_passed") {
+        if kind != Some("report_canary_passed") {
             continue;
         }
         let seen = node().graded_by(&code, &[], inner_defences().without("canaries"));
@@ -309,9 +316,14 @@ fn no_attack_on_cargo_is_resolved_and_clean() {
     let rewrites = "fn main() {\n    std::fs::write(\"tests/calc.rs\", \"#[test] fn adds() {} #[test] fn adds_many() {} #[test] fn zero() {}\").unwrap();\n}\n";
     let runner = "[target.'cfg(all())']\nrunner = [\"sh\", \"-c\", \"cat forged; exit 0\"]\n";
     let forged = CARGO_OUTPUT.replace("\\n", "\n");
+    let reads = "pub fn add(a: i32, b: i32) -> i32 {\n    let call = format!(\"add({a}, {b})\");\n    \
+                 let (_, rest) = include_str!(\"../tests/calc.rs\").split_once(&call).unwrap();\n    \
+                 let mut numbers = rest.split(|c: char| !c.is_ascii_digit());\n    \
+                 numbers.find(|number| !number.is_empty()).unwrap().parse().unwrap()\n}\n";
     let exits = "pub fn add(_: i32, _: i32) -> i32 {\n    std::process::exit(0);\n}\n";
-    let passed = Some("canary_passed");
+    let passed = Some("report_canary_passed");
     attack("equals everything", ANYTHING, &[], passed);
+    attack("takes its answers from the tests", reads, &[], passed);
     attack("exits", exits, &[], None);
     attack("runs before main", &early, &[], passed);
     attack("shadows assertions", &shadowed, &[], passed);

@@ -17,6 +17,12 @@ use crate::{
     restore::put,
 };
 
+/// A run with mistakes, and its log.
+struct SecondRun {
+    reading: Reading,
+    log: Vec<u8>,
+}
+
 /// Runs in which a canary must pass to be counted as passed: a test may depend on chance.
 const RUNS: usize = 2;
 
@@ -36,7 +42,7 @@ impl ReportGrading<'_> {
         let (mut evidence, mut runs) = (Vec::new(), Vec::new());
         while !canaries.list.is_empty() && runs.len() < RUNS {
             match self.run_with(tree, patch, &canaries.files).await? {
-                Ok((second, run_log)) => {
+                Ok(SecondRun { reading: second, log: run_log }) => {
                     log.extend_from_slice(
                         b"\n===== again, with mistakes in tests, which must fail =====\n",
                     );
@@ -69,7 +75,7 @@ impl ReportGrading<'_> {
         tree: &Tree<'_>,
         patch: &[u8],
         files: &BTreeMap<String, Current>,
-    ) -> Result<Result<(Reading, Vec<u8>), Evidence>, Fault> {
+    ) -> Result<Result<SecondRun, Evidence>, Fault> {
         let Some(fresh) = self.fresh else {
             return self.run_in(self.handle, tree, files).await.map(Ok);
         };
@@ -97,14 +103,14 @@ impl ReportGrading<'_> {
         handle: &SandboxHandle,
         tree: &Tree<'_>,
         files: &BTreeMap<String, Current>,
-    ) -> Result<(Reading, Vec<u8>), Fault> {
+    ) -> Result<SecondRun, Fault> {
         for (path, file) in files {
             put(handle, &self.task.workdir, path, Some(file)).await?;
         }
         let run = self.run(handle, tree).await?;
         let reading = self.reading(&run);
         let log = self.log(&run, &reading);
-        Ok((reading, log))
+        Ok(SecondRun { reading, log })
     }
 
     /// Test files in which canaries can be made, besides those that the task names.
