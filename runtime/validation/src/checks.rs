@@ -15,21 +15,25 @@ use proctor_types::{Event, Task, TaskId, TestStatus, TrialId, Verdict, file_of, 
 
 use crate::quality::readable_tests;
 
-/// Why no verdict on some of the tasks can be `clean`, by the format of their results.
-pub fn unverified_tasks(planned: &[PlannedTask]) -> Vec<String> {
-    let mut by_format: BTreeMap<&str, (String, Vec<&str>)> = BTreeMap::new();
-    for planned in planned {
-        let Some(results) = planned.task.report() else { continue };
-        let why = || (proctor_grade::unverified_reason(results.format), Vec::new());
-        let (_, ids) = by_format.entry(results.format.name()).or_insert_with(why);
-        ids.push(planned.task.id.as_str());
+/// The tasks that own runners grade and whose gold is not `clean`, by reason.
+pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) -> Vec<String> {
+    let gold = report.arms.iter().find(|arm| arm.name == "gold").map(|arm| &arm.arm);
+    let Some(gold) = gold else { return Vec::new() };
+    let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for planned in planned.iter().filter(|planned| planned.task.report().is_some()) {
+        let task = &planned.task.id;
+        let id = TrialId { task: task.clone(), arm: gold.clone(), attempt: 1 };
+        let Some(verdict) = run.check(&id).verdict else { continue };
+        for reason in proctor_grade::unverified_reasons(&verdict) {
+            by_reason.entry(reason.to_owned()).or_default().push(task.to_string());
+        }
     }
-    let line = |(why, ids): (String, Vec<&str>)| {
+    let line = |(why, ids): (String, Vec<String>)| {
         let count = plural(ids.len(), "task");
-        let ids = first_of(ids.into_iter().map(str::to_owned).collect());
+        let ids = first_of(ids);
         format!("{count} graded with integrity `unverified`: {why}: {ids}")
     };
-    by_format.into_values().map(line).collect()
+    by_reason.into_iter().map(line).collect()
 }
 
 /// What Harbor's lint rules find in the folders of Harbor tasks, by rule.

@@ -129,7 +129,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     for line in passes_without_gold(&report, &RunDir::view(out)?) {
         tell!("note: {line}");
     }
-    for line in unverified_tasks(&planned) {
+    for line in unverified_tasks(&report, &RunDir::view(out)?, &planned) {
         tell!("{}", wrapped(&format!("note: {line}")));
     }
     for line in never_run(&planned, images.as_ref()).await {

@@ -458,7 +458,7 @@ fn function_of(id: &str) -> &str {
 }
 
 /// The text on one line.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let head: String = text.chars().take(80).collect();
     let more = if head.len() < text.len() { "..." } else { "" };
     format!("{head:?}{more}")

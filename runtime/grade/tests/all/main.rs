@@ -22,6 +22,7 @@ mod not_run;
 mod official;
 mod pack;
 mod reading;
+mod report_canaries;
 mod reports;
 mod restart;
 mod results;
