@@ -9,7 +9,10 @@ use proctor_types::plural;
 
 use crate::{
     args::{EngineName, SubmitArgs},
-    commands::resume::plan_of,
+    commands::{
+        resume::plan_of,
+        run::{Prepared, default_out, prepare},
+    },
     error::{CommandError, INTERRUPTED, UserError},
     print,
     workers::{expect_this_version, submit_again, user},
