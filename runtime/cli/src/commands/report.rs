@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
     sync::{Mutex, PoisonError},
 };
@@ -11,11 +11,13 @@ use std::{
 use proctor_core::{PREDICTIONS, earlier_tries, on_all_cores};
 use proctor_html::{ReportPage, RunPage};
 use proctor_record::{Checked, RunDir};
-use proctor_report::{Comparison, Groups, Report, SingleShot, TaskFacts, TrialResult};
+use proctor_report::{
+    CURVE_SCHEMA, Curve, Groups, Report, Shown, SingleShot, TaskFacts, TrialResult,
+};
 use proctor_types::{Arm, EarlierTries, FlakePolicy, RULES, RunRecord, RunTask, TrialId, plural};
 
 use crate::{
-    args::ReportFormat,
+    args::{ReportArgs, ReportFormat},
     checks::first_of,
     commands::{carry_out::INCOMPLETE, compare::tell_apart, quality},
     config::SCRIPT,
@@ -30,18 +32,17 @@ const DAMAGED: u8 = 1;
 /// The file of the scaffold with that name.
 const SINGLE_SHOT: &str = "scaffold/single-shot.json";
 
+/// With more trials, the text has no comparison: it would take longer than reading the run.
+const COMPARED: usize = 2_000;
+
 /// Reports what exists. An incomplete run is not an error; its report says so in the first line.
 /// With `verify`, everything that was recorded is read, and damage is an error.
-pub fn report(
-    runs: &[PathBuf],
-    format: ReportFormat,
-    out: Option<&Path>,
-    (groups, noise): (Groups, bool),
-    verify: bool,
-    quality: Option<&Path>,
-    mask: &Mask,
-) -> Result<ExitCode, CommandError> {
-    let quality = quality.map(quality::read).transpose()?;
+pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> {
+    let (runs, format, verify) = (&args.runs, args.format, args.verify);
+    let groups = if args.groups { Groups::All } else { Groups::Telling };
+    let quality = args.quality.as_deref().map(quality::read).transpose()?;
+    let curves: Vec<Curve> =
+        args.curves.iter().map(|path| read_curve(path)).collect::<Result<_, _>>()?;
     let mut results = Vec::new();
     let mut pages = Vec::new();
     let mut remarks = BTreeSet::new();
@@ -62,6 +63,10 @@ pub fn report(
     if arms.len() > 1 {
         tell_apart(&mut results, &arms);
     }
+    let is_compared =
+        is_read_at_length(format) || format == ReportFormat::Text && results.len() <= COMPARED;
+    let comparison =
+        (is_compared && arms.len() > 1).then(|| proctor_report::compare(&results, None));
     // Keep the trials only if they are read again: they use most of the memory of a large run.
     let again = quality.is_some() || is_read_at_length(format);
     let kept = if again { results.clone() } else { Vec::new() };
@@ -75,18 +80,27 @@ pub fn report(
         proctor_report::add_quality(&mut report, &results, quality);
     }
     let report = report;
-    let compared = is_read_at_length(format) && arms.len() > 1;
-    let comparison = compared.then(|| proctor_report::compare(&results, None));
+    let comparison = comparison.as_ref();
+    let out = args.out.as_deref();
     let shown = match format {
-        ReportFormat::Text if noise => {
-            proctor_report::text(&report, groups) + "\n" + &proctor_report::noise_text(&report)
+        ReportFormat::Text => {
+            let (tasks, findings, groups) = (args.tasks, args.findings, args.groups);
+            let shown = Shown { tasks, findings, groups };
+            let text = proctor_report::text_with(&report, comparison, shown);
+            match args.noise {
+                true => text + "\n" + &proctor_report::noise_text(&report),
+                false => text,
+            }
         }
-        ReportFormat::Text => proctor_report::text(&report, groups),
         ReportFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
         ReportFormat::Csv if groups == Groups::All => proctor_report::groups_csv(&report),
         ReportFormat::Csv => proctor_report::csv(&report),
-        ReportFormat::Markdown => proctor_report::markdown(&report, comparison.as_ref(), groups),
-        ReportFormat::Html => page(&report, comparison.as_ref(), &results, &pages)?,
+        ReportFormat::Markdown => proctor_report::markdown(&report, comparison, groups),
+        ReportFormat::Html => {
+            let (report, trials, runs) = (&report, &results[..], &pages[..]);
+            let curves = &curves[..];
+            proctor_html::report(&ReportPage { report, comparison, trials, runs, curves })?
+        }
     };
     let shown = mask.text(out.unwrap_or(Path::new("standard output")), &shown);
     match out {
@@ -107,6 +121,22 @@ pub fn report(
         true => ExitCode::from(DAMAGED),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// Reads a file of `proctor curve --format json`.
+fn read_curve(path: &Path) -> Result<Curve, UserError> {
+    let shown = path.display();
+    let hint = "`proctor curve RUN --at steps=10,50 --format json > FILE` writes one";
+    let text = fs::read(path).map_err(|error| {
+        UserError::new(format!("cannot read the curve {shown}: {error}")).hint(hint)
+    })?;
+    let curve: Curve = serde_json::from_slice(&text)
+        .map_err(|error| UserError::new(format!("{shown} is not a curve: {error}")).hint(hint))?;
+    if curve.schema_version != CURVE_SCHEMA {
+        let what = format!("{shown} is a curve of schema {}", curve.schema_version);
+        return Err(UserError::new(what).hint(hint));
+    }
+    Ok(curve)
 }
 
 /// Reports damage on stderr, because only the text format lists it below its tables.
@@ -272,15 +302,6 @@ fn capital(text: &str) -> String {
 /// Whether a format compares arms and needs unique arm names.
 fn is_read_at_length(format: ReportFormat) -> bool {
     matches!(format, ReportFormat::Markdown | ReportFormat::Html)
-}
-
-fn page(
-    report: &Report,
-    comparison: Option<&Comparison>,
-    trials: &[TrialResult],
-    runs: &[RunPage],
-) -> Result<String, CommandError> {
-    Ok(proctor_html::report(&ReportPage { report, comparison, trials, runs })?)
 }
 
 /// A run by the name of its directory. Its full path stays private when the page is shared.
