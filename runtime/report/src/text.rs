@@ -216,6 +216,7 @@ fn usage(arms: &[&ArmReport]) -> String {
             tokens(arm.tokens.input.mean),
             tokens(arm.tokens.output.mean),
             match paid.cost_known {
+                true if paid.cost_usd >= 100.0 => format!("{about}${:.2}", paid.cost_usd),
                 true => or(paid_for, format!("{about}${:.4}", paid.cost_usd)),
                 false => "unknown".into(),
             },
@@ -406,8 +407,12 @@ pub fn percent(rate: f64) -> String {
     }
 }
 
-/// `$12.30`, `$0.42`, `$0.0042`: two decimals, and more for less than a dime.
+/// `$123`, `$12.30`, `$0.42`, `$0.0042`: two decimals, none from 100 dollars on, and more for less
+/// than a dime.
 pub fn dollars(amount: f64) -> String {
+    if amount >= 100.0 {
+        return format!("${amount:.0}");
+    }
     if amount >= 1.0 || amount <= 0.0 {
         return format!("${amount:.2}");
     }
@@ -432,9 +437,13 @@ mod tests {
 
     #[test]
     fn dollars_have_two_digits() {
-        for (amount, shown) in
-            [(12.3, "$12.30"), (0.4234, "$0.42"), (0.00421, "$0.0042"), (0.0, "$0.00")]
-        {
+        for (amount, shown) in [
+            (1234.5, "$1234"),
+            (12.3, "$12.30"),
+            (0.4234, "$0.42"),
+            (0.00421, "$0.0042"),
+            (0.0, "$0.00"),
+        ] {
             assert_eq!(dollars(amount), shown);
         }
     }
