@@ -24,7 +24,10 @@ pub use self::{
     groups::command,
     init::InitArgs,
     mask::MaskArgs,
-    results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs, TrialPart},
+    results::{
+        CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportArgs, ReportFormat, ShowArgs,
+        TrialPart,
+    },
     run::{ForkArgs, RunArgs, Select, ShellArgs},
     tasks::{Dataset, StatsFormat, TasksAction, WHOLE_PACK},
 };
@@ -118,36 +121,7 @@ pub enum Command {
                                 proctor shell <RUN> --trial <TASK/ARM/ATTEMPT> [--step <K> | --graded]")]
     Shell(ShellArgs),
     /// Print the results of runs.
-    Report {
-        /// Run directories.
-        #[arg(required = true)]
-        runs: Vec<PathBuf>,
-        /// Output format.
-        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-        format: ReportFormat,
-        /// Write to this file instead of standard output.
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
-        /// Show every table of groups, even if each group is one task. In CSV, print groups instead of trials.
-        #[arg(long)]
-        groups: bool,
-        /// Add a table of the effects of limits and waits on each arm to the text. The other formats always have it.
-        #[arg(long)]
-        noise: bool,
-        /// Read and check the whole record: journals, patches, snapshots, bodies, outputs.
-        /// The exit status is 3 if damage removes verdicts, and 1 if it removes evidence only.
-        #[arg(long)]
-        verify: bool,
-        /// Also show the scores without the tasks that this file of `proctor tasks quality --out` marks.
-        #[arg(long, value_name = "FILE")]
-        quality: Option<PathBuf>,
-        /// List the finished trials that the attribution and grading rules of this version treat differently; change
-        /// nothing. `--format json` has the list for programs.
-        #[arg(long, conflicts_with_all = ["verify", "quality", "groups", "noise", "out", "mask", "mask_words"])]
-        recheck: bool,
-        #[command(flatten)]
-        mask: MaskArgs,
-    },
+    Report(ReportArgs),
     /// Print the trials of a run, one trial, or one step.
     Show(ShowArgs),
     /// Add, remove or list labels of trials and steps. The record itself does not change.

@@ -23,7 +23,6 @@ use proctor_plan::{
     checks, extend, home, open_files, planning, resume_set, rules, selection, shipped, tasks,
     wanted,
 };
-use proctor_report::Groups;
 use tracing_subscriber::EnvFilter;
 
 use crate::{
@@ -87,13 +86,8 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
-        Command::Report { runs, format, recheck: true, .. } => commands::recheck(&runs, format),
-        Command::Report { runs, format, out, groups, noise, verify, quality, mask, .. } => {
-            let groups = if groups { Groups::All } else { Groups::Telling };
-            let (out, quality) = (out.as_deref(), quality.as_deref());
-            let mask = Mask::of(&mask)?;
-            commands::report(&runs, format, out, (groups, noise), verify, quality, &mask)
-        }
+        Command::Report(args) if args.recheck => commands::recheck(&args.runs, args.format),
+        Command::Report(args) => commands::report(&args, &Mask::of(&args.mask)?),
         Command::Compare(args) => commands::compare(&args),
         Command::Collect(args) => commands::collect(args).await,
         Command::CollectPulls(args) => commands::collect_pulls(args).await,

@@ -11,7 +11,7 @@ use std::{
 
 use proctor_engines::UNFINISHED;
 use proctor_record::{Checked, RunDir, find::planned};
-use proctor_report::{Groups, text, wrapped};
+use proctor_report::{Shown, text, wrapped};
 use proctor_run::{Execution, KnownTrial, Plan, known_trials};
 use proctor_sandbox_api::Backend;
 use proctor_types::{Fault, SandboxKind, TrialId, plural};
@@ -138,7 +138,7 @@ pub async fn carry_out(
         report = report::of_run(&out, HashMap::new())?;
     }
     report::write(&out, &report)?;
-    shown(&text(&report, Groups::Telling))?;
+    shown(&text(&report, Shown::default()))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     if too_late && !complete {
         tell!("trials are left that this job's time limit is too short for now");

@@ -3,19 +3,20 @@
 use std::{
     collections::{BTreeSet, HashMap},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
 };
 
 use proctor_record::{Checked, Labels, RunDir};
 use proctor_report::{
-    Comparison, Groups, Report, TrialResult, describe_arms, remarks_of, results_of,
+    CURVE_SCHEMA, Comparison, Curve, Groups, Report, Shown, TrialResult, describe_arms, remarks_of,
+    results_of,
 };
 use proctor_types::{Arm, TrialId};
 use proctor_viewer::html::{self, ReportPage, RunPage};
 
 use crate::{
-    args::ReportFormat,
+    args::{ReportArgs, ReportFormat},
     commands::{compare::tell_apart, quality},
     copies::refuse_copies,
     error::{CommandError, INCOMPLETE, UserError},
@@ -26,18 +27,17 @@ use crate::{
 /// Exit status: files that no verdict depends on are damaged.
 const DAMAGED: u8 = 1;
 
+/// With more trials, the text has no comparison: it would take longer than reading the run.
+const COMPARED: usize = 2_000;
+
 /// Reports what exists. An incomplete run is not an error; its report says so in the first line.
 /// With `verify`, everything that was recorded is read, and damage is an error.
-pub fn report(
-    runs: &[PathBuf],
-    format: ReportFormat,
-    out: Option<&Path>,
-    (groups, noise): (Groups, bool),
-    verify: bool,
-    quality: Option<&Path>,
-    mask: &Mask,
-) -> Result<ExitCode, CommandError> {
-    let quality = quality.map(quality::read).transpose()?;
+pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> {
+    let (runs, format, verify) = (&args.runs, args.format, args.verify);
+    let groups = if args.groups { Groups::All } else { Groups::Telling };
+    let quality = args.quality.as_deref().map(quality::read).transpose()?;
+    let curves: Vec<Curve> =
+        args.curves.iter().map(|path| read_curve(path)).collect::<Result<_, _>>()?;
     let mut results = Vec::new();
     let mut pages = Vec::new();
     let mut remarks = BTreeSet::new();
@@ -58,6 +58,10 @@ pub fn report(
     if arms.len() > 1 {
         tell_apart(&mut results, &arms);
     }
+    let is_compared =
+        is_read_at_length(format) || format == ReportFormat::Text && results.len() <= COMPARED;
+    let comparison =
+        (is_compared && arms.len() > 1).then(|| proctor_report::compare(&results, None));
     // Keep the trials only if they are read again: they use most of the memory of a large run.
     let again = quality.is_some() || is_read_at_length(format);
     let kept = if again { results.clone() } else { Vec::new() };
@@ -71,18 +75,27 @@ pub fn report(
         proctor_report::add_quality(&mut report, &results, quality);
     }
     let report = report;
-    let compared = is_read_at_length(format) && arms.len() > 1;
-    let comparison = compared.then(|| proctor_report::compare(&results, None));
+    let comparison = comparison.as_ref();
+    let out = args.out.as_deref();
     let shown = match format {
-        ReportFormat::Text if noise => {
-            proctor_report::text(&report, groups) + "\n" + &proctor_report::noise_text(&report)
+        ReportFormat::Text => {
+            let (tasks, findings, groups) = (args.tasks, args.findings, args.groups);
+            let shown = Shown { tasks, findings, groups };
+            let text = proctor_report::text_with(&report, comparison, shown);
+            match args.noise {
+                true => text + "\n" + &proctor_report::noise_text(&report),
+                false => text,
+            }
         }
-        ReportFormat::Text => proctor_report::text(&report, groups),
         ReportFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
         ReportFormat::Csv if groups == Groups::All => proctor_report::groups_csv(&report),
         ReportFormat::Csv => proctor_report::csv(&report),
-        ReportFormat::Markdown => proctor_report::markdown(&report, comparison.as_ref(), groups),
-        ReportFormat::Html => page(&report, comparison.as_ref(), &results, &pages)?,
+        ReportFormat::Markdown => proctor_report::markdown(&report, comparison, groups),
+        ReportFormat::Html => {
+            let (report, trials, runs) = (&report, &results[..], &pages[..]);
+            let curves = &curves[..];
+            html::report(&ReportPage { report, comparison, trials, runs, curves })?
+        }
     };
     let shown = mask.text(out.unwrap_or(Path::new("standard output")), &shown);
     match out {
@@ -103,6 +116,22 @@ pub fn report(
         true => ExitCode::from(DAMAGED),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// Reads a file of `proctor curve --format json`.
+fn read_curve(path: &Path) -> Result<Curve, UserError> {
+    let shown = path.display();
+    let hint = "`proctor curve RUN --at steps=10,50 --format json > FILE` writes one";
+    let text = fs::read(path).map_err(|error| {
+        UserError::new(format!("cannot read the curve {shown}: {error}")).hint(hint)
+    })?;
+    let curve: Curve = serde_json::from_slice(&text)
+        .map_err(|error| UserError::new(format!("{shown} is not a curve: {error}")).hint(hint))?;
+    if curve.schema_version != CURVE_SCHEMA {
+        let what = format!("{shown} is a curve of schema {}", curve.schema_version);
+        return Err(UserError::new(what).hint(hint));
+    }
+    Ok(curve)
 }
 
 /// Reports damage on stderr, because only the text format lists it below its tables.
@@ -147,15 +176,6 @@ pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
 /// Whether a format compares arms and needs unique arm names.
 fn is_read_at_length(format: ReportFormat) -> bool {
     matches!(format, ReportFormat::Markdown | ReportFormat::Html)
-}
-
-fn page(
-    report: &Report,
-    comparison: Option<&Comparison>,
-    trials: &[TrialResult],
-    runs: &[RunPage],
-) -> Result<String, CommandError> {
-    Ok(html::report(&ReportPage { report, comparison, trials, runs })?)
 }
 
 /// A run by the name of its directory. Its full path stays private when the page is shared.

@@ -1,5 +1,6 @@
 //! The tests of reports and comparisons. One binary, because linking is the slow part.
 
+mod answer;
 mod compare;
 mod papers;
 mod report;

@@ -3,13 +3,18 @@
 //! Whatever a run contains is text here, never markup: `templates.rs` has the only place where a
 //! value enters a page.
 
+mod answer;
+mod bars;
 mod beside;
+mod budgets;
+mod figures;
 mod links;
 mod matrix;
 mod plot;
 mod report;
 mod search;
 mod templates;
+mod tiles;
 mod timeline;
 mod trial;
 mod workspace;

@@ -1,187 +1,164 @@
-//! Positions in a plot. The appearance is defined by the templates and the style sheet.
+//! Geometry of the report's charts. Positions are percentages of the width, so text has the same
+//! size on a phone and on paper. Templates and the style sheet define the appearance.
 
-use proctor_types::visible;
 use serde::Serialize;
 
-/// Units of the view box. Names of arms are left of `LEFT`, values right of `RIGHT`.
-const LEFT: f64 = 250.0;
-const RIGHT: f64 = 640.0;
-const WIDTH: f64 = 780.0;
-const ROW: f64 = 30.0;
-const TOP: f64 = 26.0;
-/// Letters of a name that fit beside a bar.
-const NAME: usize = 34;
+/// Position, label, and the class that aligns the label with it.
+pub(crate) type Tick = (f64, String, &'static str);
 
-/// One bar with its whisker.
-pub(crate) struct Bar<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) value: f64,
-    pub(crate) ends: Option<[f64; 2]>,
-    pub(crate) label: String,
+/// Rows with a name, a mark on a common scale, and the value as text.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Strips {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) caption: String,
+    pub(crate) ticks: Vec<Tick>,
+    /// Where 0 is, if it is not at the left.
+    pub(crate) zero: Option<f64>,
+    pub(crate) rows: Vec<Strip>,
 }
 
-/// Horizontal bars from 0 to 1, one per row.
-#[derive(Serialize)]
-pub(crate) struct Bars {
-    id: &'static str,
-    title: String,
-    width: f64,
-    height: f64,
-    left: f64,
-    top: f64,
-    bottom: f64,
-    /// Position and label.
-    ticks: Vec<(f64, String)>,
-    rows: Vec<BarRow>,
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Strip {
+    pub(crate) name: String,
+    /// The number of the arm; 0 for a pair of arms.
+    pub(crate) number: usize,
+    /// A difference that is distinguishable.
+    pub(crate) strong: bool,
+    /// Begin and width.
+    pub(crate) bar: Option<(f64, f64)>,
+    /// Both ends.
+    pub(crate) range: Option<(f64, f64)>,
+    /// The range goes on beyond the scale.
+    pub(crate) open: bool,
+    pub(crate) point: Option<f64>,
+    pub(crate) value: String,
+    pub(crate) detail: String,
 }
 
-#[derive(Serialize)]
-struct BarRow {
-    name: String,
-    label: String,
-    text_y: f64,
-    label_x: f64,
-    y: f64,
-    height: f64,
-    width: f64,
-    whisker: Option<Whisker>,
+/// Points and lines on two axes. Vertical positions are percentages from the top.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Plane {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) x_title: String,
+    pub(crate) y_title: String,
+    pub(crate) x_ticks: Vec<Tick>,
+    pub(crate) y_ticks: Vec<(f64, String)>,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) dots: Vec<Dot>,
 }
 
-#[derive(Serialize)]
-struct Whisker {
-    from: f64,
-    to: f64,
-    at: f64,
-    low: f64,
-    high: f64,
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Line {
+    pub(crate) class: String,
+    /// SVG path data in percent of both axes.
+    pub(crate) path: String,
 }
 
-pub(crate) fn bars(id: &'static str, title: &str, all: &[Bar<'_>]) -> Bars {
-    let x = |share: f64| tenth(LEFT + (RIGHT - LEFT) * share.clamp(0.0, 1.0));
-    let rows = all.iter().enumerate().map(|(index, bar)| {
-        let y = TOP + ROW * index as f64;
-        let middle = y + ROW / 2.0;
-        BarRow {
-            name: shortened(bar.name),
-            label: bar.label.clone(),
-            text_y: middle + 4.0,
-            label_x: RIGHT + 12.0,
-            y: y + 6.0,
-            height: ROW - 12.0,
-            width: tenth(x(bar.value) - LEFT),
-            whisker: bar.ends.map(|[from, to]| Whisker {
-                from: x(from),
-                to: x(to),
-                at: middle,
-                low: middle - 5.0,
-                high: middle + 5.0,
-            }),
-        }
-    });
-    let rows: Vec<_> = rows.collect();
-    let bottom = TOP + ROW * rows.len() as f64;
-    Bars {
-        id,
-        title: title.to_owned(),
-        width: WIDTH,
-        height: bottom + 8.0,
-        left: LEFT,
-        top: TOP - 6.0,
-        bottom,
-        ticks: shares().map(|share| (x(share), format!("{:.0} %", share * 100.0))).collect(),
-        rows,
-    }
-}
-
-/// One point with its whisker.
-pub(crate) struct Dot<'a> {
-    pub(crate) name: &'a str,
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Dot {
+    /// The number of the arm.
+    pub(crate) number: usize,
+    pub(crate) name: String,
     pub(crate) x: f64,
     pub(crate) y: f64,
-    pub(crate) ends: Option<[f64; 2]>,
-    /// As in the table and the legend, counted from 1.
-    pub(crate) number: usize,
+    /// Upper and lower end of the whisker.
+    pub(crate) range: Option<(f64, f64)>,
+    pub(crate) filled: bool,
+    /// The place of its number, in pixels from the point.
+    pub(crate) dx: i32,
+    pub(crate) dy: i32,
+    pub(crate) anchor: &'static str,
 }
 
-/// Points with a share on the vertical axis.
-#[derive(Serialize)]
-pub(crate) struct Scatter {
-    id: &'static str,
-    title: String,
-    x_title: String,
-    y_title: String,
-    width: f64,
-    height: f64,
-    left: f64,
-    right: f64,
-    bottom: f64,
-    x_ticks: Vec<(f64, String)>,
-    y_ticks: Vec<(f64, String)>,
-    dots: Vec<PlacedDot>,
+/// A scale from 0 to a round number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Axis {
+    pub(crate) end: f64,
+    pub(crate) step: f64,
 }
 
-#[derive(Serialize)]
-struct PlacedDot {
-    name: String,
-    number: usize,
-    /// 0 to 3: the shape drawn at the point. With more than four points, only the number
-    /// distinguishes them.
-    shape: usize,
-    x: f64,
-    y: f64,
-    label_x: f64,
-    label_y: f64,
-    whisker: Option<(f64, f64)>,
-}
+impl Axis {
+    /// All shares.
+    pub(crate) const SHARES: Self = Self { end: 1.0, step: 0.25 };
 
-pub(crate) fn scatter(
-    id: &'static str,
-    titles: [&str; 3],
-    dots: &[Dot<'_>],
-    x_word: impl Fn(f64) -> String,
-) -> Scatter {
-    const FROM: f64 = 64.0;
-    const TO: f64 = 740.0;
-    const BOTTOM: f64 = 300.0;
-    let most = dots.iter().map(|dot| dot.x).fold(0.0, f64::max);
-    let step = round_step(most / 5.0);
-    let end = (most / step).ceil().max(1.0) * step;
-    let x = |value: f64| tenth(FROM + (TO - FROM) * value / end);
-    let y = |share: f64| tenth(BOTTOM - (BOTTOM - 20.0) * share.clamp(0.0, 1.0));
-    let placed = dots.iter().map(|dot| PlacedDot {
-        name: visible(dot.name).into_owned(),
-        number: dot.number,
-        shape: (dot.number + 3) % 4,
-        x: x(dot.x),
-        y: y(dot.y),
-        label_x: x(dot.x) + 9.0,
-        label_y: y(dot.y) - 7.0,
-        whisker: dot.ends.map(|[low, high]| (y(low), y(high))),
-    });
-    let count = (end / step).round() as usize;
-    let [title, x_title, y_title] = titles.map(str::to_owned);
-    Scatter {
-        id,
-        title,
-        x_title,
-        y_title,
-        width: WIDTH,
-        height: BOTTOM + 48.0,
-        left: FROM,
-        right: TO,
-        bottom: BOTTOM,
-        x_ticks: (0..=count).map(|n| n as f64 * step).map(|at| (x(at), x_word(at))).collect(),
-        y_ticks: shares().map(|share| (y(share), format!("{:.0} %", share * 100.0))).collect(),
-        dots: placed.collect(),
+    /// A scale that holds `most`.
+    pub(crate) fn to(most: f64) -> Self {
+        let step = round_step(most / 4.0);
+        Self { end: (most / step - 1e-9).ceil().max(1.0) * step, step }
+    }
+
+    /// The position of a value, from the left or from the bottom.
+    pub(crate) fn at(&self, value: f64) -> f64 {
+        hundredth(100.0 * (value / self.end).clamp(0.0, 1.0))
+    }
+
+    /// The position of a value, from the top.
+    pub(crate) fn from_top(&self, value: f64) -> f64 {
+        hundredth(100.0 - self.at(value))
+    }
+
+    /// The values that have a tick.
+    pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
+        let step = self.step;
+        (0..=(self.end / step).round() as u32).map(move |count| f64::from(count) * step)
+    }
+
+    pub(crate) fn ticks(&self, word: impl Fn(f64) -> String) -> Vec<Tick> {
+        self.values().map(|value| tick(self.at(value), word(value))).collect()
+    }
+
+    pub(crate) fn ticks_from_top(&self, word: impl Fn(f64) -> String) -> Vec<(f64, String)> {
+        self.values().map(|value| (self.from_top(value), word(value))).collect()
     }
 }
 
-fn shares() -> impl Iterator<Item = f64> {
-    [0.0, 0.25, 0.5, 0.75, 1.0].into_iter()
+/// A label at the edge of a chart must not leave the page.
+pub(crate) fn tick(at: f64, label: String) -> Tick {
+    let anchor = if at < 2.0 {
+        "start"
+    } else if at > 98.0 {
+        "end"
+    } else {
+        "mid"
+    };
+    (at, label, anchor)
+}
+
+/// A tick: `25 %`, and `0.5 %` if whole numbers do not tell ticks apart.
+pub(crate) fn whole_percent(share: f64) -> String {
+    let percent = tenth(share * 100.0);
+    if percent.fract() == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// Where the number of each point is drawn, so that no two overlap even on a phone. Takes positions
+/// in percent.
+pub(crate) fn places(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static str)> {
+    /// Pixels for each percent at a width of 390.
+    const ACROSS: f64 = 3.0;
+    const DOWN: f64 = 2.2;
+    const CHOICES: [(i32, i32, &str); 4] =
+        [(11, -8, ""), (11, 18, ""), (-11, -8, "end"), (-11, 18, "end")];
+    let mut taken: Vec<(f64, f64)> = Vec::new();
+    let mut chosen = Vec::new();
+    for (x, y) in points {
+        let place = |choice: &(i32, i32, &str)| {
+            (x * ACROSS + f64::from(choice.0), y * DOWN + f64::from(choice.1))
+        };
+        let is_free = |choice: &&(i32, i32, &str)| {
+            let (left, top) = place(choice);
+            taken.iter().all(|other| (left - other.0).abs() > 16.0 || (top - other.1).abs() > 14.0)
+        };
+        let choice = CHOICES.iter().find(is_free).copied().unwrap_or(CHOICES[0]);
+        taken.push(place(&choice));
+        chosen.push(choice);
+    }
+    chosen
 }
 
 /// 1, 2 or 5 times a power of ten, at least `least`.
-fn round_step(least: f64) -> f64 {
+pub(crate) fn round_step(least: f64) -> f64 {
     if least <= 0.0 || !least.is_finite() {
         return 1.0;
     }
@@ -195,13 +172,9 @@ pub(crate) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// A name that fits; the table below has the full one.
-fn shortened(name: &str) -> String {
-    let name = visible(name);
-    match name.char_indices().nth(NAME - 1) {
-        Some((at, _)) if name.chars().count() > NAME => format!("{}\u{2026}", &name[..at]),
-        _ => name.into_owned(),
-    }
+/// For positions: a hundredth of a percent is less than a pixel.
+pub(crate) fn hundredth(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0 + 0.0
 }
 
 #[cfg(test)]
@@ -214,19 +187,29 @@ mod tests {
             let found = round_step(least);
             assert!((found - step).abs() < 1e-9, "{least}: {found}");
         }
+        for (most, end) in [(0.0, 1.0), (4.0, 4.0), (0.37, 0.4), (61.0, 80.0), (410.0, 600.0)] {
+            let axis = Axis::to(most);
+            assert!((axis.end - end).abs() < 1e-9, "{most}: {axis:?}");
+            assert!((axis.values().last().unwrap_or(0.0) - end).abs() < 1e-9, "{axis:?}");
+        }
     }
 
     #[test]
-    fn nothing_leaves_its_plot() {
-        let dot = |x, y| Dot { name: "a", x, y, ends: Some([0.0, 1.0]), number: 1 };
-        let plot = scatter("p", ["", "", ""], &[dot(0.37, 0.0), dot(12.5, 1.0)], |_| String::new());
-        for dot in &plot.dots {
-            assert!((plot.left..=plot.right).contains(&dot.x), "{}", dot.x);
-            assert!((0.0..=plot.bottom).contains(&dot.y), "{}", dot.y);
-        }
-        let bar = Bar { name: "a", value: 1.0, ends: Some([0.2, 1.0]), label: String::new() };
-        let plot = bars("p", "", &[bar]);
-        assert!(plot.rows[0].width + LEFT <= RIGHT);
-        assert_eq!(shortened(&"x".repeat(80)).chars().count(), NAME);
+    fn positions_stay_on_the_chart() {
+        let axis = Axis::to(2.0);
+        assert_eq!([axis.at(-1.0), axis.at(0.5), axis.at(9.0)], [0.0, 25.0, 100.0]);
+        assert_eq!([axis.from_top(0.0), axis.from_top(2.0)], [100.0, 0.0]);
+        let labels: Vec<_> = axis.ticks(|value| format!("{value}"));
+        assert_eq!(labels[0], (0.0, "0".to_owned(), "start"));
+        assert_eq!(labels[2], (50.0, "1".to_owned(), "mid"));
+        assert_eq!(labels[4], (100.0, "2".to_owned(), "end"));
+    }
+
+    #[test]
+    fn numbers_of_close_points_do_not_overlap() {
+        let all = places(&[(50.0, 50.0), (51.0, 50.0), (50.0, 51.0), (90.0, 10.0)]);
+        assert_eq!(all[0], (11, -8, ""));
+        assert_eq!(all[3], (11, -8, ""), "nothing is near it");
+        assert!(all[1] != all[0] && all[2] != all[0] && all[2] != all[1], "{all:?}");
     }
 }

@@ -1,14 +1,14 @@
 //! `report --format html`.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     time::{Duration, UNIX_EPOCH},
 };
 
 use minijinja::Error;
 use proctor_report::{
-    ArmReport, Comparison, ExceptionCount, GroupTable, Groups, Pair, Report, TaskReport,
-    TrialResult, exception_rows, findings, group_tables, noise_rows, percent, telling_ks,
+    ArmReport, Comparison, Curve, GroupTable, Groups, Pair, Report, TaskReport, TrialResult,
+    dollars, findings, group_tables, noise_rows, short, telling_ks,
 };
 use proctor_types::{
     Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict,
@@ -17,8 +17,16 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    plot::{Bar, Bars, Dot, Scatter, bars, scatter},
+    answer::{
+        CheckRow, FailureRow, HeadlineRow, VarianceRow, check_rows, failures, headline_rows,
+        repeats, scale, variance,
+    },
+    bars::{BarTable, exceptions, limits, reasons},
+    budgets::{Budget, budgets, graded},
+    figures::{Front, Numbered, dollars_each, forests, front, passed, resolved, tokens_each},
+    plot::Strips,
     templates::fill,
+    tiles::{Tasks, tasks},
 };
 
 /// Number of tests that a trial's row names; the others are counted.
@@ -33,6 +41,8 @@ pub struct ReportPage<'a> {
     /// The trials that the report was built from.
     pub trials: &'a [TrialResult],
     pub runs: &'a [RunPage],
+    /// Of `proctor curve`, to be drawn.
+    pub curves: &'a [Curve],
 }
 
 /// A run, as the page names it.
@@ -45,45 +55,69 @@ pub struct RunPage {
 
 #[derive(Serialize)]
 struct Page<'a> {
-    report: &'a Report,
+    /// The numbers of arms, tasks and trials.
+    scale: String,
     complete: bool,
+    headlines: Vec<HeadlineRow>,
+    more_headlines: String,
+    failures: Vec<FailureRow<'a>>,
+    checks: Vec<CheckRow>,
+    resolved: Strips,
+    passed: Strips,
+    forests: Vec<Strips>,
     pairs: Vec<PairRow<'a>>,
+    cost: Option<Front>,
+    per_resolved: Vec<Strips>,
+    budgets: Vec<Budget>,
+    tasks: Option<Tasks>,
+    reasons: Option<BarTable>,
+    limits: Option<BarTable>,
+    exceptions: Option<BarTable>,
+    /// Under study.
     arms: Vec<ArmRow<'a>>,
-    resolved: Bars,
-    passed: Bars,
-    limits: Option<Bars>,
-    /// The effect of limits and waits, with a cell for each arm.
-    noise: Vec<(&'static str, Vec<String>)>,
-    cost: Option<Scatter>,
-    /// Names of kinds of ending, limit and reason that any arm has.
-    endings: BTreeSet<&'a str>,
-    limit_kinds: BTreeSet<&'a str>,
-    reasons: Vec<String>,
-    /// Exception classes, and how many failed tests of each arm have them.
-    exceptions: Vec<(&'a str, Vec<Option<ExceptionCount>>)>,
-    groups: Vec<GroupTable<'a>>,
+    controls: Vec<ArmRow<'a>>,
+    /// Both, in the order of the plan.
+    everyone: Vec<ArmRow<'a>>,
     ks: Vec<u32>,
-    findings: Vec<Finding>,
+    endings: BTreeSet<&'a str>,
+    groups: Vec<GroupTable<'a>>,
     /// The classes that any arm has, and a cell for each arm.
     classes: Vec<(EvidenceClass, Vec<u64>)>,
     evidence: Vec<EvidenceRow<'a>>,
+    repeats: String,
+    variance: Vec<VarianceRow<'a>>,
+    /// The effect of limits and waits, with a cell for each arm.
+    noise: Vec<(&'static str, Vec<String>)>,
+    resumed: Vec<ResumedRow<'a>>,
+    findings: Vec<Finding>,
     trials: Vec<TrialRow<'a>>,
     runs: Vec<RunRow<'a>>,
 }
 
 #[derive(Serialize)]
+struct ResumedRow<'a> {
+    arm: &'a str,
+    task: &'a str,
+    attempt: u32,
+    text: String,
+}
+
+#[derive(Serialize)]
 struct ArmRow<'a> {
-    /// Counted from 1; the same in every table and plot.
+    /// Counted from 1, the same in every table and plot; 0 for a control.
     number: usize,
     #[serde(flatten)]
     report: &'a ArmReport,
     scaffold: &'a str,
     model: &'a str,
-    /// By the words of [`Page::reasons`].
-    reason_counts: BTreeMap<String, u64>,
     has_steps: bool,
     has_tokens: bool,
     is_timed: bool,
+    /// Dollars and tokens for each resolved trial.
+    cost_each: String,
+    tokens_each: String,
+    /// Whether no arm beats it in cost and score. Empty if its cost is not known.
+    on_front: &'static str,
 }
 
 #[derive(Serialize)]
@@ -151,80 +185,73 @@ struct RunRow<'a> {
 /// A template refers to something that does not exist. No content of a run can cause this.
 pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
     let report = page.report;
-    let arm_of = |id: &ArmId| -> Option<&Arm> {
-        page.runs.iter().flat_map(|run| &run.record.arms).find(|arm| arm.id == *id)
-    };
+    let study: Vec<(usize, &ArmReport)> = (1..).zip(report.study()).collect();
     let name_of = |id: &ArmId| {
         report.arms.iter().find(|arm| arm.arm == *id).map_or("", |arm| arm.name.as_str())
     };
-    let arms: Vec<ArmRow<'_>> = report
-        .arms
-        .iter()
-        .zip(1..)
-        .map(|(arm, number)| {
-            let known = arm_of(&arm.arm);
-            let reasons = arm.reasons.iter().map(|(reason, count)| (reason.to_string(), *count));
-            ArmRow {
-                number,
-                report: arm,
-                scaffold: known.map_or("", |arm| arm.scaffold.as_str()),
-                model: known.and_then(|arm| arm.model.as_ref()).map_or("", |model| &model.name),
-                reason_counts: reasons.collect(),
-                has_steps: arm.has_steps(),
-                has_tokens: arm.has_tokens(),
-                is_timed: arm.is_timed(),
-            }
-        })
-        .collect();
-    let limits: Vec<Bar<'_>> = report.arms.iter().map(limit_bar).collect();
-    let limits = limits
-        .iter()
-        .any(|bar| bar.value > 0.0)
-        .then(|| bars("limits", "Trials that a limit of their own ended, of all trials", &limits));
+    let cost = front(&study);
+    let all: Vec<&ArmReport> = report.arms.iter().collect();
+    let [arms, controls, everyone] = [report.study(), report.controls(), all]
+        .map(|arms| arm_rows(&arms, page.runs, &study, cost.as_ref()));
+    let (headlines, more_headlines) = headline_rows(report, page.comparison);
     let filling = Page {
-        report,
+        scale: scale(report),
         complete: report.complete(),
+        headlines,
+        more_headlines,
+        failures: failures(&study),
+        checks: check_rows(report),
+        resolved: resolved(&study),
+        passed: passed(&study),
+        forests: page.comparison.map(forests).unwrap_or_default(),
         pairs: pairs(page.comparison),
-        resolved: bars("resolved", "Resolved, with 95 % intervals", &rates(report, true)),
-        passed: bars(
-            "passed",
-            "Fail-to-pass tests passed, with 95 % intervals",
-            &rates(report, false),
-        ),
-        limits,
-        noise: noise_rows(report),
-        cost: cost(&arms),
+        per_resolved: [dollars_each(&study), tokens_each(&study)].into_iter().flatten().collect(),
+        budgets: {
+            let curves = page.curves.iter().enumerate();
+            let curves = curves.filter_map(|(index, curve)| graded(curve, index, &study));
+            budgets(report, &study).into_iter().chain(curves).collect()
+        },
+        tasks: tasks(report, &study),
+        reasons: reasons(&study),
+        limits: limits(&study),
+        exceptions: exceptions(report, &study),
+        arms,
+        controls,
+        everyone,
+        ks: {
+            let all = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys().copied());
+            all.max().map(telling_ks).unwrap_or_default()
+        },
         endings: report
             .arms
             .iter()
             .flat_map(|arm| arm.outcomes.keys())
             .map(String::as_str)
             .collect(),
-        limit_kinds: report
-            .arms
-            .iter()
-            .flat_map(|arm| arm.limit_bound.keys())
-            .map(String::as_str)
-            .collect(),
-        reasons: {
-            let all: BTreeSet<_> = report.arms.iter().flat_map(|arm| arm.reasons.keys()).collect();
-            all.into_iter().map(ToString::to_string).collect()
-        },
-        exceptions: exception_rows(report),
         groups: group_tables(report, Groups::All),
-        ks: {
-            let all = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys().copied());
-            all.max().map(telling_ks).unwrap_or_default()
-        },
-        findings: findings(report)
-            .into_iter()
-            .map(|text| Finding { deeper: text.starts_with(' '), text: text.trim().to_owned() })
-            .collect(),
         classes: classes(&report.arms),
         evidence: page
             .trials
             .iter()
             .flat_map(|trial| evidence(trial, name_of(&trial.arm)))
+            .collect(),
+        repeats: repeats(report),
+        variance: variance(report, &study),
+        noise: noise_rows(report),
+        resumed: report
+            .tasks
+            .iter()
+            .filter(|trial| !trial.interruptions.is_none())
+            .map(|trial| ResumedRow {
+                arm: name_of(&trial.arm),
+                task: trial.task.as_str(),
+                attempt: trial.attempt,
+                text: trial.interruptions.to_string(),
+            })
+            .collect(),
+        findings: findings(report)
+            .into_iter()
+            .map(|text| Finding { deeper: text.starts_with(' '), text: text.trim().to_owned() })
             .collect(),
         trials: report
             .tasks
@@ -233,57 +260,45 @@ pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
             .map(|(told, trial)| trial_row(told, trial, name_of(&trial.arm)))
             .collect(),
         runs: page.runs.iter().map(run_row).collect(),
-        arms,
+        cost,
     };
     fill("report.html", &filling)
 }
 
-fn rates(report: &Report, resolved: bool) -> Vec<Bar<'_>> {
-    let bar = |arm: &'_ ArmReport| match resolved {
-        true => (arm.resolved_rate, arm.intervals.resolved_rate),
-        false => (arm.passed_rate, arm.intervals.passed_rate),
+fn arm_rows<'a>(
+    arms: &[&'a ArmReport],
+    runs: &'a [RunPage],
+    study: &Numbered<'_>,
+    cost: Option<&Front>,
+) -> Vec<ArmRow<'a>> {
+    let known = |id: &ArmId| -> Option<&'a Arm> {
+        runs.iter().flat_map(|run| &run.record.arms).find(|arm| arm.id == *id)
     };
-    let arms = report.arms.iter();
-    arms.map(|arm| {
-        let (value, ends) = bar(arm);
-        let label = if resolved {
-            format!("{} ({}/{})", percent(value), arm.resolved, arm.trials)
-        } else {
-            percent(value)
-        };
-        Bar { name: &arm.name, value, ends, label }
-    })
-    .collect()
-}
-
-fn limit_bar(arm: &ArmReport) -> Bar<'_> {
-    let value = arm.limit_bound.values().sum();
-    let kinds = arm.limit_bound.keys().cloned().collect::<Vec<_>>().join(", ");
-    let label =
-        if kinds.is_empty() { percent(value) } else { format!("{} {kinds}", percent(value)) };
-    Bar { name: &arm.name, value, ends: None, label }
-}
-
-/// For the arms that call a model and whose cost is known.
-fn cost(arms: &[ArmRow<'_>]) -> Option<Scatter> {
-    let dots: Vec<Dot<'_>> = arms
-        .iter()
-        .filter(|arm| !arm.model.is_empty() && arm.report.paid.cost_known)
-        .map(|arm| Dot {
-            name: &arm.report.name,
-            x: arm.report.paid.cost_usd / arm.report.trials.max(1) as f64,
-            y: arm.report.resolved_rate,
-            ends: arm.report.intervals.resolved_rate,
-            number: arm.number,
+    let number =
+        |id: &ArmId| study.iter().find(|(_, arm)| arm.arm == *id).map_or(0, |(number, _)| *number);
+    let on_front = |number: usize| match cost.and_then(|cost| cost.on_front.get(&number)) {
+        None => "",
+        Some(true) => "yes",
+        Some(false) => "no",
+    };
+    arms.iter()
+        .map(|&arm| {
+            let (known, number) = (known(&arm.arm), number(&arm.arm));
+            let each = arm.per_resolved.unwrap_or_default();
+            ArmRow {
+                number,
+                report: arm,
+                scaffold: known.map_or("", |arm| arm.scaffold.as_str()),
+                model: known.and_then(|arm| arm.model.as_ref()).map_or("", |model| &model.name),
+                has_steps: arm.has_steps(),
+                has_tokens: arm.has_tokens(),
+                is_timed: arm.is_timed(),
+                cost_each: each.cost_usd.map_or_else(String::new, |cost| dollars(cost.value)),
+                tokens_each: each.tokens.map_or_else(String::new, |tokens| short(tokens.value)),
+                on_front: on_front(number),
+            }
         })
-        .collect();
-    if !dots.iter().any(|dot| dot.x > 0.0) {
-        return None;
-    }
-    let titles = ["Resolved against cost", "US dollars a trial, retries included", "resolved"];
-    let most = dots.iter().map(|dot| dot.x).fold(0.0, f64::max);
-    let digits = (2.0 - most.log10().floor()).clamp(0.0, 7.0) as usize;
-    Some(scatter("cost", titles, &dots, |dollars| format!("${dollars:.digits$}")))
+        .collect()
 }
 
 fn pairs(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {

@@ -2,13 +2,16 @@
 
 use std::sync::LazyLock;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use minijinja::{
     AutoEscape, Environment, Error, UndefinedBehavior, Value, escape_formatter,
     syntax::SyntaxConfig, value::Serde,
 };
 use proctor_report::{percent, short};
-use proctor_types::visible;
+use proctor_types::{sha256_hex, visible};
 use serde::Serialize;
+
+use crate::html::figures::tone;
 
 /// A file of `templates/`, by its name.
 macro_rules! files {
@@ -17,23 +20,25 @@ macro_rules! files {
     };
 }
 
-static FILES: [(&str, &str); 15] = files![
+static FILES: [(&str, &str); 13] = files![
     "arms.html",
-    "bars.svg",
     "beside.html",
+    "charts.html",
     "diff.html",
     "matrix.html",
     "page.html",
     "report.html",
-    "scatter.svg",
     "search.html",
     "step.html",
     "steps.html",
-    "style.css",
     "timeline.svg",
     "trial.html",
     "viewer.html",
 ];
+
+/// The style sheet of pages that are one file.
+const STYLE: [&str; 2] =
+    [include_str!("../../templates/style.css"), include_str!("../../templates/report.css")];
 
 static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(environment);
 
@@ -61,7 +66,11 @@ fn environment() -> Result<Environment<'static>, Error> {
         }
         _ => escape_formatter(out, state, value),
     });
+    let style = STYLE.concat();
+    templates.add_global("style_hash", hash_source(&style));
+    templates.add_global("style", Value::from_safe_string(style));
     templates.add_filter("percent", percent);
+    templates.add_filter("tone", tone);
     templates.add_filter("points", |share: f64| format!("{:.1}", share * 100.0 + 0.0));
     templates.add_filter("short", short);
     templates.add_filter("money", |dollars: f64| format!("${dollars:.4}"));
@@ -81,4 +90,23 @@ fn environment() -> Result<Environment<'static>, Error> {
         templates.add_template(name, text)?;
     }
     Ok(templates)
+}
+
+/// A content security policy's name of this text, which allows it and nothing else.
+fn hash_source(text: &str) -> String {
+    let hex = sha256_hex(text.as_bytes());
+    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    let bytes: Vec<u8> = (0..hex.len()).step_by(2).filter_map(byte).collect();
+    format!("'sha256-{}'", STANDARD.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hash_source;
+
+    #[test]
+    fn a_hash_source_is_the_digest_in_base64() {
+        // The digest of nothing.
+        assert_eq!(hash_source(""), "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
+    }
 }

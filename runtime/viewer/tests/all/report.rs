@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_report::{TaskFacts, TrialResult, build, compare};
+use proctor_report::{Report, TaskFacts, TrialResult, build, compare};
 use proctor_types::{
     Arm, ArmId, EarlierTries, Ending, Evidence, EvidenceClass, Fault, Integrity, Layer, Outcome,
     PolicyVerdict, Reason, RunRecord, Spent, TaskId, TestGroup, TestStatus, Verdict,
@@ -121,6 +121,10 @@ fn page() -> String {
     }
     let mut report_of = build(trials.clone());
     report_of.remarks.push(tricky("remark"));
+    for arm in &arms {
+        let told = report_of.arms.iter_mut().find(|told| told.arm == arm.id);
+        told.unwrap().describe(arm);
+    }
     let record: RunRecord = serde_json::from_value(json!({
         "schema_version": 2, "proctor": tricky("version"), "created": 1_795_372_800, "attempts": 1,
         "jobs": 1, "arms": arms, "tasks": [], "config": { "key": tricky("config") },
@@ -134,6 +138,7 @@ fn page() -> String {
         comparison: Some(&comparison),
         trials: &trials,
         runs: &runs,
+        curves: &[],
     };
     report(&page).unwrap()
 }
@@ -160,6 +165,7 @@ fn hostile_text_is_text() {
     }
     assert_eq!(names.iter().filter(|name| **name == "h1").count(), 1);
     let known = [
+        "aria-hidden",
         "aria-label",
         "aria-labelledby",
         "charset",
@@ -169,7 +175,8 @@ fn hostile_text_is_text() {
         "cx",
         "cy",
         "d",
-        "fill-opacity",
+        "dx",
+        "dy",
         "height",
         "href",
         "http-equiv",
@@ -177,12 +184,13 @@ fn hostile_text_is_text() {
         "lang",
         "name",
         "open",
+        "preserveAspectRatio",
         "r",
         "role",
         "scope",
-        "stroke-opacity",
         "tabindex",
         "type",
+        "vector-effect",
         "viewBox",
         "width",
         "x",
@@ -242,7 +250,9 @@ fn the_page_asks_nobody_for_anything() {
     );
     assert!(style.contains("prefers-color-scheme: dark") && style.contains("@media print"));
     let policy = tree.descendants().find(|node| node.attribute("http-equiv").is_some()).unwrap();
-    assert!(policy.attribute("content").unwrap().starts_with("default-src 'none';"));
+    let policy = policy.attribute("content").unwrap();
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
 }
 
 #[test]
@@ -252,10 +262,12 @@ fn the_page_has_every_arm_plot_and_section() {
     let ids: Vec<&str> = tree.descendants().filter_map(|node| node.attribute("id")).collect();
     assert!(page.contains("evidence: answer upstream"), "the classes of evidence have a row");
     for id in [
+        "answer",
         "results",
         "comparisons",
         "cost",
         "endings",
+        "tasks",
         "groups",
         "findings",
         "trials",
@@ -266,17 +278,27 @@ fn the_page_has_every_arm_plot_and_section() {
     for link in tree.descendants().filter_map(|node| node.attribute("href")) {
         assert!(ids.contains(&link.trim_start_matches('#')), "{link} leads nowhere");
     }
-    let plots: Vec<_> = tree.descendants().filter(|node| node.has_tag_name("svg")).collect();
-    assert_eq!(plots.len(), 3, "resolved, passed, cost");
-    for plot in &plots {
-        let title = plot.attribute("aria-labelledby").unwrap();
-        assert!(ids.contains(&title));
+    // Whatever a picture shows is text as well: a name and a value beside it, or a table below it.
+    for picture in tree.descendants().filter(|node| node.has_tag_name("svg")) {
+        let is_inner = picture.ancestors().skip(1).any(|above| above.has_tag_name("svg"));
+        let is_beside = picture.attribute("aria-hidden") == Some("true");
+        let is_named = picture.attribute("aria-labelledby").is_some_and(|id| ids.contains(&id));
+        assert!(is_inner || is_beside || is_named && picture.attribute("role") == Some("img"));
+    }
+    for plot in tree.descendants().filter(|node| node.attribute("role") == Some("img")) {
         let section = plot.ancestors().find(|node| node.has_tag_name("section")).unwrap();
         let below = section.descendants().filter(|node| node.has_tag_name("table"));
-        assert!(
-            below.map(|table| table.range().start).any(|start| start > plot.range().start),
-            "no numbers below {title}"
-        );
+        let mut starts = below.map(|table| table.range().start);
+        assert!(starts.any(|start| start > plot.range().start), "no numbers below it");
+    }
+    for id in
+        ["plot-resolved", "plot-passed", "plot-forest-resolved", "plot-cost", "plot-each-cost"]
+    {
+        assert!(ids.contains(&id), "{id}");
+    }
+    for figure in tree.descendants().filter(|node| node.has_tag_name("figure")) {
+        let name = figure.attribute("aria-labelledby").filter(|id| ids.contains(id));
+        assert!(name.or(figure.attribute("aria-label")).is_some(), "a figure has no name");
     }
     let rows = |id: &str| {
         let section = tree.descendants().find(|node| node.attribute("id") == Some(id)).unwrap();
@@ -300,6 +322,10 @@ fn the_page_has_every_arm_plot_and_section() {
     }
 }
 
+fn alone<'a>(report: &'a Report, trials: &'a [TrialResult]) -> ReportPage<'a> {
+    ReportPage { report, comparison: None, trials, runs: &[], curves: &[] }
+}
+
 #[test]
 fn a_run_without_a_model_and_with_one_arm_has_a_page_too() {
     let arm = ArmId::new("a".repeat(64));
@@ -310,14 +336,11 @@ fn a_run_without_a_model_and_with_one_arm_has_a_page_too() {
     }
     let trials = [one];
     let report_of = build(trials.to_vec());
-    let page =
-        report(&ReportPage { report: &report_of, comparison: None, trials: &trials, runs: &[] })
-            .unwrap();
+    let page = report(&alone(&report_of, &trials)).unwrap();
     tree(&page);
     assert!(page.contains("there is nothing to draw") && !page.contains("id=\"comparisons\""));
     // A plan without trials does not fail either.
     let none = build(Vec::new());
-    let page =
-        report(&ReportPage { report: &none, comparison: None, trials: &[], runs: &[] }).unwrap();
+    let page = report(&alone(&none, &[])).unwrap();
     tree(&page);
 }
