@@ -145,7 +145,7 @@ fn fitting(notes: &[Note], room: usize) -> (String, usize) {
     let mut chosen = vec![false; notes.len()];
     let mut left = room;
     for rank in Rank::ALL {
-        for (index, note) in notes.iter().enumerate().filter(|(_, note)| note.rank == rank) {
+        for (index, _) in notes.iter().enumerate().filter(|(_, note)| note.rank == rank) {
             let size = lines(&texts[index]);
             if size <= left {
                 chosen[index] = true;

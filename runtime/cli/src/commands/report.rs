@@ -9,8 +9,7 @@ use std::{
 
 use proctor_record::{Checked, Labels, RunDir};
 use proctor_report::{
-    CURVE_SCHEMA, Comparison, Curve, Groups, Report, Shown, TrialResult, describe_arms, remarks_of,
-    results_of,
+    CURVE_SCHEMA, Curve, Groups, Report, Shown, describe_arms, remarks_of, results_of,
 };
 use proctor_types::{Arm, TrialId};
 use proctor_viewer::html::{self, ReportPage, RunPage};

@@ -57,7 +57,7 @@ pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
             let chosen = curve.resolved.iter().enumerate();
             let chosen = chosen.filter(|(index, _)| index % every == 0 || *index == last);
             let points: Vec<(f64, f64)> = chosen
-                .map(|(_, used)| (axis.at(*used), y_axis.from_top(curve.share(*used))))
+                .map(|(_, used)| (axis.at(*used), y_axis.below_top(curve.share(*used))))
                 .collect();
             Line { class: format!("arm{}", tone(*number)), path: stairs(&points) }
         };
@@ -107,7 +107,7 @@ pub(crate) fn graded(curve: &Curve, index: usize, arms: &Numbered<'_>) -> Option
     if drawn.is_empty() {
         return None;
     }
-    let top = |share: f64| Axis::SHARES.from_top(share);
+    let top = |share: f64| Axis::SHARES.below_top(share);
     let mut ats: Vec<f64> = curve.points.iter().map(|point| point.at).collect();
     ats.sort_by(f64::total_cmp);
     ats.dedup();

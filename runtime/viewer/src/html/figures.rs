@@ -158,11 +158,11 @@ pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
     }
     let is_front = pareto(&all);
     let axis = Axis::to(most);
-    let place = |(cost, score): (f64, f64)| (axis.at(cost), Axis::SHARES.from_top(score));
+    let place = |(cost, score): (f64, f64)| (axis.at(cost), Axis::SHARES.below_top(score));
     let placed: Vec<(f64, f64)> = all.iter().copied().map(place).collect();
     let dots = arms.iter().zip(&all).zip(&placed).zip(places(&placed)).zip(&is_front);
     let dots = dots.map(|(((((number, arm), point), (x, y)), (dx, dy, anchor)), filled)| {
-        let top = |share: f64| Axis::SHARES.from_top(share);
+        let top = |share: f64| Axis::SHARES.below_top(share);
         Dot {
             number: *number,
             name: format!(

@@ -95,7 +95,7 @@ impl Axis {
     }
 
     /// The position of a value, from the top.
-    pub(crate) fn from_top(&self, value: f64) -> f64 {
+    pub(crate) fn below_top(&self, value: f64) -> f64 {
         hundredth(100.0 - self.at(value))
     }
 
@@ -110,7 +110,7 @@ impl Axis {
     }
 
     pub(crate) fn ticks_from_top(&self, word: impl Fn(f64) -> String) -> Vec<(f64, String)> {
-        self.values().map(|value| (self.from_top(value), word(value))).collect()
+        self.values().map(|value| (self.below_top(value), word(value))).collect()
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
     fn positions_stay_on_the_chart() {
         let axis = Axis::to(2.0);
         assert_eq!([axis.at(-1.0), axis.at(0.5), axis.at(9.0)], [0.0, 25.0, 100.0]);
-        assert_eq!([axis.from_top(0.0), axis.from_top(2.0)], [100.0, 0.0]);
+        assert_eq!([axis.below_top(0.0), axis.below_top(2.0)], [100.0, 0.0]);
         let labels: Vec<_> = axis.ticks(|value| format!("{value}"));
         assert_eq!(labels[0], (0.0, "0".to_owned(), "start"));
         assert_eq!(labels[2], (50.0, "1".to_owned(), "mid"));
