@@ -20,7 +20,6 @@ pub(super) struct Mistake {
     /// Whether an honest test fails in every case. Otherwise its run may not reach the change, or
     /// the value may not matter.
     pub is_certain: bool,
-    pub line: usize,
     /// The bytes to replace.
     pub span: (usize, usize),
     pub now: String,
@@ -39,8 +38,8 @@ impl Change {
         Self { kind, span, now: now.into() }
     }
 
-    pub(super) fn at(self, line: usize, is_certain: bool) -> Mistake {
+    pub(super) fn mistake(self, is_certain: bool) -> Mistake {
         let Self { kind, span, now } = self;
-        Mistake { kind, is_certain, line, span, now }
+        Mistake { kind, is_certain, span, now }
     }
 }

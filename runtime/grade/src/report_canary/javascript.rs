@@ -191,9 +191,8 @@ impl Reader<'_> {
             let Some(assertion) = self.assertion(at) else { continue };
             found.compares |= assertion.compares;
             let is_certain = self.is_certain(&assertion, body, leaves);
-            let line = source.line(assertion.first);
             let changes = assertion.changes.into_iter();
-            found.mistakes.extend(changes.map(|change| change.at(line, is_certain)));
+            found.mistakes.extend(changes.map(|change| change.mistake(is_certain)));
         }
         Some(found)
     }
@@ -231,17 +230,17 @@ impl Reader<'_> {
     /// A failure at the beginning of a test.
     fn failure(&self, body: Body) -> Mistake {
         let source = self.source;
-        let (at, change) = match body {
+        let change = match body {
             Body::Block(open) => {
                 let (_, end) = source.span((open, open));
-                (open, Change::new(Kind::Fail, (end, end), FAILS))
+                Change::new(Kind::Fail, (end, end), FAILS)
             }
             Body::Expression(first, last) => {
                 let span = source.span((first, last));
-                (first, Change::new(Kind::Fail, span, format!("{{{FAILS} }}")))
+                Change::new(Kind::Fail, span, format!("{{{FAILS} }}"))
             }
         };
-        change.at(source.line(at), true)
+        change.mistake(true)
     }
 
     /// Whether a token is in another function than the one of the body that begins at `first`.

@@ -46,10 +46,15 @@ fn string(text: &str) -> Option<String> {
     let mut chars = inner.char_indices();
     while let Some((at, c)) = chars.next() {
         if c == '\\' {
-            // `\x41`: none of its characters can be replaced alone.
-            if chars.next().is_some_and(|(_, c)| c.is_ascii_digit() || matches!(c, 'x' | 'u')) {
-                return None;
-            }
+            // `\x41`, `\u0041`, `\u{41}`: none of their characters can be replaced alone.
+            let more = match chars.next() {
+                Some((_, 'x')) => 2,
+                Some((at, 'u')) if inner[at + 1..].starts_with('{') => inner[at..].find('}')?,
+                Some((_, 'u')) => 4,
+                Some((_, c)) if c.is_ascii_digit() => return None,
+                _ => 0,
+            };
+            chars.by_ref().take(more).for_each(drop);
         } else if let Some(other) = u8::try_from(c).ok().and_then(next) {
             let at = quote + 1 + at;
             return Some(format!("{}{}{}", &text[..at], char::from(other), &text[at + 1..]));
@@ -118,6 +123,9 @@ mod tests {
             ("'-'", What::Text, Language::JavaScript, "'-x'"),
             ("\"\\nz\"", What::Text, Language::Rust, "\"\\na\""),
             ("r#\"a\"#", What::Text, Language::Rust, "r#\"b\"#"),
+            ("'\\x41b'", What::Text, Language::JavaScript, "'\\x41c'"),
+            ("'\\u{1f600}'", What::Text, Language::JavaScript, "'\\u{1f600}x'"),
+            ("'\\u0041b'", What::Text, Language::JavaScript, "'\\u0041c'"),
             ("'c'", What::Char, Language::Rust, "'d'"),
             ("'-'", What::Char, Language::Rust, "'x'"),
             ("true", What::Word, Language::Rust, "false"),
@@ -125,7 +133,7 @@ mod tests {
             assert_eq!(another(text, what, language).as_deref(), Some(now), "{text}");
         }
         for (text, what) in [
-            ("'\\x41'", What::Text),
+            ("'\\041'", What::Text),
             ("'\\n'", What::Char),
             ("null", What::Word),
             ("/a/", What::Other),

@@ -23,7 +23,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct ReportCanaries {
     pub list: Vec<ReportCanary>,
-    /// Whether any fail-to-pass test compares values.
+    /// Whether any fail-to-pass test compares values, and the patch may have changed how.
     pub compares: bool,
     /// The files with their mistakes, by escaped path.
     pub files: BTreeMap<String, Current>,
@@ -77,13 +77,13 @@ fn rank(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, Kind, String)
 }
 
 /// Makes the canaries of passed tests. `None`: no file of the tests is in a language that has
-/// canaries. `apart` are tests that do not count.
+/// canaries. `apart` are tests that do not count, and `patch` is what is graded.
 pub(crate) fn make(
     task: &Task,
     pristine: &Pristine,
     report: &Report,
     tests: &BTreeMap<String, TestStatus>,
-    apart: &BTreeSet<String>,
+    (patch, apart): (&[u8], &BTreeSet<String>),
 ) -> Result<Option<ReportCanaries>, Fault> {
     let policy = Policy::get()?;
     let rules = &policy.report.canaries;
@@ -91,7 +91,9 @@ pub(crate) fn make(
     if files.is_empty() {
         return Ok(None);
     }
-    let maker = Maker { rules, limits: &policy.canaries, files, report, seed: task.digest() };
+    let may_agree = rust::may_agree(patch, &rules.rust);
+    let (limits, seed) = (&policy.canaries, task.digest());
+    let maker = Maker { rules, limits, files, report, may_agree, seed };
     let passed = |ids: &[String]| -> Vec<String> {
         let counts =
             |id: &&String| !apart.contains(*id) && tests.get(*id) == Some(&TestStatus::Passed);
@@ -119,6 +121,8 @@ struct Maker<'a> {
     limits: &'a CanaryLimits,
     files: Vec<TestFile<'a>>,
     report: &'a Report,
+    /// Whether the patch may change what a comparison of Rust does.
+    may_agree: bool,
     /// The same each time: gold shows which canaries cannot fail.
     seed: String,
 }
@@ -136,7 +140,11 @@ impl Maker<'_> {
         ];
         for (ids, limit, is_fail_to_pass) in groups {
             let places = self.places(ids);
-            let compares = |place: &Place<'_>| self.files[place.file].tests[place.test].compares;
+            let compares = |place: &Place<'_>| {
+                let file = &self.files[place.file];
+                let is_fixed = file.language == Language::Rust && !self.may_agree;
+                file.tests[place.test].compares && !is_fixed
+            };
             canaries.compares |= is_fail_to_pass && places.iter().any(compares);
             for candidate in self.candidates(&places).into_iter().take(limit) {
                 let Candidate { place, mistake } = candidate;
@@ -220,7 +228,8 @@ impl Maker<'_> {
 
     fn canary(&self, place: &Place<'_>, mistake: &Mistake, is_fail_to_pass: bool) -> ReportCanary {
         let TestFile { path, text, .. } = &self.files[place.file];
-        let Mistake { kind, is_certain, line, span, now } = mistake;
+        let Mistake { kind, is_certain, span, now } = mistake;
+        let line = 1 + text[..span.0].bytes().filter(|byte| *byte == b'\n').count();
         let was = shown(&text[span.0..span.1]);
         let what = format!("{}, {path} line {line}: {was} as {}", place.id, shown(now));
         let (id, beside) = (place.id.to_owned(), Vec::new());
@@ -274,7 +283,7 @@ mod tests {
         let file = Current::File { bytes: FILE.into(), mode: 0o644 };
         pristine.files.insert("test/calc.test.js".into(), file);
         pristine.files.insert("test/data.txt".into(), Current::File { bytes: vec![], mode: 0o644 });
-        make(&task, &pristine, &report, &tests, &BTreeSet::new()).unwrap().unwrap()
+        make(&task, &pristine, &report, &tests, (b"", &BTreeSet::new())).unwrap().unwrap()
     }
 
     fn text_of(canaries: &ReportCanaries) -> String {

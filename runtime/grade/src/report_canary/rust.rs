@@ -21,6 +21,8 @@ pub(crate) struct RustWords {
     pub macros: Vec<String>,
     /// Functions and methods whose value changes if their literal does.
     pub conversions: Vec<String>,
+    /// Texts without one of which a patch cannot change what a comparison does.
+    pub comparisons: Vec<String>,
 }
 
 /// Fails at run time.
@@ -31,6 +33,17 @@ pub(super) fn tests(text: &str, words: &RustWords) -> Vec<FoundTest> {
     let Some(source) = Source::read(text, Language::Rust) else { return Vec::new() };
     let reader = Reader { source: &source, words };
     (0..source.tokens.len()).filter_map(|at| reader.test(at)).collect()
+}
+
+/// Whether a patch may define objects that agree with everything, or other assertions: it adds a
+/// line that names what these need. `#[derive(PartialEq)]` compares honestly.
+pub(super) fn may_agree(patch: &[u8], words: &RustWords) -> bool {
+    let patch = String::from_utf8_lossy(patch);
+    let is_named = |line: &str| words.comparisons.iter().any(|text| line.contains(text.as_str()));
+    patch.contains("GIT binary patch")
+        || patch
+            .lines()
+            .any(|line| line.starts_with('+') && !line.contains("derive(") && is_named(line))
 }
 
 /// An assertion.
@@ -72,7 +85,7 @@ impl Reader<'_> {
         let close = source.pair(open)?;
         let titles = self.modules(at).into_iter().chain([name.to_owned()]).collect();
         let (_, end) = source.span((open, open));
-        let failure = Change::new(Kind::Fail, (end, end), FAILS).at(source.line(open), true);
+        let failure = Change::new(Kind::Fail, (end, end), FAILS).mistake(true);
         let mut found = FoundTest { titles, mistakes: vec![failure], compares: false };
         let leaves = (open..close).find(|at| self.may_leave(*at)).unwrap_or(close);
         for at in open + 1..close {
@@ -80,11 +93,10 @@ impl Reader<'_> {
             let is_reached = is_direct && at < leaves;
             let Some(assertion) = self.assertion(at) else { continue };
             found.compares |= assertion.compares;
-            let line = source.line(at);
             let values = assertion.values.into_iter();
             let is_certain = is_reached && assertion.is_certain;
-            found.mistakes.extend(values.map(|change| change.at(line, is_certain)));
-            found.mistakes.push(assertion.opposite.at(line, is_reached));
+            found.mistakes.extend(values.map(|change| change.mistake(is_certain)));
+            found.mistakes.push(assertion.opposite.mistake(is_reached));
         }
         Some(found)
     }
@@ -303,6 +315,22 @@ mod tests {
             assert_eq!(mistakes(body), [(Kind::Negated, true, now.to_owned())], "{body}");
         }
         assert!(mistakes("check(f(), 3); assert!(let Some(1) = f());").is_empty());
+    }
+
+    #[test]
+    fn a_patch_without_an_equality_of_its_own_cannot_agree_with_everything() {
+        let words = &Policy::get().unwrap().report.canaries.rust;
+        for (line, agrees) in [
+            ("+impl PartialEq for Any {", true),
+            ("+macro_rules! check {", true),
+            ("+#[derive(Debug, PartialEq)]", false),
+            ("-impl PartialEq for Any {", false),
+            (" impl PartialEq for Any {", false),
+            ("+pub fn add(a: i32) -> i32 {", false),
+        ] {
+            let patch = format!("--- a/src/lib.rs\n+++ b/src/lib.rs\n@@ -1 +1 @@\n{line}\n");
+            assert_eq!(may_agree(patch.as_bytes(), words), agrees, "{line}");
+        }
     }
 
     #[test]

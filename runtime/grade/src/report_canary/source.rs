@@ -147,11 +147,6 @@ impl<'a> Source<'a> {
     pub(super) fn span(&self, (first, last): (usize, usize)) -> (usize, usize) {
         (self.tokens[first].start, self.tokens[last].end)
     }
-
-    /// The number of a token's line, counted from 1.
-    pub(super) fn line(&self, at: usize) -> usize {
-        1 + self.text[..self.tokens[at].start].bytes().filter(|byte| *byte == b'\n').count()
-    }
 }
 
 struct Lexer<'a> {

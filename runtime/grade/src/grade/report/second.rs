@@ -36,8 +36,8 @@ impl ReportGrading<'_> {
         log: &mut Vec<u8>,
     ) -> Result<Vec<Evidence>, Fault> {
         let (task, apart) = (self.task, &self.options.quarantine);
-        let made =
-            report_canary::make(task, tree.pristine, &reading.report, &reading.tests, apart)?;
+        let Reading { report, tests, .. } = reading;
+        let made = report_canary::make(task, tree.pristine, report, tests, (patch, apart))?;
         let Some(canaries) = made else { return Ok(vec![self.untried()]) };
         let (mut evidence, mut runs) = (Vec::new(), Vec::new());
         while !canaries.list.is_empty() && runs.len() < RUNS {
@@ -64,7 +64,7 @@ impl ReportGrading<'_> {
                 break;
             }
         }
-        evidence.extend(canaries.judge(task, &reading.tests, &runs));
+        evidence.extend(canaries.judge(task, tests, &runs));
         Ok(evidence)
     }
 
