@@ -152,6 +152,6 @@ fn an_attack_that_the_pack_does_not_have_is_a_mistake() {
     let tasks = dataset(&stage);
     let said = stage.run(["tasks", "validate", "--tasks", &tasks, "--attack=nop"], 2);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(told.contains("the pack has no attack nop"), "{told}");
+    assert!(told.contains("unknown attack nop"), "{told}");
     assert!(told.contains("conftest-hook"), "{told}");
 }

@@ -218,7 +218,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
     assert!(told.contains("6 of 6 done") && !told.contains("tracing"), "{told}");
-    assert!(told.contains("left out: 10, each with its reason in ") && !told.contains("no task\n"));
+    assert!(told.contains("rejected: 10 (reasons in ") && !told.contains("no task\n"));
     for name in [
         "tasks.jsonl",
         "lite.jsonl",
@@ -268,7 +268,7 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
     let made = stage.path("made").display().to_string();
     let output = stage.run(["collect", &empty, "--dry-run", "--out", &made], 2);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("would take away") && said.contains("--out"), "{said}");
+    assert!(said.contains("would overwrite") && said.contains("--out"), "{said}");
     assert_eq!(fs::read_to_string(tasks).unwrap(), "{}\n");
 }
 

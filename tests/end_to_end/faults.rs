@@ -116,7 +116,7 @@ fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
     let done = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
-    assert!(said.contains("sandbox fault") && said.contains("trying again"), "{said}");
+    assert!(said.contains("sandbox fault") && said.contains("retrying"), "{said}");
     let journals = find(&out.join("trials"), "trajectory.jsonl");
     assert_eq!(journals.len(), 1, "the same try");
     let failed = events(&journals[0], "try_failed").remove(0);

@@ -137,7 +137,7 @@ fn a_task_is_shown_whichever_way_it_is_named() {
         assert!(error.contains("did you mean `demo__roman-1`?"), "{error}");
     }
     let error = said(&stage, &["tasks", "show", "--tasks", &tasks], 2);
-    assert!(error.contains("no task is named"), "{error}");
+    assert!(error.contains("no task given"), "{error}");
     let error = said(&stage, &["tasks", "show", "zzz", "--tasks", &tasks], 2);
     assert!(error.contains("proctor tasks list") && !error.contains("did you mean"), "{error}");
     let list = said(&stage, &["tasks", "list", "--tasks", &tasks], 0);
@@ -371,7 +371,7 @@ fn a_trajectory_of_another_task_is_not_replayed() {
     assert_ne!(said(&stage, &["run", &differs, "--dry-run"], 0), plan);
     let empty = stage.file("empty.jsonl", "");
     let nothing = replay(&alone, "nothing.toml", &empty);
-    assert!(said(&stage, &["run", &nothing, "--dry-run"], 2).contains("records no trial"));
+    assert!(said(&stage, &["run", &nothing, "--dry-run"], 2).contains("does not record a trial"));
 }
 
 #[test]

@@ -58,7 +58,10 @@ fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
     let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
     let (out, said) = bench.run(&config, "run", &[], 0);
     assert_eq!(bench.fake.requests().len(), 10 + 1);
-    assert!(said.contains("preflight: `m` answers; ") && said.contains("billed apart"), "{said}");
+    assert!(
+        said.contains("preflight: `m` responds; ") && said.contains("not part of the trials' cost"),
+        "{said}"
+    );
     let report = bench.stage.report(&out);
     let found = arm(&report, "t");
     assert_eq!((&found["steps"]["mean"], &found["trials"]), (&1.0.into(), &10.into()));
@@ -188,7 +191,7 @@ fn tasks_are_checked_before_the_first_trial() {
         (String::from_utf8_lossy(&done.stderr).into_owned(), out)
     };
     let (said, _) = run(&config("good.toml", "configs/tasks/demo.jsonl"), "good", 0);
-    assert!(said.contains(": gold resolves, noop does not"), "{said}");
+    assert!(said.contains(": gold resolves them, noop does not"), "{said}");
 
     let demo = crate::stage::root().join("configs/tasks/demo.jsonl");
     let demo = std::fs::read_to_string(demo).unwrap();

@@ -139,7 +139,7 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
     assert!(said.contains("14 trials: 2 tasks x 7 arms"), "{said}");
     assert!(said.contains("worst case: $486.00"), "{said}");
     assert!(
-        said.contains("expected: $214.39, by the tokens that FeatureBench published"),
+        said.contains("expected: $214.39, based on the token counts published by FeatureBench"),
         "{said}"
     );
     let (_, said) = dry_run(&stage, "shared-repositories", &cache);

@@ -54,7 +54,7 @@ fn a_dataset_that_the_hub_does_not_give_is_told_with_what_helps() {
     {
         assert!(said.contains(part), "{part}: {said}");
     }
-    for word in ["name existing files", "os error", "client error", "error sending"] {
+    for word in ["give existing files", "os error", "client error", "error sending"] {
         assert!(!said.contains(word), "{word}: {said}");
     }
     let said = told("owner/name", "cache");

@@ -52,7 +52,7 @@ pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>
     home::hold(cache)?;
     let backend = connect(kind, cache).await?;
     for removed in backend.sweep().await? {
-        tell!("removed what a dead run left: {removed}");
+        tell!("removed leftovers of a dead run: {removed}");
     }
     Ok(backend)
 }
@@ -117,8 +117,8 @@ impl Scripts {
                 .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
             let fake = FakeLlm::start(script).await?;
             tell!(
-                "note: the model `{}` is a script ({file}), not a model: its numbers say nothing. \
-                 Put a real one in with `--model openai/gpt-5.1`.",
+                "note: the model `{}` is a script ({file}), so its results are meaningless; use a \
+                 real model with `--model openai/gpt-5.1`",
                 model.name
             );
             served.insert(model.base_url.clone(), fake);
@@ -174,7 +174,9 @@ impl Flakes {
         for kind in kinds.into_iter().map(|kind| serde_json::json!(kind)) {
             if kind != certificate.backend.as_str() {
                 let made = &certificate.backend;
-                tell!("note: the certificate was made in {made} sandboxes, and these are {kind}");
+                tell!(
+                    "note: the certificate was made with {made} sandboxes, but this run uses {kind}"
+                );
             }
         }
         let mut unreliable = BTreeMap::new();
@@ -191,7 +193,7 @@ impl Flakes {
                         unreliable.insert(digest, ids.clone());
                     }
                 }
-                None => tell!("note: the certificate does not certify {}", task.task.id),
+                None => tell!("note: the certificate does not cover {}", task.task.id),
             }
         }
         Self { unreliable, policy: record.flaky }
@@ -225,8 +227,8 @@ fn replays(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
         let bytes = std::fs::read(path)
             .map_err(|error| UserError::new(format!("arm {name}: cannot read {path}: {error}")))?;
         if known != Some(sha256_hex(&bytes).as_str()) {
-            let what = format!("arm {name}: {path} was changed since the run was planned");
-            return Err(UserError::new(what).hint("put the trajectory back, or start a new run"));
+            let what = format!("arm {name}: {path} has changed since the run was planned");
+            return Err(UserError::new(what).hint("restore the trajectory, or start a new run"));
         }
         found.insert(name.to_owned(), path.into());
     }
@@ -258,8 +260,9 @@ pub fn context(
     let sources = record.tasks.iter();
     let sources = sources.filter_map(|one| Some((one.task.id.clone(), one.source.clone()?)));
     let sources = sources.collect();
-    let egress = Egress::new()
-        .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress proxy: {error}")))?;
+    let egress = Egress::new().map_err(|error| {
+        Fault::new(Layer::Sandbox, format!("failed to start the egress proxy: {error}"))
+    })?;
     let policy = RatePolicy::shipped()?;
     let endpoints = shared_rates(&run, endpoints, policy)?;
     let gateway = Gateway::new(PriceTable::shipped()?)?.shared_rates(endpoints, policy);

@@ -100,8 +100,8 @@ pub fn find(asked: &str) -> Result<Bundled, UserError> {
     }
     one(asked)?.ok_or_else(|| {
         let known = proctor_external::names().join(", ");
-        UserError::new(format!("no agent is called `{asked}`, and there is no such file"))
-            .hint(format!("known: {known}; or name a manifest (docs/external.md)"))
+        UserError::new(format!("no agent or file is named `{asked}`"))
+            .hint(format!("agents: {known}; or give the path of a manifest (docs/external.md)"))
     })
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shipped_manifest_has_a_recipe_that_holds() {
+    fn shipped_manifests_have_valid_recipes() {
         for found in shipped().unwrap() {
             assert_eq!(found.asked, found.name);
             let recipe = found.recipe.unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_a_version_and_a_path_are_understood() {
+    fn find_accepts_names_versions_and_paths() {
         assert_eq!(find("codex").unwrap().name, "codex");
         let pinned = find("codex").unwrap().version;
         assert_eq!(find(&format!("codex@{pinned}")).unwrap().version, pinned);

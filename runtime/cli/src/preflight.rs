@@ -118,13 +118,11 @@ async fn ask(
     };
     let limit = Duration::try_from_secs_f64(table.seconds).unwrap_or_default();
     match tokio::time::timeout(limit, line.ask(&question)).await {
-        Ok(Ok(_)) => Some(format!("`{name}` answers; {}", billed(&line.meter().spent()))),
+        Ok(Ok(_)) => Some(format!("`{name}` responds; {}", billed(&line.meter().spent()))),
         Ok(Err(AskError::Fault(fault))) => Some(format!("`{name}`: {}", failed(name, &fault))),
         // Specific to this request, as far as can be known.
         Ok(Err(_)) => None,
-        Err(_) => {
-            Some(format!("`{name}` has not answered within {} s; the run goes on", table.seconds))
-        }
+        Err(_) => Some(format!("`{name}` did not respond within {} s; continuing", table.seconds)),
     }
 }
 
@@ -134,7 +132,7 @@ fn failed(name: &str, fault: &Fault) -> String {
 
 fn billed(spent: &Spent) -> String {
     format!(
-        "{} in, {} out, {}, billed apart from the trials",
+        "{} in, {} out, {}, not part of the trials' cost",
         plural(spent.input_tokens, "token"),
         plural(spent.output_tokens, "token"),
         spent.cost()

@@ -107,7 +107,7 @@ pub fn resolve(
         }
         let found = (known.scaffold)(&arm.scaffold);
         let Some(found) = found.map_err(|error| written.about(&own("scaffold"), error))? else {
-            let what = format!("no scaffold is called `{}`", arm.scaffold);
+            let what = format!("unknown scaffold `{}`", arm.scaffold);
             let hint = format!("known: {}", known.scaffolds.join(", "));
             return Err(written.error(&own("scaffold"), what).hint(hint));
         };

@@ -131,7 +131,7 @@ fn inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fa
     };
     let folder = Folder::open(base_dir).map_err(|error| wrong(error.to_string()))?;
     if folder.digest().map_err(wrong)? != harbor_of(task)?.digest {
-        let why = "the folder was changed since the run was planned".to_owned();
+        let why = "the folder has changed since the run was planned".to_owned();
         return Err(wrong(why).hint("put the folder back, or start a new run"));
     }
     folder.inputs(name).map_err(wrong)

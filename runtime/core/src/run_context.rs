@@ -72,7 +72,7 @@ impl RunContext {
     pub fn scaffold(&self, arm: &Arm) -> Result<&Arc<dyn Scaffold>, Fault> {
         let name = &arm.scaffold;
         self.scaffolds.get(arm.id.as_str()).or_else(|| self.scaffolds.get(name)).ok_or_else(|| {
-            Fault::new(Layer::Setup, format!("no scaffold is called {name}")).cause(Cause::Invalid)
+            Fault::new(Layer::Setup, format!("unknown scaffold {name}")).cause(Cause::Invalid)
         })
     }
 

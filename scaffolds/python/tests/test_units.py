@@ -66,7 +66,7 @@ def test_an_endpoint_error_has_the_whole_message() -> None:
         types.SimpleNamespace(resolved=None, outcome=None, data={}),
     ]
     run: Any = types.SimpleNamespace(trials=trials, path=Path("r"))
-    halted = "model fault: as printed for t a (2 times so far); 1 trial not started"
+    halted = "model fault: same error as t a (2 times so far); 1 trial not started"
     error = _incomplete(run, halted)
     assert isinstance(error, proctor.EndpointError)
     assert error.message == f"2 of 2 trials have no verdict: {fault}"

@@ -55,8 +55,8 @@ pub fn chosen(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
     let names: Vec<&str> = named.split(',').map(str::trim).collect();
     if let Some(unknown) = names.iter().find(|name| !pack.iter().any(|one| one.name == **name)) {
         let known: Vec<&str> = pack.iter().map(|one| one.name.as_str()).collect();
-        return Err(UserError::new(format!("--attack: the pack has no attack {unknown}"))
-            .hint(format!("it has {}", known.join(", ")))
+        return Err(UserError::new(format!("--attack: unknown attack {unknown}"))
+            .hint(format!("attacks: {}", known.join(", ")))
             .into());
     }
     Ok(pack.iter().filter(|one| names.contains(&one.name.as_str())).collect())
@@ -165,7 +165,7 @@ fn all_made(on: &Attacked<'_>, names: &[CertifiedAttack]) -> Result<AllMade, Com
     let record = run.read_run()?;
     let arm = |name: &str| record.arms.iter().find(|arm| arm.name == name).map(|arm| &arm.id);
     let (Some(gold), Some(noop)) = (arm("gold"), arm("noop")) else {
-        return Err(anyhow::anyhow!("the run has no gold or no noop").into());
+        return Err(anyhow::anyhow!("the run lacks the gold or the noop arm").into());
     };
     let mut all = AllMade::new();
     for (index, planned) in on.tasks.iter().enumerate() {

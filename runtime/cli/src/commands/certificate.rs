@@ -31,7 +31,7 @@ pub fn read(path: &Path) -> Result<Certificate, UserError> {
         UserError::new(format!("{shown} is not a certificate: {error}")).hint(hint)
     })?;
     if read.schema_version != CERTIFICATE_SCHEMA {
-        let what = format!("{shown} is a certificate of schema {}", read.schema_version);
+        let what = format!("{shown}: unsupported certificate schema {}", read.schema_version);
         return Err(UserError::new(what).hint(hint));
     }
     Ok(read)
@@ -59,7 +59,7 @@ pub fn tell(certificate: &Certificate) {
                 .iter()
                 .map(|(integrity, times)| format!("{integrity:?} {times}x").to_lowercase())
                 .collect();
-            tell!("gold is not clean in any run: {}: {}", task.task, seen.join(", "));
+            tell!("gold never had integrity `clean`: {}: {}", task.task, seen.join(", "));
         }
         for id in &task.resource_sensitive {
             tell!("resource-sensitive: {}: {id}", task.task);

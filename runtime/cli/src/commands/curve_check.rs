@@ -49,7 +49,7 @@ pub async fn run_for_real(
     let before = steps(&results_of(path, false)?);
     let mut plan: Plan = plan_of(record);
     let trials = plan.trials();
-    tell!("{} for real: {}", plural(trials.len(), "trial"), path.display());
+    tell!("running {} for the check: {}", plural(trials.len(), "trial"), path.display());
     assemble::check_models(&record.arms, &|_, error| error)?;
     let cache = home::cache()?;
     let backends = assemble::backends(&record.arms, &cache).await?;

@@ -29,8 +29,8 @@ pub struct Extension {
 /// Opens the run and applies the configuration to its plan.
 pub fn open(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError> {
     if !RunDir::view(out).is_ok_and(|run| run.path().is_dir()) {
-        let what = format!("--extend: {} holds no run", out.display());
-        let hint = "leave --extend out to begin one there, or name the run's folder";
+        let what = format!("--extend: {} is not a run directory", out.display());
+        let hint = "omit --extend to start a run there, or give the run's folder";
         return Err(UserError::new(what).hint(hint).into());
     }
     let run = RunDir::open(out).map_err(CommandError::of_run)?;
@@ -65,8 +65,8 @@ fn laid(
         certificate.as_deref() == written.get("certificate").and_then(Value::as_str);
     if grading.flaky != record.flaky || !same_certificate {
         let what =
-            format!("--extend: {} was graded by other rules: [grading] differs", out.display());
-        let hint = "leave [grading] as it was, or start a new run: verdicts of two rules are no comparison";
+            format!("--extend: {} was graded with a different [grading] table", out.display());
+        let hint = "restore [grading], or start a new run: verdicts under different rules cannot be compared";
         return Err(UserError::new(what).hint(hint).into());
     }
     merge_arms(&mut record, resolved)?;
@@ -85,10 +85,10 @@ impl Extension {
                 Some(known) if known.digest == task.digest => {}
                 Some(_) => {
                     let what = format!(
-                        "--extend: the task `{}` is not what it was when the run was planned",
+                        "--extend: the task `{}` has changed since the run was planned",
                         task.task.id
                     );
-                    let hint = "start a new run: one id would stand for two tasks";
+                    let hint = "start a new run; otherwise one id would mean two tasks";
                     return Err(UserError::new(what).hint(hint));
                 }
             }
@@ -166,7 +166,10 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), Comman
     }
     for arm in &record.arms {
         if !resolved.arms.iter().any(|one| one.id == arm.id) {
-            tell!("note: the arm `{}` is not asked for; it stays as it is", arm.name);
+            tell!(
+                "note: the configuration does not have the arm `{}`; it stays unchanged",
+                arm.name
+            );
         }
     }
     record.arms.extend(added);
@@ -208,7 +211,7 @@ fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>) -> String {
     let name = std::iter::once(base.clone()).chain(unique).find(|name| !names.contains(name));
     let name = name.unwrap_or(base);
     tell!(
-        "note: the run has an arm `{}` with other factors: this one is a new arm, `{name}`",
+        "note: the run has an arm `{}` with other factors, so the new arm is named `{name}`",
         arm.name
     );
     name

@@ -82,7 +82,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     let (resolved, written) = resolve(file.clone())?;
     if !args.arms.is_empty() {
         let all = plural(all_arms, "arm");
-        tell!("note: {} of {all}", resolved.arms.len());
+        tell!("note: running {} of {all}", resolved.arms.len());
     }
     // An invalid certificate ends the run before anything is built.
     if let Some(path) = &resolved.file.grading.certificate {
@@ -144,7 +144,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     // Recipes are built where trials run.
     let kind = arms.iter().map(|arm| arm.sandbox.kind).min();
     let Some(first) = kind.and_then(|kind| backends.get(&kind)) else {
-        return Err(UserError::new("no arm names a sandbox").into());
+        return Err(UserError::new("no arm has a sandbox").into());
     };
     let any_recipe = !loaded.recipes.is_empty();
     let tasks = tasks::built(loaded, &cache, first).await?;
@@ -238,7 +238,7 @@ fn check(resolved: &RunConfig, written: &Written, tasks: &[PlannedTask]) -> Resu
     checks::plan(
         &resolved.arms,
         tasks,
-        "write kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker",
+        "set kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker",
         &place(resolved, written),
     )?;
     for (index, arm) in resolved.file.arms.iter().enumerate() {
@@ -286,9 +286,9 @@ pub fn start(
     selection: Option<Selection>,
 ) -> Result<(RunDir, Flakes), CommandError> {
     if out.join("run.json").exists() {
-        let what = format!("{} holds a run already", out.display());
+        let what = format!("{} already contains a run", out.display());
         let hint = format!(
-            "`proctor resume {}` continues it, --extend adds to it; or name a new --out",
+            "continue it with `proctor resume {}`, add to it with --extend, or choose another --out",
             out.display()
         );
         return Err(UserError::new(what).hint(hint).into());
@@ -300,7 +300,7 @@ pub fn start(
     };
     if let Some(why) = taken {
         let what = format!("--out {}: {why}", out.display());
-        return Err(UserError::new(what).hint("name a new or an empty folder").into());
+        return Err(UserError::new(what).hint("choose a new or an empty folder").into());
     }
     let certificate = file.grading.certificate.as_deref().map(certificate::read).transpose()?;
     let run = RunDir::create(out).map_err(CommandError::of_run)?;
@@ -361,7 +361,7 @@ fn show_extension(
     }
     let there = all - missing.len();
     print::shown(&format!(
-        "{} to carry out; {there} of {all} stay as they are\n",
+        "{} to run; {there} of {all} exist already\n",
         plural(missing.len(), "trial")
     ))?;
     Ok(())

@@ -42,7 +42,7 @@ pub fn view_as_files(runs: &[PathBuf], out: &Path, mask: &Mask) -> Result<ExitCo
     new_or_empty(out)?;
     let count = pages.write(out, mask)?;
     mask.tell();
-    result(&format!("{} below {}\n", plural(count, "file"), out.display()))?;
+    result(&format!("wrote {} to {}\n", plural(count, "file"), out.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -51,12 +51,12 @@ pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError>
     let pages = Pages::open(runs)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
         UserError::new(format!("cannot listen on port {port} of 127.0.0.1: {error}"))
-            .hint("leave --port away to take a free one")
+            .hint("omit --port to use a free port")
     })?;
     let address = listener.local_addr()?;
     let token = token()?;
     result(&format!("http://{address}/{token}/\n"))?;
-    tell!("showing {}; ^C ends it", plural(runs.len(), "run"));
+    tell!("serving {}; press Ctrl-C to stop", plural(runs.len(), "run"));
     let site = Arc::new(Site { pages, token, address });
     // Reading ten thousand trials takes a while; don't make the first page wait for it.
     let ahead = Arc::clone(&site);
@@ -102,7 +102,7 @@ fn token() -> Result<String, CommandError> {
     let mut bytes = [0_u8; TOKEN];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     if filled != TOKEN {
-        return Err(anyhow::anyhow!("the kernel gave no random bytes").into());
+        return Err(anyhow::anyhow!("failed to get random bytes from the kernel").into());
     }
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -177,13 +177,13 @@ impl Site {
     fn answer(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> Answer {
         // DNS rebinding: a page elsewhere whose name resolves to this server sends that name.
         if !self.is_own(host) {
-            return Answer::of(StatusCode::FORBIDDEN, "not this host's name\n");
+            return Answer::of(StatusCode::FORBIDDEN, "unknown host name\n");
         }
         let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
         if !same(parts.next().unwrap_or_default(), &self.token) {
             return Answer::of(
                 StatusCode::FORBIDDEN,
-                "the address of `proctor view` has a token; this one is not it\n",
+                "invalid token: open the URL that `proctor view` printed\n",
             );
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
@@ -195,7 +195,7 @@ impl Site {
             Ok(Some(Page { kind, body })) => {
                 Answer { status: StatusCode::OK, kind, body, tag: None }
             }
-            Ok(None) => Answer::of(StatusCode::NOT_FOUND, "there is no such page\n"),
+            Ok(None) => Answer::of(StatusCode::NOT_FOUND, "page not found\n"),
             Err(error) => {
                 let said = proctor_types::visible(&error.to_string()).into_owned();
                 Answer::of(StatusCode::INTERNAL_SERVER_ERROR, &format!("{said}\n"))
