@@ -101,10 +101,7 @@ fn a_value_that_cannot_be_meant_is_told_by_its_key() {
 #[test]
 fn a_wrong_choice_gets_no_far_fetched_guess() {
     let said = mistake(NOOP, &["--set", "sandbox.kind=vm"]);
-    assert!(
-        said.contains("`vm` is not one of its values") && !said.contains("did you mean"),
-        "{said}"
-    );
+    assert!(said.contains("invalid value `vm`") && !said.contains("did you mean"), "{said}");
     let said = mistake(NOOP, &["--set", "sandbox.kind=doker"]);
     assert!(said.contains("did you mean `docker`?"), "{said}");
 }

@@ -218,7 +218,7 @@ fn a_run_goes_on_at_another_endpoint_and_no_factor_changes() {
             "`temperature` of the model `moves/away` is part of",
         ),
         ("models.other.base_url=http://h/v1", "models: `moves/away`"),
-        ("models.\"moves/away\".base_url=ftp://h", "is not an http(s) address"),
+        ("models.\"moves/away\".base_url=ftp://h", "not an http(s) address"),
         ("jobs=3", "this key is part of the plan"),
     ] {
         let said = stage.run(["resume", out, "--set", set], 2);

@@ -110,7 +110,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     if let Some(clock) = &task.clock
         && clock_moment(clock).is_none()
     {
-        let what = "is no moment from 1971 to 2199, such as 2024-05-01T00:00:00Z";
+        let what = "is not a time between 1971 and 2199, such as 2024-05-01T00:00:00Z";
         complain("clock", format!("{clock:?} {what}"));
     }
     for key in task.env.keys() {

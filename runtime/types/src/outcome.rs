@@ -89,11 +89,11 @@ pub enum ExitCause {
     Crashed,
     /// It asked the model nothing and did nothing for as long as its manifest allows.
     Idle,
-    /// It waited for a person to allow something.
+    /// The agent waited for a user to approve something.
     Approval,
     /// The model answered without a text and without a tool call, again and again where it may.
     EmptyTurn,
-    /// It repeated itself.
+    /// The agent was in a loop.
     Loop,
     /// It came to an end of its own that is no submission.
     #[default]
