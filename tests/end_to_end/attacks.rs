@@ -128,9 +128,9 @@ fn wide_finds_a_break_that_the_task_does_not_look_at() {
         (
             "sound-1",
             false,
-            "of 5 tests that gold passes these do not pass: tests/test_side.py::test_edge",
+            "of 5 tests that pass with gold, these fail: tests/test_side.py::test_edge",
         ),
-        ("weak-1", true, "all of 5 tests that gold passes pass"),
+        ("weak-1", true, "all of 5 tests that pass with gold pass"),
     ] {
         let verdicts = find(&out.join("trials"), "verdict.json");
         let path = verdicts.iter().find(|path| path.to_str().unwrap().contains(id)).unwrap();

@@ -251,7 +251,7 @@ fn a_verifier_without_a_reward_is_an_infrastructure_failure() {
             "offline",
             "",
             "echo 'curl: (6) Could not resolve host: astral.sh'\necho 0 > /logs/verifier/reward.txt\n",
-            "could not fetch its tools",
+            "could not download its tools",
         ),
     ];
     for (name, config, test, _) in cases {

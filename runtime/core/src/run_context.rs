@@ -63,9 +63,9 @@ pub struct RunContext {
 impl RunContext {
     pub fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn Backend>, Fault> {
         self.backends.get(&kind).ok_or_else(|| {
-            Fault::new(Layer::Sandbox, format!("no {kind} back end was started"))
+            Fault::new(Layer::Sandbox, format!("the {kind} back end is not available"))
                 .cause(Cause::Invalid)
-                .hint("run `proctor doctor`")
+                .hint("run `proctor doctor` to see why")
         })
     }
 

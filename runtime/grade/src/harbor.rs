@@ -114,7 +114,7 @@ pub async fn verify(
         && tests.is_empty()
         && rewards.values().all(|reward| *reward <= 0.0)
     {
-        let what = format!("{}: the verifier could not fetch its tools: {line}", task.id);
+        let what = format!("{}: the verifier could not download its tools: {line}", task.id);
         return Err(unreachable(Fault::new(Layer::Grade, what), line));
     }
     Ok(Graded { verdict: verdict(task, rewards, tests, shared), log, raw: Vec::new() })
@@ -132,7 +132,7 @@ fn grade_fault(why: String) -> Fault {
 
 fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
     let harbor = task.harbor.as_ref().ok_or_else(|| {
-        Fault::new(Layer::Grade, format!("{} is no Harbor task", task.id)).cause(Cause::Invalid)
+        Fault::new(Layer::Grade, format!("{} is not a Harbor task", task.id)).cause(Cause::Invalid)
     })?;
     let user = harbor.verifier.user.clone().or_else(|| task.from_image.named.clone());
     let as_verifier = Task { user, ..task.clone() };
