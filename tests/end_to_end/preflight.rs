@@ -115,7 +115,7 @@ fn a_model_without_tools_is_told_with_the_scaffold_that_needs_none() {
     let bench = Bench::new(&script);
     let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
     let (out, said) = bench.run(&config, "run", &[], 3);
-    for part in ["takes no tools", "scaffold = \"bash\"", "10 trials not started"] {
+    for part in ["does not support tools", "scaffold = \"bash\"", "10 trials not started"] {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
     assert_eq!(bench.fake.requests().len(), 1, "{said}");

@@ -345,8 +345,8 @@ fn what_no_request_could_carry_is_refused() {
     let stage = Stage::new();
     let model = "[models.\"m-1.5\"]";
     for (head, lines, key, says) in [
-        (model, "seed = 7\napi = 'messages'", "models.\"m-1.5\".seed", "has no seed"),
-        (model, "seed = 7\napi = 'responses'", "models.\"m-1.5\".seed", "has no seed"),
+        (model, "seed = 7\napi = 'messages'", "models.\"m-1.5\".seed", "have no seed"),
+        (model, "seed = 7\napi = 'responses'", "models.\"m-1.5\".seed", "have no seed"),
         (
             model,
             "temperature = 1.5\napi = 'messages'",
@@ -357,13 +357,13 @@ fn what_no_request_could_carry_is_refused() {
             model,
             "extra_body = { model = 'x' }",
             "models.\"m-1.5\".extra_body.model",
-            "out of `extra_body`",
+            "from `extra_body`",
         ),
         (
             model,
             "extra_body = { stream = true }",
             "models.\"m-1.5\".extra_body.stream",
-            "out of `extra_body`",
+            "from `extra_body`",
         ),
         (model, "cutoff = 'May 2025'", "models.\"m-1.5\".cutoff", "\"May 2025\" is not a date"),
         (

@@ -92,7 +92,7 @@ impl RatePolicy {
             || policy.increase.is_nan()
             || policy.increase <= 0.0
         {
-            return Err(fault("decrease is a share below 1, increase more than 0"));
+            return Err(fault("decrease must be a share below 1, increase more than 0"));
         }
         Ok(policy)
     }

@@ -51,7 +51,7 @@ pub(super) fn not_json(text: &[u8], error: &serde_json::Error) -> Complaint {
     }
     let column = error.column();
     Complaint::whole(match error.classify() {
-        Category::Eof => format!("not JSON: it ends too early, at column {column}"),
+        Category::Eof => format!("not JSON: truncated at column {column}"),
         _ => format!("not JSON from column {column} on"),
     })
 }

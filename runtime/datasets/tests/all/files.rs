@@ -83,7 +83,7 @@ fn a_full_dataset_loads_but_for_the_broken_row_in_its_middle() {
     assert_eq!(loaded.tasks.len(), generate::SWE_BENCH - 1);
     assert_eq!(loaded.bad.len(), 1);
     assert_eq!(loaded.bad[0].line, Some(middle + 1));
-    assert!(loaded.bad[0].what.starts_with("not JSON: it ends too early"), "{}", loaded.bad[0]);
+    assert!(loaded.bad[0].what.starts_with("not JSON: truncated"), "{}", loaded.bad[0]);
 
     let mut rows: Vec<Value> = (0..generate::FEATUREBENCH).map(generate::featurebench).collect();
     rows[100]["repo_settings"] = json!("{\"test_cmd\": ");
