@@ -45,7 +45,7 @@ pub struct UrlRequest {
     pub seconds: f64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -128,21 +128,21 @@ impl DenyReason {
     /// A sentence for the client that sent the request.
     pub fn sentence(self) -> &'static str {
         match self {
-            Self::NotAllowed => "This URL is not on the list of what may be reached.",
-            Self::Denied => "This URL is on the list of what may not be reached.",
+            Self::NotAllowed => "This URL is not on the list of allowed URLs.",
+            Self::Denied => "This URL is on the list of denied URLs.",
             Self::TaskBlocked => "This task blocks this URL.",
             Self::TaskAlias => {
-                "This URL leads to the package or repository under test, which this task blocks."
+                "This URL leads to the package or repository under test, which the task blocks."
             }
             Self::PrivateAddress => "This host is not on the public internet.",
             Self::HostMismatch => {
-                "The server name, the Host header and the address asked for must agree."
+                "The server name, the Host header and the requested address must match."
             }
-            Self::AmbiguousUrl => "This path is percent-encoded within itself too often.",
-            Self::NotHttp => "Only HTTP and HTTPS go through this proxy.",
-            Self::BadRequest => "This is not a request that an HTTP proxy takes.",
+            Self::AmbiguousUrl => "This path is percent-encoded too many times.",
+            Self::NotHttp => "This proxy only supports HTTP and HTTPS.",
+            Self::BadRequest => "This is not a valid request to an HTTP proxy.",
             Self::UntrustedProxy => "The client did not accept the certificate of this proxy.",
-            Self::TooMany => "This trial has made as many requests as it may.",
+            Self::TooMany => "This trial has reached its limit on requests.",
         }
     }
 }

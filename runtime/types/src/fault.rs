@@ -223,10 +223,10 @@ impl Fault {
 pub fn hint_of_open_files(what: &str) -> Option<&'static str> {
     let says = |words: &str, number: &str| what.contains(words) || what.contains(number);
     if says(PROCESS_HAS_NO_FILES, "(os error 24)") {
-        return Some("the limit on open files is reached: raise it (`ulimit -n`) or lower `jobs`");
+        return Some("raise the limit on open files (`ulimit -n`), or lower `jobs`");
     }
     says(MACHINE_HAS_NO_FILES, "(os error 23)").then_some(
-        "the machine's limit on open files is reached: raise it (`sysctl fs.file-max`) or lower `jobs`",
+        "raise the machine's limit on open files (`sysctl fs.file-max`), or lower `jobs`",
     )
 }
 

@@ -183,10 +183,10 @@ impl std::fmt::Display for Interruptions {
         let steps: Vec<String> = self.resumed_after.iter().map(u64::to_string).collect();
         match (&self.started_again, steps.is_empty()) {
             (None, true) => f.write_str("not interrupted"),
-            (Some(why), true) => write!(f, "started again ({why})"),
+            (Some(why), true) => write!(f, "started over ({why})"),
             (None, false) => write!(f, "resumed after step {}", steps.join(", ")),
             (Some(why), false) => {
-                write!(f, "started again ({why}), then resumed after step {}", steps.join(", "))
+                write!(f, "started over ({why}), then resumed after step {}", steps.join(", "))
             }
         }
     }

@@ -29,7 +29,7 @@ impl fmt::Display for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.model {
             Some(model) => write!(f, "`{model}`")?,
-            None => f.write_str("an unnamed model")?,
+            None => f.write_str("unnamed model")?,
         }
         if let Some(provider) = &self.provider {
             write!(f, " from {provider}")?;

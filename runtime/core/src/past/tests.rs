@@ -325,5 +325,5 @@ fn past_reads_interruptions_from_the_journal() {
     record.add(Event::Noted { note });
     record.add(Event::TrialResumed { snapshot: tree, whole_steps: 1, stands_to: u64::MAX });
     let all = record.read().unwrap().interruptions;
-    assert_eq!(all.to_string(), "started again (a server was running), then resumed after step 1");
+    assert_eq!(all.to_string(), "started over (a server was running), then resumed after step 1");
 }

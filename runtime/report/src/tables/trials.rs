@@ -147,7 +147,7 @@ pub static TRIALS: &[Column<Of>] = &[
     flag("shown_recall_all", "single-shot: every file of the gold was shown", |row| {
         row.quality().map(|quality| quality.recall_all).into()
     }),
-    text("interruptions", "whether the trial was resumed or started again", |row| {
+    text("interruptions", "whether the trial was resumed or started over", |row| {
         let all = &row.trial.interruptions;
         (!all.is_none()).then(|| all.to_string()).into()
     }),

@@ -409,7 +409,7 @@ fn interrupted_trials_are_marked_in_every_form() {
     interruptions.started_again = Some("a server ran, and a pipe".into());
     interruptions.resumed_after = vec![2, 5];
     let report = build(plain);
-    let words = "started again (a server ran, and a pipe), then resumed after step 2, 5";
+    let words = "started over (a server ran, and a pipe), then resumed after step 2, 5";
     let said = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains(&format!("tools / t0 / 1: interrupted: {words}.")), "{said}");
     let sheet = proctor_report::csv(&report);
