@@ -258,7 +258,7 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
     let newer = told("boltons==99");
     assert!(newer.contains("no release 99") && newer.contains("boltons=="), "{newer}");
     assert!(told("boltons==24.0").contains("did you mean boltons==24.0.0?"));
-    assert!(told("proctor-no-such-project==1").contains("correct the name"));
+    assert!(told("proctor-no-such-project==1").contains("fix the name"));
     let mut alone = stage.proctor(["collect", "boltons==25.0.0"]);
     let alone = alone.env("PIP_INDEX_URL", "http://127.0.0.1:9/simple").output().unwrap();
     assert_eq!(alone.status.code(), Some(1), "{}", String::from_utf8_lossy(&alone.stderr));

@@ -277,7 +277,7 @@ fn rows_of_images_are_told_to_native_sandboxes_before_anything_starts() {
     archive["environment"]["image"] = "./missing.tar".into();
     let tasks = rows(&stage, "archive.jsonl", &[archive]);
     let error = said(&stage, &["grade", "--predictions", "noop", "--tasks", &tasks], 2);
-    assert!(error.contains("no image archive") && error.contains("a-3"), "{error}");
+    assert!(error.contains("no such image archive") && error.contains("a-3"), "{error}");
 }
 
 #[test]

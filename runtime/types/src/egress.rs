@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_what_serde_writes() {
+    fn names_match_the_serialized_ones() {
         for reason in DenyReason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
             assert!(reason.sentence().ends_with('.'));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_ledger_is_an_event_and_comes_back() {
+    fn ledger_line_round_trips_as_an_event() {
         let request = UrlRequest {
             method: "GET".into(),
             url: "https://pypi.org/simple/boltons/".into(),

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_of_more_than_the_whole_is_refused() {
+    fn share_rejects_values_outside_0_to_1() {
         let file = |share: &str| {
             serde_json::from_str::<TaskQuality>(&format!(
                 r#"{{"task": "t", "digest": "d", "marks": [], "leak_score": {share},

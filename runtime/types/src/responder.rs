@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_counted_by_who_gave_them() {
+    fn responders_count_responses() {
         let mut all = Responders::default();
         all.add(&responder("m", Some("A")));
         assert!(!all.is_mixture());
