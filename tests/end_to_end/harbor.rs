@@ -244,7 +244,7 @@ fn a_verifier_without_a_reward_is_an_infrastructure_failure() {
         ("nan", "", "echo nan > /logs/verifier/reward.txt\n", "not a finite number"),
         ("words", "", "echo passed > /logs/verifier/reward.txt\n", "not a number"),
         ("empty", "", ": > /logs/verifier/reward.txt\n", "is empty"),
-        ("link", "", "ln -s /etc/hostname /logs/verifier/reward.txt\n", "is not a plain file"),
+        ("link", "", "ln -s /etc/hostname /logs/verifier/reward.txt\n", "is not a regular file"),
         ("huge", "", "head -c 2000000 /dev/zero > /logs/verifier/reward.txt\n", "2000000 bytes"),
         ("hangs", "[verifier]\ntimeout_sec = 2\n", "sleep 100\n", "did not end within 2 s"),
         (

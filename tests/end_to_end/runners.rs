@@ -318,7 +318,7 @@ fn graded(runners: &[Runner], environment: &Value, sandbox: &str) {
     let said = stage.run(["tasks", "validate", "--sandbox", sandbox, "--tasks", tasks], 0);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     for runner in runners {
-        assert!(said.contains(&format!("the {} results are written by", runner.format)), "{said}");
+        assert!(said.contains(&format!("writes the {} results", runner.format)), "{said}");
     }
     let out = stage.path("wrong");
     let out = out.to_str().unwrap();

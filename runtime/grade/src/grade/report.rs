@@ -153,7 +153,7 @@ impl ReportGrading<'_> {
                 Ok(entries) => entries,
                 // The folder is not there any more.
                 Err(SandboxError::Refused(_)) => continue,
-                Err(error) => return Err(error.fault("looking at the tests")),
+                Err(error) => return Err(error.fault("checking the tests")),
             };
             for entry in entries {
                 let name = entry.name.escaped();
@@ -175,16 +175,16 @@ impl ReportGrading<'_> {
             format!("if command -v {word} > /dev/null; then echo found; else echo missing; fi");
         let look = self.prepared(Command::shell(&line)).time_limit(LOOK_LIMIT);
         let found = self.handle.run(look).await;
-        let found = found.map_err(|error| error.fault("looking for the test command"))?;
+        let found = found.map_err(|error| error.fault("checking the test command"))?;
         // Without a shell in the sandbox the answer is unknown.
         if found.stdout.text().trim() != "missing" {
             return Ok(());
         }
         let what =
-            format!("the environment has no program {program:?}, which `test_command` starts");
+            format!("the environment does not have {program:?}, the program of `test_command`");
         Err(Fault::new(Layer::Grade, what)
             .cause(Cause::Missing)
-            .hint("install it in the task's set-up lines, or correct `test_command`"))
+            .hint("install it in the task's set-up lines, or fix `test_command`"))
     }
 
     /// Prepares a command like the tests': in the work directory, with the task's variables and
@@ -263,7 +263,7 @@ impl ReportGrading<'_> {
         if on_stdout {
             if !done.stdout.is_whole() {
                 let what = format!(
-                    "the report on standard output has more than {} bytes",
+                    "the report on standard output is larger than {} bytes",
                     limits.report_bytes
                 );
                 unread.push(what);
@@ -287,7 +287,7 @@ impl ReportGrading<'_> {
     /// One file of the report, or why it cannot be used.
     async fn report(&self, path: &RawPath, limit: u64) -> Result<Result<Vec<u8>, String>, Fault> {
         let found = self.handle.stat(path).await;
-        match found.map_err(|error| error.fault("looking at the report"))? {
+        match found.map_err(|error| error.fault("checking the report"))? {
             Some(entry) if entry.kind == EntryKind::File => {}
             // A link could point to any file of the sandbox.
             _ => return Ok(Err("not a regular file".to_owned())),
@@ -314,7 +314,7 @@ impl ReportGrading<'_> {
                 Ok(found) => Ok(found.map(|_| full).into_iter().collect()),
                 // A parent is not a directory.
                 Err(SandboxError::Refused(_)) => Ok(Vec::new()),
-                Err(error) => Err(error.fault("looking for the report")),
+                Err(error) => Err(error.fault("finding the report")),
             };
         }
         let folder = match folder {
@@ -326,7 +326,7 @@ impl ReportGrading<'_> {
             Ok(entries) => entries,
             // The directory does not exist or is something else.
             Err(SandboxError::Refused(_)) => return Ok(Vec::new()),
-            Err(error) => return Err(error.fault("looking for the report")),
+            Err(error) => return Err(error.fault("finding the report")),
         };
         let fits = |entry: &RawPath| matches_wildcard(name, &entry.escaped());
         let mut names: Vec<RawPath> = entries.into_iter().map(|entry| entry.name).collect();
@@ -350,7 +350,7 @@ impl ReportGrading<'_> {
         {
             // A runner may fail for another reason, such as coverage or a linter in the same
             // script.
-            let what = format!("exit status {code}, and the report shows no failure");
+            let what = format!("exit status {code}, but the report has no failure");
             evidence.push(note(evidence::READ_FROM_REPORT, what));
         }
         let exited = &done.exited;
@@ -379,8 +379,8 @@ impl ReportGrading<'_> {
         append(&mut log, &done.stdout);
         append(&mut log, &done.stderr);
         let last = match (files.iter().all(Vec::is_empty), report.tests.len()) {
-            (true, _) => "\nthe run left no report\n".to_owned(),
-            (false, 0) => format!("\nthe report has no test in the format {format}\n"),
+            (true, _) => "\nthe run did not write a report\n".to_owned(),
+            (false, 0) => format!("\nthe report has no tests in the format {format}\n"),
             (false, count) => format!("\nthe report has {}\n", plural(count, "test")),
         };
         log.extend_from_slice(last.as_bytes());
@@ -394,5 +394,5 @@ impl ReportGrading<'_> {
 
 /// Why a verdict from a report of this format is not `clean`.
 pub fn unverified_reason(format: TestFormat) -> String {
-    format!("the {format} results are written by the process that runs the graded code")
+    format!("the process that runs the graded code writes the {format} results")
 }
