@@ -104,7 +104,7 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
     let out = crossed.stage.path("run");
     // First a part of its arms, by name; then all.
     let said = crossed.run(&config, &out, &[&one[..], &["--arms", "{noop,tools}/*"]].concat(), 0);
-    assert!(said.contains("note: 4 of 6 arms"), "{said}");
+    assert!(said.contains("note: running 4 of 6 arms"), "{said}");
     assert_eq!(crossed.stage.report(&out)["arms"].as_array().unwrap().len(), 4);
     let said = crossed.run(&config, &out, &["--arms", "tool/steps=9", "--extend"], 2);
     assert!(
@@ -272,7 +272,7 @@ fn a_repeated_trial_leaves_what_was_as_evidence() {
     let text = crossed.stage.run(["report", out.to_str().unwrap()], 0);
     let text =
         String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("Repeated: 2 trials"), "{text}");
+    assert!(text.contains("Re-run: 2 trials"), "{text}");
 
     // What is missing is gone on with; what is there of it counts, so nothing is asked again.
     let verdicts = find(&out.join("trials"), "verdict.json");

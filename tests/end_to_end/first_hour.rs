@@ -122,7 +122,7 @@ fn every_path_of_a_configuration_starts_beside_it() {
     // A path that exists nowhere is reported as it was written.
     let output = run("two", &["--set", "tasks=[\"no/such/*.jsonl\"]"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("`no/such/*.jsonl` matches no file"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no file matches `no/such/*.jsonl`"));
 }
 
 #[test]

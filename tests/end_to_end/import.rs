@@ -55,7 +55,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let files = arms.iter().map(|arm| fs::read_dir(arm).unwrap().count()).sum::<usize>();
     let (fidelity, said) = imported(stage, &[&folder("mini")], &[], "from-folder");
     assert!(files > 1 && fidelity["imported"][0]["trials"] == files, "{fidelity}");
-    assert!(said.contains("note: 1 other file below"), "{said}");
+    assert!(said.contains("note: ignored 1 other file in"), "{said}");
     // Every arm is there again, with its own trials.
     let named = |out: &str| -> Vec<(String, u64)> {
         let report = stage.report(&stage.path(out));

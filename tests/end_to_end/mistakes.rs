@@ -24,7 +24,10 @@ fn an_unknown_key_names_itself_and_the_nearest() {
 #[test]
 fn an_unknown_scaffold_lists_the_known() {
     let said = mistake(NOOP, &["--set", "arms.0.scaffold=tolls"]);
-    assert!(said.contains("tolls") && said.contains("known: ") && said.contains("tools"), "{said}");
+    assert!(
+        said.contains("tolls") && said.contains("scaffolds: ") && said.contains("tools"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -123,7 +126,10 @@ fn predictions_for_another_dataset_are_told() {
     let said =
         stage.run([&["grade", "--predictions", file.to_str().unwrap()], &tasks[..]].concat(), 2);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("no prediction matches a task of the dataset (elsewhere-1"), "{said}");
+    assert!(
+        said.contains("no prediction matches a task of the dataset (predictions: elsewhere-1"),
+        "{said}"
+    );
     assert!(!out.exists());
 }
 

@@ -231,7 +231,7 @@ fn a_run_goes_on_at_another_endpoint_and_no_factor_changes() {
     let after = stage.report(std::path::Path::new(out));
     assert_eq!(after["arms"][0]["arm"], before["arms"][0]["arm"]);
     assert_eq!(after["arms"][0]["complete"], true, "{after:#}");
-    assert!(after["remarks"].to_string().contains("nother base_url for the model `moves/away`"));
+    assert!(after["remarks"].to_string().contains("hanged `base_url` of the model `moves/away`"));
 }
 
 #[test]

@@ -259,7 +259,7 @@ fn a_key_is_named_where_it_was_written() {
     assert!(said.contains("key `grading.certificate`: cannot read no.json"), "{said}");
     let text = with("", "").replace("configs/tasks/demo.jsonl", "nowhere.jsonl");
     let said = told(&stage, &text, &[]);
-    assert!(said.contains("run.toml:1: key `tasks`: `nowhere.jsonl` matches no file"), "{said}");
+    assert!(said.contains("run.toml:1: key `tasks`: no file matches `nowhere.jsonl`"), "{said}");
     let said = told(&stage, "tasks = [\n", &[]);
     assert!(said.contains("run.toml:") && said.contains("invalid TOML"), "{said}");
 }

@@ -327,11 +327,11 @@ mod tests {
             SMALL.replace("[budget]", &format!("{lines}[budget]")),
         ] {
             let error = read_text(&text, &[]).unwrap_err();
-            assert!(error.what.contains(OLD) && error.what.contains("is called `leak_check` now"));
+            assert!(error.what.contains(OLD) && error.what.contains("renamed to `leak_check`"));
             assert!(error.hint.unwrap().contains("its keys have not changed"));
         }
         let error = read_text(SMALL, &[&format!("{OLD}.on_finding=remove")]).unwrap_err();
-        let told = format!("--set: key `{OLD}`: is called `leak_check` now");
+        let told = format!("--set: key `{OLD}`: renamed to `leak_check`");
         assert!(error.what.starts_with(&told), "{error}");
     }
 

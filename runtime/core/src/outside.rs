@@ -227,7 +227,7 @@ mod tests {
         assert!(verify(&recorded, &more).is_ok());
         for other in [layer(vec![]), layer(vec![file(2)])] {
             let fault = verify(&recorded, &other).unwrap_err();
-            assert!(fault.what.contains("/tmp/a is not"), "{}", fault.what);
+            assert!(fault.what.contains("/tmp/a differs"), "{}", fault.what);
             assert_eq!((fault.layer, fault.cause), (FaultLayer::Record, Cause::Invalid));
         }
     }

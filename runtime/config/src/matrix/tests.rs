@@ -137,7 +137,7 @@ fn matrix_errors_name_the_key_and_the_value() {
             "key `matrix.scaffold`: expected a list of values, found text",
             "[\"tools\"]",
         ),
-        ("scaffold = []", "key `matrix.scaffold`: has no value", "at least one"),
+        ("scaffold = []", "key `matrix.scaffold`: no values", "at least one"),
         ("budget.cost_usd = [1, 1.0]", "duplicate value `1.0`", "attempts"),
         ("budget.steps = [1]\n'budget.steps' = [2]", "crossed twice", "once"),
         (
