@@ -240,7 +240,7 @@ fn a_verifier_without_a_reward_is_an_infrastructure_failure() {
     }
     let stage = Stage::new();
     let cases = [
-        ("silent", "", "true\n", "neither reward.json nor reward.txt"),
+        ("silent", "", "true\n", "did not write reward.json or reward.txt"),
         ("nan", "", "echo nan > /logs/verifier/reward.txt\n", "not a finite number"),
         ("words", "", "echo passed > /logs/verifier/reward.txt\n", "not a number"),
         ("empty", "", ": > /logs/verifier/reward.txt\n", "is empty"),

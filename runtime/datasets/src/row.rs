@@ -86,7 +86,7 @@ fn unknown_key(path: &str, key: &str, known: &[&str]) -> Complaint {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known keys: {}", known.join(", ")),
     };
-    Complaint::at(path, format!("is not a known key; {hint}"))
+    Complaint::at(path, format!("is an unknown key; {hint}"))
 }
 
 /// `serde_path_to_error` ends the path of an unknown field in that field, and the path of a missing

@@ -180,7 +180,7 @@ pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
     let limits = limits
         .iter()
         .any(|bar| bar.value > 0.0)
-        .then(|| bars("limits", "Trials that a limit of their own ended, of all trials", &limits));
+        .then(|| bars("limits", "Share of trials that ended at one of their own limits", &limits));
     let filling = Page {
         report,
         complete: report.complete(),
@@ -280,7 +280,7 @@ fn cost(arms: &[ArmRow<'_>]) -> Option<Scatter> {
     if !dots.iter().any(|dot| dot.x > 0.0) {
         return None;
     }
-    let titles = ["Resolved against cost", "US dollars a trial, retries included", "resolved"];
+    let titles = ["Resolved against cost", "US dollars per trial, including retries", "resolved"];
     let most = dots.iter().map(|dot| dot.x).fold(0.0, f64::max);
     let digits = (2.0 - most.log10().floor()).clamp(0.0, 7.0) as usize;
     Some(scatter("cost", titles, &dots, |dollars| format!("${dollars:.digits$}")))
@@ -384,7 +384,7 @@ fn run_row(run: &RunPage) -> RunRow<'_> {
                 let digests = record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
                 format!(". {}", attacks.cite(digests))
             });
-            format!("{} on {backend}, made {made}{attacks}", certificate.repeat)
+            format!("{} on {backend}, created {made}{attacks}", certificate.repeat)
         }),
         config: pretty(&record.config),
         arms: record

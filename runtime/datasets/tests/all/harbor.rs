@@ -138,7 +138,7 @@ fn bad_folder_is_reported_and_others_load() {
     assert_eq!(ids(&found), ["made/a", "made/b"]);
     let said: Vec<String> = found.bad.iter().map(ToString::to_string).collect();
     for (name, _, what) in
-        wrong.iter().copied().chain([("w15", &[][..], "leads out of the task folder")])
+        wrong.iter().copied().chain([("w15", &[][..], "points outside the task folder")])
     {
         let of_folder = |line: &&String| line.contains(&format!("/{name}/"));
         assert!(said.iter().filter(of_folder).any(|line| line.contains(what)), "{name}: {said:#?}");
@@ -164,7 +164,7 @@ fn unknown_keys_are_warnings_with_their_lines() {
 }
 
 #[test]
-fn an_image_without_a_dockerfile_gets_the_folders_files() {
+fn image_without_a_dockerfile_gets_the_files_of_the_folder() {
     let root = tempfile::tempdir().unwrap();
     let config = "[environment]\ndocker_image = \"debian:12\"\n";
     made(root.path(), "with", &[("task.toml", Some(config))]);
@@ -218,7 +218,7 @@ fn a_dataset_names_its_tasks_by_digest() {
 }
 
 #[test]
-fn files_of_a_data_set_are_checked_too() {
+fn dataset_files_are_verified() {
     let root = tempfile::tempdir().unwrap();
     made(root.path(), "one", &[]);
     let digest = Folder::open(&root.path().join("one")).unwrap().digest().unwrap();
