@@ -198,7 +198,7 @@ fn a_curve_is_what_real_runs_with_smaller_limits_give() {
     let args = ["compare", &compared[0], &compared[1], "--why"];
     let text = String::from_utf8(scripted.stage.run(args, 0).stdout).unwrap();
     assert!(
-        text.contains("66.7 points more than") && text.contains("budget.steps: 100 against 10"),
+        text.contains("66.7 points more than") && text.contains("budget.steps: 100 vs 10"),
         "{text}"
     );
     scripted.stage.run(["compare", &compared[0]], 2);

@@ -55,5 +55,5 @@ fn a_wait_for_a_rate_limit_is_told_while_it_goes_on() {
     assert!((total - waited.iter().sum::<f64>()).abs() < 0.01, "{total} {waited:?}");
     let text = stage.run(["report", out.to_str().unwrap()], 0);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("s for the endpoint, no working time"), "{text}");
+    assert!(text.contains("s for the endpoint (not working time)"), "{text}");
 }

@@ -47,8 +47,8 @@ pub fn text(report: &Report, shown: Groups) -> String {
 }
 
 /// Explains the column headers.
-const MEANINGS: &str = "resolved, rate, F2P passed: of all trials, with 95 % intervals. Means exclude\n\
-                        infrastructure faults. Totals include retries. -: not known.\n";
+const MEANINGS: &str = "resolved, rate, F2P passed: of all trials, with 95 % intervals. Means \
+                        exclude\ninfrastructure faults. Totals include retries. -: unknown.\n";
 
 /// Each arm's results, and how its trials ended.
 fn results(report: &Report) -> String {
@@ -99,12 +99,13 @@ fn usage(report: &Report) -> String {
     table(&headers, rows, |column| column > 0)
 }
 
-/// Averages of a step of each arm: shows how agents differ that do the same work.
+/// Averages per step of each arm: shows how agents that do the same work differ.
 fn per_step(report: &Report) -> String {
     if report.arms.iter().all(|arm| arm.per_step.is_none()) {
         return String::new();
     }
-    let headers = ["arm", "a step:\ntokens in", "\nout", "\ntool calls", "a trial:\ntool calls"];
+    let headers =
+        ["arm", "per step:\ntokens in", "\nout", "\ntool calls", "per trial:\ntool calls"];
     let known =
         |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));
     let rows = report.arms.iter().map(|arm| {
