@@ -244,9 +244,9 @@ fn a_run_that_is_spent_stops_and_goes_on_with_more() {
     let other = "budget.steps=9";
     for (wrong, says) in [
         (other, "is part of the plan, which cannot be changed"),
-        ("budget.run.cost_usd=many", "--set budget.run.cost_usd: is text, where a number belongs"),
+        ("budget.run.cost_usd=many", "--set budget.run.cost_usd: expected a number, found text"),
         ("budget.run.cost_usd=-1", "-1 is out of range"),
-        ("budget.arm.wall_seconds=5", "it is a key of [budget]; known here: steps"),
+        ("budget.arm.wall_seconds=5", "it belongs to [budget]; known keys: steps"),
     ] {
         let said = bench.stage.run(["resume", out.to_str().unwrap(), "--set", wrong], 2);
         let said = String::from_utf8_lossy(&said.stderr).into_owned();

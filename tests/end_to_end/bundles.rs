@@ -60,7 +60,7 @@ fn a_bundle_is_built_shown_checked_and_cleaned() {
     let (shown, said) = run(&stage, &["scaffold", "show", &manifest, "--verify"], 0);
     assert!(shown.parse::<toml::Table>().unwrap().contains_key("bundle"));
     assert_eq!(tree(&shown), folder);
-    assert!(said.contains("the bundle of mine 1.0 is whole"), "{said}");
+    assert!(said.contains("the bundle of mine 1.0 is intact"), "{said}");
     fs::write(folder.join("lib/agent"), "#!/bin/sh\necho evil\n").unwrap();
     let (_, said) = run(&stage, &["scaffold", "show", &manifest, "--verify"], 1);
     assert!(said.contains("lib/agent was changed") && said.contains("build it again"), "{said}");

@@ -58,7 +58,7 @@ fn tests_have_the_date_of_their_task() {
     let tasks = dataset(&stage, Some("May 2024"));
     let said = stage.run(["tasks", "validate", "--tasks", &tasks], 2);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(told.contains("\"May 2024\" is no moment"), "{told}");
+    assert!(told.contains("\"May 2024\" is not a time"), "{told}");
 }
 
 #[test]
@@ -100,5 +100,5 @@ fn an_agent_has_the_date_of_its_arm() {
     let file = stage.file("wrong.toml", &config("yesterday"));
     let said = stage.run(["run", file.to_str().unwrap(), "--dry-run"], 2);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(told.contains("sandbox.clock") && told.contains("is no moment"), "{told}");
+    assert!(told.contains("sandbox.clock") && told.contains("is not a time"), "{told}");
 }

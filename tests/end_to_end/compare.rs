@@ -55,7 +55,7 @@ fn controls_are_compared_apart_and_gates_have_exit_codes() {
         .collect();
     assert_eq!(resolved, [("gold", "noop"), ("gold", "the old one"), ("noop", "the old one")]);
     let text = String::from_utf8(stage.run(["compare", run], 0).stdout).unwrap();
-    assert!(text.contains("gold against noop (control)"), "{text}");
+    assert!(text.contains("gold vs noop (control)"), "{text}");
 
     for (gate, status, result) in [
         ("gold >= noop - 2", 0, "passed"),

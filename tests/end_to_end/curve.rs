@@ -185,9 +185,9 @@ fn a_curve_is_what_real_runs_with_smaller_limits_give() {
     assert_eq!(check["checks"][0]["tasks"], 3);
 
     scripted.refused(&run, &["--at", "steps=10,101"], "ran with a limit of 100");
-    scripted.refused(&run, &["--at", "stepps=10"], "`stepps` is no kind of budget");
+    scripted.refused(&run, &["--at", "stepps=10"], "`stepps` is not a kind of budget");
     scripted.refused(&run, &["--at", "steps=0"], "not a number above 0");
-    scripted.refused(&run, &[], "nothing is asked for");
+    scripted.refused(&run, &[], "nothing to compute");
 
     let compared = [run.to_str().unwrap(), scripted.stage.path("real-10").to_str().unwrap()]
         .map(str::to_owned);
@@ -202,7 +202,7 @@ fn a_curve_is_what_real_runs_with_smaller_limits_give() {
     let args = ["compare", &compared[0], &compared[1], "--why"];
     let text = String::from_utf8(scripted.stage.run(args, 0).stdout).unwrap();
     assert!(
-        text.contains("66.7 points more than") && text.contains("budget.steps: 100 against 10"),
+        text.contains("66.7 points more than") && text.contains("budget.steps: 100 vs 10"),
         "{text}"
     );
     scripted.stage.run(["compare", &compared[0]], 2);
@@ -220,7 +220,7 @@ fn a_curve_is_what_real_runs_with_smaller_limits_give() {
 fn a_budget_that_the_model_was_told_is_only_shown_as_truncated() {
     let scripted = Scripted::new();
     let run = scripted.run("run", &["budget.steps=14", "budget.disclosure=\"countdown\""]);
-    scripted.refused(&run, &["--at", "steps=10"], "was told its budget");
+    scripted.refused(&run, &["--at", "steps=10"], "knew its budget");
     let curve = scripted.curve(&run, &["--at", "steps=10,14", "--allow-truncated"]);
     assert_eq!(values(&curve["points"], "truncated"), [true, false]);
     assert_eq!(values(&curve["points"], "resolved"), [0, 1]);
@@ -256,7 +256,7 @@ fn the_largest_arm_of_a_matrix_of_limits_has_the_curve() {
     scripted.refused(
         &run,
         &["--at", "steps=8", "--arms", "*=21"],
-        "no arm of the run has such a name",
+        "no arm name of the run matches",
     );
 }
 

@@ -568,7 +568,7 @@ fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
     }
     let (output, said) = runs.ran(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("not graded anew: "), "{said}");
+    assert!(said.contains("not graded again: "), "{said}");
     assert!(file(&run, "gold", "verdict.json").is_file(), "{said}");
     for pack in &packs {
         fs::rename(pack.with_extension("away"), pack).unwrap();
@@ -586,11 +586,11 @@ fn grading_anew_gives_back_what_it_could_not_replace() {
     let (output, said) = runs.ran(&["grade", "RUN"], &run);
     fs::remove_file(&added).unwrap();
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("its source was changed since the run was planned"), "{said}");
-    assert!(said.contains("its earlier verdict stands"), "{said}");
+    assert!(said.contains("its source has changed since the run was planned"), "{said}");
+    assert!(said.contains("its earlier verdict is kept"), "{said}");
     is_whole(&runs.report(&run));
     let (output, said) = runs.ran(&["grade", "RUN"], &run);
-    assert!(output.status.success() && !said.contains("not graded anew"), "{said}");
+    assert!(output.status.success() && !said.contains("not graded again"), "{said}");
 }
 
 /// `grade` grades what was submitted. Trials that did not submit or are gone are left to `resume`,

@@ -78,10 +78,10 @@ fn network(kind: &str) {
         assert!(text.contains(says), "step {step}: {text}");
     };
     denied(2, "/simple/widget/", "Blocked by the egress proxy: task_alias");
-    denied(3, "/simple/Widget/", "the package or repository under test, which this task blocks");
+    denied(3, "/simple/Widget/", "the package or repository under test, which the task blocks");
     denied(4, "/files/widget-1.0.tar.gz", "x-proctor-egress: task_alias");
-    denied(5, "/acme/widget/archive/main.zip", "which this task blocks");
-    denied(6, "https://widget.readthedocs.io/en/latest/", "which this task blocks");
+    denied(5, "/acme/widget/archive/main.zip", "which the task blocks");
+    denied(6, "https://widget.readthedocs.io/en/latest/", "which the task blocks");
     assert!(shown[6].contains("gadget"), "{}", shown[6]);
     assert!(ledger[&7].iter().any(|line| line["url"].as_str().unwrap().contains("gadget.git/")));
     denied(8, "/acme/widget.git/info/refs", "403");

@@ -110,14 +110,14 @@ fn a_run_is_exported_as_tables_and_shown_in_parts() {
     for (more, says) in [
         (&["--print", "file"][..], "needs a path"),
         (&["--print", "file", "--path", "nothing.py"][..], "no such file"),
-        (&["--print", "tree", "--step", "77"][..], "no tree after step 77"),
+        (&["--print", "tree", "--step", "77"][..], "no file tree after step 77"),
     ] {
         let args = [&["show", run_text, task.as_str(), "tools/scripted", "1"][..], more].concat();
         let said = stage.run(args, 2).stderr;
         assert!(String::from_utf8_lossy(&said).contains(says), "{more:?}");
     }
     let said = stage.run(["show", run_text, "--print", "events"], 2).stderr;
-    assert!(String::from_utf8_lossy(&said).contains("--print is of one trial"));
+    assert!(String::from_utf8_lossy(&said).contains("--print needs one trial"));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_run_is_exported_and_says_what_stayed_behind() {
     let readme = fs::read_to_string(folder.join("README.md")).unwrap();
     assert!(readme.contains("1 of 1 tasks resolved") && !readme.contains('{'), "{readme}");
     // No official procedure grades the demo, and nothing was handed in by noop.
-    assert!(said.contains("the benchmark's own procedure did not grade"), "{said}");
+    assert!(said.contains("not graded by the benchmark's own procedure"), "{said}");
     assert!(!folder.join("logs/demo__roman-1/test_output.txt").exists());
     assert!(!split.join(&folders[0]).join("logs").exists());
 

@@ -104,7 +104,7 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
     let out = crossed.stage.path("run");
     // First a part of its arms, by name; then all.
     let said = crossed.run(&config, &out, &[&one[..], &["--arms", "{noop,tools}/*"]].concat(), 0);
-    assert!(said.contains("note: 4 of 6 arms"), "{said}");
+    assert!(said.contains("note: running 4 of 6 arms"), "{said}");
     assert_eq!(crossed.stage.report(&out)["arms"].as_array().unwrap().len(), 4);
     let said = crossed.run(&config, &out, &["--arms", "tool/steps=9", "--extend"], 2);
     assert!(
@@ -152,7 +152,7 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
         plan.contains("added: 1 arm, 0 tasks, 0 attempts\ntrial demo__roman-0/tools/1\n"),
         "{plan}"
     );
-    assert!(plan.contains("2 trials to carry out; 12 of 14 stay as they are"), "{plan}");
+    assert!(plan.contains("2 trials to run; 12 of 14 exist already"), "{plan}");
     assert_eq!((crossed.asked(), trials(&out)), (asked, before.clone()), "a look changes nothing");
     let said = crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
     assert!(said.contains("added: 1 arm, 0 tasks, 0 attempts"), "{said}");
@@ -194,7 +194,7 @@ fn a_changed_factor_is_a_new_arm_and_a_changed_task_is_refused() {
     let config =
         crossed.config("b.toml", &lines.replace("steps = 1", "steps = 9\nending = \"grace\""));
     let said = crossed.run(&config, &out, &["--limit", "1", "--extend"], 0);
-    assert!(said.contains("new arm, `a/"), "{said}");
+    assert!(said.contains("new arm is named `a/"), "{said}");
     let report = crossed.stage.report(&out);
     let names: Vec<_> = report["arms"]
         .as_array()
@@ -222,16 +222,16 @@ fn a_changed_factor_is_a_new_arm_and_a_changed_task_is_refused() {
     );
     let set = format!("tasks=[\"{}\"]", changed.display());
     let said = crossed.run(&config, &out, &["--extend", "--set", &set], 2);
-    assert!(said.contains("is not what it was when the run was planned"), "{said}");
+    assert!(said.contains("has changed since the run was planned"), "{said}");
     for (args, said) in [
-        (vec!["--extend", "--tasks", "*romann*"], "no task of the configuration"),
-        (vec![], "--extend adds to it"),
+        (vec!["--extend", "--tasks", "*romann*"], "no task id of the configuration"),
+        (vec![], "add to it with --extend"),
     ] {
         let told = crossed.run(&config, &out, &args, 2);
         assert!(told.contains(said), "{told}");
     }
     let told = crossed.run(&config, &crossed.stage.path("none"), &["--extend"], 2);
-    assert!(told.contains("holds no run"), "{told}");
+    assert!(told.contains("is not a run directory"), "{told}");
 }
 
 #[test]
@@ -248,12 +248,12 @@ fn a_repeated_trial_leaves_what_was_as_evidence() {
     };
     for select in ["faulted", "missing"] {
         let said = rerun(select);
-        assert!(said.contains("nothing to repeat"), "{said}");
+        assert!(said.contains("nothing to re-run"), "{said}");
     }
     assert_eq!((crossed.asked(), trials(&out)), (asked, before.clone()));
 
     let said = rerun("all");
-    assert!(said.contains("2 trials to repeat:") && said.contains("/a/1: "), "{said}");
+    assert!(said.contains("re-running 2 trials:") && said.contains("/a/1: "), "{said}");
     assert_eq!(crossed.asked(), 2 * asked);
     let after = trials(&out);
     for (path, (content, _)) in &before {
@@ -272,7 +272,7 @@ fn a_repeated_trial_leaves_what_was_as_evidence() {
     let text = crossed.stage.run(["report", out.to_str().unwrap()], 0);
     let text =
         String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("Repeated: 2 trials"), "{text}");
+    assert!(text.contains("Re-run: 2 trials"), "{text}");
 
     // What is missing is gone on with; what is there of it counts, so nothing is asked again.
     let verdicts = find(&out.join("trials"), "verdict.json");
@@ -280,7 +280,7 @@ fn a_repeated_trial_leaves_what_was_as_evidence() {
     fs::remove_file(top).unwrap();
     fs::remove_dir_all(top.parent().unwrap().join("grade")).unwrap();
     let said = rerun("missing");
-    assert!(said.contains("1 trial to repeat:") && said.contains("was not graded"), "{said}");
+    assert!(said.contains("re-running 1 trial:") && said.contains("not graded"), "{said}");
     assert_eq!(crossed.asked(), 2 * asked);
     assert!(top.exists());
 
@@ -292,5 +292,5 @@ fn a_repeated_trial_leaves_what_was_as_evidence() {
     let text = crossed.stage.run(["report", out.to_str().unwrap()], 0);
     let text =
         String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("Repeated: 1 trial whose record was removed ("), "{text}");
+    assert!(text.contains("Re-run: 1 trial whose records were removed ("), "{text}");
 }

@@ -52,7 +52,9 @@ fn a_dead_endpoint_is_a_fault_and_not_a_zero() {
     let out = stage.path("run");
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let table = String::from_utf8_lossy(&done.stdout).into_owned();
-    for part in ["no answer after", "check that the endpoint is up", "resolved is between 0 %"] {
+    for part in
+        ["no response after", "check that the endpoint is running", "resolved is between 0 %"]
+    {
         assert!(table.contains(part), "{part:?} is missing in {table}");
     }
     let report = stage.report(&out);
@@ -75,7 +77,7 @@ fn an_endpoint_that_refuses_the_first_request_is_a_fault() {
     let out = stage.path("run");
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(said.contains("refused the first request with 400"), "{said}");
+    assert!(said.contains("rejected the first request with 400"), "{said}");
     // Another backend of a router might accept it.
     assert_eq!(fake.requests().len(), 3, "it is repeated as often as configs/retry.toml says");
 }
@@ -116,7 +118,7 @@ fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
     let done = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
-    assert!(said.contains("sandbox fault") && said.contains("trying again"), "{said}");
+    assert!(said.contains("sandbox fault") && said.contains("retrying"), "{said}");
     let journals = find(&out.join("trials"), "trajectory.jsonl");
     assert_eq!(journals.len(), 1, "the same try");
     let failed = events(&journals[0], "try_failed").remove(0);

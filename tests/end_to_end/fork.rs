@@ -100,7 +100,7 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
     let hint = "hint=Look again at all files.";
     let (child, said) = forked(&bench, &parent, "child", &[hint, "budget.steps=4"]);
     let of_child = journal(&child).unwrap();
-    assert!(said.contains("goes on after step 2"), "{said}");
+    assert!(said.contains("resumed after step 2"), "{said}");
     assert_eq!(bench.fake.requests().len() - asked, 2, "steps 3 and 4: K steps are counted");
     assert_eq!(listed(&of_child), wanted, "the tree is not that of the step");
     let origin = &events(&of_child, "trial_forked")[0];
@@ -121,12 +121,15 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
     let url = format!("models.other.base_url={}", bench.fake.base_url());
     let sets = ["scaffold=bash", "model=other", &url, "models.other.name=other"];
     let (alone, said) = forked(&bench, &parent, "alone", &sets);
-    assert!(said.contains("the files alone"), "{said}");
+    assert!(said.contains("only the files are copied"), "{said}");
     let of_alone = journal(&alone).unwrap();
     assert_eq!(listed(&of_alone), wanted);
     let origin = &events(&of_alone, "trial_forked")[0]["from"];
     assert_eq!(origin["conversation"], false);
-    assert!(origin["files_alone_because"].as_str().unwrap().contains("other tools"), "{origin}");
+    assert!(
+        origin["files_alone_because"].as_str().unwrap().contains("different tools"),
+        "{origin}"
+    );
     assert_eq!(bench.stage.report(&alone)["arms"][0]["steps"]["max"], 2);
 
     // And so does a person.

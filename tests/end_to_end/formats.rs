@@ -78,7 +78,7 @@ const FORMATS: &[Format] = &[
         loads: (
             "yes",
             "runtime/datasets/tests/all/loading.rs",
-            "a_bad_row_is_named_and_does_not_take_the_others_with_it",
+            "bad_row_is_reported_and_others_load",
         ),
         runs: &[
             ("native", "tests/end_to_end/demo.rs", "the_demo_tells_gold_noop_and_a_script_apart"),
@@ -129,7 +129,7 @@ const FORMATS: &[Format] = &[
         loads: (
             "yes",
             "runtime/datasets/tests/all/harbor.rs",
-            "a_folder_is_a_task_by_any_way_that_names_it",
+            "harbor_folder_loads_by_every_kind_of_address",
         ),
         runs: &[("Docker", HARBOR, "gold_resolves_a_folder_and_noop_does_not")],
         graded: &[(
@@ -154,7 +154,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "SWE-bench, classic and 5.x",
-        loads: ("yes", SHAPES, "a_row_of_5_x_brings_image_script_and_parser"),
+        loads: ("yes", SHAPES, "row_of_5_x_has_image_script_and_parser"),
         runs: &[
             ("native", SWE_BENCH, "a_row_is_graded_officially_in_native_sandboxes"),
             ("Docker", SWE_BENCH, "a_row_is_graded_officially_on_docker_by_its_own_script"),
@@ -168,7 +168,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "SWE-bench 5.x, other languages",
-        loads: ("yes", SHAPES, "a_row_of_another_language_says_how_its_tests_are_run"),
+        loads: ("yes", SHAPES, "row_of_another_language_needs_a_test_command"),
         runs: &[(
             "native",
             SWE_BENCH,
@@ -184,17 +184,17 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "SWE-Gym",
-        loads: ("yes", SHAPES, "swe_gym_is_told_by_the_commit_that_it_lacks"),
+        loads: ("yes", SHAPES, "swe_gym_is_detected_by_its_missing_commit"),
         ..LIKE_SWE_BENCH
     },
     Format {
         name: "SWE-rebench",
-        loads: ("yes", SHAPES, "swe_rebench_reads_its_installation_as_object_or_as_text"),
+        loads: ("yes", SHAPES, "swe_rebench_install_config_is_an_object_or_text"),
         ..LIKE_SWE_BENCH
     },
     Format {
         name: "SWE-bench-Live",
-        loads: ("yes", SHAPES, "swe_bench_live_keeps_its_commands_and_never_takes_code_for_a_name"),
+        loads: ("yes", SHAPES, "swe_bench_live_keeps_commands_and_ignores_parser_code"),
         ..LIKE_SWE_BENCH
     },
     Format {
@@ -224,7 +224,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "FEA-Bench",
-        loads: ("yes", SHAPES, "fea_bench_standard_and_medium_say_the_same"),
+        loads: ("yes", SHAPES, "fea_bench_standard_and_medium_give_equal_tasks"),
         runs: &[(
             "native",
             "tests/end_to_end/fea_bench.rs",

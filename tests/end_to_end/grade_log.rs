@@ -63,9 +63,9 @@ fn a_log_without_a_result_of_the_task_is_told() {
         assert!(said.contains(part), "{part}: {said}");
     }
     let (_, said) = told(Value::Null, "milk\n");
-    assert!(said.contains("1 line, read by Proctor's own rules"), "{said}");
+    assert!(said.contains("(1 line, read with Proctor's own rules)"), "{said}");
     let (_, said) = told(bench.clone(), &FORGED.replace("test_one", "test_two"));
-    assert!(said.contains("none is of a test of this task"), "{said}");
+    assert!(said.contains("none belongs to a test of this task"), "{said}");
     assert_eq!(told(bench, FORGED).1, "");
 }
 

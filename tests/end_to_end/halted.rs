@@ -120,7 +120,7 @@ fn a_model_without_tools_halts_the_arms_that_need_them() {
     let bench = Bench::new(&script);
     let (out, said) = bench.run(&asks("plain"), &[("plain", "FIRST_KEY")]);
     assert_eq!(bench.fake.requests().len(), 1, "{said}");
-    for part in ["takes no tools", words, "scaffold = \"bash\"", "3 trials not started"] {
+    for part in ["does not support tools", words, "scaffold = \"bash\"", "3 trials not started"] {
         assert!(said.contains(part), "{part:?} is missing in {said}");
     }
     let report = bench.stage.report(&out);
@@ -145,7 +145,7 @@ fn a_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
     let (config, out) = (bench.stage.file("run.toml", &text), bench.stage.path("run"));
     let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let said = bench.called(&args, 3);
-    assert!(said.contains("no byte came of the last response"), "{said}");
+    assert!(said.contains("the last response did not start"), "{said}");
     let report = bench.stage.report(&out);
     assert_eq!(report["tasks"][0]["resolved"], serde_json::Value::Null);
     assert_eq!(arm(&report, "asks")["infrastructure_faults"], 1);

@@ -80,9 +80,9 @@ fn gold_resolves_a_folder_and_noop_does_not() {
     let said = stage
         .run(["tasks", "validate", "--sandbox", "docker", "--tasks", &tasks, "--out", &out], 0);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(told.contains("several steps") && told.contains("1 of 2 tasks are left out"), "{told}");
+    assert!(told.contains("several steps") && told.contains("skipped 1 of 2 tasks"), "{told}");
     assert!(told.contains("ENTRYPOINT `/start` and CMD `serve` do not run"), "{told}");
-    assert!(told.contains("1 finding of Harbor's lint rule `shared-verifier`"), "{told}");
+    assert!(told.contains("Harbor's lint rule `shared-verifier`: 1 finding"), "{told}");
     let report = stage.report(Path::new(&out));
     assert_eq!(
         (&arm(&report, "gold")["resolved"], &arm(&report, "noop")["resolved"]),
@@ -240,18 +240,18 @@ fn a_verifier_without_a_reward_is_an_infrastructure_failure() {
     }
     let stage = Stage::new();
     let cases = [
-        ("silent", "", "true\n", "neither reward.json nor reward.txt"),
+        ("silent", "", "true\n", "did not write reward.json or reward.txt"),
         ("nan", "", "echo nan > /logs/verifier/reward.txt\n", "not a finite number"),
         ("words", "", "echo passed > /logs/verifier/reward.txt\n", "not a number"),
         ("empty", "", ": > /logs/verifier/reward.txt\n", "is empty"),
-        ("link", "", "ln -s /etc/hostname /logs/verifier/reward.txt\n", "is not a plain file"),
+        ("link", "", "ln -s /etc/hostname /logs/verifier/reward.txt\n", "is not a regular file"),
         ("huge", "", "head -c 2000000 /dev/zero > /logs/verifier/reward.txt\n", "2000000 bytes"),
         ("hangs", "[verifier]\ntimeout_sec = 2\n", "sleep 100\n", "did not end within 2 s"),
         (
             "offline",
             "",
             "echo 'curl: (6) Could not resolve host: astral.sh'\necho 0 > /logs/verifier/reward.txt\n",
-            "could not fetch its tools",
+            "could not download its tools",
         ),
     ];
     for (name, config, test, _) in cases {

@@ -55,7 +55,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let files = arms.iter().map(|arm| fs::read_dir(arm).unwrap().count()).sum::<usize>();
     let (fidelity, said) = imported(stage, &[&folder("mini")], &[], "from-folder");
     assert!(files > 1 && fidelity["imported"][0]["trials"] == files, "{fidelity}");
-    assert!(said.contains("note: 1 other file below"), "{said}");
+    assert!(said.contains("note: ignored 1 other file in"), "{said}");
     // Every arm is there again, with its own trials.
     let named = |out: &str| -> Vec<(String, u64)> {
         let report = stage.report(&stage.path(out));
@@ -122,7 +122,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
         .map(|one| one["format"].as_str().unwrap())
         .collect();
     assert_eq!(formats, ["mini", "swe-agent", "swebench"]);
-    assert!(said.contains("swe-agent: not in the files: times of answers (2)"), "{said}");
+    assert!(said.contains("swe-agent: missing in the files: times of answers (2)"), "{said}");
     let run = stage.path("from-three");
     let run = run.to_str().unwrap();
     for arm in ["mini-swe-agent", "swe-agent"] {
@@ -148,7 +148,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     value["steps"][2]["step_id"] = json!(3);
     value["extra"]["proctor"]["attempt"] = json!(1_000_000);
     let far = stage.file("far.json", &value.to_string());
-    assert!(refused(stage, &far, &[]).contains("far.json: names attempt 1000000"));
+    assert!(refused(stage, &far, &[]).contains("far.json: attempt 1000000 is not in 1 to"));
     value["steps"][2]["source"] = json!("robot");
     let robot = stage.file("robot.json", &value.to_string());
     let said = refused(stage, &robot, &[]);

@@ -99,7 +99,7 @@ fn init_never_overwrites() {
 fn init_names_what_is_wrong_and_writes_nothing() {
     let stage = Stage::new();
     for (args, what) in [
-        (&[][..], "no model is named"),
+        (&[][..], "no model given"),
         (&["--model", "opena/gpt-5.1"][..], "did you mean `openai/gpt-5.1`?"),
         (&["--model", "gpt-5.1"][..], "did you mean `openai/gpt-5.1`?"),
         (&["--model", "openai/gpt-5.1", "--scaffold", "tolos"][..], "did you mean `tools`?"),

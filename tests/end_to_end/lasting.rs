@@ -412,5 +412,5 @@ fn docker_what_was_delivered_counts_though_its_sandbox_cannot_be_closed() {
     // What is left is a dead run's by now, and goes with the next.
     let next = stage.run(["resume", out.to_str().unwrap()], 0);
     let next = String::from_utf8_lossy(&next.stderr).into_owned();
-    assert!(next.contains("removed what a dead run left: container"), "{next}");
+    assert!(next.contains("removed leftovers of a dead run: container"), "{next}");
 }

@@ -65,8 +65,8 @@ fn memory(kind: &str) {
     assert_eq!(arm["noise"]["touched"]["memory"], 1.0, "{arm:#}");
     assert_eq!(arm["noise"]["bound"], 1.0);
     assert_eq!(arm["limit_bound"], serde_json::json!({}), "no limit ended it");
-    assert!(shown.contains("touched a limit of the sandbox (1 at memory"), "{shown}");
-    assert!(shown.contains("ended at a limit or touched one"), "{shown}");
+    assert!(shown.contains("hit a sandbox limit (1 at memory"), "{shown}");
+    assert!(shown.contains("ended at a limit or hit one"), "{shown}");
     assert!(shown.contains("memory peak"), "{shown}");
 }
 
@@ -114,7 +114,7 @@ fn memory_of_a_grading_at_its_ceiling_is_told() {
     assert_eq!(task["grading_touched"], serde_json::json!(["memory"]), "{task:#}");
     assert!(!noise["touched"].as_array().unwrap().contains(&"memory".into()), "{noise:#}");
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "1 grading of 1 touched a limit of the sandbox (1 at memory)";
+    let told = "1 grading of 1 hit a sandbox limit (1 at memory)";
     assert!(shown.contains(told), "{shown}");
 }
 

@@ -174,7 +174,10 @@ fn a_plan_is_estimated_at_the_prices_of_today() {
         said.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let said = plan(&old);
-    assert!(said.contains("by 1 earlier trial") && said.contains("cost unknown"), "{said}");
+    assert!(
+        said.contains("estimate from 1 earlier trial") && said.contains("cost unknown"),
+        "{said}"
+    );
     assert!(!said.contains("$0.00"), "{said}");
     let said = plan(&new);
     assert!(said.contains(&format!("about ${:.2}", ANSWER * 2.0)), "{said}");

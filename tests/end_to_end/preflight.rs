@@ -58,7 +58,10 @@ fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
     let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
     let (out, said) = bench.run(&config, "run", &[], 0);
     assert_eq!(bench.fake.requests().len(), 10 + 1);
-    assert!(said.contains("preflight: `m` answers; ") && said.contains("billed apart"), "{said}");
+    assert!(
+        said.contains("preflight: `m` responds; ") && said.contains("not part of the trials' cost"),
+        "{said}"
+    );
     let report = bench.stage.report(&out);
     let found = arm(&report, "t");
     assert_eq!((&found["steps"]["mean"], &found["trials"]), (&1.0.into(), &10.into()));
@@ -112,7 +115,7 @@ fn a_model_without_tools_is_told_with_the_scaffold_that_needs_none() {
     let bench = Bench::new(&script);
     let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
     let (out, said) = bench.run(&config, "run", &[], 3);
-    for part in ["takes no tools", "scaffold = \"bash\"", "10 trials not started"] {
+    for part in ["does not support tools", "scaffold = \"bash\"", "10 trials not started"] {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
     assert_eq!(bench.fake.requests().len(), 1, "{said}");
@@ -188,7 +191,7 @@ fn tasks_are_checked_before_the_first_trial() {
         (String::from_utf8_lossy(&done.stderr).into_owned(), out)
     };
     let (said, _) = run(&config("good.toml", "configs/tasks/demo.jsonl"), "good", 0);
-    assert!(said.contains(": gold resolves, noop does not"), "{said}");
+    assert!(said.contains(": gold resolves them, noop does not"), "{said}");
 
     let demo = crate::stage::root().join("configs/tasks/demo.jsonl");
     let demo = std::fs::read_to_string(demo).unwrap();

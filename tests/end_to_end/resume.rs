@@ -217,8 +217,8 @@ fn a_run_goes_on_at_another_endpoint_and_no_factor_changes() {
             "models.\"moves/away\".temperature=1",
             "`temperature` of the model `moves/away` is part of",
         ),
-        ("models.other.base_url=http://h/v1", "its models are `moves/away`"),
-        ("models.\"moves/away\".base_url=ftp://h", "is not an http(s) address"),
+        ("models.other.base_url=http://h/v1", "models: `moves/away`"),
+        ("models.\"moves/away\".base_url=ftp://h", "not an http(s) address"),
         ("jobs=3", "this key is part of the plan"),
     ] {
         let said = stage.run(["resume", out, "--set", set], 2);
@@ -231,7 +231,7 @@ fn a_run_goes_on_at_another_endpoint_and_no_factor_changes() {
     let after = stage.report(std::path::Path::new(out));
     assert_eq!(after["arms"][0]["arm"], before["arms"][0]["arm"]);
     assert_eq!(after["arms"][0]["complete"], true, "{after:#}");
-    assert!(after["remarks"].to_string().contains("nother base_url for the model `moves/away`"));
+    assert!(after["remarks"].to_string().contains("hanged `base_url` of the model `moves/away`"));
 }
 
 #[test]

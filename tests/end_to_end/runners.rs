@@ -331,7 +331,7 @@ fn graded(runners: &[Runner], environment: &Value, sandbox: &str) {
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     for runner in runners.iter().filter(|runner| !runner.has_canaries) {
-        assert!(said.contains(&format!("the {} results are written by", runner.format)), "{said}");
+        assert!(said.contains(&format!("writes the {} results", runner.format)), "{said}");
     }
     let is_noted = runners.iter().any(|runner| !runner.has_canaries);
     assert_eq!(said.contains("integrity `unverified`"), is_noted, "{said}");

@@ -210,7 +210,7 @@ fn an_unknown_key_is_told_with_all_that_are_known() {
     for (head, path, keys) in &tables() {
         let said = told(&stage, &with(head, "zzz = 1"), &[]);
         let names: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
-        let known = format!("known here: {}\n", names.join(", "));
+        let known = format!("known keys: {}\n", names.join(", "));
         assert!(said.contains(&known), "{known} is missing in {said}");
         let dot = if path.is_empty() { "" } else { "." };
         assert!(said.contains(&format!("key `{path}{dot}zzz`")), "{said}");
@@ -237,9 +237,9 @@ fn a_missing_key_is_named_with_a_line_to_write() {
 fn a_key_of_another_table_is_told_by_its_table() {
     let stage = Stage::new();
     let said = told(&stage, &with("[budget.run]", "wall_seconds = 5"), &[]);
-    assert!(said.contains("it is a key of [budget]") && !said.contains("did you mean"), "{said}");
+    assert!(said.contains("it belongs to [budget]") && !said.contains("did you mean"), "{said}");
     let said = told(&stage, &with("", "steps = 5"), &[]);
-    assert!(said.contains("it is a key of [budget] or [budget.arm] or [budget.run]"), "{said}");
+    assert!(said.contains("it belongs to [budget] or [budget.arm] or [budget.run]"), "{said}");
 }
 
 /// What an arm inherits is reported by where it was written, and so is a value from `--set`.
@@ -259,9 +259,9 @@ fn a_key_is_named_where_it_was_written() {
     assert!(said.contains("key `grading.certificate`: cannot read no.json"), "{said}");
     let text = with("", "").replace("configs/tasks/demo.jsonl", "nowhere.jsonl");
     let said = told(&stage, &text, &[]);
-    assert!(said.contains("run.toml:1: key `tasks`: `nowhere.jsonl` matches no file"), "{said}");
+    assert!(said.contains("run.toml:1: key `tasks`: no file matches `nowhere.jsonl`"), "{said}");
     let said = told(&stage, "tasks = [\n", &[]);
-    assert!(said.contains("run.toml:") && said.contains("is not TOML"), "{said}");
+    assert!(said.contains("run.toml:") && said.contains("invalid TOML"), "{said}");
 }
 
 /// In two parts, so that no file of this repository contains it.
@@ -283,7 +283,7 @@ fn credentials_in_a_setting_are_refused_and_not_shown() {
         ("[endpoints.mine]", format!("base_url = '{url}'"), "environment variable"),
         ("[network]", format!("allow = ['{url}']"), "allow ="),
         ("[network]", format!("deny = ['GET {url}']"), "deny ="),
-        ("[network]", format!("allow = ['{url}'"), "correct this line"),
+        ("[network]", format!("allow = ['{url}'"), "fix this line"),
     ] {
         let said = told(&stage, &with(head, &line), &[]);
         assert!(!said.contains(&secret) && said.contains(hint), "{hint}: {said}");
@@ -345,8 +345,8 @@ fn what_no_request_could_carry_is_refused() {
     let stage = Stage::new();
     let model = "[models.\"m-1.5\"]";
     for (head, lines, key, says) in [
-        (model, "seed = 7\napi = 'messages'", "models.\"m-1.5\".seed", "has no seed"),
-        (model, "seed = 7\napi = 'responses'", "models.\"m-1.5\".seed", "has no seed"),
+        (model, "seed = 7\napi = 'messages'", "models.\"m-1.5\".seed", "have no seed"),
+        (model, "seed = 7\napi = 'responses'", "models.\"m-1.5\".seed", "have no seed"),
         (
             model,
             "temperature = 1.5\napi = 'messages'",
@@ -357,15 +357,15 @@ fn what_no_request_could_carry_is_refused() {
             model,
             "extra_body = { model = 'x' }",
             "models.\"m-1.5\".extra_body.model",
-            "out of `extra_body`",
+            "from `extra_body`",
         ),
         (
             model,
             "extra_body = { stream = true }",
             "models.\"m-1.5\".extra_body.stream",
-            "out of `extra_body`",
+            "from `extra_body`",
         ),
-        (model, "cutoff = 'May 2025'", "models.\"m-1.5\".cutoff", "\"May 2025\" is not a day"),
+        (model, "cutoff = 'May 2025'", "models.\"m-1.5\".cutoff", "\"May 2025\" is not a date"),
         (
             model,
             "base_url = 'script:nofile.json'",
@@ -391,7 +391,7 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
     let stage = Stage::new();
     let base = "base_url = 'http://127.0.0.1:9/v1'";
     for (lines, key, says) in [
-        (format!("{base}\nmodel = 'm'"), "endpoints.other", "sets no limit"),
+        (format!("{base}\nmodel = 'm'"), "endpoints.other", "does not set a limit"),
         (
             "base_url = 'http://127.0.0.1:9/v2'\nmax_concurrent = 1".into(),
             "endpoints.other.base_url",
@@ -406,7 +406,7 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
         (
             format!("{base}\nmodel = 'm-1.5'\nmax_concurrent = 1"),
             "endpoints.other.model",
-            "as the endpoint calls it: m",
+            "at the endpoint: m",
         ),
     ] {
         let said = told(&stage, &with("[endpoints.other]", &lines), &[]);
@@ -418,7 +418,7 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
     let done = run(&stage, &(with("[endpoints.other]", lines) + spare), &[]);
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
-    assert!(said.contains("no arm uses a model that [endpoints.other] holds for"), "{said}");
+    assert!(said.contains("[endpoints.other] applies to no model that an arm uses"), "{said}");
     // A script's limits find it by the same relative path.
     let scripted = [
         "--set",

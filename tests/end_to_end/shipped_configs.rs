@@ -139,7 +139,7 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
     assert!(said.contains("14 trials: 2 tasks x 7 arms"), "{said}");
     assert!(said.contains("worst case: $486.00"), "{said}");
     assert!(
-        said.contains("expected: $214.39, by the tokens that FeatureBench published"),
+        said.contains("expected: $214.39, based on the token counts published by FeatureBench"),
         "{said}"
     );
     let (_, said) = dry_run(&stage, "shared-repositories", &cache);
@@ -170,7 +170,7 @@ fn one_row_of_a_table_runs_with_another_model() {
     let output = stage.proctor(args).env("PROCTOR_CACHE", &cache).output().unwrap();
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("note: 4 of 8 arms"), "{said}");
+    assert!(said.contains("note: running 4 of 8 arms"), "{said}");
     assert!(said.contains("4 trials: 1 task x 4 arms"), "{said}");
     assert!(said.contains("openai/gpt-5-mini/context_tokens=40000/hints=brief"), "{said}");
 }

@@ -249,7 +249,7 @@ fn the_gold_resolves_in_every_cell_of_fea_bench() {
     }
     let text = stage.run(["report", run.to_str().unwrap()], 0);
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains("%Apply") && text.contains("told the request alone"), "{text}");
+    assert!(text.contains("%Apply") && text.contains("given only the request"), "{text}");
 }
 
 #[test]

@@ -164,7 +164,7 @@ pub fn docker(test: &str) -> bool {
     let answers =
         Command::new("docker").arg("info").output().is_ok_and(|output| output.status.success());
     if !answers {
-        not_run(test, "DOCKER", "no Docker engine answers");
+        not_run(test, "DOCKER", "Docker does not respond");
     }
     answers
 }

@@ -254,7 +254,7 @@ fn a_trial_whose_snapshots_are_lost_begins_anew() {
     bench.done(bench.resume(&out));
     let journals = find(&out.join("trials"), "trajectory.jsonl");
     assert_eq!(journals.len(), 2, "{}", bench.log());
-    assert!(bench.log().contains("begins anew"), "{}", bench.log());
+    assert!(bench.log().contains("starting over"), "{}", bench.log());
     assert_eq!(bench.stage.report(&out)["tasks"][0]["outcome"], "submitted");
 }
 
@@ -385,7 +385,7 @@ fn two_runtimes_share_the_trials_of_a_run() {
     let said = String::from_utf8_lossy(&joined.stderr).into_owned();
     assert_eq!(joined.status.code(), Some(0), "{said}");
     bench.done(child);
-    assert!(said.contains("started") && said.contains("another worker has it"), "{said}");
+    assert!(said.contains("started") && said.contains("running on another worker"), "{said}");
     assert_eq!(bench.fake.requests().len(), 6, "each trial is driven once");
     let journals = find(&out.join("trials"), "trajectory.jsonl");
     assert_eq!(journals.len(), 6);

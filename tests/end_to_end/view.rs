@@ -99,11 +99,11 @@ fn a_run_can_be_looked_at() {
     let trial = said(&["show", &run, "roman", "tools/scripted", "1"]);
     assert!(trial.contains("step  seconds") && trial.contains("trajectory.jsonl"), "{trial}");
     let step = said(&["show", &run, "roman", "scripted", "--step", "1"]);
-    assert!(step.contains("== call: ") && step.contains("== what it changed =="), "{step}");
+    assert!(step.contains("== call: ") && step.contains("== changes =="), "{step}");
     for (task, arm, hint) in [
         ("roman", "tools/scriptd", "did you mean `tools/scripted`?"),
         ("zebra", "gold", "this run has: `"),
-        ("roman", "oo", "write one of them out: `noop`, `tools/scripted`"),
+        ("roman", "oo", "use a full name: `noop`, `tools/scripted`"),
     ] {
         let wrong = stage.run(["show", &run, task, arm], 2);
         let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
@@ -202,7 +202,9 @@ fn a_run_can_be_looked_at() {
     let hit = hits.iter().find(|link| link.contains("/step/")).unwrap();
     assert!(found.contains("<mark>from_roman</mark>"), "{found}");
     assert!(viewer.get(hit.split('#').next().unwrap()).contains("from_roman"));
-    assert!(viewer.get(&format!("{root}search?q=(&pattern=1")).contains("no regular expression"));
+    assert!(
+        viewer.get(&format!("{root}search?q=(&pattern=1")).contains("invalid regular expression")
+    );
     let step = viewer.get(&format!("{}/step/1", steps[0]));
     // The work directory after the step, beside the talk: its files, and what one of them holds.
     let changed: Vec<_> = steps

@@ -286,7 +286,7 @@ fn a_worker_starts_no_trial_that_may_outlast_its_job() {
     let before = cluster.fake.requests().len();
     let out = cluster.out.to_str().unwrap();
     let late = cluster.stage.run(["worker", out, "--time-left", "5:00"], 75);
-    assert!(said(&late).contains("time limit"), "{}", said(&late));
+    assert!(said(&late).contains("too short for the remaining trials"), "{}", said(&late));
     assert_eq!(cluster.fake.requests().len(), before);
     cluster.stage.run(["worker", out, "--time-left", "soon"], 2);
     cluster.stage.run(["worker", out, "--time-left", "1:00:00"], 0);

@@ -61,27 +61,27 @@ pub enum Command {
         /// (`models.NAME.base_url=...`, `key_env`, `price`).
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Work on the run together with other workers, as `proctor worker` does.
+        /// Work on the run together with other processes, as `proctor worker` does.
         #[arg(long, conflicts_with = "set")]
         join: bool,
-        /// Run the rest on this machine, although `proctor submit` gave the run to an engine.
+        /// Run the remaining trials on this machine, even if `proctor submit` gave the run to an engine.
         #[arg(long)]
         here: bool,
-        /// Trials at once, instead of the run's `jobs`.
+        /// Number of parallel trials. Default: the run's `jobs`.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
         jobs: Option<u64>,
-        /// Run finished trials again if their records were removed or moved. By default this is an error, since their
-        /// requests would be paid for twice.
+        /// Run finished trials again if their records were removed or moved. By default this is an error, because their
+        /// requests would be billed twice.
         #[arg(long)]
         confirm: bool,
     },
-    /// Run trials of a run together with other workers, until none is left.
+    /// Run trials of a run together with other workers until none are left.
     ///
     /// Workers may run on any machine that sees the run directory. Each trial is run by one worker. If a worker dies,
     /// another one continues its trials from their records. SIGUSR1 lets current steps and gradings finish and then ends
     /// the worker with status 75 if trials are left.
     Worker(WorkerArgs),
-    /// Plan a run and let a scheduler start workers for it, or add workers to a run.
+    /// Plan a run and queue workers for it with a scheduler, or add workers to a run.
     ///
     /// The run directory must be on a file system that the nodes share. `proctor watch` shows how far the run is, and
     /// `proctor cancel` ends the workers.
@@ -89,22 +89,22 @@ pub enum Command {
         override_usage = "proctor submit <CONFIG|RUN> --engine <ENGINE> --workers <N> [OPTIONS]"
     )]
     Submit(SubmitArgs),
-    /// End the workers that `submit` started. The run can be continued.
+    /// Stop the workers that `submit` started. The run can be resumed.
     Cancel {
         /// The run directory.
         run: PathBuf,
     },
-    /// Repeat trials of a run. Earlier records are kept as tries that do not count.
+    /// Re-run selected trials of a run. Earlier results are kept as discarded tries.
     Rerun {
         /// The run directory.
         run: PathBuf,
-        /// Trials to repeat.
+        /// Which trials to re-run.
         #[arg(long, value_enum)]
         select: Select,
     },
     /// Continue a trial from one of its steps with another model, scaffold, budget or hint, as a new run.
     Fork(ForkArgs),
-    /// Grade existing patches: those of a run again, or predictions from elsewhere.
+    /// Grade the patches of a run again, or the predictions of another tool.
     Grade(GradeArgs),
     /// List, show, validate and measure tasks.
     Tasks {
@@ -115,8 +115,8 @@ pub enum Command {
     Collect(CollectArgs),
     /// Create verified tasks from the merged pull requests of clones.
     CollectPulls(CollectPullsArgs),
-    /// Open a shell in the sandbox of a task, or of a trial at its end or after a step. Commands come from standard input if
-    /// that is no terminal. The exit status is the shell's.
+    /// Open a shell in the sandbox of a task or a trial. If standard input is not a terminal, the shell reads its
+    /// commands from it. The exit status is the shell's.
     #[command(override_usage = "proctor shell <TASK> --tasks <DATASET>...\n       \
                                 proctor shell <RUN> --trial <TASK/ARM/ATTEMPT> [--step <K> | --graded]")]
     Shell(ShellArgs),
@@ -126,12 +126,12 @@ pub enum Command {
     Show(ShowArgs),
     /// Add, remove or list labels of trials and steps. The record itself does not change.
     Label(LabelArgs),
-    /// Show the progress of a run that another process runs, until it ends.
+    /// Follow the progress of a run until it ends.
     Watch {
         /// The run directory.
         run: PathBuf,
     },
-    /// Serve runs as web pages on this machine. The first line of standard output is the address.
+    /// Open the web viewer for runs. The first line of standard output is its URL.
     View {
         /// Run directories.
         #[arg(required = true)]
@@ -145,7 +145,7 @@ pub enum Command {
         #[command(flatten)]
         mask: MaskArgs,
     },
-    /// Write the trials in another tool's format, and list what that format cannot hold.
+    /// Export trials in another tool's format, and list what that format cannot represent.
     Export {
         /// The run directory.
         run: PathBuf,
@@ -162,24 +162,24 @@ pub enum Command {
     Import(ImportArgs),
     /// Compare the arms of runs on the tasks that they share.
     Compare(CompareArgs),
-    /// Compute the scores under smaller limits from the snapshots of a run, without a model.
+    /// Show results under smaller limits, computed from a run's snapshots without calling a model.
     Curve(CurveArgs),
     /// Remove environments, images and other caches. Runs are never removed.
     Clean {
-        /// List what would be removed, and remove nothing.
+        /// List what would be removed without removing it.
         #[arg(long)]
         dry_run: bool,
         /// Remove only what is older than this: `90m`, `12h`, `30d`, `2w`.
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Option<Duration>,
     },
-    /// Print a JSON Schema, for editors.
+    /// Print a JSON Schema for editors.
     Schema {
-        /// The file that the schema describes.
+        /// The kind of file to describe.
         #[arg(value_enum)]
         of: SchemaOf,
     },
-    /// Print the completion script of a shell: `source <(proctor completions bash)`.
+    /// Print a shell completion script: `source <(proctor completions bash)`.
     Completions {
         /// The shell.
         #[arg(value_enum)]
@@ -206,9 +206,9 @@ pub enum Command {
 
 #[derive(Debug, Subcommand)]
 pub enum ScaffoldAction {
-    /// List all scaffolds, with version and state of the bundle.
+    /// List all scaffolds with their versions and bundles.
     List,
-    /// Build the bundle of an agent, once. A run that needs it builds it too.
+    /// Build an agent's bundle ahead of time. A run builds missing bundles by itself.
     Add {
         /// An agent's name, with any published version or `latest`, or the path of your own manifest.
         #[arg(value_name = "NAME[@VERSION]")]
@@ -219,7 +219,7 @@ pub enum ScaffoldAction {
         /// An agent's name, or the path of your own manifest.
         #[arg(value_name = "NAME[@VERSION]")]
         scaffold: String,
-        /// Compare the whole bundle with the one that was built.
+        /// Verify that the bundle's files have not changed since it was built.
         #[arg(long)]
         verify: bool,
     },
@@ -227,7 +227,7 @@ pub enum ScaffoldAction {
 
 /// A number with its unit.
 fn age(text: &str) -> Result<Duration, String> {
-    let wrong = || "write a number and its unit: 90m, 12h, 30d or 2w".to_owned();
+    let wrong = || "expected a number and a unit, such as 90m, 12h, 30d or 2w".to_owned();
     let unit = text.chars().last().ok_or_else(wrong)?;
     let seconds = match unit {
         's' => 1,

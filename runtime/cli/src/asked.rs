@@ -55,7 +55,7 @@ impl Asked {
     pub fn bill(&self) -> String {
         let spent = self.line.meter().spent();
         let requests = match spent.steps {
-            0 => "not asked: every answer was kept from before".to_owned(),
+            0 => "no requests: every response was stored by an earlier run".to_owned(),
             steps => format!(
                 "{} answered, {} in, {} out, {}",
                 plural(steps, "question"),

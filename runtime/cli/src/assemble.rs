@@ -101,7 +101,7 @@ async fn backend_with(
     home::hold(cache)?;
     let backend = connect_with(kind, cache, kept).await?;
     for removed in backend.sweep().await? {
-        tell!("removed what a dead run left: {removed}");
+        tell!("removed leftovers of a dead run: {removed}");
     }
     Ok(backend)
 }

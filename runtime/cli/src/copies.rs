@@ -16,7 +16,7 @@ pub fn refuse_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
     let mut places = BTreeSet::new();
     for run in runs {
         if !places.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
-            let what = format!("{} is named twice", run.display());
+            let what = format!("{} is given twice", run.display());
             return Err(UserError::new(what).hint("its trials would count twice").into());
         }
     }
@@ -45,7 +45,7 @@ pub fn refuse_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
             let (copy, original) = (path.display(), original.display());
             let trials = plural(copies, "trial");
             let what = format!("{copy} is a copy of {original}: both hold the same {trials}");
-            let hint = "name one of the two; trials of both would count twice";
+            let hint = "give only one of the two; otherwise their trials would count twice";
             return Err(UserError::new(what).hint(hint).into());
         }
     }

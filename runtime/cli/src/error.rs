@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn with_causes_prints_each_cause_once() {
         let source = std::io::Error::other("the disk is gone");
         let error = CommandError::from(Outer { source });
         assert_eq!(error.to_string(), "error: run.json: cannot be read: the disk is gone");

@@ -86,8 +86,8 @@ impl Mask {
             }
         }
         let wrong = |error: regex::Error| {
-            UserError::new(one_line(&format!("the patterns of --mask cannot be used: {error}")))
-                .hint("list fewer words")
+            UserError::new(one_line(&format!("cannot use the patterns of --mask: {error}")))
+                .hint("use fewer words")
         };
         let patterns = rows.iter().map(|(_, pattern, ..)| pattern);
         let any = RegexSetBuilder::new(patterns).unicode(false).size_limit(SIZE).build();
@@ -210,7 +210,7 @@ fn listed(file: &Path) -> Result<String, UserError> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| {
         UserError::new(format!("cannot read {shown}: {error}"))
-            .hint("name a text file with one word on each line")
+            .hint("give a text file with one word per line")
     })?;
     let mut spelled = BTreeSet::new();
     for (index, line) in text.lines().enumerate() {
@@ -219,14 +219,15 @@ fn listed(file: &Path) -> Result<String, UserError> {
             continue;
         }
         if word.chars().count() < SHORTEST {
-            let what = format!("{shown}:{}: a word of fewer than {SHORTEST} letters", index + 1);
-            return Err(UserError::new(what).hint("list a longer part of the text to mask"));
+            let what = format!("{shown}:{}: the word has fewer than {SHORTEST} letters", index + 1);
+            return Err(UserError::new(what).hint("use a longer part of the text to mask"));
         }
         spelled.extend(spellings(word));
     }
     if spelled.is_empty() {
-        return Err(UserError::new(format!("{shown}: lists no word"))
-            .hint("write one word to mask on each line"));
+        return Err(
+            UserError::new(format!("{shown}: no words")).hint("write one word to mask per line")
+        );
     }
     // The first matching alternative wins, so a longer word precedes its own prefix.
     let mut spelled: Vec<_> = spelled.into_iter().collect();
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_go_in_every_spelling_of_what_stands_before_them() {
+    fn mask_hides_keys_after_any_delimiter() {
         let key = key();
         for before in
             ["", " ", "\"", "=", r"\n", r"\\n", r"\u001b", "%3D", "\u{1b}[32m", "é", "&quot;", ">"]
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_secret_names_go_and_the_document_stays_whole() {
+    fn mask_hides_values_of_secret_names_and_keeps_the_document_valid() {
         let secret = ["hunter", "2correct3horse4"].concat();
         for text in [
             format!("MY_API_KEY={secret}"),
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_words_and_numbers_stay() {
+    fn mask_keeps_plain_words_and_numbers() {
         for text in [
             "a task-description-of-something-that-is-long",
             "token = tokenizer.encode_everything_at_once",
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_key_goes_whole_and_a_diff_keeps_its_lines() {
+    fn mask_hides_whole_private_keys_and_keeps_diff_lines() {
         let head = ["-----BEGIN RSA ", "PRIVATE KEY-----"].concat();
         let end = ["-----END RSA ", "PRIVATE KEY-----"].concat();
         let body = "MIIEpAIBAAKCAQEA7bq9+abc/def";
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_words_go_as_json_and_pages_spell_them() {
+    fn mask_hides_listed_words_in_json_and_html_spelling() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("words");
         let word = "Größe \"A/B\" & <C>";
@@ -411,15 +412,15 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_masks_nothing_or_everything_is_rejected() {
+    fn mask_of_rejects_empty_lists_and_short_words() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("words");
         let of = |text: &str| {
             fs::write(&file, text).unwrap();
             Mask::of(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap_err()
         };
-        assert!(of("good-word\nab\n").what.contains("words:2: a word of fewer than 4 letters"));
-        assert!(of("\n \n").what.contains("lists no word"));
+        assert!(of("good-word\nab\n").what.contains("words:2: the word has fewer than 4 letters"));
+        assert!(of("\n \n").what.contains("no words"));
         let missing = Some(folder.path().join("missing"));
         let error = Mask::of(&MaskArgs { mask: false, mask_words: missing }).unwrap_err();
         assert!(error.what.contains("cannot read") && error.hint.is_some());

@@ -23,9 +23,9 @@ pub fn user(error: EngineError) -> UserError {
 pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     let submissions = Submissions::of(run).map_err(user)?;
     let Some(last) = submissions.open().last() else { return Ok(()) };
-    let what = format!("{}: {} runs the trials of this run", run.display(), last.engine);
+    let what = format!("{}: {} is running the trials of this run", run.display(), last.engine);
     let hint = format!(
-        "`{}` adds workers; `proctor resume {} --here` runs the rest here",
+        "`{}` adds workers; `proctor resume {} --here` runs the remaining trials on this machine",
         submit_again(run, &last.engine),
         run.display()
     );
@@ -39,10 +39,10 @@ pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     let any = proctor_cluster::any_live(run, None).map_err(unwritable)?;
     let Some(other) = any.filter(|one| one.version != own) else { return Ok(()) };
     let what = format!(
-        "this is proctor {own}, and a worker on {} is proctor {}",
+        "this is proctor {own}, but a worker on {} is proctor {}",
         other.host, other.version
     );
-    Err(UserError::new(what).hint("use one version on all machines of a run").into())
+    Err(UserError::new(what).hint("use the same version on all machines of a run").into())
 }
 
 /// The moment at which a process with this much time left must have ended.
@@ -76,7 +76,7 @@ pub fn jobs(record: &RunRecord) -> Result<usize, UserError> {
     let capacity = Capacity::of(&Machine { cpus, memory_mb });
     let fit = wanted.iter().map(|sandbox| capacity.sandboxes(sandbox)).min();
     let jobs = fit.unwrap_or(1).min(record.jobs).max(1);
-    tell!("{} at once", plural(jobs, "trial"));
+    tell!("{} in parallel", plural(jobs, "trial"));
     Ok(jobs)
 }
 
@@ -97,7 +97,7 @@ fn expect_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError>
         return Ok(());
     }
     let what = format!(
-        "this job has {limit_mb} MiB of memory; one sandbox may use {most} MiB, and the worker {OWN_MB} MiB"
+        "this job has {limit_mb} MiB of memory, but one sandbox may use {most} MiB, and the worker {OWN_MB} MiB"
     );
     let hint = format!(
         "submit with --engine-set mem={needed}M or more, or plan the run with a smaller sandbox.memory_mb"

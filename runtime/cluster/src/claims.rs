@@ -70,7 +70,8 @@ impl Claims {
     /// The directory can't be read or written, or others presume this worker dead.
     pub fn take(&self, key: &str) -> io::Result<Taken> {
         if self.membership.is_lost() {
-            let lost = "this worker's heartbeat is late: others may have taken over its trials";
+            let lost =
+                "this worker's heartbeat is late, so other workers may have taken over its trials";
             return Err(io::Error::other(lost));
         }
         let chain = Chain::of(&self.folder, key)?;
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_one_owner_until_it_is_freed() {
+    fn claim_has_one_owner_until_it_is_released() {
         let run = tempfile::tempdir().unwrap();
         let ((a, one), (b, other)) = (worker(run.path()), worker(run.path()));
         let claim = mine(one.take("ab12"));
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_before_all_workers_died_may_be_done_again() {
+    fn work_finished_before_all_workers_died_may_be_repeated() {
         let run = tempfile::tempdir().unwrap();
         let (_a, one) = worker(run.path());
         let mut claim = mine(one.take("ab12"));
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_workers_key_has_one_successor_and_the_dead_one_learns_it() {
+    fn claim_of_a_dead_worker_passes_to_one_successor() {
         let run = tempfile::tempdir().unwrap();
         let ((dead, one), (_b, other)) = (worker(run.path()), worker(run.path()));
         let claim = mine(one.take("ab12"));
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_at_once_one_gets_each_key() {
+    fn concurrent_claims_have_one_winner_each() {
         let run = tempfile::tempdir().unwrap();
         let workers: Vec<_> = (0..6).map(|_| worker(run.path())).collect();
         let won: Vec<usize> = std::thread::scope(|scope| {

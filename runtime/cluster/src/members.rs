@@ -178,7 +178,8 @@ impl Membership {
         disk::create_folder(&folder).map_err(|error| files::at(&folder, error))?;
         let path = folder.join(format!("{}.json", member.id));
         if !files::publish(&path, &member)? {
-            let taken = io::Error::new(ErrorKind::AlreadyExists, "a worker has this id");
+            let taken =
+                io::Error::new(ErrorKind::AlreadyExists, "another worker already has this id");
             return Err(files::at(&path, taken));
         }
         let began = Instant::now();
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_lives_from_joining_to_leaving_and_the_last_leaves_nothing() {
+    fn member_is_live_until_it_leaves_and_the_last_removes_the_folder() {
         let run = tempfile::tempdir().unwrap();
         let lease = Duration::from_secs(10);
         let one = Membership::join(run.path(), member(lease)).unwrap();
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_member_is_dead_after_its_lease_and_learns_it() {
+    fn silent_member_is_dead_after_its_lease() {
         let run = tempfile::tempdir().unwrap();
         let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
         let other = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_only_slept_goes_on() {
+    fn member_that_slept_continues() {
         let run = tempfile::tempdir().unwrap();
         let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
         let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();

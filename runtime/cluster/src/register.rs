@@ -132,8 +132,10 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
             let most = (attempt + 2).min(LONGEST_WAIT_MS);
             thread::sleep(Duration::from_millis(fastrand::u64(1..=most)));
         }
-        let busy =
-            io::Error::new(io::ErrorKind::ResourceBusy, "too many workers change it at once");
+        let busy = io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "too many workers are changing it at the same time",
+        );
         Err(files::at(&self.folder, busy))
     }
 
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_change_is_lost_where_many_change_it() {
+    fn register_loses_no_concurrent_changes() {
         let folder = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn old_states_are_removed_and_whoever_knew_one_finds_the_newest() {
+    fn register_removes_old_states_and_readers_find_the_newest() {
         let folder = tempfile::tempdir().unwrap();
         let register = Register::open(folder.path(), &0_u64).unwrap();
         let sleeper = Register::open(folder.path(), &0_u64).unwrap();
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_folder_begins_anew() {
+    fn register_starts_over_if_its_folder_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("inner");
         let register = Register::open(&inner, &7_u64).unwrap();

@@ -38,18 +38,18 @@ pub async fn build_cached(
     {
         return Ok(task);
     }
-    tell("not built on this machine yet: fetching and carving");
+    tell("not built on this machine yet; downloading the source and carving");
     let draft = draft(recipe, sources).await?;
     let Frozen { task, flaky, left_out } = freeze(draft, backend, sources, tell).await?;
     tell(&format!(
-        "{}, {}; left out: {} flaky, {} for other reasons",
+        "{}, {}; excluded: {} flaky, {} for other reasons",
         plural(task.fail_to_pass.len(), "fail-to-pass test"),
         plural(task.pass_to_pass.len(), "pass-to-pass test"),
         flaky.len(),
         left_out.len()
     ));
     for id in &flaky {
-        tell(&format!("flaky, left out: {id}"));
+        tell(&format!("excluded as flaky: {id}"));
     }
     fs::create_dir_all(cache).map_err(broken)?;
     let text = serde_json::to_string(&task).map_err(|error| broken(error.into()))?;

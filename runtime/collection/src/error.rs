@@ -11,15 +11,15 @@ pub enum RecipeError {
     /// The network, the sandbox or the test runner failed; a retry may help.
     #[error(transparent)]
     Fault(#[from] Fault),
-    #[error("`tests` matches no file of the source: {patterns}")]
+    #[error("no file of the source matches `tests`: {patterns}")]
     NoTests { patterns: String },
-    #[error("the statement cannot be rendered: {why}")]
+    #[error("cannot render the statement: {why}")]
     Statement { why: String },
     /// The tests do not show the feature: none fails without it and passes with it.
-    #[error("nothing fails without {carved} and passes with it; {seen}")]
+    #[error("no test fails without {carved} and passes with it; {seen}")]
     NothingFails { carved: String, seen: String },
-    #[error("the {run} test run did not end by itself: {why}")]
+    #[error("the {run} test run did not end properly: {why}")]
     Incomplete { run: &'static str, why: String },
-    #[error("the cache of built tasks: {why}")]
+    #[error("cache of built tasks: {why}")]
     Cache { why: String },
 }

@@ -71,7 +71,7 @@ pub(crate) async fn freeze_in(
     let Draft { mut task, carving, test_files, leave_out, ids, feature } = draft;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
     let gold = gold_of(&task)
-        .map_err(|error| Fault::new(Layer::Setup, format!("the mask reversed: {error}")))?
+        .map_err(|error| Fault::new(Layer::Setup, format!("reversed mask: {error}")))?
         .unwrap_or_default();
     let plan = TestPlan {
         command: task.test_command.clone(),
@@ -84,7 +84,9 @@ pub(crate) async fn freeze_in(
     };
     let (mut masked, mut restored) = (Vec::new(), Vec::new());
     for round in 1..=RUNS {
-        tell(&format!("running the tests without and with the gold, round {round} of {RUNS}"));
+        tell(&format!(
+            "running the tests without and with the gold patch, round {round} of {RUNS}"
+        ));
         let without = run(place, &task, &plan, &[&mask]).await?;
         masked.push(ended(without, "masked")?);
         let with = run(place, &task, &plan, &[&mask, &gold]).await?;
@@ -96,7 +98,7 @@ pub(crate) async fn freeze_in(
     if sorted.fail_to_pass.is_empty() {
         let carved: Vec<&str> = carving.objects.iter().map(|object| object.path.as_str()).collect();
         let seen = format!(
-            "{} passed on both sides; left out: {}; flaky: {}",
+            "{} passed on both sides; excluded: {}; flaky: {}",
             plural(sorted.pass_to_pass.len(), "test"),
             sorted.left_out.len(),
             sorted.flaky.len()
@@ -171,7 +173,7 @@ pub(crate) fn ended(run: TestRun, which: &'static str) -> Result<Statuses, Recip
     let log = String::from_utf8_lossy(&run.log);
     let tail: Vec<&str> = log.lines().rev().take(5).collect();
     let tail: Vec<&str> = tail.into_iter().rev().collect();
-    let why = format!("{}; its last lines: {}", ending_of(&run.exit), tail.join(" | "));
+    let why = format!("{}; last lines: {}", ending_of(&run.exit), tail.join(" | "));
     Err(RecipeError::Incomplete { run: which, why })
 }
 
@@ -193,7 +195,7 @@ impl Sorted {
         let (own, other): (Vec<String>, Vec<String>) =
             ids.into_iter().partition(|id| file_of(id) == feature);
         self.fail_to_pass = own;
-        let why = "it fails without the feature, in a file that is not the feature's";
+        let why = "it fails without the feature, but is in another feature's file";
         self.left_out.extend(other.iter().map(|id| LeftOut { id: id.clone(), why }));
         other
     }
@@ -205,19 +207,19 @@ pub(crate) fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[Stri
     for id in ids {
         let skip = |why| LeftOut { id: id.clone(), why };
         if leave_out.contains(id) {
-            out.left_out.push(skip("the recipe leaves it out"));
+            out.left_out.push(skip("the recipe excludes it"));
             continue;
         }
         // An id that is not printable as one line cannot be passed to pytest by name.
         if !id.contains("::") || id.chars().any(char::is_control) {
-            out.left_out.push(skip("its id cannot be asked for by name"));
+            out.left_out.push(skip("it cannot be selected by its id"));
             continue;
         }
         match (side(id, masked), side(id, restored)) {
             (Some(false), Some(true)) => out.fail_to_pass.push(id.clone()),
             (Some(true), Some(true)) => out.pass_to_pass.push(id.clone()),
             (None, _) | (_, None) => out.flaky.push(id.clone()),
-            (_, Some(false)) => out.left_out.push(skip("it does not pass with the gold")),
+            (_, Some(false)) => out.left_out.push(skip("it does not pass with the gold patch")),
         }
     }
     out
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_holds_in_every_run_is_kept() {
+    fn sort_keeps_only_tests_with_consistent_results() {
         let masked = [
             run(&[("t::a", Failed), ("t::b", Passed), ("t::c", Failed), ("t::s", Skipped)]),
             run(&[("t::a", Error), ("t::b", Passed), ("t::c", Passed), ("t::s", Skipped)]),

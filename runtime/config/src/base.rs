@@ -55,7 +55,7 @@ impl Files {
         let mut set_base = base_in(sets)?;
         let text = fs::read_to_string(path).map_err(|error| {
             UserError::new(format!("cannot read {}: {error}", path.display()))
-                .hint("name a TOML file; configs/demo.toml is one")
+                .hint("give a TOML file, such as configs/demo.toml")
         })?;
         let mut file = ConfigText { path: path.to_owned(), text };
         let (mut files, mut tables, mut chain) = (Vec::new(), Vec::new(), Vec::new());
@@ -160,14 +160,15 @@ impl ConfigText {
         let name = base.as_str().unwrap_or_default();
         let path = self.find(Path::new(name), is_set);
         let text = fs::read_to_string(&path).map_err(|why| {
-            error(format!("cannot read {}: {why}", path.display()))
-                .hint("name a TOML file; a relative path starts from the file that names it")
+            error(format!("cannot read {}: {why}", path.display())).hint(
+                "give a TOML file; relative paths start from the folder of this configuration",
+            )
         })?;
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         if let Some(first) = chain.iter().position(|one| *one == real) {
             let names = chain[first..].iter().chain([&real]).map(|one| one.display().to_string());
             let names = names.collect::<Vec<_>>().join(" -> ");
-            return Err(error(format!("the configuration starts from itself: {names}"))
+            return Err(error(format!("circular base: {names}"))
                 .hint(format!("remove `{BASE}` from one of these files")));
         }
         Ok(Self { path, text })
@@ -308,7 +309,7 @@ fn line(text: &str, at: usize) -> usize {
 fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
     let line = error.span().map_or(1, |span| line(text, span.start));
     let why = error.message().lines().next().unwrap_or_default();
-    let why = why.replace(", expected ", "; here belongs ");
+    let why = why.replace(", expected ", "; expected ");
     // The syntax is valid; a number that no type can hold is only found later.
     let key = error.span().and_then(|span| {
         let tree = DeTable::parse(text).ok()?;
@@ -317,11 +318,11 @@ fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
     match key {
         Some(path) => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let what = format!("{shown}:{line}: key `{}`: a number out of range", joined(&path));
-            UserError::new(one_line(&what)).hint("write a number of at most 18 digits")
+            let what = format!("{shown}:{line}: key `{}`: number out of range", joined(&path));
+            UserError::new(one_line(&what)).hint("use a number of at most 18 digits")
         }
-        None => UserError::new(one_line(&format!("{shown}:{line}: is not TOML: {why}")))
-            .hint("correct this line; https://toml.io shows the form"),
+        None => UserError::new(one_line(&format!("{shown}:{line}: invalid TOML: {why}")))
+            .hint("fix this line (syntax: https://toml.io)"),
     }
 }
 
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_keeps_the_file_and_line_where_it_was_written() {
+    fn merged_values_keep_their_file_and_line() {
         let folder = Folder::new(&[
             ("lib/common.toml", COMMON),
             (
@@ -440,7 +441,7 @@ mod tests {
         assert!(error.contains("lib/common.toml:4: key `budget.steps`"), "{error}");
         fs::write(folder.path("lib/common.toml"), "tasks = [\n").unwrap();
         let error = folder.error("run.toml");
-        assert!(error.contains("lib/common.toml:") && error.contains("is not TOML"), "{error}");
+        assert!(error.contains("lib/common.toml:") && error.contains("invalid TOML"), "{error}");
     }
 
     #[test]
@@ -463,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_rejected_with_its_chain() {
+    fn circular_base_is_rejected_with_its_chain() {
         let folder = Folder::new(&[
             ("run.toml", "base = 'one.toml'\n"),
             ("one.toml", "attempts = 2\nbase = 'two.toml'\n"),
@@ -471,7 +472,7 @@ mod tests {
             ("self.toml", "base = 'self.toml'\n"),
         ]);
         let error = folder.error("run.toml");
-        assert!(error.contains("two.toml:1: key `base`: the configuration starts from itself"));
+        assert!(error.contains("two.toml:1: key `base`: circular base"));
         let (_, chain) = error.split_once("itself: ").unwrap();
         let (chain, _) = chain.split_once('\n').unwrap();
         let names: Vec<_> = chain.split(" -> ").map(|one| one.rsplit('/').next()).collect();
@@ -480,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_that_cannot_be_read_is_named_with_its_line() {
+    fn unreadable_base_is_reported_with_its_line() {
         let folder = Folder::new(&[
             ("run.toml", "attempts = 1\nbase = 'nowhere.toml'\n"),
             ("number.toml", "base = 'wrong.toml'\n"),

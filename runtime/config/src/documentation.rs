@@ -14,8 +14,7 @@ pub fn documentation() -> String {
 }
 
 fn tables(place: &str, keys: &[Key], out: &mut String) {
-    let head =
-        if place.is_empty() { "The top of the file".to_owned() } else { format!("`{place}`") };
+    let head = if place.is_empty() { "Top level".to_owned() } else { format!("`{place}`") };
     out.push_str(&format!(
         "**{head}**\n\n| key | meaning | values | default |\n| --- | --- | --- | --- |\n"
     ));
@@ -51,8 +50,8 @@ fn tables(place: &str, keys: &[Key], out: &mut String) {
 fn values(key: &Key) -> String {
     match &key.kind {
         Kind::Text => "text".to_owned(),
-        Kind::Address => "address, or `script:FILE`".to_owned(),
-        Kind::Variable => "name of a variable".to_owned(),
+        Kind::Address => "URL, or `script:FILE`".to_owned(),
+        Kind::Variable => "variable name".to_owned(),
         Kind::Flag => "`true`, `false`".to_owned(),
         Kind::Choice(known) => {
             known.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ")

@@ -13,17 +13,20 @@ use crate::{
 /// Rejects keys whose required companions are missing.
 pub fn check_lonely(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     if file.grading.certificate.is_none() && written.has(&["grading", "flaky"]) {
-        let what = "has no effect without a `certificate` that says which tests are unreliable";
-        let hint = "add certificate = \"FILE\" (`proctor tasks validate --repeat 3 --certificate \
-                    FILE` writes one), or remove the key";
+        let what = "has no effect without a `certificate` that lists unreliable tests";
+        let hint = "add certificate = \"FILE\" (create it with `proctor tasks validate --repeat 3 \
+                    --certificate FILE`), or remove the key";
         return Err(written.error(&["grading", "flaky"], what).hint(hint));
     }
     for (index, arm) in file.arms.iter().enumerate() {
         if arm.replay.is_some() && arm.scaffold != "replay" {
-            let what = format!("has no effect: the scaffold `{}` replays nothing", arm.scaffold);
+            let what = format!(
+                "has no effect: the scaffold `{}` does not replay trajectories",
+                arm.scaffold
+            );
             return Err(written
                 .error(&["arms", &index.to_string(), "replay"], what)
-                .hint("write scaffold = \"replay\", or remove the key"));
+                .hint("set scaffold = \"replay\", or remove the key"));
         }
     }
     Ok(())
@@ -59,10 +62,10 @@ pub fn check_network(file: &ConfigFile, written: &Written) -> Result<(), UserErr
         {
             let mode = written.of_arm(index, "network", "mode");
             return Err(written
-                .error(&mode, "`allow` without a pattern in `allow` lets nothing through")
+                .error(&mode, "mode `allow` without patterns in `allow` blocks everything")
                 .hint(
-                    "add allow = [\"https://HOST/**\"], or write mode = \"closed\"; with \
-                     `allow = []` there is a proxy that records and denies everything",
+                    "add allow = [\"https://HOST/**\"], or set mode = \"closed\"; `allow = []` \
+                     starts a proxy that records and denies every request",
                 ));
         }
     }
@@ -92,18 +95,16 @@ fn settings(network: &NetworkPolicy) -> [(&'static str, bool); 5] {
 fn idle_in(network: &NetworkPolicy, key: &str) -> Option<Idle> {
     match (network.mode, key) {
         (NetworkMode::Closed, _) => Some(Idle {
-            what: "has no effect, since `network.mode` is `closed`",
-            hint: "write mode = \"allow\" or mode = \"open_except\", or remove the key",
+            what: "has no effect, because `network.mode` is `closed`",
+            hint: "set mode = \"allow\" or mode = \"open_except\", or remove the key",
         }),
         (NetworkMode::OpenExcept, "allow") => Some(Idle {
-            what: "has no effect, since `network.mode` is `open_except`: all that is not denied is \
-                   allowed",
-            hint: "write mode = \"allow\", or remove the key",
+            what: "has no effect, because `network.mode` is `open_except`: everything that is not denied is allowed",
+            hint: "set mode = \"allow\", or remove the key",
         }),
         (NetworkMode::OpenExcept, "audit") if network.deny.is_empty() => Some(Idle {
-            what: "has no effect: `network.mode` is `open_except`, and no `deny` is there to let \
-                   through",
-            hint: "add patterns to `deny`, write mode = \"allow\", or remove the key",
+            what: "has no effect: `network.mode` is `open_except`, and `deny` has no patterns to audit",
+            hint: "add patterns to `deny`, set mode = \"allow\", or remove the key",
         }),
         _ => None,
     }

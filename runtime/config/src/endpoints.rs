@@ -14,26 +14,26 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
         let path = |key| ["endpoints", name.as_str(), key];
         let limits = [table.max_concurrent, table.requests_per_minute, table.tokens_per_minute];
         if limits.iter().all(Option::is_none) {
-            return Err(written.error(&path("base_url")[..2], "sets no limit").hint(
-                "add max_concurrent, requests_per_minute or tokens_per_minute, or remove \
-                 the table: without it limits are learnt from refusals",
+            return Err(written.error(&path("base_url")[..2], "does not set a limit").hint(
+                "add max_concurrent, requests_per_minute or tokens_per_minute, or remove the \
+                 table; limits are then learned from rejections",
             ));
         }
         let there: Vec<&ModelSpec> =
             file.models.values().filter(|model| table.is_at(model)).collect();
         if there.is_empty() {
             let known = file.models.values().map(|model| model.base_url.as_str());
-            let error = written.error(&path("base_url"), "no model of [models] is at this address");
+            let error = written.error(&path("base_url"), "no model in [models] has this address");
             return Err(match nearest(&table.base_url, known) {
                 Some(near) => error.hint(format!("did you mean `{near}`?")),
-                None => error.hint("give it as the model's own `base_url`"),
+                None => error.hint("use the same `base_url` as the model"),
             });
         }
         if !there.iter().any(|model| table.holds_for(model)) {
             let wrong = table.model.as_deref().unwrap_or_default();
             let names: Vec<&str> = there.iter().map(|model| model.name.as_str()).collect();
-            let what = format!("no model at this address is called `{wrong}`");
-            let hint = format!("a model's `name`, as the endpoint calls it: {}", names.join(", "));
+            let what = format!("no model at this address has the name `{wrong}`");
+            let hint = format!("use a model's `name` at the endpoint: {}", names.join(", "));
             return Err(written.error(&path("model"), what).hint(hint));
         }
         let used = |model: &ModelSpec| {
@@ -42,7 +42,7 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
             file.arms.iter().filter_map(of).any(|used| used == model)
         };
         if !there.iter().any(|model| table.holds_for(model) && used(model)) {
-            eprintln!("note: no arm uses a model that [endpoints.{name}] holds for");
+            eprintln!("note: [endpoints.{name}] applies to no model that an arm uses");
         }
     }
     Ok(())

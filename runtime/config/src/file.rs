@@ -22,58 +22,57 @@ use crate::{
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
-    /// Another configuration to start from (`docs/configuration.md`). Tables merge, arms merge by name, and all other
+    /// Another configuration to start from (`docs/configuration.md`). Tables merge, arms merge by name, and other
     /// values replace those of the base.
     #[serde(default, skip_serializing)]
     #[schemars(length(min = 1), example = &"common.toml")]
     pub base: Option<PathBuf>,
-    /// Files or globs of tasks and recipes, or datasets of the hub (`docs/datasets.md`).
+    /// Files or globs of tasks and recipes, or Hugging Face datasets (`docs/datasets.md`).
     #[schemars(example = vec!["tasks.jsonl"])]
     pub tasks: Vec<String>,
-    /// How often each arm meets each task.
+    /// How often each arm runs each task.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 10_000), example = 1)]
     pub attempts: u32,
-    /// Trials at once. No factor.
+    /// Number of parallel trials. Not a factor.
     #[serde(default = "two")]
     #[schemars(range(min = 1, max = 10_000), example = 2)]
     pub jobs: usize,
     /// Limits of each sandbox.
     #[serde(default)]
     pub sandbox: SandboxSpec,
-    /// What a sandbox may reach.
+    /// Network access of each sandbox.
     #[serde(default)]
     pub network: NetworkPolicy,
-    /// Looking for copies of the hidden solution before an agent starts.
+    /// Search for copies of the hidden solution before an agent starts.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
-    /// What of a task the agent is told.
+    /// Which parts of a task the agent sees.
     #[serde(default)]
     pub statement: StatementSpec,
-    /// What a trial may spend. A limit that is not written is none.
+    /// What a trial may spend. A missing key means no limit.
     #[serde(default)]
     pub budget: Budget,
-    /// What is compared. A `[matrix]` that crosses `scaffold` needs none.
+    /// What is compared. A `[matrix]` that crosses `scaffold` needs no arms.
     pub arms: Vec<ArmFile>,
-    /// Factors that are crossed: a dotted key of an arm to the list of its values. Each combination is an arm
-    /// (below).
+    /// Factors to cross: each dotted key of an arm has a list of values. Every combination becomes an arm (see below).
     #[serde(default, skip_serializing)]
     #[schemars(example = serde_json::json!({ "budget.steps": [50, 100] }))]
     pub matrix: Map<String, Value>,
-    /// Models, under names of your choice.
+    /// Models, under names that you choose.
     #[serde(default)]
     pub models: BTreeMap<String, ModelSpec>,
-    /// How patches are graded. No factor.
+    /// How patches are graded. Not a factor.
     #[serde(default)]
     pub grading: GradingFile,
-    /// What is kept of a trial so that it can be resumed (`docs/survival.md`). No factor.
+    /// What is kept of a trial so that it can be resumed (`docs/survival.md`). Not a factor.
     #[serde(default, skip_serializing_if = "ResumeFile::is_default")]
     pub resume: ResumeFile,
     /// What a machine keeps between runs. No factor.
     #[serde(default, skip_serializing_if = "CacheFile::is_default")]
     pub cache: CacheFile,
-    /// Rate limits that all trials keep together, under names of your choice; learnt from refusals where
-    /// none are given. No factor.
+    /// Rate limits shared by all trials, under names that you choose. Without them, limits are learned from rejections.
+    /// Not a factor.
     #[serde(default)]
     pub endpoints: BTreeMap<String, EndpointRates>,
 }
@@ -95,17 +94,17 @@ impl CacheFile {
     }
 }
 
-/// One arm. Its `[sandbox]`, `[network]`, `[leak_check]`, `[statement]` and `[budget]` inherit every key that
-/// they do not name.
+/// One arm. Its `[sandbox]`, `[network]`, `[leak_check]`, `[statement]` and `[budget]` inherit every key that they do
+/// not set.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArmFile {
-    /// For people; no factor.
+    /// Name in reports. Not a factor.
     #[schemars(length(min = 1), example = &"tools/my-model")]
     pub name: String,
-    /// `tools`, `bash`, `single-shot`, `gold`, `noop` or `replay` (`docs/scaffolds.md`), a command-line agent such as `codex`, or
-    /// the file of a manifest (`docs/external.md`), `python:FILE.py:FUNCTION` for a Python function of your own
-    /// (`docs/python.md`), or `process`, `acp` or `mcp` for a program of your own (`docs/host.md`).
+    /// `tools`, `bash`, `single-shot`, `gold`, `noop` or `replay` (`docs/scaffolds.md`); a command-line agent such as
+    /// `codex`, or the path of a manifest (`docs/external.md`); `python:FILE.py:FUNCTION` for your own Python function
+    /// (`docs/python.md`); or `process`, `acp` or `mcp` for your own program (`docs/host.md`).
     #[schemars(length(min = 1), example = &"tools")]
     pub scaffold: String,
     /// The Python interpreter of a `python:` scaffold: a path, or a name on `PATH`. Its version and its packages are
@@ -117,16 +116,16 @@ pub struct ArmFile {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(example = serde_json::json!({ "reasoning_effort": "high" }))]
     pub settings: Map<String, Value>,
-    /// The name of a table of `[models]`.
+    /// The name of a table in `[models]`.
     #[serde(default)]
     #[schemars(length(min = 1), example = &"NAME")]
     pub model: Option<String>,
-    /// Whether the arm is a control: `proctor compare` lists its pairs under `controls` and corrects no other
-    /// comparison for them. `gold` and `noop` always are. No factor.
+    /// Whether the arm is a control: `proctor compare` lists its pairs under `controls` and does not correct other
+    /// comparisons for them. `gold` and `noop` are always controls. Not a factor.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub control: bool,
-    /// Overrides single keys of the table at the top, like the four below.
+    /// Overrides keys of the top-level table, like the four below.
     #[serde(default)]
     pub sandbox: SandboxSpec,
     /// As `sandbox`.
@@ -141,17 +140,16 @@ pub struct ArmFile {
     /// As `sandbox`.
     #[serde(default)]
     pub budget: Budget,
-    /// A folder of texts that take the place of the scaffold's own, file by file (`docs/prompts.md`); a factor by its
-    /// content.
+    /// A folder of texts that replace the scaffold's own, file by file (`docs/prompts.md`). Its content is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &"my-prompts")]
     pub prompts: Option<PathBuf>,
-    /// What happens to the agent's own settings files in the task's repository, such as `.claude/settings.json`
+    /// What happens to the agent's settings files in the task's repository, such as `.claude/settings.json`
     /// (`docs/external.md`). Only for command-line agents.
     #[serde(default, skip_serializing_if = "RepositorySettings::is_ignore")]
     #[schemars(example = RepositorySettings::Use)]
     pub repository_settings: RepositorySettings,
-    /// The `trajectory.jsonl` that the scaffold `replay` re-runs; a factor by its content.
+    /// The `trajectory.jsonl` that the scaffold `replay` re-runs. Its content is a factor.
     #[serde(default)]
     #[schemars(length(min = 1), example = &"RUN/trials/.../trajectory.jsonl")]
     pub replay: Option<PathBuf>,
@@ -273,7 +271,7 @@ mod tests {
         [[arms]]\nname = \"a\"\nscaffold = \"noop\"\n[arms.budget]\nsteps = 9\n";
 
     #[test]
-    fn arms_inherit_what_they_do_not_name() {
+    fn arms_inherit_keys_that_they_do_not_set() {
         let config = read_text(SMALL, &[]).unwrap();
         assert_eq!(config.arms[0].budget.steps, Some(9));
         assert_eq!(config.arms[0].budget.cost_usd, Some(1.5));
@@ -307,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_name_is_told_with_the_new_one() {
+    fn renamed_key_is_reported_with_its_new_name() {
         const OLD: &str = "seal";
         let lines = format!("[{OLD}]\non_finding = 'remove'\n");
         for text in [
@@ -315,16 +313,16 @@ mod tests {
             SMALL.replace("[budget]", &format!("{lines}[budget]")),
         ] {
             let error = read_text(&text, &[]).unwrap_err();
-            assert!(error.what.contains(OLD) && error.what.contains("is called `leak_check` now"));
-            assert!(error.hint.unwrap().contains("its keys stay the same"));
+            assert!(error.what.contains(OLD) && error.what.contains("renamed to `leak_check`"));
+            assert!(error.hint.unwrap().contains("its keys have not changed"));
         }
         let error = read_text(SMALL, &[&format!("{OLD}.on_finding=remove")]).unwrap_err();
-        let told = format!("--set: key `{OLD}`: is called `leak_check` now");
+        let told = format!("--set: key `{OLD}`: renamed to `leak_check`");
         assert!(error.what.starts_with(&told), "{error}");
     }
 
     #[test]
-    fn an_unknown_key_names_the_nearest() {
+    fn unknown_key_suggests_the_nearest() {
         let error = read_text("tasks = []\narms = []\n[budget]\nstep = 1\n", &[]).unwrap_err();
         assert!(error.what.contains("budget"), "{}", error.what);
         assert!(error.hint.unwrap().starts_with("did you mean `steps`?"));

@@ -35,18 +35,18 @@ impl Key {
                 let inner = keys.iter().find_map(|key| Some((&key.name, key.example.as_ref()?)));
                 let inner =
                     inner.map_or(String::new(), |(key, example)| format!(" {key} = {example} "));
-                format!("write it as a table, as in {name} = {{{inner}}}")
+                format!("use a table, as in {name} = {{{inner}}}")
             }
             Kind::Free => {
                 let example = self.example.as_deref().unwrap_or("{}");
-                format!("write it as a table, as in {name} = {example}")
+                format!("use a table, as in {name} = {example}")
             }
             Kind::Named(keys) => {
                 let keys = required(keys);
-                format!("write one table for each, as in [{name}.NAME] with {keys} below it")
+                format!("use one table for each, as in [{name}.NAME] with {keys} below it")
             }
             Kind::Rows(keys) => {
-                format!("write each as [[{name}]] with {} below it", required(keys))
+                format!("use [[{name}]] for each, with {} below it", required(keys))
             }
             Kind::Flag => format!("write `{name} = true` or `{name} = false`"),
             _ => match &self.example {
@@ -179,7 +179,7 @@ mod tests {
     /// A type without a bound, a description or an example would be a gap in the check and in the
     /// docs.
     #[test]
-    fn every_key_says_what_it_is_and_how_it_is_written() {
+    fn every_key_has_a_description_and_a_hint() {
         let mut keys = Vec::new();
         all(&FILE, "", &mut keys);
         assert!(keys.len() > 80, "{}", keys.len());

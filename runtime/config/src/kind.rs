@@ -97,7 +97,7 @@ impl Kind {
             (Self::Texts(form), Value::Array(items)) => {
                 for item in items {
                     let Value::String(text) = item else {
-                        let what = format!("holds {}, not text", shape(item));
+                        let what = format!("contains {}, not text", shape(item));
                         return Err(Wrong::new(what, key.write()));
                     };
                     form.check(text).map_err(|why| Wrong::new(why, key.write()))?;
@@ -107,7 +107,7 @@ impl Kind {
             (Self::Rows(_), Value::Array(items)) => {
                 match items.iter().find(|item| !item.is_table()) {
                     Some(item) => {
-                        let what = format!("holds {}, not tables", shape(item));
+                        let what = format!("contains {}, not tables", shape(item));
                         Err(Wrong::new(what, key.write()))
                     }
                     None => Ok(()),
@@ -117,7 +117,7 @@ impl Kind {
             | (Self::Flag, Value::Boolean(_))
             | (Self::Table(_) | Self::Named(_) | Self::Free, Value::Table(_)) => Ok(()),
             _ => {
-                let what = format!("is {}, where {} belongs", shape(value), self.shape());
+                let what = format!("expected {}, found {}", self.shape(), shape(value));
                 Err(Wrong::new(what, self.hint(key)))
             }
         }
@@ -129,7 +129,7 @@ impl Kind {
                 ((*least..=*most).contains(&number), format!("from {least} to {most}"))
             }
             Self::Above(most) => {
-                (number > 0.0 && number <= *most, format!("above 0 and up to {most}"))
+                (number > 0.0 && number <= *most, format!("above 0, up to {most}"))
             }
             _ => (true, String::new()),
         };
@@ -166,7 +166,7 @@ pub(crate) fn shape(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "text",
         Value::Integer(_) => "a whole number",
-        Value::Float(_) => "a number with a point",
+        Value::Float(_) => "a decimal number",
         Value::Boolean(_) => "true or false",
         Value::Datetime(_) => "a date",
         Value::Array(_) => "a list",
@@ -187,26 +187,26 @@ fn choice(known: &[String], text: &str) -> Result<(), Wrong> {
         None => one_of(known),
     };
     let shown: String = text.chars().take(40).collect();
-    Err(Wrong::new(format!("`{shown}` is not one of its values"), hint))
+    Err(Wrong::new(format!("invalid value `{shown}`"), hint))
 }
 
 fn address(text: &str) -> Result<(), Wrong> {
-    const FORM: &str = "give it as https://HOST/v1, or script:FILE for a scripted model";
+    const FORM: &str = "use https://HOST/v1, or script:FILE for a scripted model";
     let text = text.trim();
     if let Some(file) = text.strip_prefix("script:") {
-        let empty = Wrong::new("names no script", FORM);
+        let empty = Wrong::new("the script is missing", FORM);
         return if file.is_empty() { Err(empty) } else { Ok(()) };
     }
     let authority = text.split_once("//").map_or(text, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') || text.contains(['?', '#']) {
-        let hint = "put the key into an environment variable, name that in `key_env`, and give the \
-                    address as https://HOST/v1";
-        return Err(Wrong::new("holds a user, a password or a query (not shown here)", hint));
+        let hint = "put the key into an environment variable, set `key_env` to its name, and use \
+                    an address such as https://HOST/v1";
+        return Err(Wrong::new("contains a user, a password or a query (not shown here)", hint));
     }
     match url::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
-        _ => Err(Wrong::new("is not an http(s) address", FORM)),
+        _ => Err(Wrong::new("not an http(s) address", FORM)),
     }
 }
 
@@ -216,7 +216,7 @@ fn variable(text: &str) -> Result<(), Wrong> {
     if named {
         return Ok(());
     }
-    let hint = "write the variable's name, as in `key_env = \"MY_KEY\"`, and the key itself into the \
-                environment: export MY_KEY=...";
-    Err(Wrong::new("is not the name of a variable (not shown here: it may be a key)", hint))
+    let hint = "set it to the variable's name, as in `key_env = \"MY_KEY\"`, and put the key into \
+                the environment: export MY_KEY=...";
+    Err(Wrong::new("not a variable name (not shown here: it may be a key)", hint))
 }

@@ -64,7 +64,7 @@ pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Pro
     let excludes = tables(&matrix, "exclude")?;
     if axes.is_empty() && includes.is_empty() {
         let wrong = Wrong::new(
-            "crosses nothing",
+            "no factors to cross",
             "add a key with a list, as in scaffold = [\"tools\", \"bash\"]",
         );
         return Err(Problem { path: vec!["matrix".into()], wrong });
@@ -118,7 +118,7 @@ pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Pro
         return Err(excludes[index].unused(&axes));
     }
     if making.arms.is_empty() {
-        let wrong = Wrong::new("leaves no arm", "narrow one of its [[matrix.exclude]]");
+        let wrong = Wrong::new("excludes every arm", "narrow one of the [[matrix.exclude]] tables");
         return Err(Problem { path: vec!["matrix".into(), "exclude".into()], wrong });
     }
     table.insert("arms".into(), Value::Array(making.arms));
@@ -133,8 +133,8 @@ fn tables(matrix: &Table, name: &str) -> Result<Vec<Table>, Problem> {
     let wrong = || Problem {
         path: vec!["matrix".into(), name.into()],
         wrong: Wrong::new(
-            "is no list of tables",
-            format!("write each as [[matrix.{name}]] with its keys below it"),
+            "not a list of tables",
+            format!("use [[matrix.{name}]] for each, with its keys below it"),
         ),
     };
     match matrix.get(name) {
@@ -151,7 +151,7 @@ fn combinations(axes: &[Axis], names: &Names) -> Result<Vec<Vec<Choice>>, Proble
     let count = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.values.len()));
     if count.is_none_or(|count| count > MOST) {
         let wrong = Wrong::new(
-            format!("makes more than {MOST} arms of one"),
+            format!("creates more than {MOST} arms from one"),
             "cross fewer values, or list combinations as [[matrix.include]]",
         );
         return Err(Problem { path: vec!["matrix".into()], wrong });
@@ -208,7 +208,7 @@ fn included(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String
             let Value::String(text) = value else {
                 return Err(Problem {
                     path: at,
-                    wrong: Wrong::new("is no text", "write name = \"...\""),
+                    wrong: Wrong::new("not a text", "write name = \"...\""),
                 });
             };
             name = Some(text);
@@ -234,7 +234,7 @@ impl Exclude {
         if table.is_empty() {
             let wrong = Wrong::new(
                 "excludes everything",
-                "name the values of a combination, as in scaffold = \"bash\"",
+                "give the values of a combination, as in scaffold = \"bash\"",
             );
             return Err(Problem { path: at, wrong });
         }
@@ -288,7 +288,7 @@ impl Exclude {
             },
             None => Problem {
                 path: self.at.clone(),
-                wrong: Wrong::new("no combination has all of these values", "correct or remove it"),
+                wrong: Wrong::new("no combination has all of these values", "fix or remove it"),
             },
         }
     }

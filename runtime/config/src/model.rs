@@ -139,7 +139,7 @@ fn unknown(name: &str, endpoints: &BTreeMap<String, Endpoint>) -> UserError {
     let near =
         near.map_or(String::new(), |(near, model)| format!("did you mean `{near}/{model}`? "));
     UserError::new(format!("{name}: no such model or vendor")).hint(format!(
-        "{near}write VENDOR/NAME with one of {}, or add a table [models.\"{name}\"]",
+        "{near}use VENDOR/NAME with one of {}, or add a table [models.\"{name}\"]",
         known.join(", ")
     ))
 }

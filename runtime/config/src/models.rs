@@ -24,7 +24,7 @@ pub fn check(
             written.error(&path, wrong.what).hint(wrong.hint)
         })?;
         if let Some(cutoff) = model.cutoff.as_deref().filter(|cutoff| !is_day(cutoff)) {
-            let what = format!("{cutoff:?} is not a day");
+            let what = format!("{cutoff:?} is not a date");
             return Err(written
                 .error(&["models", name, "cutoff"], what)
                 .hint("write it as 2025-01-31"));
@@ -56,11 +56,12 @@ pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
         None => {}
     }
     let shown = file.path.display().to_string();
-    let hint = "name the model's `tokenizer.json`, from the configuration's or the current folder, or `cl100k_base`";
+    let hint = "give the path of the model's `tokenizer.json` (relative to the configuration or \
+                the current folder), or `cl100k_base`";
     let bytes = std::fs::read(&file.path)
         .map_err(|error| (format!("cannot read {shown}: {error}"), hint.to_owned()))?;
     proctor_tokens::Tokenizer::read(&bytes).map_err(|why| {
-        (format!("{shown}: {why}"), "without the key counts are by o200k_base".into())
+        (format!("{shown}: {why}"), "remove the key to count tokens with o200k_base".into())
     })?;
     file.sha256 = sha256_hex(&bytes);
     Ok(())
@@ -81,7 +82,7 @@ fn check_script(
     let Some(file) = model.base_url.strip_prefix(SCRIPT) else { return Ok(()) };
     script(Path::new(file)).map_err(|error| {
         written.error(&["models", name, "base_url"], format!("script {file}: {error}")).hint(
-            "name a script of docs/fake-llm.md, from the configuration's or the current folder",
+            "give the path of a script (docs/fake-llm.md), relative to the configuration or the current folder",
         )
     })
 }

@@ -91,7 +91,7 @@ pub fn resolve(
         let what = format!("cannot read {}: {error}", certificate.display());
         return Err(written
             .error(&["grading", "certificate"], what)
-            .hint("`proctor tasks validate --repeat 3 --certificate FILE` writes one"));
+            .hint("create it with `proctor tasks validate --repeat 3 --certificate FILE`"));
     }
     let mut arms = Vec::new();
     let mut names = BTreeSet::new();
@@ -102,13 +102,13 @@ pub fn resolve(
         let own = |key| ["arms", index.as_str(), key];
         if !names.insert(arm.name.clone()) {
             return Err(written
-                .error(&own("name"), format!("two arms are called `{}`", arm.name))
-                .hint("give each arm a name of its own"));
+                .error(&own("name"), format!("two arms have the name `{}`", arm.name))
+                .hint("give each arm a unique name"));
         }
         let found = (known.scaffold)(&arm.scaffold);
         let Some(found) = found.map_err(|error| written.about(&own("scaffold"), error))? else {
-            let what = format!("no scaffold is called `{}`", arm.scaffold);
-            let hint = format!("known: {}", known.scaffolds.join(", "));
+            let what = format!("unknown scaffold `{}`", arm.scaffold);
+            let hint = format!("scaffolds: {}", known.scaffolds.join(", "));
             return Err(written.error(&own("scaffold"), what).hint(hint));
         };
         let model = match (&arm.model, found.needs_model()) {
@@ -119,7 +119,7 @@ pub fn resolve(
                     .hint("add `model = \"...\"` to the arm"));
             }
             (Some(_), false) => {
-                let what = format!("has no effect: the scaffold `{}` asks no model", arm.scaffold);
+                let what = format!("has no effect: the scaffold `{}` uses no model", arm.scaffold);
                 return Err(written.error(&own("model"), what).hint("remove the key"));
             }
             (None, false) => None,
@@ -139,10 +139,10 @@ pub fn resolve(
             match &arm.replay {
                 Some(file) if file.is_file() => {}
                 Some(file) => {
-                    let what = format!("replay: no file {}", file.display());
+                    let what = format!("replay: no such file: {}", file.display());
                     return Err(written
                         .error(&own("replay"), what)
-                        .hint("name a trial's trajectory.jsonl"));
+                        .hint("give a trial's trajectory.jsonl"));
                 }
                 None => {
                     return Err(written
@@ -155,25 +155,29 @@ pub fn resolve(
         if let Some(clock) =
             arm.sandbox.clock.as_ref().filter(|clock| clock_moment(clock).is_none())
         {
-            let what = format!("{clock:?} is no moment from 1971 to 2199");
+            let what = format!("{clock:?} is not a time between 1971 and 2199");
             return Err(written
                 .error(&written.of_arm(&index, "sandbox", "clock"), what)
                 .hint("write it as \"2024-05-01T00:00:00Z\""));
         }
         if arm.budget.run != file.budget.run {
             return Err(written
-                .error(&["arms", &index, "budget", "run"], "a run has one such limit, for all arms")
+                .error(
+                    &["arms", &index, "budget", "run"],
+                    "only one such limit is allowed, for all arms of the run",
+                )
                 .hint("set it in [budget.run] at the top"));
         }
         if let (Some(key), Some(_)) = (inner(&arm.budget), found.model_endpoint(&arm.settings)) {
-            let what = format!("cannot be kept for the scaffold `{}`", arm.scaffold);
+            let what = format!("cannot be enforced for the scaffold `{}`", arm.scaffold);
             let hint = match arm.scaffold.starts_with(PYTHON) {
                 true => {
-                    "add `endpoint = false` to [arms.settings] if the agent uses `session.ask` alone, or remove the key"
+                    "add `endpoint = false` to [arms.settings] if the agent only uses \
+                     `session.ask`, or remove the key"
                 }
                 false => {
-                    "its loop runs inside the sandbox, where Proctor cannot inform it or stop its tools: \
-                          remove the key for this arm"
+                    "its loop runs inside the sandbox, where Proctor cannot inform it or stop its \
+                     tools; remove the key for this arm"
                 }
             };
             return Err(written.error(&written.of_arm(&index, "budget", key), what).hint(hint));
@@ -193,8 +197,9 @@ pub fn resolve(
         // A path is not a factor: a manifest is identified by its own name and its text.
         let scaffold = found.name().to_owned();
         if *sources.entry(scaffold.clone()).or_insert_with(|| shipped.clone()) != shipped {
-            let what = format!("another arm has another manifest that is called `{scaffold}` too");
-            let hint = "give each manifest a `name` of its own";
+            let what =
+                format!("another arm has a different manifest with the same name `{scaffold}`");
+            let hint = "give each manifest a unique `name`";
             return Err(written.error(&own("scaffold"), what).hint(hint));
         }
         let resolved = Arm {
@@ -242,7 +247,8 @@ fn settings(
     let mut given = arm.settings.clone();
     if let Some(interpreter) = &arm.interpreter {
         if !arm.scaffold.starts_with(PYTHON) {
-            let what = format!("has no effect: the scaffold `{}` runs no Python", arm.scaffold);
+            let what =
+                format!("has no effect: the scaffold `{}` does not run Python", arm.scaffold);
             return Err(written.error(&["arms", index, INTERPRETER], what).hint("remove the key"));
         }
         given.insert(INTERPRETER.to_owned(), interpreter.to_string_lossy().into());
@@ -262,7 +268,7 @@ fn settings(
     let Some(file) = &arm.replay else { return Ok(settings.into()) };
     let bytes = std::fs::read(file).map_err(|error| {
         let what = format!("cannot read {}: {error}", file.display());
-        written.error(&["arms", index, "replay"], what).hint("name a trial's trajectory.jsonl")
+        written.error(&["arms", index, "replay"], what).hint("give a trial's trajectory.jsonl")
     })?;
     Ok(json!({ REPLAY: sha256_hex(&bytes) }))
 }
@@ -279,7 +285,7 @@ fn with_repository_settings(
     }
     if !scaffold.reads_repository_settings() {
         let what = format!(
-            "has no effect: the scaffold `{}` reads no settings of the task's repository",
+            "has no effect: the scaffold `{}` does not read settings from the task's repository",
             arm.scaffold
         );
         return Err((what, "remove the key"));
@@ -303,13 +309,13 @@ fn inner(budget: &Budget) -> Option<&'static str> {
 fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), UserError> {
     let of = |key| written.of_arm(index, "network", key);
     proctor_egress::Policy::of_arm(&arm.network).map_err(|why| {
-        written.error(&["arms", index, "network"], why).hint("docs/egress.md has the grammar")
+        written.error(&["arms", index, "network"], why).hint("see docs/egress.md for the syntax")
     })?;
     if let Some(file) = &arm.network.ca_file {
         let wrong = |what: String| {
             written.error(&of("ca_file"), what).hint(
-                "name a file of certificates in PEM form; a relative path starts from the \
-                 configuration's folder (docs/egress.md)",
+                "give a file with PEM certificates; relative paths start from the configuration's \
+                 folder (docs/egress.md)",
             )
         };
         std::fs::File::open(file)
@@ -328,7 +334,7 @@ fn model_named(
     if let Some(found) = models.get(name) {
         return Ok(found.clone());
     }
-    let what = format!("no model is called `{name}`");
+    let what = format!("unknown model `{name}`");
     if let Some(near) = nearest(name, models.keys().map(String::as_str)) {
         return Err((what, format!("did you mean `{near}`?")));
     }
@@ -416,12 +422,12 @@ mod tests {
         let arm = "[[arms]]\nname = 'c'\nscaffold = 'noop'\nrepository_settings = 'use'";
         let error = resolved("", arm).unwrap_err().to_string();
         assert!(error.contains("arms.2.repository_settings"), "{error}");
-        assert!(error.contains("reads no settings of the task's repository"), "{error}");
+        assert!(error.contains("does not read settings from the task's repository"), "{error}");
     }
 
     /// An error about an arm names its line, even after other arms are left out.
     #[test]
-    fn arms_that_are_left_out_leave_the_places_of_the_others() {
+    fn with_arms_keeps_the_lines_of_the_remaining_arms() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let arms = ["a", "b", "c"].map(|name| {
             let scaffold = if name == "b" { "gold" } else { "noop" };
@@ -448,7 +454,7 @@ mod tests {
     /// A scaffold whose own files do not load still exists: calling its name unknown would hide the
     /// reason.
     #[test]
-    fn a_scaffold_that_does_not_load_says_why() {
+    fn unloadable_scaffold_is_reported_with_its_reason() {
         let arm = "[[arms]]\nname = 'b'\nscaffold = 'broken'";
         let error = resolved("", arm).unwrap_err().to_string();
         assert!(error.contains("broken/task.md.j2: syntax error"), "{error}");
@@ -458,7 +464,7 @@ mod tests {
     /// Limits that only a loop in the runtime can enforce are rejected for a client behind the
     /// model endpoint, with the place where they were written.
     #[test]
-    fn what_a_client_in_the_sandbox_cannot_keep_is_refused() {
+    fn limits_that_a_sandboxed_client_cannot_enforce_are_rejected() {
         for (key, line) in [
             ("disclosure", "disclosure = 'countdown'"),
             ("ending", "ending = 'grace'"),
@@ -471,7 +477,7 @@ mod tests {
                 (resolved("", &own).unwrap_err(), format!("key `arms.1.budget.{key}` (arm `cli`)")),
             ] {
                 assert!(error.what.contains(&path), "{path}: {}", error.what);
-                assert!(error.what.contains("cannot be kept for the scaffold `client`"));
+                assert!(error.what.contains("cannot be enforced for the scaffold `client`"));
                 assert!(error.hint.unwrap().contains("inside the sandbox"));
             }
             // The client's own arm may override the top.

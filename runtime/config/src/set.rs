@@ -32,12 +32,12 @@ pub fn lay(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserError>
                     .and_then(toml::Value::as_table_mut)
                     .ok_or_else(|| {
                         UserError::new(format!("--set {key}: `{part}` has no element `{index}`"))
-                            .hint(format!("it has {length}, counted from 0"))
+                            .hint(format!("it has {length} elements, counted from 0"))
                     })?
             }
             _ => {
                 return Err(UserError::new(format!("--set {key}: `{part}` is not a table"))
-                    .hint(format!("set `{part}` itself, or correct it in the file")));
+                    .hint(format!("set `{part}` itself, or fix it in the file")));
             }
         };
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_a_text_with_or_without_quotes() {
+    fn set_reads_a_date_with_or_without_quotes_as_text() {
         for set in ["models.m.cutoff=2025-01-31", "models.m.cutoff=\"2025-01-31\""] {
             let mut table = toml::Table::new();
             lay(&mut table, set).unwrap();

@@ -68,8 +68,8 @@ fn inner(
                 path.push(name.clone());
                 let Value::Table(table) = value else {
                     let wrong = Wrong::new(
-                        "is no table",
-                        format!("write it as [{}] with its keys below it", path.join(".")),
+                        "not a table",
+                        format!("use [{}] with its keys below it", path.join(".")),
                     );
                     return Err(Problem { path: path.clone(), wrong });
                 };
@@ -96,21 +96,21 @@ const RENAMED: [(&str, &str); 1] = [("seal", "leak_check")];
 /// If the key has a new name, or another table has it, the error says so; otherwise it suggests the
 /// closest key of this table.
 pub(crate) fn unknown(name: &str, keys: &[Key]) -> Wrong {
-    let what = "is not known here";
+    let what = "unknown key";
     let names = || keys.iter().map(|key| key.name.as_str());
     if let Some((_, now)) =
         RENAMED.iter().find(|(old, now)| *old == name && names().any(|key| key == *now))
     {
         return Wrong::new(
-            format!("is called `{now}` now"),
-            format!("write `{now}` instead; its keys stay the same"),
+            format!("renamed to `{now}`"),
+            format!("use `{now}` instead; its keys have not changed"),
         );
     }
     let known: Vec<_> = names().collect();
-    let known = format!("known here: {}", known.join(", "));
+    let known = format!("known keys: {}", known.join(", "));
     let homes = homes(name);
     if !homes.is_empty() {
-        return Wrong::new(what, format!("it is a key of {}; {known}", homes.join(" or ")));
+        return Wrong::new(what, format!("it belongs to {}; {known}", homes.join(" or ")));
     }
     match nearest(name, names()) {
         Some(near) => Wrong::new(what, format!("did you mean `{near}`? {known}")),

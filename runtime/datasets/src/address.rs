@@ -58,7 +58,10 @@ impl Address {
         let mut parts = rest.splitn(3, '/');
         let (owner, name, split) = (parts.next(), parts.next(), parts.next());
         let (Some(owner), Some(name)) = (owner.filter(is_name), name) else {
-            return Err(bad(text, "write hf://owner/name, hf://owner/name@revision/split".into()));
+            return Err(bad(
+                text,
+                "expected hf://owner/name or hf://owner/name@revision/split".into(),
+            ));
         };
         let (name, revision) = match name.split_once('@') {
             Some((name, revision)) => (name, Some(revision.to_owned())),
@@ -67,7 +70,7 @@ impl Address {
         if !is_name(&name) || revision.as_deref().is_some_and(|revision| !is_name(&revision)) {
             return Err(bad(
                 text,
-                "a name or revision on the hub is letters, digits, `.-_`".into(),
+                "names and revisions contain only letters, digits, and `.-_`".into(),
             ));
         }
         if let Some(split) = split.filter(|split| !split.is_empty()) {
@@ -117,7 +120,7 @@ impl Options {
             let truth = || match value {
                 "true" => Ok(true),
                 "false" => Ok(false),
-                _ => Err(format!("option `{key}` is true or false")),
+                _ => Err(format!("option `{key}` must be true or false")),
             };
             let text = || Some(value.to_owned());
             match key {
@@ -128,8 +131,8 @@ impl Options {
                 "interfaces" | "white" => {
                     let now = if key == "white" { "tests" } else { key };
                     return Err(format!(
-                        "option `{key}` is a factor of an arm now: write `{now} = {value}` below \
-                         [statement] in the run's configuration"
+                        "option `{key}` was replaced by an arm's factor: set `{now} = {value}` \
+                         below [statement] in the run configuration"
                     ));
                 }
                 "repos" => out.repos = Some(value.into()),
@@ -140,12 +143,12 @@ impl Options {
                 _ => {
                     let hint = nearest(key, KEYS)
                         .map_or_else(|| KEYS.join(", "), |near| format!("did you mean `{near}`?"));
-                    return Err(format!("`{key}` is not an option; {hint}"));
+                    return Err(format!("unknown option `{key}`; {hint}"));
                 }
             }
         }
         if out.image.is_some() && out.base.is_some() {
-            return Err("has `image` and `base`; keep one".into());
+            return Err("has both `image` and `base`; keep one".into());
         }
         Ok(out)
     }
@@ -167,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_on_the_hub_have_a_revision_and_a_split() {
+    fn hub_address_has_a_revision_and_a_split() {
         let read = |text: &str| Address::parse(text).unwrap();
         let full = read("hf://SWE-bench/SWE-bench_Lite@v1.0/dev#hints=true");
         let name =
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_nearest_key() {
+    fn unknown_option_suggests_the_nearest() {
         for (text, said) in [
             ("hf://name", "hf://owner/name"),
             ("hf://owner/../x", "letters, digits"),

@@ -78,21 +78,19 @@ impl fmt::Display for BadRow {
 /// Nothing could be loaded: a usage error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatasetError {
-    #[error("`{pattern}` matches no file{}", below(pattern, base))]
+    #[error("no file matches `{pattern}`{}", below(pattern, base))]
     NoMatch { pattern: String, base: PathBuf },
-    #[error("`{pattern}` is not a valid pattern: {why}")]
+    #[error("invalid pattern `{pattern}`: {why}")]
     BadPattern { pattern: String, why: String },
-    #[error(
-        "{file} is not a dataset: expected a name that ends in .jsonl, .json, .parquet or .toml"
-    )]
+    #[error("{file} is not a dataset: its name must end in .jsonl, .json, .parquet or .toml")]
     UnknownKind { file: PathBuf },
-    #[error("{file} cannot be read: {why}")]
+    #[error("cannot read {file}: {why}")]
     Unreadable { file: PathBuf, why: String },
-    #[error("`{address}` names no dataset: {why}")]
+    #[error("invalid dataset `{address}`: {why}")]
     BadAddress { address: String, why: String },
     #[error("shape `{shape}`: {why}")]
     BadShape { shape: String, why: String },
-    #[error("dataset {name} of the hub: {why}")]
+    #[error("Hugging Face dataset {name}: {why}")]
     Hub { name: String, why: String },
     #[error("{folder} {why}")]
     Folder { folder: PathBuf, why: String },
@@ -106,7 +104,7 @@ fn below(pattern: &str, base: &Path) -> String {
         return String::new();
     }
     let base = base.canonicalize().unwrap_or_else(|_| base.to_path_buf());
-    format!(" below {}", base.display())
+    format!(" in {}", base.display())
 }
 
 /// An error inside one row, before its place is known.

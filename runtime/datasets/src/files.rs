@@ -63,10 +63,10 @@ fn folder(
             Err(fault(why))
         }
         Choice::Nothing if paths.iter().any(|path| path.ends_with(".arrow")) => {
-            let hint = "holds Arrow files, which `save_to_disk` writes; write Parquet with \
+            let hint = "contains Arrow files written by `save_to_disk`; convert them with \
                         `load_from_disk(...).to_parquet(...)`";
             Err(fault(hint.into()))
         }
-        Choice::Nothing => Err(fault("holds no .parquet, .jsonl or .json".into())),
+        Choice::Nothing => Err(fault("contains no .parquet, .jsonl or .json files".into())),
     }
 }

@@ -64,7 +64,8 @@ pub(crate) fn places(
         return Ok(Some(found));
     }
     if forced {
-        let why = "holds no Harbor task: a folder with `task.toml` and `instruction.md`".to_owned();
+        let why =
+            "contains no Harbor task (a folder with `task.toml` and `instruction.md`)".to_owned();
         return Err(DatasetError::Folder { folder: plain, why });
     }
     Ok(None)
@@ -169,7 +170,7 @@ pub(crate) fn task(path: &Path) -> Result<Made, Vec<BadRow>> {
     let folder = Folder::open(path).map_err(|error| whole(error.to_string()))?;
     let bytes = fs::read(&file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            whole("is missing from a folder that looks like a Harbor task".into())
+            whole("is missing, but the folder looks like a Harbor task".into())
         }
         _ => whole(format!("cannot be read: {error}")),
     })?;
@@ -323,7 +324,7 @@ fn statement(folder: &Folder) -> Result<String, (&'static str, String)> {
     let text = String::from_utf8(bytes).map_err(|_| (NAME, "is not UTF-8".to_owned()))?;
     let text = without_canary(text.strip_prefix('\u{feff}').unwrap_or(&text));
     if text.trim().is_empty() {
-        return Err((NAME, "is empty: the agent would be told nothing".to_owned()));
+        return Err((NAME, "is empty, so the agent would get no instructions".to_owned()));
     }
     Ok(text.to_owned())
 }
@@ -357,7 +358,7 @@ fn files_of(folder: &Folder, config: &Config) -> Vec<(String, String)> {
         Ok(rules) => {
             for (name, what) in rules.unsupported_files() {
                 if folder.has(name) {
-                    complain(name, format!("asks for {what}, which Proctor does not support"));
+                    complain(name, format!("needs {what}, which Proctor does not support"));
                 }
             }
         }
@@ -367,14 +368,14 @@ fn files_of(folder: &Folder, config: &Config) -> Vec<(String, String)> {
     if config.environment.image.is_none() && !folder.has("environment/Dockerfile") && !compose {
         complain(
             "environment/Dockerfile",
-            "is missing; write one, or name `environment.docker_image` in task.toml".into(),
+            "is missing; add one, or set `environment.docker_image` in task.toml".into(),
         );
     }
     let own = config.verifier_environment.as_ref();
     let bundled = config.separate
         && (own.is_some_and(|own| own.image.is_some()) || folder.has("tests/Dockerfile"));
     if config.separate && !bundled && folder.has("tests/docker-compose.yaml") {
-        let what = "asks for several services (Docker Compose), which Proctor does not support";
+        let what = "needs several services (Docker Compose), which Proctor does not support";
         complain("tests/docker-compose.yaml", what.into());
     }
     for (inputs, script, needed) in [("tests", TEST, !bundled), ("solution", SOLVE, false)] {
@@ -397,7 +398,7 @@ fn resources(config: &Config) -> Result<Option<Resources>, String> {
     let (cpus, memory) = (config.environment.cpus, config.environment.memory_mb);
     if let Some(cpus) = cpus.filter(|cpus| !(LEAST_CPUS..=MOST_CPUS).contains(cpus)) {
         return Err(format!(
-            "environment.cpus is {cpus}; it must be from {LEAST_CPUS} to {MOST_CPUS}"
+            "environment.cpus is {cpus}, but must be from {LEAST_CPUS} to {MOST_CPUS}"
         ));
     }
     if let Some(memory) = memory.filter(|memory| !(LEAST_MEMORY_MB..=MOST_MB).contains(memory)) {
@@ -435,12 +436,14 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
     for one in &manifest.files {
         let path = parent.join(&one.path);
         match fs::read(&path) {
-            Err(error) => wrong.extend(whole(format!("names the file {}: {error}", one.path))),
+            Err(error) => {
+                wrong.extend(whole(format!("cannot read the listed file {}: {error}", one.path)))
+            }
             Ok(bytes) => {
                 let found = format!("sha256:{}", sha256_hex(&bytes));
                 if one.digest.as_ref().is_some_and(|digest| *digest != found) {
                     wrong.extend(whole(format!(
-                        "{}: its digest is {found}, not the one named here",
+                        "{}: its digest is {found}, not the listed one",
                         one.path
                     )));
                 }
@@ -460,7 +463,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
         };
         let Some(folder) = known.get(&task.name).or_else(|| known.get(short)) else {
             let what =
-                "its folder is not here; `harbor download` puts it beside dataset.toml".to_owned();
+                "its folder is missing; `harbor download` puts it next to dataset.toml".to_owned();
             wrong.push(at(what));
             continue;
         };
@@ -469,7 +472,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
             Ok(digest) if digest == task.digest => found.push(folder.clone()),
             Ok(digest) => {
                 wrong.push(at(format!(
-                    "the digest of {} is {digest}, not the one named here",
+                    "the digest of {} is {digest}, not the listed one",
                     folder.display()
                 )));
             }
@@ -501,7 +504,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn canary_lines_at_the_beginning_are_dropped_and_no_others() {
+    fn only_leading_canary_lines_are_dropped() {
         for (text, left) in [
             ("<!-- harbor-canary GUID x -->\n# BENCHMARK CANARY\n\n\nDo it.\n", "Do it.\n"),
             ("# Title\n# canary\n", "# Title\n# canary\n"),

@@ -34,7 +34,7 @@ pub(crate) fn narrow(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, Dataset
         return Ok(out);
     }
     let (count, first) = (missing.len(), missing.iter().take(3).cloned().collect::<Vec<_>>());
-    Err(fault(format!("{count} of its ids have no good row, such as {}", first.join(", "))))
+    Err(fault(format!("{count} ids have no valid row, such as {}", first.join(", "))))
 }
 
 /// A JSON list, or one id per line.
@@ -46,5 +46,8 @@ fn read(text: &str) -> Result<Vec<String>, String> {
     let list: Vec<Value> =
         serde_json::from_str(text).map_err(|error| format!("is not a JSON list: {error}"))?;
     let text = |value: Value| value.as_str().map(str::to_owned);
-    list.into_iter().map(text).collect::<Option<_>>().ok_or_else(|| "holds more than ids".into())
+    list.into_iter()
+        .map(text)
+        .collect::<Option<_>>()
+        .ok_or_else(|| "contains something other than ids".into())
 }

@@ -75,7 +75,7 @@ pub fn load(patterns: &[String], base_dir: &Path) -> Result<Loaded, DatasetError
         match &address.place {
             Where::Disk(_) => loader.disk(&address)?,
             Where::Hub(name) => {
-                let why = "is not asked for its rows here".to_owned();
+                let why = "cannot be downloaded here".to_owned();
                 return Err(DatasetError::Hub { name: name.name.clone(), why });
             }
         }

@@ -112,7 +112,7 @@ impl<'a> Loader<'a> {
             ..Options::default()
         };
         if *options != plain {
-            let why = "a Harbor dataset has the options `ids` and `shape` alone".to_owned();
+            let why = "Harbor datasets only accept the options `ids` and `shape`".to_owned();
             return Err(DatasetError::BadAddress { address: pattern.to_owned(), why });
         }
         let before = (self.loaded.tasks.len(), self.loaded.bad.len());
@@ -332,7 +332,7 @@ impl<'a> Loader<'a> {
                 let line = error.span().map(|span| {
                     text.get(..span.start).map_or(1, |head| head.matches('\n').count() + 1)
                 });
-                let what = format!("not TOML: {}", error.message());
+                let what = format!("invalid TOML: {}", error.message());
                 let place = line.map(RowLocation::Line);
                 self.loaded.bad.push(BadRow::new(file, place, None, Complaint::whole(what)));
                 return Ok(());
@@ -354,7 +354,7 @@ impl<'a> Loader<'a> {
         let Some(table) = value.as_object_mut() else { return };
         let inner = table.remove("recipe").unwrap_or_default();
         if let Some(key) = table.keys().next() {
-            let what = "stands beside `[recipe]`; a recipe has no other top-level key";
+            let what = "is not allowed next to `[recipe]`; remove it";
             refuse(None, Complaint::at(key.as_str(), what));
             return;
         }
@@ -405,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_a_rows_files_are_read() {
+    fn row_files_are_read_in_both_forms() {
         let map = files_of_row(&json!({"a.py": "x = 1\n", "b.py": null})).unwrap();
         let list =
             json!([{"file": "a.py", "content": "x = 1\n"}, {"file": "b.py", "content": null}]);

@@ -61,7 +61,7 @@ pub fn read_predictions(file: &Path) -> Result<Predictions, DatasetError> {
     read::json_or_lines(file, &mut |row| reader.row(row))?;
     let mut out = reader.out;
     if out.makers.is_empty() && out.bad.is_empty() {
-        let why = "holds no prediction".to_owned();
+        let why = "contains no predictions".to_owned();
         return Err(DatasetError::Unreadable { file: file.to_path_buf(), why });
     }
     out.bad.sort_by_key(|bad| (bad.line, bad.row));
@@ -92,7 +92,7 @@ impl Reader {
             let attempts = self.out.makers.entry(maker).or_default();
             if attempts.contains_key(&at) {
                 let (id, attempt) = at;
-                let what = format!("a second prediction for {id}, attempt {attempt}; keep one");
+                let what = format!("duplicate prediction for {id}, attempt {attempt}; keep one");
                 return Err(Complaint::at("instance_id", what));
             }
             attempts.insert(at, prediction);
@@ -141,7 +141,7 @@ fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
             .and_then(|attempt| u32::try_from(attempt).ok())
             .filter(|attempt| *attempt > 0)
             .ok_or_else(|| {
-                Complaint::at("n_attempt", format!("is {value}; attempts count from 1"))
+                Complaint::at("n_attempt", format!("is {value}, but attempts are counted from 1"))
             })?,
     };
     let failed = (object.get("success") == Some(&Value::Bool(false)))
@@ -159,12 +159,13 @@ fn patch(object: &mut serde_json::Map<String, Value>, failed: bool) -> Result<St
         Some(Value::String(patch)) => Ok(patch),
         Some(Value::Null) => Ok(String::new()),
         None if failed => Ok(String::new()),
-        Some(_) => {
-            Err(Complaint::at("model_patch", "is not text; an empty prediction is \"\" or null"))
-        }
+        Some(_) => Err(Complaint::at(
+            "model_patch",
+            "is not text; use \"\" or null for an empty prediction",
+        )),
         None => {
             let near = object.keys().find(|key| key.contains("patch") || key.contains("diff"));
-            let hint = near.map_or(String::new(), |near| format!("; is it `{near}`?"));
+            let hint = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             Err(Complaint::at("model_patch", format!("is missing{hint}")))
         }
     }

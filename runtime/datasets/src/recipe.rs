@@ -68,7 +68,10 @@ const RECIPE_SCHEMA: u32 = 1;
 pub(crate) fn check(recipe: &Recipe) -> Vec<Complaint> {
     let mut out = Vec::new();
     if recipe.schema_version != RECIPE_SCHEMA {
-        let what = format!("is {}; this Proctor reads {RECIPE_SCHEMA}", recipe.schema_version);
+        let what = format!(
+            "is {}, but this version of Proctor reads {RECIPE_SCHEMA}",
+            recipe.schema_version
+        );
         out.push(Complaint::at("recipe.schema_version", what));
     }
     if recipe.id.is_empty() {
@@ -78,14 +81,14 @@ pub(crate) fn check(recipe: &Recipe) -> Vec<Complaint> {
         out.push(Complaint::at("recipe.sha256", "is not 64 hex digits"));
     }
     if recipe.carve.values().all(Vec::is_empty) {
-        out.push(Complaint::at("recipe.carve", "lists nothing to remove"));
+        out.push(Complaint::at("recipe.carve", "does not list anything to remove"));
     }
     for (file, names) in &recipe.carve {
         if let Err(what) = rules::inside(file) {
             out.push(Complaint::at(format!("recipe.carve.{file:?}"), what));
         }
         if Path::new(file).extension().is_none_or(|extension| extension != "py") {
-            out.push(Complaint::at(format!("recipe.carve.{file:?}"), "is no Python file"));
+            out.push(Complaint::at(format!("recipe.carve.{file:?}"), "is not a Python file"));
         }
         if let Some(name) = names.iter().find(|name| !is_dotted(name)) {
             let what = format!("{name:?} is not a dotted path such as `Class.method`");
@@ -93,11 +96,11 @@ pub(crate) fn check(recipe: &Recipe) -> Vec<Complaint> {
         }
     }
     if recipe.tests.is_empty() {
-        out.push(Complaint::at("recipe.tests", "is empty, so no test could be recorded"));
+        out.push(Complaint::at("recipe.tests", "is empty, so no tests can be recorded"));
     }
     for dependency in &recipe.dependencies {
         if !dependency.contains("==") {
-            let what = format!("{dependency:?} is not pinned; write `name==version`");
+            let what = format!("{dependency:?} is not pinned; use `name==version`");
             out.push(Complaint::at("recipe.dependencies", what));
         }
     }

@@ -32,20 +32,20 @@ pub fn parse_task(text: &str) -> Result<Task, Vec<(Option<String>, String)>> {
 
 pub(crate) fn task(mut value: Value) -> Result<Task, Vec<Complaint>> {
     let Some(object) = value.as_object() else {
-        return Err(vec![Complaint::whole("a task is a JSON object")]);
+        return Err(vec![Complaint::whole("a task must be a JSON object")]);
     };
     match object.get("schema_version").map(|version| (version, version.as_u64())) {
         Some((_, Some(version))) if version == u64::from(TASK_SCHEMA) => {}
         Some((version, _)) => {
             return Err(vec![Complaint::at(
                 "schema_version",
-                format!("is {version}; this Proctor reads version {TASK_SCHEMA}"),
+                format!("is {version}, but this version of Proctor reads {TASK_SCHEMA}"),
             )]);
         }
         None => {
             return Err(vec![Complaint::at(
                 "schema_version",
-                format!("is missing; write `\"schema_version\": {TASK_SCHEMA}`"),
+                format!("is missing; add `\"schema_version\": {TASK_SCHEMA}`"),
             )]);
         }
     }
@@ -86,7 +86,7 @@ fn unknown_key(path: &str, key: &str, known: &[&str]) -> Complaint {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known keys: {}", known.join(", ")),
     };
-    Complaint::at(path, format!("is not a known key; {hint}"))
+    Complaint::at(path, format!("is an unknown key; {hint}"))
 }
 
 /// `serde_path_to_error` ends the path of an unknown field in that field, and the path of a missing
@@ -114,7 +114,10 @@ fn known_keys(message: &str) -> Vec<&str> {
 
 fn check_source(source: &Value) -> Result<(), Complaint> {
     let Some(object) = source.as_object() else {
-        return Err(Complaint::at("source", "is an object: {\"path\": ...}, {\"pypi\": ...}, ..."));
+        return Err(Complaint::at(
+            "source",
+            "must be an object: {\"path\": ...}, {\"pypi\": ...}, ...",
+        ));
     };
     let mut forms = SOURCE_FORMS.iter().filter(|(name, ..)| object.contains_key(*name));
     let (form, needed, known) = match (forms.next(), forms.next()) {
@@ -130,7 +133,7 @@ fn check_source(source: &Value) -> Result<(), Complaint> {
                         .map(|near| format!("did you mean `{near}` for `{key}`?"))
                 })
                 .unwrap_or_else(|| "give one of `path`, `archive`, `pypi`, `git`".to_owned());
-            return Err(Complaint::at("source", format!("is not a known kind of source; {hint}")));
+            return Err(Complaint::at("source", format!("is not a kind of source; {hint}")));
         }
     };
     for (key, value) in object {
@@ -143,7 +146,7 @@ fn check_source(source: &Value) -> Result<(), Complaint> {
     }
     match needed.iter().find(|key| !object.contains_key(**key)) {
         Some(key) => {
-            Err(Complaint::at(format!("source.{key}"), format!("is missing beside `{form}`")))
+            Err(Complaint::at(format!("source.{key}"), format!("is required with `{form}`")))
         }
         None => Ok(()),
     }

@@ -22,7 +22,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         complain("id", "is empty".into());
     }
     if task.statement.trim().is_empty() {
-        complain("statement", "is empty: the agent would be told nothing".into());
+        complain("statement", "is empty, so the agent would get no instructions".into());
     }
     let environment = &task.environment;
     let given = [
@@ -35,13 +35,13 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         [_] => {}
         [] => complain("environment", "needs `image`, `dockerfile`, or `base = \"host\"`".into()),
         [one, other, ..] => {
-            complain("environment", format!("has `{one}` and `{other}`; keep one"));
+            complain("environment", format!("has both `{one}` and `{other}`; keep one"));
         }
     }
     if let Some(dockerfile) = &environment.dockerfile
         && dockerfile.trim().is_empty()
     {
-        complain("environment.dockerfile", "is empty; name the folder of a build context".into());
+        complain("environment.dockerfile", "is empty; give the folder of a build context".into());
     }
     // Empty: the image's work directory.
     let of_image = task.workdir.is_empty() && environment.base.is_none();
@@ -56,17 +56,17 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     match task.test_command.first().map(|program| program.trim()) {
         None => complain("test_command", "is empty".into()),
         Some("") => {
-            complain("test_command", "begins with an empty word, not with a program".into())
+            complain("test_command", "starts with an empty word instead of a program".into())
         }
         Some(_) => {}
     }
     if let Some(platform) = &task.platform
         && !is_platform(platform)
     {
-        complain("platform", format!("{platform:?} is no platform, such as linux/amd64"));
+        complain("platform", format!("{platform:?} is not a platform such as linux/amd64"));
     }
     if task.fail_to_pass.is_empty() {
-        complain("fail_to_pass", "is empty: nothing could ever be resolved".into());
+        complain("fail_to_pass", "is empty, so the task could never be resolved".into());
     }
     check_ids(task, &mut complain);
     // Planning reports an unknown benchmark: some commands only show tasks.
@@ -85,7 +85,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     ] {
         if !(seconds > 0.0 && seconds <= MOST_SECONDS) {
             let within = format!("it must be above 0 and up to {MOST_SECONDS} seconds");
-            complain(field, format!("is {seconds}; {within}"));
+            complain(field, format!("is {seconds}, but {within}"));
         }
     }
     if let Some(source) = &task.source {
@@ -95,7 +95,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         [("mask", &task.mask), ("gold", &task.gold), ("test_patch", &task.test_patch)]
     {
         if patch.as_ref().is_some_and(|patch| patch.trim().is_empty()) {
-            complain(field, "is empty; leave the key out instead".into());
+            complain(field, "is empty; remove the key".into());
         }
     }
     check_cheats(task, &mut complain);
@@ -110,12 +110,12 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     if let Some(clock) = &task.clock
         && clock_moment(clock).is_none()
     {
-        let what = "is no moment from 1971 to 2199, such as 2024-05-01T00:00:00Z";
+        let what = "is not a time between 1971 and 2199, such as 2024-05-01T00:00:00Z";
         complain("clock", format!("{clock:?} {what}"));
     }
     for key in task.env.keys() {
         if key.is_empty() || key.contains(['=', '\0']) {
-            complain("env", format!("{key:?} is not a variable's name"));
+            complain("env", format!("{key:?} is not a variable name"));
         }
     }
     out
@@ -137,16 +137,16 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
             // A benchmark's ids have their own notation: files, Django's, sympy's bare names.
             if task.benchmark.is_some() {
                 if id.trim().is_empty() {
-                    complain(field, "holds an empty id".into());
+                    complain(field, "contains an empty id".into());
                 }
                 continue;
             }
             // Ids of a report are as free as test names.
             if task.report().is_some() {
                 if id.trim().is_empty() {
-                    complain(field, "holds an empty id".into());
+                    complain(field, "contains an empty id".into());
                 } else if !seen.insert(id) {
-                    complain(field, format!("{id:?} stands twice"));
+                    complain(field, format!("duplicate {id:?}"));
                 }
                 continue;
             }
@@ -159,11 +159,11 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
                 }
                 _ => complain(
                     field,
-                    format!("{id:?} is not a pytest node id: expected `file.py::name`"),
+                    format!("{id:?} is not a pytest node id such as `file.py::name`"),
                 ),
             }
             if !seen.insert(id) {
-                complain(field, format!("{id:?} stands twice"));
+                complain(field, format!("duplicate {id:?}"));
             }
         }
     }
@@ -171,13 +171,16 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
 
 fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
     if task.report().is_some() && task.from_scratch.is_some() {
-        let what = "has `from_scratch` beside it, which only pytest can grade";
+        let what = "cannot be used with `from_scratch`, which only pytest can grade";
         complain("test_results", what.into());
     }
     let Some(TestResults { format, path: Some(path) }) = &task.test_results else { return };
     let field = "test_results.path";
     if task.report().is_none() {
-        complain(field, format!("is not used by {format}, which reports to Proctor; remove it"));
+        complain(
+            field,
+            format!("has no effect with {format}, which reports to Proctor directly; remove it"),
+        );
         return;
     }
     let checked = match path.starts_with('/') {
@@ -187,9 +190,15 @@ fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
     if let Err(what) = checked {
         complain(field, format!("{path:?}: {what}"));
     } else if path.ends_with('/') {
-        complain(field, format!("{path:?} is a folder; name the report, such as {path}*.xml"));
+        complain(
+            field,
+            format!("{path:?} is a folder; give the report's file name, such as {path}*.xml"),
+        );
     } else if path.rsplit_once('/').is_some_and(|(folder, _)| folder.contains('*')) {
-        complain(field, format!("{path:?} has a `*` in a folder; only the last part may have one"));
+        complain(
+            field,
+            format!("{path:?} has a `*` in a folder name; only the last part may have one"),
+        );
     }
 }
 
@@ -201,11 +210,11 @@ fn check_cheats(task: &Task, complain: &mut impl FnMut(&str, String)) {
         if name.is_empty() {
             complain(&format!("cheats[{at}].name"), "is empty".into());
         } else if !names.insert(name) {
-            complain(&format!("cheats[{at}].name"), format!("{name:?} stands twice"));
+            complain(&format!("cheats[{at}].name"), format!("duplicate {name:?}"));
         }
         match Patch::read(cheat.patch.as_bytes()).touched() {
             Ok(paths) if paths.is_empty() => {
-                complain(&format!("cheats[{at}].patch"), "is empty: it changes no file".into());
+                complain(&format!("cheats[{at}].patch"), "is empty, so it changes no file".into());
             }
             Ok(_) => {}
             Err(error) => complain(&format!("cheats[{at}].patch"), error.to_string()),
@@ -239,7 +248,7 @@ fn is_hex(text: &str, length: std::ops::RangeInclusive<usize>) -> bool {
 fn absolute(path: &str) -> Result<(), String> {
     let parts = path.strip_prefix('/').ok_or_else(|| format!("{path:?} is not absolute"))?;
     if parts.is_empty() {
-        return Err("is the root of the sandbox; name a folder below it".into());
+        return Err("is the root of the sandbox; use a folder below it".into());
     }
     inside(parts).map_err(|what| format!("{path:?} {what}"))
 }
@@ -253,10 +262,10 @@ pub(crate) fn inside(path: &str) -> Result<(), String> {
         return Err("is absolute; it must be relative to `workdir`".into());
     }
     if path.split('/').any(|part| part == "..") {
-        return Err("leaves its folder by `..`".into());
+        return Err("leaves its folder with `..`".into());
     }
     if path.contains('\0') {
-        return Err("holds a NUL byte".into());
+        return Err("contains a NUL byte".into());
     }
     Ok(())
 }
@@ -272,7 +281,7 @@ fn need<T: Copy + PartialOrd + std::fmt::Display>(
     let (floor, ceiling) = (need.floor(), need.ceiling());
     if let Some(wrong) = [floor, ceiling].into_iter().find(|end| !within.contains(end)) {
         let (least, most) = (within.start(), within.end());
-        complain(field, format!("is {wrong}; it must be from {least} to {most}"));
+        complain(field, format!("is {wrong}, but must be from {least} to {most}"));
     } else if floor > ceiling {
         complain(field, format!("has a floor of {floor} above its ceiling of {ceiling}"));
     }

@@ -24,10 +24,8 @@ pub(crate) struct TaskRules {
 
 impl TaskRules {
     pub(crate) fn of(task: &Task) -> Result<Self, PatternError> {
-        let mirrors = Mirrors::shipped().map_err(|_| PatternError {
-            text: "configs/mirrors.toml".into(),
-            why: "not readable",
-        })?;
+        let mirrors = Mirrors::shipped()
+            .map_err(|_| PatternError { text: "configs/mirrors.toml".into(), why: "unreadable" })?;
         let benchmarks = patterns(&mirrors.benchmarks)?;
         let mut rules = Self { benchmarks, files: Some(&mirrors.files), ..Self::default() };
         let mut things = Things::default();
@@ -215,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_is_blocked_by_every_way_to_it() {
+    fn package_is_blocked_on_every_host() {
         let rules = TaskRules::of(&task(
             r#", "repo": "zopefoundation/zope.interface",
                "source": {"pypi": "zope.interface", "version": "7.0", "sha256": "0"}"#,
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_urls_name_repository_and_package() {
+    fn blocked_urls_include_repository_and_package() {
         let rules = TaskRules::of(&task(
             r#", "blocked_urls": ["https://github.com/mahmoud/boltons/**",
                 "https://pypi.org/**/boltons/**", "docs.example.org/boltons"]"#,
@@ -285,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_of_a_task_is_blocked_on_its_own_host() {
+    fn source_of_a_task_is_blocked_on_its_host() {
         let rules = TaskRules::of(&task(
             r#", "source": {"git": "https://git.example:8443/acme/widget.git", "commit": "c"}"#,
         ))
@@ -307,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_url_that_cannot_be_read_is_named() {
+    fn invalid_blocked_url_is_named() {
         let error = TaskRules::of(&task(r#", "blocked_urls": ["ssh://git@a/b"]"#)).unwrap_err();
         assert_eq!(error.text, "ssh://git@a/b");
     }

@@ -36,7 +36,10 @@ pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
 
 /// The response to an allowed request that failed.
 pub(crate) fn failed(asked: &str, why: &str) -> Response<AnyBody> {
-    own(StatusCode::BAD_GATEWAY, format!("The egress proxy allows this, but: {why}\n{asked}\n"))
+    own(
+        StatusCode::BAD_GATEWAY,
+        format!("The egress proxy allows this request, but it failed: {why}\n{asked}\n"),
+    )
 }
 
 pub(crate) fn empty() -> Response<AnyBody> {
@@ -95,7 +98,7 @@ impl Body for Passing {
         if let Some(Err(error)) = &frame
             && let Some(entry) = &mut self.entry
         {
-            entry.request.error = Some(format!("the answer broke off: {error}"));
+            entry.request.error = Some(format!("the response was interrupted: {error}"));
         }
         Poll::Ready(frame)
     }

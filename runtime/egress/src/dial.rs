@@ -63,7 +63,7 @@ pub(crate) async fn dial(
                 return Ok((stream, socket));
             }
             Ok(Err(error)) => why = format!("{socket}: {error}"),
-            Err(_) => why = format!("{socket}: no connection within {} s", limit.as_secs()),
+            Err(_) => why = format!("{socket}: connection timed out after {} s", limit.as_secs()),
         }
     }
     Err(DialError::Failed(why))
@@ -84,8 +84,8 @@ async fn addresses(
     }
     match timeout(limit, resolver.resolve(&origin.host)).await {
         Ok(Ok(addresses)) => Ok(addresses),
-        Ok(Err(error)) => Err(DialError::Failed(format!("the name is not known: {error}"))),
-        Err(_) => Err(DialError::Failed("the name server does not answer".into())),
+        Ok(Err(error)) => Err(DialError::Failed(format!("unknown host name: {error}"))),
+        Err(_) => Err(DialError::Failed("the name server does not respond".into())),
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_changes_its_mind_is_asked_once_and_gains_nothing() {
+    async fn rebound_host_name_is_resolved_once() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         // Public when checked, loopback when dialled: there is no second look-up. 192.0.1.0 is
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_exception_is_for_its_port_and_name_only() {
+    async fn private_exception_applies_only_to_its_port_and_name() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");

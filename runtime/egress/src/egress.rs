@@ -26,7 +26,7 @@ impl Egress {
         let authority = Authority::new().map_err(|error| error.to_string())?;
         let native = rustls_native_certs::load_native_certs();
         for error in &native.errors {
-            tracing::warn!(%error, "a root certificate of the host cannot be read");
+            tracing::warn!(%error, "cannot read a root certificate of the host");
         }
         Ok(Self {
             authority: Arc::new(authority),
@@ -82,7 +82,7 @@ pub fn read_certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'stat
         CertificateDer::pem_file_iter(file).map_err(|error| wrong(error.to_string()))?.collect();
     let certificates = read.map_err(|error| wrong(error.to_string()))?;
     match certificates.is_empty() {
-        true => Err(wrong("no certificate in it".into())),
+        true => Err(wrong("it contains no certificate".into())),
         false => Ok(certificates),
     }
 }

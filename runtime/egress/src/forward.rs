@@ -92,9 +92,9 @@ impl EgressProxy {
                 Ok(Err(mut error)) => match error.take_message() {
                     // A reused connection that the server had already closed: nothing was sent.
                     Some(unsent) if !fresh => request = unsent,
-                    _ => return fail(entry, &asked, &format!("no answer: {}", error.error())),
+                    _ => return fail(entry, &asked, &format!("no response: {}", error.error())),
                 },
-                Err(_) => return fail(entry, &asked, "the server does not answer"),
+                Err(_) => return fail(entry, &asked, "the server does not respond"),
             }
         }
     }
@@ -107,7 +107,7 @@ impl EgressProxy {
             Scheme::Http => self.shake_hands(stream).await?,
             Scheme::Https => {
                 let stream = timeout(limit, self.greet(origin, stream)).await;
-                let late = |_| DialError::Failed("the server does not greet".into());
+                let late = |_| DialError::Failed("the server did not send its greeting".into());
                 self.shake_hands(stream.map_err(late)??).await?
             }
         };
@@ -140,7 +140,7 @@ impl EgressProxy {
         // Ends with its sender, which ends with the connection from inside.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "an upstream connection of the egress proxy broke");
+                tracing::debug!(%error, "an upstream connection of the egress proxy was closed");
             }
         });
         Ok(sender)

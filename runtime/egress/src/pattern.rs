@@ -77,32 +77,34 @@ impl Pattern {
         if methods.iter().any(|name| {
             name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
         }) {
-            return Err(wrong("methods are written in capitals with commas between: `GET,HEAD`"));
+            return Err(wrong("write methods in capitals, separated by commas: `GET,HEAD`"));
         }
-        let known = Settings::shipped().map_err(|_| wrong("the list of methods cannot be read"))?;
+        let known = Settings::shipped().map_err(|_| wrong("cannot read the list of methods"))?;
         if methods.iter().any(|name| !known.patterns.methods.iter().any(|known| known == name)) {
-            return Err(wrong("no such method; write one of HTTP's, as in `GET,HEAD https://...`"));
+            return Err(wrong(
+                "unknown HTTP method; expected a form such as `GET,HEAD https://...`",
+            ));
         }
         let (scheme, rest) = url
             .split_once("://")
-            .ok_or_else(|| wrong("write `https://HOST/PATH`, or `*://` for both schemes"))?;
+            .ok_or_else(|| wrong("use `https://HOST/PATH`, or `*://` for both schemes"))?;
         let scheme = match scheme {
             "*" => None,
             "http" => Some(Scheme::Http),
             "https" => Some(Scheme::Https),
-            _ => return Err(wrong("the scheme is `http`, `https` or `*`")),
+            _ => return Err(wrong("the scheme must be `http`, `https` or `*`")),
         };
         if rest.contains(['?', '#', '\\']) || rest.contains(char::is_whitespace) {
-            return Err(wrong("a pattern has no query, fragment or white space"));
+            return Err(wrong("a pattern cannot contain a query, a fragment or white space"));
         }
         let (authority, path) = match rest.find('/') {
             Some(at) => (&rest[..at], Some(&rest[at..])),
             None => (rest, None),
         };
         let (host, port) =
-            split_port(authority).ok_or_else(|| wrong("the port is 1-65535 or `*`"))?;
+            split_port(authority).ok_or_else(|| wrong("the port must be 1-65535 or `*`"))?;
         if authority.contains('@') {
-            return Err(wrong("a pattern holds no user or password"));
+            return Err(wrong("a pattern cannot contain a user or a password"));
         }
         if host.is_empty() {
             return Err(wrong("the host is missing"));
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowing_pattern_is_exact() {
+    fn allow_patterns_match_exactly() {
         let pattern = Pattern::allow("https://pypi.org/simple/**").unwrap();
         assert!(takes(&pattern, "https://pypi.org/simple/attrs/"));
         assert!(takes(&pattern, "https://PYPI.org:443/simple"));
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denying_pattern_is_generous() {
+    fn deny_patterns_match_broadly() {
         let pattern = Pattern::task("https://www.github.com/Mahmoud/boltons").unwrap();
         for url in [
             "https://github.com/mahmoud/boltons",
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_named_in_front() {
+    fn pattern_methods_precede_the_url() {
         let pattern = Pattern::allow("GET,HEAD https://a.example").unwrap();
         assert!(pattern.takes_method("GET") && !pattern.takes_method("POST"));
         assert!(!pattern.is_whole());
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_refused_and_not_shown() {
+    fn pattern_with_a_password_is_rejected_without_showing_it() {
         for text in [
             "https://u:hidden@a/**",
             "GET https://u:hid/hidden@a",
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_patterns_are_rejected() {
         for text in [
             "",
             "pypi.org",
@@ -309,7 +311,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_written_a_pattern_takes_its_own_url(
+        fn pattern_matches_its_own_url(
             host in "[a-z]{1,8}(\\.[a-z]{2,5}){1,2}", path in "(/[a-z0-9_-]{1,6}){0,4}", port in 1u16..
         ) {
             let url = format!("https://{host}:{port}{path}");
@@ -319,7 +321,7 @@ mod tests {
         }
 
         #[test]
-        fn reading_never_panics(text in ".{0,40}") {
+        fn parsing_patterns_never_panics(text in ".{0,40}") {
             let _ = Pattern::allow(&text);
             let _ = Target::parse(&text);
         }

@@ -19,10 +19,10 @@ impl Exception {
             Some((name, address)) => (Some(name), address),
             None => (None, text),
         };
-        let form = "write ADDRESS:PORT or NAME=ADDRESS:PORT, as in `127.0.0.1:8443`";
+        let form = "use ADDRESS:PORT or NAME=ADDRESS:PORT, as in `127.0.0.1:8443`";
         let address: SocketAddr = address.parse().map_err(|_| format!("`{text}`: {form}"))?;
         if address.port() == 0 {
-            return Err(format!("`{text}`: nothing listens on port 0; {form}"));
+            return Err(format!("`{text}`: port 0 cannot be used; {form}"));
         }
         let name = match name {
             None => None,
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exception_is_one_address_and_port() {
+    fn private_exception_is_one_address_and_port() {
         let plain = Exception::parse("127.0.0.1:8443").unwrap();
         let named = Exception::parse("Index.test=[::1]:8443").unwrap();
         assert!(plain.admits("any", "127.0.0.1:8443".parse().unwrap()));

@@ -102,7 +102,7 @@ impl EgressProxy {
         });
         let served = self.http().serve_connection(io, service).with_upgrades().await;
         if let Err(error) = served {
-            tracing::debug!(%error, "a connection to the egress proxy broke");
+            tracing::debug!(%error, "a connection to the egress proxy was closed");
         }
         let tunnel = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((origin, upgrade)) = tunnel

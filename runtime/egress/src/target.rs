@@ -36,13 +36,13 @@ impl Scheme {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TargetError {
-    #[error("neither http nor https")]
+    #[error("not http or https")]
     Scheme,
     #[error("not a URL")]
     Url,
     #[error("credentials in a URL")]
     Credentials,
-    #[error("a path that is encoded too often")]
+    #[error("a path that is encoded too many times")]
     Ambiguous,
 }
 
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_have_one_form() {
+    fn hosts_are_normalized() {
         for (written, host) in [
             ("http://EXAMPLE.org./", "example.org"),
             ("http://2130706433/", "127.0.0.1"),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused() {
+    fn invalid_urls_are_rejected() {
         for written in
             ["ftp://a/", "http:///a", "http://a b/", "http://a\\@b/", "a", "http://300.1.1.1/"]
         {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lose_their_disguises() {
+    fn encoded_paths_are_normalized() {
         for (written, last) in [
             ("http://a/x//y/./z", "/x/y/z"),
             ("http://a/x/../y", "/y"),

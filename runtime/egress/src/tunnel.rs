@@ -92,7 +92,7 @@ impl EgressProxy {
         let counted = Arc::clone(entry.counted());
         let mut inside = Watched::counting(stream, self.limits.idle(), counted);
         if let Err(error) = copy_bidirectional(&mut inside, &mut upstream).await {
-            entry.request.error = Some(format!("the connection broke off: {error}"));
+            entry.request.error = Some(format!("the connection was interrupted: {error}"));
         }
     }
 
@@ -122,7 +122,7 @@ impl EgressProxy {
         });
         let served = self.http().serve_connection(TokioIo::new(stream), service).await;
         if let Err(error) = served {
-            tracing::debug!(%error, "a connection through the egress proxy broke");
+            tracing::debug!(%error, "a connection through the egress proxy was closed");
         }
     }
 

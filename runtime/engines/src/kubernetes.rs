@@ -154,7 +154,7 @@ fn required<'a>(
 ) -> Result<&'a String, EngineError> {
     settings.get(key).ok_or_else(|| {
         EngineError::new(format!("kubernetes needs --engine-set {key}=..."))
-            .hint(format!("name {what}"))
+            .hint(format!("set it to {what}"))
     })
 }
 
@@ -162,11 +162,9 @@ fn required<'a>(
 fn expect_values(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
     for (key, value) in settings {
         let (is_right, form) = match key.as_str() {
-            "cpus" | "mem" => {
-                (is_quantity(value), "an amount of Kubernetes, such as 8, 500m, 32Gi")
-            }
+            "cpus" | "mem" => (is_quantity(value), "a Kubernetes quantity, such as 8, 500m, 32Gi"),
             "claim" | "namespace" | "secret" | "service_account" => {
-                (is_name(value), "a name of Kubernetes: lower-case letters, digits, `-` and `.`")
+                (is_name(value), "a Kubernetes name: lower-case letters, digits, `-` and `.`")
             }
             "mount" => (value.starts_with('/'), "an absolute path"),
             "privileged" => (matches!(value.as_str(), "true" | "false"), "true or false"),
@@ -213,8 +211,8 @@ fn label(request: &Request) -> String {
 }
 
 fn only_a_manifest() -> EngineError {
-    EngineError::new("Proctor prints a manifest for Kubernetes and sends nothing to a cluster")
-        .hint("use --dry-run, and give the output to `kubectl create -f -`")
+    EngineError::new("for Kubernetes, Proctor only prints a manifest")
+        .hint("use --dry-run, and pipe the output to `kubectl create -f -`")
 }
 
 impl Engine for Kubernetes {
@@ -231,7 +229,7 @@ impl Engine for Kubernetes {
     }
 
     fn state(&self, _submission: &Submission) -> Jobs {
-        Jobs::Unknown("ask `kubectl get jobs`".into())
+        Jobs::Unknown("see `kubectl get jobs`".into())
     }
 
     fn ask_to_end(&self, _submission: &Submission) -> Result<(), EngineError> {
@@ -259,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_runs_workers_side_by_side_on_a_shared_volume() {
+    fn manifest_runs_parallel_workers_on_a_shared_volume() {
         let job = Kubernetes
             .manifest(&request(&[
                 ("image", "r/proctor:1"),
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_fails_at_once_where_another_worker_would_fare_no_better() {
+    fn manifest_fails_immediately_on_permanent_errors() {
         let job = Kubernetes.manifest(&request(&[("image", "i"), ("claim", "c")])).unwrap();
         let rules = &job["spec"]["podFailurePolicy"]["rules"];
         assert_eq!(rules[0]["action"], "FailJob");
@@ -402,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_settings_are_named() {
         let error = Kubernetes.manifest(&request(&[("image", "i")])).unwrap_err();
         assert!(error.what.contains("claim"), "{error}");
         let elsewhere = request(&[("image", "i"), ("claim", "c"), ("mount", "/data")]);

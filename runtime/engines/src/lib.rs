@@ -86,8 +86,10 @@ pub fn engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
     match name {
         "slurm" => Ok(Box::new(Slurm)),
         "kubernetes" => Ok(Box::new(Kubernetes)),
-        other => Err(EngineError::new(format!("no engine is called {other:?}"))
-            .hint("the engines are slurm and kubernetes")),
+        other => {
+            Err(EngineError::new(format!("unknown engine {other:?}"))
+                .hint("use slurm or kubernetes"))
+        }
     }
 }
 
@@ -166,7 +168,7 @@ impl Jobs {
     pub fn summary(&self) -> String {
         let jobs = match self {
             Self::Known(jobs) if jobs.is_empty() => {
-                return "the scheduler knows no job of it".into();
+                return "unknown to the scheduler".into();
             }
             Self::Known(jobs) => jobs,
             Self::Unknown(why) => return format!("state unknown: {why}"),
@@ -226,8 +228,8 @@ pub(crate) fn expect_keys(
     match settings.keys().find(|key| !known.contains(&key.as_str())) {
         None => Ok(()),
         Some(key) => {
-            Err(EngineError::new(format!("--engine-set {key}: {engine} has no such setting"))
-                .hint(format!("the settings of {engine} are {}", known.join(", "))))
+            Err(EngineError::new(format!("--engine-set {key}: unknown setting of {engine}"))
+                .hint(format!("settings of {engine}: {}", known.join(", "))))
         }
     }
 }
@@ -237,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_counts_states_and_names_what_pending_jobs_wait_for() {
+    fn summary_counts_states_and_reasons_of_pending_jobs() {
         let job = |state: &str, reason: &str| Job {
             id: String::new(),
             state: state.into(),

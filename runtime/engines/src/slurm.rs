@@ -68,7 +68,7 @@ impl Engine for Slurm {
             return Err(refused(&said.err));
         }
         let (job, cluster) = parsed_id(&said.out).ok_or_else(|| {
-            EngineError::new(format!("sbatch printed {:?}, which is no job id", said.out.trim()))
+            EngineError::new(format!("sbatch printed {:?}, which is not a job id", said.out.trim()))
         })?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Submission {
@@ -262,12 +262,12 @@ fn refused(err: &str) -> EngineError {
         ("account", "`sacctmgr show associations user=$USER` lists your accounts"),
         ("qos", "`sacctmgr show qos` lists the qualities of service"),
         ("time limit", "use a shorter --engine-set time=..."),
-        ("memory", "no node has so much memory: use a smaller --engine-set mem=..."),
-        ("node configuration", "no node has so much: use smaller mem, cpus or gres"),
+        ("memory", "no node has that much memory: use a smaller --engine-set mem=..."),
+        ("node configuration", "no node has these resources: use smaller mem, cpus or gres"),
         ("array", "use fewer --workers: the site limits the size of arrays"),
     ];
     let said = first_line(err);
-    let error = EngineError::new(format!("sbatch refused the job: {said}"));
+    let error = EngineError::new(format!("sbatch rejected the job: {said}"));
     let all = err.to_lowercase();
     let known = HINTS.iter().find(|(word, _)| all.contains(word));
     match known {
@@ -280,7 +280,7 @@ fn refused(err: &str) -> EngineError {
 fn first_line(err: &str) -> String {
     let lines = || err.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.split_once("error: ").map(|(_, rest)| rest));
-    error.or_else(|| lines().next()).unwrap_or("it failed without a word").to_owned()
+    error.or_else(|| lines().next()).unwrap_or("it failed without a message").to_owned()
 }
 
 #[cfg(test)]
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_states_are_read_as_both_versions_print_them() {
+    fn ids_and_states_of_both_slurm_versions_are_read() {
         assert_eq!(parsed_id("17\n"), Some(("17".into(), None)));
         assert_eq!(parsed_id("welcome\n17;hpc\n"), Some(("17".into(), Some("hpc".into()))));
         assert_eq!(parsed_id("Submitted batch job\n"), None);
@@ -336,18 +336,18 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_keeps_slurms_words_and_gives_a_hint() {
+    fn rejection_keeps_slurms_message_and_adds_a_hint() {
         let error = refused(
             "sbatch: error: invalid partition specified: nope\n\
              sbatch: error: Batch job submission failed: Invalid partition name specified\n",
         );
         assert!(error.what.contains("invalid partition specified: nope"), "{}", error.what);
         assert!(error.hint.unwrap().contains("sinfo"));
-        assert!(refused("").what.contains("without a word"));
+        assert!(refused("").what.contains("without a message"));
     }
 
     #[test]
-    fn the_script_names_the_status_that_asks_for_more_time() {
+    fn script_requeues_on_the_unfinished_status() {
         assert!(SCRIPT.contains(&format!("\"$code\" = {}", crate::UNFINISHED)));
     }
 }

@@ -240,12 +240,12 @@ impl RunOfOneCheck {
         let last = text.chars().next_back()?;
         let run = text.chars().rev().take_while(|one| *one == last).count();
         if run >= self.least_zero && self.token_zero.contains(last) && text.chars().count() == run {
-            return Some(format!("the response is {run} times `{last}`"));
+            return Some(format!("the response consists of {run} times `{last}`"));
         }
         let is_open = text.matches("```").count() % 2 == 1;
         let is_guarded =
             run >= self.least_guarded && is_open && !last.is_alphanumeric() && last != '`';
-        is_guarded.then(|| format!("the response broke off after {run} times `{last}`"))
+        is_guarded.then(|| format!("the response ended after {run} times `{last}`"))
     }
 }
 
@@ -300,7 +300,7 @@ mod tests {
     use super::EndpointChecks;
 
     #[test]
-    fn entities_count_as_escapes_only_beside_no_plain_character() {
+    fn entities_are_escapes_only_if_no_plain_character_occurs() {
         let check = &EndpointChecks::shipped().expect("a sound table").escaped;
         let of = |command: &str| {
             let arguments = json!({ "command": command }).to_string();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_sign_are_found() {
+    fn runs_of_one_character_are_found() {
         let check = &EndpointChecks::shipped().expect("a sound table").run_of_one;
         let found = |text: &str| check.found(text).is_some();
         assert!(found(&"!".repeat(512)) && found("```bash\necho ================"));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_told_as_text_and_unreported_limits_are_found() {
+    fn error_texts_and_hidden_limits_are_found() {
         let checks = EndpointChecks::shipped().expect("a sound table");
         for text in [
             "Error: upstream connect error or disconnect/reset before headers",

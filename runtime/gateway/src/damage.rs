@@ -50,7 +50,7 @@ impl TrialGateway {
             whole.stop == Some(Stop::Length) && request.max_output.is_none() && output < least_own;
         if is_capped {
             let why = format!(
-                "the response ended after {output} tokens at an output limit that nobody set"
+                "the response ended after {output} tokens at an output limit that the request did not set"
             );
             return Ok(Some(Trouble::new(TroubleKind::Capped, why)));
         }
@@ -62,7 +62,7 @@ impl TrialGateway {
                 && (total as f64) < room as f64 * checks.length.share;
             if is_cut {
                 let why = format!(
-                    "the response ended after {output} tokens, although the request allows {most}"
+                    "the response ended after {output} tokens, but the request allows {most}"
                 );
                 return Ok(Some(Trouble::damaged(why, &checks.length.hint)));
             }
@@ -174,8 +174,7 @@ impl Look {
             let escaped = || {
                 let call =
                     self.calls.iter().find(|call| checks.escaped.is_escaped(&call.arguments))?;
-                let why =
-                    format!("the arguments of a call of `{}` are escaped for HTML", call.name);
+                let why = format!("the arguments of a call to `{}` are HTML-escaped", call.name);
                 Some(Found::Misread(why, checks.escaped.hint.clone()))
             };
             let broken = || {
@@ -185,7 +184,7 @@ impl Look {
             let trimmed = || {
                 let is_trimmed = |call: &&ToolCall| checks.trimmed.is_trimmed(&call.arguments);
                 let name = &self.calls.iter().find(is_trimmed)?.name;
-                Some(Found::Torn(format!("the arguments of a call of `{name}` lost their blanks")))
+                Some(Found::Torn(format!("the arguments of a call to `{name}` lost their spaces")))
             };
             let masked = || {
                 let is_requested =
@@ -193,7 +192,7 @@ impl Look {
                 let call = self.calls.iter().find(|call| {
                     checks.masked.count(&call.arguments, is_requested) >= checks.masked.least
                 })?;
-                let why = format!("parts of the arguments of a call of `{}` are masked", call.name);
+                let why = format!("parts of the arguments of a call to `{}` are masked", call.name);
                 Some(Found::Misread(why, checks.masked.hint.clone()))
             };
             return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
@@ -203,7 +202,7 @@ impl Look {
             return Some(Found::Misread(why, checks.error_text.hint.clone()));
         }
         if self.is_end && checks.hidden_cap.fits(self.output, &self.text) {
-            let why = format!("the response broke off after {} tokens", self.output);
+            let why = format!("the response stopped after {} tokens", self.output);
             return Some(Found::Misread(why, checks.hidden_cap.hint.clone()));
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -229,8 +228,9 @@ impl Look {
         let ours = tokens::count_request(request);
         let is_cut =
             ours >= checks.cut.least_tokens && (told as f64) < ours as f64 * checks.cut.share;
-        let why =
-            || format!("the endpoint cut the prompt: it counted {told} tokens of about {ours}");
+        let why = || {
+            format!("the endpoint truncated the prompt: it counted {told} of about {ours} tokens")
+        };
         is_cut.then(|| Found::Misread(why(), checks.cut.hint.clone()))
     }
 }
@@ -254,7 +254,7 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
     let (name, text) = (&call.name, call.arguments.trim());
     let is_ours = tools.iter().any(|tool| tool.name == *name);
     if let Some(tool) = tools.iter().find(|tool| !is_ours && is_within(&tool.name, name)) {
-        return Some(format!("a call names `{name}` in place of the tool `{}`", tool.name));
+        return Some(format!("a call uses the name `{name}` instead of the tool `{}`", tool.name));
     }
     // Some streams carry a name in pieces.
     if let Some(tool) = tools.iter().find(|tool| !is_ours && is_begun(&tool.name, name)) {
@@ -264,7 +264,7 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
         serde_json::from_str::<Map<String, Value>>(text).is_ok_and(|map| !map.is_empty())
     };
     if text.contains(char::REPLACEMENT_CHARACTER) {
-        return Some(format!("characters in the arguments of a call of `{name}` were torn"));
+        return Some(format!("characters in the arguments of a call to `{name}` are damaged"));
     }
     if is_object(text) {
         return None;
@@ -275,12 +275,12 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
                 && tool.parameters["required"].as_array().is_some_and(|list| !list.is_empty())
         };
         let lost = output >= checks.torn.least_output && tools.iter().any(needs);
-        return lost.then(|| format!("a call of `{name}` came without its arguments"));
+        return lost.then(|| format!("a call to `{name}` has no arguments"));
     }
     let repaired = [format!("{{\"{text}"), format!("{{{text}"), format!("{text}}}")];
     let is_repairable = repaired.iter().any(|text| is_object(text.as_str()))
         || text.strip_prefix("{}").is_some_and(is_object);
-    is_repairable.then(|| format!("the arguments of a call of `{name}` were torn"))
+    is_repairable.then(|| format!("the arguments of a call to `{name}` are damaged"))
 }
 
 /// Why arguments are no JSON object even for a tolerant reader: the stream lost parts of them, or the model
@@ -295,7 +295,7 @@ fn broken(call: &ToolCall) -> Option<String> {
         _ => false,
     };
     let is_sound = text.is_empty() || is_object(text) || is_object(plain);
-    (!is_sound).then(|| format!("the arguments of a call of `{}` are not JSON", call.name))
+    (!is_sound).then(|| format!("the arguments of a call to `{}` are not JSON", call.name))
 }
 
 /// Whether a name is another one with a prefix or suffix, as proxies write it: `shell_ide`,
@@ -319,7 +319,7 @@ mod tests {
     use super::{EndpointChecks, Tool, broken, looks_torn, torn};
 
     #[test]
-    fn broken_calls_are_found() {
+    fn broken_finds_arguments_that_are_not_json() {
         let is_broken = |arguments: &str| {
             broken(&ToolCall { id: "a".into(), name: "f".into(), arguments: arguments.into() })
                 .is_some()
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_calls_are_told_from_the_models_own() {
+    fn torn_ignores_mistakes_of_the_model() {
         let checks = EndpointChecks::shipped().expect("a sound table");
         let tool = |name: &str, required: &[&str]| Tool {
             name: name.into(),

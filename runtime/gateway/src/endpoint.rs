@@ -38,16 +38,16 @@ impl Endpoint {
         let wrong =
             |what: String| Fault::new(Layer::Model, format!("model {}: {what}", model.name));
         let base = model.base_url.trim().trim_end_matches('/').to_owned();
-        let form = "give it as https://HOST/v1, without `/chat/completions`";
+        let form = "use https://HOST/v1, without `/chat/completions`";
         let url =
             Url::parse(&base).map_err(|error| wrong(format!("base_url: {error}")).hint(form))?;
         let host = match (url.scheme(), url.host_str()) {
             ("http" | "https", Some(host)) => host.to_ascii_lowercase(),
-            _ => return Err(wrong("base_url: not an http or https address".into()).hint(form)),
+            _ => return Err(wrong("base_url: not an http(s) address".into()).hint(form)),
         };
         if !url.username().is_empty() || url.password().is_some() {
-            let hint = "put the key into an environment variable and name it in key_env";
-            return Err(wrong("base_url: holds a user or password".into()).hint(hint));
+            let hint = "put the key into an environment variable, and set key_env to its name";
+            return Err(wrong("base_url: contains a user or a password".into()).hint(hint));
         }
         let (key_env, model) = (model.key_env.clone(), model.name.clone());
         let Some(name) = &key_env else {
@@ -61,8 +61,8 @@ impl Endpoint {
             return Err(wrong(format!("the variable {name} is not set")).hint(hint));
         };
         let mut bearer = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
-            wrong(format!("the variable {name} holds characters that no key has"))
-                .hint(format!("set {name} again, to the key alone"))
+            wrong(format!("the variable {name} contains characters that are not allowed in a key"))
+                .hint(format!("set {name} to the key only"))
         })?;
         bearer.set_sensitive(true);
         Ok(Self { base, host, key: key.into(), key_env, model, bearer: Some(bearer) })
@@ -109,14 +109,14 @@ impl Endpoint {
         let model = &self.model;
         match (status, &self.key_env) {
             (401, Some(key)) => format!("check the key in the variable {key}"),
-            (401, None) => "the endpoint asks for a key: put it into a variable and name that in \
-                            the model's `key_env`"
+            (401, None) => "the endpoint needs a key: put it into a variable, and set the model's \
+                            `key_env` to its name"
                 .into(),
             (402 | 429, Some(key)) => format!("add credit to the account of the key in {key}"),
             (402 | 429, None) => "add credit to the account".into(),
             (403, Some(key)) => format!("check that the key in {key} may use the model `{model}`"),
             (403, None) => format!("check that the model `{model}` may be used without a key"),
-            (300..=399, _) => "put the address it redirects to into base_url".into(),
+            (300..=399, _) => "set base_url to the address that it redirects to".into(),
             _ => format!(
                 "check base_url (it ends before /chat/completions) and the model's name `{model}`"
             ),
@@ -129,13 +129,15 @@ impl Endpoint {
         let bare = Url::parse(base).is_ok_and(|url| url.path().trim_matches('/').is_empty());
         match (foreign, bare) {
             (true, true) => {
-                format!("base_url is wrong: most endpoints want `/v1` at its end: \"{base}/v1\"")
+                format!("base_url is wrong: most endpoints end in `/v1`: \"{base}/v1\"")
             }
             (true, false) => format!(
-                "base_url is wrong: \"{base}\" is not where the API is; most endpoints end in `/v1`"
+                "base_url is wrong: there is no API at \"{base}\"; most endpoints end in `/v1`"
             ),
             (false, _) => {
-                format!("check that the endpoint is up and that base_url \"{base}\" is right")
+                format!(
+                    "check that the endpoint is running and that base_url \"{base}\" is correct"
+                )
             }
         }
     }
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_limit_is_named_by_the_host() {
+    fn output_limit_field_depends_on_the_host() {
         for (base, field) in [
             ("https://api.openai.com/v1", "max_completion_tokens"),
             ("https://eu.api.openai.com/v1", "max_completion_tokens"),
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_endpoint_names_the_hint() {
+    fn wrong_endpoint_has_a_hint() {
         let missing = endpoint("https://h/v1", Some("MISSING")).expect_err("no key");
         assert!(missing.contains("MISSING is not set") && missing.contains("export MISSING="));
         assert!(endpoint("script:x.toml", None).expect_err("no http").contains("base_url"));
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_shows_nowhere() {
+    fn endpoint_hides_the_key() {
         let found = endpoint("https://h/v1/", Some("GOOD")).expect("an endpoint");
         assert!(!format!("{found:?}").contains("sk-a"), "{found:?}");
         assert_eq!(found.redact_text("Incorrect key: sk-a-long-secret!"), "Incorrect key: [key]!");

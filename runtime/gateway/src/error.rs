@@ -4,10 +4,10 @@ use proctor_types::{BudgetKind, BudgetScope, Fault};
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AskError {
     /// A limit was reached: before the request, between two attempts, or (for time) during one.
-    #[error("the {0} budget is spent")]
+    #[error("the {0} budget is used up")]
     Budget(BudgetKind),
     /// A limit that the trial shares with others was reached. The trial is not the cause.
-    #[error("the {scope}'s {kind} budget is spent")]
+    #[error("the {scope}'s {kind} budget is used up")]
     SharedBudget { scope: BudgetScope, kind: BudgetKind },
     #[error("cancelled")]
     Cancelled,

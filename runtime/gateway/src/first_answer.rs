@@ -92,7 +92,8 @@ impl TrialGateway {
         let begun = Instant::now();
         let _waiting = self.meter().clock.wait();
         let _kind = self.meter().clock.wait_for(WaitKind::RateLimits);
-        let _lost = self.lost().wait_for("the model has not answered any request of this run yet");
+        let _lost =
+            self.lost().wait_for("the model has not responded to any request of this run yet");
         let model = || self.line().model.name.clone();
         let acquired = semaphore.acquire_owned();
         tokio::pin!(acquired);

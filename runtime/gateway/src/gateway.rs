@@ -37,11 +37,9 @@ impl Gateway {
             // This fails if the program has already installed one, which is fine, too.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
-        let near = client(&policy)
-            .no_proxy()
-            .tls_certs_only([])
-            .build()
-            .map_err(|error| Fault::new(Layer::Model, format!("no HTTP client: {error}")))?;
+        let near = client(&policy).no_proxy().tls_certs_only([]).build().map_err(|error| {
+            Fault::new(Layer::Model, format!("cannot create an HTTP client: {error}"))
+        })?;
         let key_of = Box::new(|name: &str| std::env::var(name).ok());
         let rates = Rates::new(Vec::new(), RatePolicy::shipped()?);
         let halts = Arc::default();
@@ -133,9 +131,9 @@ impl Gateway {
         if limited.is_none() || self.price(model).is_some() {
             return Ok(());
         }
-        let what = format!("model {}: a cost limit, but no price is known", model.name);
-        let hint = "give `price` in its table of [models] (US dollars per million tokens; the \
-                    shipped ones are in configs/models.toml), or remove the cost limit";
+        let what = format!("model {}: there is a cost limit, but no price", model.name);
+        let hint = "set `price` in its [models] table (US dollars per million tokens; known prices \
+                    are in configs/models.toml), or remove the cost limit";
         Err(Fault::new(Layer::Model, what).hint(hint))
     }
 
@@ -156,8 +154,11 @@ impl Gateway {
             return Ok(built.clone());
         }
         let built = client(&self.policy).build().map_err(|error| {
-            Fault::new(Layer::Model, format!("no HTTPS client: {}", with_causes(&error)))
-                .hint("install the system's certificates (package ca-certificates)")
+            Fault::new(
+                Layer::Model,
+                format!("cannot create an HTTPS client: {}", with_causes(&error)),
+            )
+            .hint("install the system's certificates (package ca-certificates)")
         })?;
         Ok(self.far.get_or_init(|| built).clone())
     }

@@ -170,11 +170,11 @@ fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
     let status = status.map_or_else(String::new, |status| format!("{status} "));
     if is_foreign(body) {
         let body = String::from_utf8_lossy(body);
-        let what = format!("not an answer of a model: {}", quoted(&said(&body)));
+        let what = format!("not a model's response: {}", quoted(&said(&body)));
         let brief = format!("{status}{}", first_words(&what));
         return Trouble { brief, ..Trouble::new(TroubleKind::Foreign, what) };
     }
-    let why = format!("malformed answer: {why}");
+    let why = format!("malformed response: {why}");
     let brief = format!("{status}{}", first_words(&why));
     Trouble { brief, ..Trouble::new(TroubleKind::Endpoint, why) }
 }

@@ -68,7 +68,7 @@ impl Lost {
 
     /// The endpoint queued a request since `from`, and its response starts now.
     pub(crate) fn queued(&self, from: Instant) {
-        self.add(from, Some("the endpoint kept the request in its queue"));
+        self.add(from, Some("the endpoint queued the request"));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
     }
 
@@ -118,8 +118,8 @@ impl Drop for Flight<'_> {
             return;
         }
         let (since, why) = match (self.progress)() {
-            None => (Some(self.begun), "no byte came of the last response"),
-            Some(last) => (stalled_since(last), "the last response stopped in the middle"),
+            None => (Some(self.begun), "the last response did not start"),
+            Some(last) => (stalled_since(last), "the last response stalled"),
         };
         if let Some(since) = since {
             self.lost.add(since, Some(why));
@@ -150,7 +150,7 @@ mod tests {
     use super::Lost;
 
     #[tokio::test(start_paused = true)]
-    async fn failures_silence_and_waits_are_lost_and_answers_are_not() {
+    async fn lost_counts_failures_silence_and_waits_but_not_responses() {
         let lost = Lost::default();
         let second = Duration::from_secs(1);
         let flight = lost.flight(|| None);

@@ -60,7 +60,7 @@ impl PriceTable {
     /// `from_toml`.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| {
-            Fault::new(Layer::Model, what).hint("see configs/models.toml for the form")
+            Fault::new(Layer::Model, what).hint("see configs/models.toml for the format")
         };
         let value: Value = toml::from_str(text).map_err(|error| fault(error.to_string()))?;
         let table: Self = serde_path_to_error::deserialize(value).map_err(|error| {
@@ -124,7 +124,7 @@ mod tests {
     use super::PriceTable;
 
     #[test]
-    fn the_shipped_table_is_sound_and_says_where_it_comes_from() {
+    fn shipped_price_table_is_valid_and_names_its_sources() {
         let table = PriceTable::shipped().expect("a sound table");
         assert!(table.models.len() >= 12);
         for (name, listed) in &table.models {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vendor_in_front_is_the_same_model() {
+    fn vendor_prefix_does_not_change_the_model() {
         let table = PriceTable::parse("[models.m]\ninput = 1\noutput = 2").expect("a table");
         assert_eq!(table.price("vendor/m"), table.price("m"));
         assert!(table.price("m").is_some());

@@ -28,8 +28,7 @@ pub fn recheck_rejection(
             // A token has at least one byte, so what does not fit by bytes does not fit by tokens.
             let possible =
                 ContextWindow::shipped()?.is_possible(request_bytes, 0, model.context_window);
-            (!possible)
-                .then_some("the request is too short for the overflow that the endpoint reports")
+            (!possible).then_some("the request is too short to cause the reported overflow")
         }
         Subject::RateLimit => Some("the endpoint's error is a rate limit"),
         Subject::Billing | Subject::Key => Some("the endpoint's error is about the account or key"),
@@ -37,7 +36,7 @@ pub fn recheck_rejection(
         Subject::UnknownModel => Some("the endpoint's error is about the name of the model"),
         Subject::Proxy => Some("the error is a proxy's page"),
         Subject::Unknown | Subject::UnkeptItem => {
-            Some("the endpoint's error reports neither an overflow nor a filter")
+            Some("the endpoint's error is neither an overflow nor a filter")
         }
     })
 }
@@ -55,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn only_filters_and_possible_overflows_stay_the_models_own_end() {
+    fn recheck_keeps_only_filters_and_possible_overflows() {
         let overflow = r#"{"error":{"code":"context_length_exceeded","message":"too long"}}"#;
         assert!(!again(400, overflow, 400_000));
         assert!(again(400, overflow, 2_000), "2,000 bytes are no 100,000 tokens");

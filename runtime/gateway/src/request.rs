@@ -21,8 +21,8 @@ pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
     match taken(model) {
         None => Ok(()),
         Some(field) => {
-            let what = format!("model {}: extra_body.{field} is not free to set", model.name);
-            Err(Fault::new(Layer::Model, what).hint(format!("take {field} out of extra_body")))
+            let what = format!("model {}: extra_body.{field} cannot be set", model.name);
+            Err(Fault::new(Layer::Model, what).hint(format!("remove {field} from extra_body")))
         }
     }
 }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_holds_what_was_set_and_nothing_else() {
+    fn body_contains_only_configured_fields() {
         let call = ToolCall { id: "c".into(), name: "shell".into(), arguments: "{oops".into() };
         let extra = json!({"reasoning_content": "hm", "role": "user"});
         let ask = Ask {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_extra_body_replaces_ours() {
+    fn output_limit_in_extra_body_replaces_the_default() {
         let ask = Ask { messages: Vec::new(), tools: Vec::new() };
         let body = body(&model(json!({"max_completion_tokens": 9})), "max_tokens", &ask);
         assert_eq!(body["max_completion_tokens"], 9);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_gateway_needs_is_not_free_to_set() {
+    fn check_rejects_fields_that_the_gateway_fills() {
         for field in super::OURS {
             let fault = check(&model(json!({field: true}))).expect_err(field);
             assert!(fault.what.contains(&format!("extra_body.{field}")), "{fault}");

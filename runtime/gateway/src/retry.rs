@@ -53,7 +53,7 @@ impl RetryPolicy {
             }
         }
         if policy.notice_seconds <= 0.0 {
-            return Err(fault("notice_seconds: more than 0".into()));
+            return Err(fault("notice_seconds: must be more than 0".into()));
         }
         let attempts = [
             policy.attempts,
@@ -69,7 +69,8 @@ impl RetryPolicy {
             return Err(fault(what.into()));
         }
         if !(policy.lost_share > 0.0 && policy.lost_share <= 1.0) || policy.alike_trials == 0 {
-            let what = "lost_share: a share of more than 0 and at most 1; alike_trials: at least 1";
+            let what =
+                "lost_share: must be more than 0 and at most 1; alike_trials: must be at least 1";
             return Err(fault(what.into()));
         }
         Ok(policy)
@@ -118,7 +119,7 @@ mod tests {
     use super::{RetryPolicy, wish};
 
     #[test]
-    fn waits_double_up_to_the_longest_and_outlast_a_minute() {
+    fn pause_doubles_up_to_the_maximum_and_outlasts_a_minute() {
         let policy = RetryPolicy::shipped().expect("a sound policy");
         for _ in 0..50 {
             for (failed, most) in [(1, 1.0), (2, 2.0), (5, 16.0), (30, 60.0)] {
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_honoured_and_a_wish_of_nothing_is_not() {
+    fn pause_follows_retry_after_unless_it_is_zero() {
         let policy = RetryPolicy::shipped().expect("a sound policy");
         let pause = policy.pause(1, Some(Duration::from_secs(90))).as_secs_f64();
         assert!((90.0..=99.0).contains(&pause), "{pause}");
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_come_in_three_forms() {
+    fn retry_after_has_three_forms() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let date = httpdate::fmt_http_date(now + Duration::from_secs(30));
         let cases = [
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_without_a_go_is_refused() {
+    fn retry_policy_rejects_zero_attempts() {
         let text =
             include_str!("../../../configs/retry.toml").replace("attempts = 12", "attempts = 0");
         let fault = RetryPolicy::parse(&text).expect_err("no go at all");

@@ -281,7 +281,7 @@ impl TrialGateway {
                 }
                 came.raw.extend_from_slice(&chunk);
                 if came.raw.len() > BODY_LIMIT {
-                    let what = format!("the answer is longer than {BODY_LIMIT} bytes");
+                    let what = format!("the response is longer than {BODY_LIMIT} bytes");
                     return Err(Ended::Broken(Broken::new(what)));
                 }
                 match &mut body {
@@ -331,7 +331,7 @@ impl TrialGateway {
         }
         match body {
             Body::Stream(_) if came.whole.stop.is_none() => {
-                let why = "the stream ended before the answer did";
+                let why = "the stream ended before the response was complete";
                 if came.has_begun() {
                     return Err(Ended::Broken(Broken::new(why)));
                 }

@@ -24,7 +24,7 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
     if model.seed.is_some() && matches!(api, Api::Messages | Api::Responses) {
         return Err(WrongSetting {
             key: vec!["seed"],
-            what: format!("has no effect: a request with `api = \"{api}\"` has no seed"),
+            what: format!("has no effect: requests with `api = \"{api}\"` have no seed"),
             hint: "remove the key".into(),
         });
     }
@@ -40,8 +40,8 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
         None => Ok(()),
         Some(field) => Err(WrongSetting {
             key: vec!["extra_body", field],
-            what: "is not free to set: the gateway fills it".into(),
-            hint: format!("take `{field}` out of `extra_body`"),
+            what: "cannot be set, because the gateway fills it".into(),
+            hint: format!("remove `{field}` from `extra_body`"),
         }),
     }
 }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_format_cannot_say_is_refused() {
+    fn check_settings_rejects_what_a_format_cannot_express() {
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             let seedless = matches!(api, Api::Responses | Api::Messages);
             assert_eq!(refused(api, "seed", json!(7)), seedless.then(|| "seed".into()), "{api}");

@@ -68,7 +68,7 @@ impl Refused {
     pub(crate) fn of_rate(self) -> Fault {
         match self {
             Self::Reached(name) => {
-                Fault::new(proctor_types::Layer::Model, format!("no {name} are left to wait for"))
+                Fault::new(proctor_types::Layer::Model, format!("no {name} left to wait for"))
             }
             Self::Fault(fault) => fault,
         }
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_and_what_is_spent_have_the_same_names() {
+    fn shared_limits_and_amounts_have_the_same_names() {
         let all = SharedLimits {
             steps: Some(1),
             input_tokens: Some(1),

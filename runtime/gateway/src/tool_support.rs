@@ -99,8 +99,8 @@ fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Find
     let told_share = told as f64;
     (told_share >= least && told_share < with_tools).then(|| {
         let what = format!(
-            "the endpoint dropped the tools of the request: it counted {told} prompt tokens, where the \
-             conversation is about {conversation} and the tools are about {schemas} more"
+            "the endpoint dropped the tools of the request: it counted {told} prompt tokens, but \
+             the conversation has about {conversation} and the tools about {schemas} more"
         );
         (what, check.hint.clone())
     })
@@ -161,7 +161,7 @@ fn finding(check: &TextCheck, form: Option<&TextForm>, tool: &str) -> Finding {
         .hint
         .replace("{vllm}", parser(|form| &form.vllm))
         .replace("{sglang}", parser(|form| &form.sglang));
-    let what = format!("the endpoint returned a call of the tool `{tool}` as text ({shown})");
+    let what = format!("the endpoint returned a call to the tool `{tool}` as text ({shown})");
     (what, hint)
 }
 
@@ -235,7 +235,7 @@ mod tests {
     const TOOLS: [&str; 2] = ["shell", "str_replace_edit"];
 
     #[test]
-    fn calls_as_text_are_found_in_the_forms_of_many_models() {
+    fn calls_as_text_are_found_in_many_formats() {
         let check = &EndpointChecks::shipped().expect("a sound table").text;
         let found = |text: &str| as_text(check, text, &TOOLS);
         for (text, parser) in [
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_missing_where_the_prompt_is_as_long_as_without_them() {
+    fn dropped_tools_are_found_by_the_prompt_count() {
         let check = &EndpointChecks::shipped().expect("a sound table").dropped;
         let words = 1000;
         let (all, alone) = {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_with_calls_has_an_endpoint_that_returns_them() {
+    fn conversation_with_calls_proves_tool_support() {
         let checks = EndpointChecks::shipped().expect("a sound table");
         let function = json!({"name": "shell", "description": "Runs.", "parameters": {}});
         let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}],

@@ -109,7 +109,7 @@ impl Cut {
 
     pub(crate) fn why(&self) -> String {
         match self {
-            Self::Budget(kind) => format!("cut at the {kind} limit"),
+            Self::Budget(kind) => format!("cut off at the {kind} limit"),
             Self::Cancelled => "cancelled".into(),
         }
     }

@@ -35,10 +35,11 @@ impl TrialGateway {
         let endpoint = &self.line().endpoint;
         let (base, why) = (endpoint.base(), endpoint.redact_text(&why));
         let lost = lost.as_secs_f64();
-        let what =
-            format!("{base}: no answer in {lost:.1} s of the {kind} limit of {limit} s: {why}");
-        let hint = "check that the endpoint is up and not overloaded, then `proctor resume` the run; \
-                    where the model is just slow, raise the limit";
+        let what = format!(
+            "{base}: no response during {lost:.1} s of the {kind} limit of {limit} s: {why}"
+        );
+        let hint = "check that the endpoint is running and not overloaded, then `proctor resume` \
+                    the run; if the model is just slow, raise the limit";
         let fault = Fault::new(Layer::Model, what).hint(hint);
         let (model, halts) = (&self.line().model, &self.line().halts);
         if !self.lost().since().is_some_and(|since| halts.is_out(model, since)) {
@@ -72,18 +73,18 @@ impl TrialGateway {
         let why = endpoint.redact_text(&trouble.why);
         let attempts = if number == 1 { "attempt" } else { "attempts" };
         let what = format!(
-            "{base}: no answer after {number} {attempts} and {waited:.0} s of waits: {why}{more}"
+            "{base}: no response after {number} {attempts} and {waited:.0} s of waiting: {why}{more}"
         );
         let never = !halts.has_answered(model);
         let foreign = trouble.kind == TroubleKind::Foreign && never;
         let hint = if let Some(hint) = &trouble.hint {
             hint.clone()
         } else if why.contains("certificate") {
-            "name the endpoint's certificate authority in the variable SSL_CERT_FILE".to_owned()
+            "set SSL_CERT_FILE to the certificate of the endpoint's authority".to_owned()
         } else if foreign || trouble.kind == TroubleKind::Unreachable && never {
             endpoint.address_hint(foreign)
         } else {
-            "check that the endpoint is up, then `proctor resume` the run".into()
+            "check that the endpoint is running, then `proctor resume` the run".into()
         };
         let mut fault = Fault::new(Layer::Model, what).hint(hint);
         // A misparsed response concerns one trial: the endpoint responds to others.
@@ -172,27 +173,29 @@ impl TrialGateway {
         let base = self.line().endpoint.base();
         let said = self.line().endpoint.redact_text(&quoted(&said(body)));
         let what = match answers {
-            0 => format!("{base}: the endpoint refused the first request with {status}: {said}"),
-            1 => format!("{base}: rejected with {status} after 1 answer: {said}"),
-            _ => format!("{base}: rejected with {status} after {answers} answers: {said}"),
+            0 => format!("{base}: the endpoint rejected the first request with {status}: {said}"),
+            1 => format!("{base}: rejected with {status} after 1 response: {said}"),
+            _ => format!("{base}: rejected with {status} after {answers} responses: {said}"),
         };
         let subject = rejections::subject(status, body);
         let hint = match (subject, answers) {
             (Subject::ContextOverflow, _) => {
-                "the conversation is short for any model's window: raise the server's context size (Ollama `num_ctx`, \
-                 llama.cpp `-c`, vLLM `--max-model-len`), or set the model's `context_window` if it really is that small"
+                "the conversation is too short for a full window: raise the server's context size \
+                 (Ollama `num_ctx`, llama.cpp `-c`, vLLM `--max-model-len`), or set the model's \
+                 `context_window` if it really is that small"
             }
             (Subject::Proxy, _) if status == 413 => {
-                "a proxy in front of the endpoint limits the size of requests: raise it (nginx: `client_max_body_size`), \
-                 then `proctor resume` the run"
+                "a proxy in front of the endpoint limits the request size: raise the limit (nginx: \
+                 `client_max_body_size`), then `proctor resume` the run"
             }
             (Subject::Proxy, _) => {
-                "a proxy answered in place of the endpoint: check base_url and the proxy, then `proctor resume` the run"
+                "a proxy responded instead of the endpoint: check base_url and the proxy, then \
+                 `proctor resume` the run"
             }
-            (_, 0) => "correct the model's name or parameters in the configuration",
+            (_, 0) => "fix the model's name or parameters in the configuration",
             _ => {
-                "see what the endpoint does not accept (`model_attempted` in the trial's record has the request), \
-                  then `proctor resume` the run"
+                "find out what the endpoint rejects (see the request in `model_attempted` of the \
+                 trial's record), then `proctor resume` the run"
             }
         };
         // A retry does not enlarge a window.
@@ -204,8 +207,9 @@ impl TrialGateway {
     fn no_tools(&self, status: u16, body: &str) -> Fault {
         let (base, name) = (self.line().endpoint.base(), &self.line().model.name);
         let said = self.line().endpoint.redact_text(&quoted(&said(body)));
-        let what = format!("{base}: the model `{name}` takes no tools: status {status}: {said}");
-        let hint = "set `scaffold = \"bash\"` for the arm: it needs no function calling";
+        let what =
+            format!("{base}: the model `{name}` does not support tools: status {status}: {said}");
+        let hint = "use `scaffold = \"bash\"` for the arm, which needs no function calling";
         Fault::new(Layer::Model, what).hint(hint).cause(Cause::Refused)
     }
 }

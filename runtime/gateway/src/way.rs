@@ -130,7 +130,7 @@ pub(crate) struct End<'a> {
 
 /// Recorded instead of a stream whose events contain pieces of the key.
 pub(crate) const SPREAD: &[u8] =
-    b"[key] was spread over the events of this stream: see the answer, which has [key] in its place";
+    b"the key was split across events of this stream: see the response, in which [key] replaces it";
 
 /// Why a request has no response.
 #[derive(Debug)]
@@ -350,7 +350,7 @@ impl TrialGateway {
                     (Some(trouble), _) => trouble.why.clone(),
                     (None, cut) => cut.as_ref().map(Cut::why).unwrap_or_default(),
                 };
-                let why = self.line().endpoint.redact_text(&format!("broken off: {why}"));
+                let why = self.line().endpoint.redact_text(&format!("aborted: {why}"));
                 return Err(Failure::BrokenOff { why, cut: cut.map(|cut| cut.error()), charged });
             }
             match (trouble, cut) {
@@ -549,7 +549,7 @@ impl TrialGateway {
             answer.native = answer.native.or(whole.native);
         }
         let answer = self.line().endpoint.redact_answer(answer);
-        let error = (!delivered).then(|| "the client went away".to_owned());
+        let error = (!delivered).then(|| "the client disconnected".to_owned());
         let answered = Some(&answer);
         let usage = Some(usage);
         let end = End { step, answer: answered, error, usage, cost_usd, delivered, spread };

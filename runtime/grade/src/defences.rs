@@ -127,7 +127,7 @@ impl Defences {
             "see_watchers" => &mut defences.see_watchers,
             "see_openings" => &mut defences.see_openings,
             "see_readers" => &mut defences.see_readers,
-            _ => panic!("no defence is named {name}"),
+            _ => panic!("unknown defence {name}"),
         };
         *switch = false;
         defences

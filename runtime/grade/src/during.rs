@@ -47,14 +47,14 @@ impl During {
                 Ok(reply) if reply.unwalked.is_empty() => Ok(Ok(reply.changed)),
                 Ok(reply) => {
                     let folder = &reply.unwalked[0];
-                    Ok(Err(format!("{folder}: grew too large to be scanned")))
+                    Ok(Err(format!("{folder}: too large to scan")))
                 }
                 Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {
                     Ok(Err(refusal.what))
                 }
                 // An archive on the import path.
                 Err(SandboxError::Refused(_)) => Ok(Ok(Vec::new())),
-                Err(error) => Err(error.fault("looking at what the run changed")),
+                Err(error) => Err(error.fault("listing the changes of the run")),
             }
         };
         match ask(RawPath::from(workdir)).await? {
@@ -100,7 +100,7 @@ impl During {
                     found.push(format!("{path}: written during the run"));
                 }
             } else if paths.is_among_tests(path) && loads(policy, paths, path) {
-                found.push(format!("{path}: made during the run"));
+                found.push(format!("{path}: created during the run"));
             }
         }
         let mut folders: BTreeSet<&str> = BTreeSet::new();
@@ -117,7 +117,7 @@ impl During {
             let there = match handle.list(&at(workdir, folder)).await {
                 Ok(entries) => entries.iter().map(|entry| entry.name.escaped()).collect(),
                 Err(SandboxError::Refused(_)) => BTreeSet::new(),
-                Err(error) => return Err(error.fault("looking at what the run changed")),
+                Err(error) => return Err(error.fault("listing the changes of the run")),
             };
             for (path, name) in children(pristine, folder) {
                 let is_folder = pristine.names.get(path) == Some(&EntryKind::Dir);
@@ -150,7 +150,8 @@ impl During {
             .map(|(path, _)| path.clone())
             .collect();
         for path in laid.roots.shadows(pristine, &made) {
-            evidence.push(note(evidence::MODULE_REPLACED, format!("{path}: made during the run")));
+            evidence
+                .push(note(evidence::MODULE_REPLACED, format!("{path}: created during the run")));
         }
         Ok(evidence)
     }

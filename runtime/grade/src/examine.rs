@@ -88,13 +88,13 @@ pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence>
     }
     for (name, file) in &sight.foreign {
         if !is_known(file) {
-            let what = format!("{name}: a test of it is from {file:?}");
+            let what = format!("{name}: has a test from {file:?}");
             found.insert((evidence::TEST_REPLACED, what));
         }
     }
     for (name, file) in &sight.swapped {
         if !file.starts_with('/') || !trust.is_environment(&folded(file)) {
-            let what = format!("{name}: exchanged after it was collected, from {file:?}");
+            let what = format!("{name}: replaced after collection, from {file:?}");
             found.insert((evidence::TEST_REPLACED, what));
         }
     }
@@ -145,14 +145,14 @@ pub(crate) fn content(records: &Records, expected: &BTreeMap<String, Content>) -
         let is_elsewhere = collected.contains(path.as_str())
             && compiled.is_some_and(|all| !all.is_empty() && !all.contains_key(path));
         if watched.is_some_and(is_other) {
-            found.push(format!("{path}: before it was collected"));
+            found.push(format!("{path}: changed before collection"));
         } else if is_elsewhere {
             found.push(format!("{path}: collected, but not compiled"));
         } else if texts.is_some_and(|all| all.iter().any(is_other)) {
-            found.push(format!("{path}: another text was compiled"));
+            found.push(format!("{path}: other content was compiled"));
         }
     }
     let moved = records.end().map(|end| &end.sight.moved[..]).unwrap_or_default();
-    found.extend(moved.iter().map(|folder| format!("{folder}: another folder stood there")));
+    found.extend(moved.iter().map(|folder| format!("{folder}: another folder was in its place")));
     found.into_iter().map(|what| note(evidence::CHANGED_DURING_RUN, what)).collect()
 }

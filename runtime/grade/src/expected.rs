@@ -57,5 +57,5 @@ pub(crate) fn unconfirmed(verdict: &Verdict) -> Option<String> {
     let failed = verdict.fail_to_pass.failed.iter().chain(&verdict.pass_to_pass.failed);
     let failed: Vec<&str> = failed.map(String::as_str).collect();
     let ids = if failed.is_empty() { String::new() } else { format!(": {}", failed.join(", ")) };
-    Some(format!("strict says: {}{ids}", strict.why))
+    Some(format!("strict verdict: {}{ids}", strict.why))
 }

@@ -66,15 +66,15 @@ pub async fn freeze(
     let of = |file: &&String| frozen.fail_to_pass.iter().any(|id| file_of(id) == file_of(file));
     let empty = task.fail_to_pass.iter().find(|file| !of(file));
     let what = match empty {
-        _ if !run.complete => "the tests have no proper end on the unmasked source".to_owned(),
+        _ if !run.complete => "the tests do not end properly on the unmasked source".to_owned(),
         Some(file) => format!("no test of {file} passes on the unmasked source"),
         None => return Ok(frozen),
     };
     let last = String::from_utf8_lossy(&run.log);
     let last = last.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
-    Err(Fault::new(Layer::Grade, format!("{}: {what}; it printed last: {last}", task.id))
+    Err(Fault::new(Layer::Grade, format!("{}: {what}; last line: {last}", task.id))
         .cause(Cause::Invalid)
-        .hint("the environment lacks something: run `proctor tasks validate`"))
+        .hint("the environment is incomplete: run `proctor tasks validate`"))
 }
 
 /// Runs every test below the work directory in a fresh sandbox with the environment and its

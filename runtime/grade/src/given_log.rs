@@ -128,13 +128,13 @@ impl GivenLog {
         let Some(policy) = OfficialPolicy::of(task).map_err(LogError::Policy)? else {
             let verdict = strict(task, self).map_err(LogError::Fault)?;
             let of_task = printed(&verdict.tests);
-            let reader = "by Proctor's own rules".to_owned();
+            let reader = "with Proctor's own rules".to_owned();
             return Ok(LogFound { reader, lines, results: of_task, of_task, refused: None });
         };
         let official = official(policy, task, self)?;
         let parser = policy.parser_of(task).map_err(LogError::Policy)?.name();
         Ok(LogFound {
-            reader: format!("by the parser {parser} of {} {}", policy.benchmark, policy.version),
+            reader: format!("with the parser {parser} of {} {}", policy.benchmark, policy.version),
             lines,
             results: official.statuses.len(),
             of_task: printed(&official.tests),
@@ -159,7 +159,7 @@ fn official(policy: &OfficialPolicy, task: &Task, log: &GivenLog) -> Result<Offi
 
 fn strict(task: &Task, log: &GivenLog) -> Result<Verdict, Fault> {
     let mut evidence =
-        vec![note(evidence::READ_FROM_LOG, "the graded code could write to what was read")];
+        vec![note(evidence::READ_FROM_LOG, "the graded code could have written the log")];
     let (tests, ended) = match log {
         GivenLog::Whole(log) => {
             let wanted: Vec<String> =

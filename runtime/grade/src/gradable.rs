@@ -36,9 +36,7 @@ fn patches(task: &Task) -> Result<(), Fault> {
         paths_of(patch.as_bytes()).map_err(|error| {
             Fault::new(Layer::Setup, format!("field `{field}`: {error}"))
                 .cause(Cause::Invalid)
-                .hint(
-                    "it must be a unified diff with `---` and `+++` lines, as `git diff` prints it",
-                )
+                .hint("use a unified diff with `---` and `+++` lines, as printed by `git diff`")
         })?;
     }
     Ok(())

@@ -486,7 +486,7 @@ async fn unfinished(
     fault: Fault,
 ) -> Result<Graded, Fault> {
     let found = exhausted::judge(handle, fault).await?;
-    let log = format!("the grading could not be completed: {}\n", found.what).into_bytes();
+    let log = format!("grading failed: {}\n", found.what).into_bytes();
     let verdict = draw_up(task, &BTreeMap::new(), false, vec![found], &options.quarantine)?;
     Ok(Graded { verdict, log, raw: Vec::new() })
 }
@@ -498,7 +498,7 @@ fn rejected(
     error: &dyn std::fmt::Display,
 ) -> Result<Graded, Fault> {
     let what = error.to_string();
-    let log = format!("the patch was rejected: {what}\n").into_bytes();
+    let log = format!("rejected the patch: {what}\n").into_bytes();
     let evidence = vec![note(evidence::PATCH_REJECTED, what)];
     let verdict = draw_up(task, &BTreeMap::new(), false, evidence, &options.quarantine)?;
     Ok(Graded { verdict, log, raw: Vec::new() })

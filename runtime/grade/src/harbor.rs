@@ -77,7 +77,7 @@ pub async fn verify(
         }
         lay_inputs(handle, TESTS, tests, TEST, !shared).await
     };
-    laid.await.map_err(|error| error.fault("placing the verifier"))?;
+    laid.await.map_err(|error| error.fault("copying the verifier"))?;
     let command = command(task, env)?;
     let done = handle.run(command).await.map_err(|error| error.fault("running the verifier"))?;
     let mut log = output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
@@ -92,7 +92,7 @@ pub async fn verify(
     if done.exited.timed_out {
         let seconds = task.timeouts.grade_seconds;
         let what = format!("{}: {TESTS}/{TEST} did not end within {seconds} s", task.id);
-        let hint = "`verifier.timeout_sec` in task.toml is the limit";
+        let hint = "raise `verifier.timeout_sec` in task.toml";
         return Err(Fault::new(Layer::Grade, what).hint(hint).lasting());
     }
     let rewards = rewards(handle, &logs).await.map_err(|why| {
@@ -103,7 +103,9 @@ pub async fn verify(
         let fault = Fault::new(Layer::Grade, format!("{}: {why}; {said}", task.id));
         match download {
             Some(line) => unreachable(fault, line),
-            None => fault.hint("a verifier writes 0 or 1 to /logs/verifier/reward.txt").lasting(),
+            None => {
+                fault.hint("a verifier must write 0 or 1 to /logs/verifier/reward.txt").lasting()
+            }
         }
     })?;
     let tests = match read(handle, &logs.join(&RawPath::from("ctrf.json"))).await {
@@ -114,16 +116,16 @@ pub async fn verify(
         && tests.is_empty()
         && rewards.values().all(|reward| *reward <= 0.0)
     {
-        let what = format!("{}: the verifier could not fetch its tools: {line}", task.id);
+        let what = format!("{}: the verifier could not download its tools: {line}", task.id);
         return Err(unreachable(Fault::new(Layer::Grade, what), line));
     }
     Ok(Graded { verdict: verdict(task, rewards, tests, shared), log, raw: Vec::new() })
 }
 
 fn unreachable(fault: Fault, line: &str) -> Fault {
-    fault.cause(Cause::Unreachable).hint(format!(
-        "the task's network policy and this machine decide what a verifier may fetch ({line})"
-    ))
+    fault
+        .cause(Cause::Unreachable)
+        .hint(format!("check the task's network policy and this machine's network ({line})"))
 }
 
 fn grade_fault(why: String) -> Fault {
@@ -132,7 +134,7 @@ fn grade_fault(why: String) -> Fault {
 
 fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
     let harbor = task.harbor.as_ref().ok_or_else(|| {
-        Fault::new(Layer::Grade, format!("{} is no Harbor task", task.id)).cause(Cause::Invalid)
+        Fault::new(Layer::Grade, format!("{} is not a Harbor task", task.id)).cause(Cause::Invalid)
     })?;
     let user = harbor.verifier.user.clone().or_else(|| task.from_image.named.clone());
     let as_verifier = Task { user, ..task.clone() };
@@ -164,7 +166,7 @@ async fn output(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<u8>, Fault
     if left_out == 0 {
         return Ok(kept);
     }
-    let mut log = format!("[{left_out} bytes left out]\n").into_bytes();
+    let mut log = format!("[{left_out} bytes omitted]\n").into_bytes();
     log.extend_from_slice(&kept);
     Ok(log)
 }
@@ -181,10 +183,10 @@ async fn read(handle: &SandboxHandle, path: &RawPath) -> Result<Option<Vec<u8>>,
         return Ok(None);
     };
     if found.kind != EntryKind::File {
-        return Err(format!("{path} is not a plain file"));
+        return Err(format!("{path} is not a regular file"));
     }
     if found.size > REWARD_LIMIT {
-        return Err(format!("{path} has {} bytes; {REWARD_LIMIT} are read at most", found.size));
+        return Err(format!("{path} has {} bytes; the limit is {REWARD_LIMIT}", found.size));
     }
     handle.read(path, REWARD_LIMIT).await.map(Some).map_err(|error| error.to_string())
 }
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reward_must_be_one_and_the_rate_is_their_clipped_mean() {
+    fn resolved_needs_every_reward_at_one_and_the_rate_is_the_clipped_mean() {
         let one = judged(&[("reward", 1.0)], false);
         assert!(one.resolved && one.integrity == Integrity::Clean, "{one:?}");
         assert_eq!(
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verifier_runs_as_its_own_user_and_else_as_the_images() {
+    fn verifier_runs_as_its_user_or_the_images() {
         let mut task = task(serde_json::json!({"digest": ""}));
         task.user = Some("agent".into());
         assert_eq!(command(&task, &[]).unwrap().user, None, "not as the agent's");
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ctrf_report_names_the_tests() {
+    fn ctrf_reads_test_names_and_results() {
         let report = serde_json::json!({"results": {"tests": [
             {"name": "a", "status": "passed"},
             {"name": "b", "suite": ["x", "y"], "status": "failed"},

@@ -42,7 +42,7 @@ impl LentModules {
 /// to see.
 pub(crate) fn exceptions(hidden: &Hidden) -> Vec<Evidence> {
     let lent = hidden.lent.iter().map(|lent| {
-        let what = format!("{}: the test tool does not start without it", lent.place);
+        let what = format!("{}: the test tool needs it to start", lent.place);
         note(evidence::LENT_TO_TOOL, what)
     });
     let kept = hidden

@@ -40,9 +40,9 @@ impl Launch {
         let Some(script) = command.first().filter(|_| Self::is_script(command)) else {
             return Err(not_pytest(command));
         };
-        let interpreter = shebang(handle, script, env).await?.ok_or_else(|| {
-            refused(command, "no interpreter was found in the first line of the script")
-        })?;
+        let interpreter = shebang(handle, script, env)
+            .await?
+            .ok_or_else(|| refused(command, "the first line of the script names no interpreter"))?;
         Ok(Self { interpreter, cwd_on_path: false, arguments: command[1..].to_vec() })
     }
 
@@ -97,15 +97,15 @@ async fn shebang(
 }
 
 pub(crate) fn not_pytest(command: &[String]) -> Fault {
-    refused(command, "it is neither `python -m pytest ...` nor `pytest ...`")
+    refused(command, "it is not `python -m pytest ...` or `pytest ...`")
 }
 
 fn refused(command: &[String], why: &str) -> Fault {
     Fault::new(Layer::Grade, format!("the test command {command:?} cannot be graded: {why}"))
         .cause(Cause::Invalid)
         .hint(
-            "give `test_command` as [\"python\", \"-m\", \"pytest\", ...], or name the results of \
-             another runner in `test_results`",
+            "set `test_command` to [\"python\", \"-m\", \"pytest\", ...], or describe the results \
+             of another runner in `test_results`",
         )
 }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interpreter_and_its_flags_are_split_from_pytests() {
+    fn launch_separates_interpreter_flags_from_pytest_arguments() {
         let launch = Launch::module(&words("/venv/bin/python -X dev -m pytest -q")).unwrap();
         assert_eq!(launch.interpreter, words("/venv/bin/python -X dev"));
         assert_eq!(launch.arguments, ["-q"]);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn other_starters_are_not_taken_for_an_interpreter() {
+    fn launch_rejects_other_launchers() {
         assert_eq!(Launch::module(&words("coverage run -m pytest")), None);
         assert_eq!(Launch::module(&words("-m pytest")), None);
         assert_eq!(Launch::module(&words("make test")), None);

@@ -44,8 +44,10 @@ impl Pristine {
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
             let full = at(workdir, &folder);
-            let entries =
-                handle.list(&full).await.map_err(|error| error.fault("listing the tree"))?;
+            let entries = handle
+                .list(&full)
+                .await
+                .map_err(|error| error.fault("listing the work directory"))?;
             for DirEntry { name, kind, .. } in entries {
                 let name = name.escaped();
                 let path =
@@ -183,7 +185,7 @@ pub(crate) async fn read(
 ) -> Result<Option<Current>, Fault> {
     let full = at(workdir, path);
     let limit = Policy::get()?.limits.file_bytes;
-    let found = handle.stat(&full).await.map_err(|error| error.fault("looking at a file"))?;
+    let found = handle.stat(&full).await.map_err(|error| error.fault("checking a file"))?;
     let Some(found) = found else { return Ok(None) };
     match found.kind {
         EntryKind::File => {

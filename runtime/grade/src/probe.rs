@@ -102,7 +102,7 @@ impl Probe {
         // Not isolated: it must see the import path that the tests will search.
         let out = script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;
         let probe: Self = serde_json::from_slice(&out)
-            .map_err(|error| fault(launch, format!("its description cannot be read: {error}")))?;
+            .map_err(|error| fault(launch, format!("invalid output: {error}")))?;
         if probe.pytest.is_none() {
             return Err(fault(launch, "it cannot import pytest".into())
                 .cause(Cause::Missing)
@@ -148,8 +148,7 @@ async fn script(
     command.user = user.map(str::to_owned);
     command.output_cap = 64 << 20;
     command.time_limit = Some(Duration::from_secs(policy.limits.probe_seconds));
-    let done =
-        handle.run(command).await.map_err(|error| error.fault("looking at the interpreter"))?;
+    let done = handle.run(command).await.map_err(|error| error.fault("running the interpreter"))?;
     if !done.success() {
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing on standard error");
@@ -158,14 +157,14 @@ async fn script(
             Some(126 | 127) => Cause::Missing,
             _ => Cause::Other,
         };
-        let what = format!("it does not run ({}): {last}", ending_of(&done.exited));
+        let what = format!("it failed ({}): {last}", ending_of(&done.exited));
         return Err(fault(launch, what).cause(cause));
     }
     Ok(done.stdout.head)
 }
 
 fn fault(launch: &Launch, what: String) -> Fault {
-    Fault::new(Layer::Grade, format!("the interpreter {}: {what}", launch.interpreter.join(" ")))
+    Fault::new(Layer::Grade, format!("interpreter {}: {what}", launch.interpreter.join(" ")))
 }
 
 /// A random path in a sandbox.
@@ -179,7 +178,9 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], Fault> {
     while filled < N {
         filled +=
             rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
-                .map_err(|error| Fault::new(Layer::Grade, format!("no random bytes: {error}")))?;
+                .map_err(|error| {
+                    Fault::new(Layer::Grade, format!("failed to get random bytes: {error}"))
+                })?;
     }
     Ok(bytes)
 }
@@ -192,7 +193,7 @@ mod tests {
     use crate::{hidden::LentModules, launch::Launch};
 
     #[test]
-    fn another_start_in_another_sandbox_is_another_look() {
+    fn probe_is_repeated_for_another_launch_or_sandbox() {
         let launch = |python: &str| Launch {
             interpreter: vec![python.to_owned()],
             cwd_on_path: true,

@@ -28,7 +28,10 @@ pub(crate) async fn restore(
 ) -> Result<Vec<Evidence>, Fault> {
     let mut found = Vec::new();
     for path in clear_ancestors(handle, workdir, pristine, changed).await? {
-        found.push(note(evidence::TEST_RESTORED, format!("{path}: removed, a folder was there")));
+        found.push(note(
+            evidence::TEST_RESTORED,
+            format!("{path}: removed, because it replaced a folder"),
+        ));
     }
     let guarded: BTreeMap<&String, Guard> = changed
         .iter()

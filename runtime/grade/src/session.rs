@@ -125,7 +125,7 @@ impl TestSession<'_> {
         }
         // Written last, so that everything that grading wrote is older.
         let written = handle.stat(&format!("{folder}/origin.py").into()).await;
-        let written = written.map_err(|error| error.fault("looking at the recorder"))?;
+        let written = written.map_err(|error| error.fault("checking the recorder"))?;
         let since = written.map(|entry| entry.changed).unwrap_or_default();
         let order = self.order(policy, &key)?;
         let mut argv = self.launch.interpreter.clone();
@@ -181,7 +181,7 @@ impl TestSession<'_> {
         let what = format!("the recorder failed before pytest {version} started: {}", last.trim());
         Some(
             Fault::new(Layer::Grade, what)
-                .hint("report it with the versions of Python and pytest in the environment"),
+                .hint("report this error with the environment's versions of Python and pytest"),
         )
     }
 
@@ -323,13 +323,13 @@ fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
     if exit.code != Some(end.code) {
         return Some(note(
             evidence::EXIT_MISMATCH,
-            format!("{said}, but the end says {}", end.code),
+            format!("{said}, but the end record says {}", end.code),
         ));
     }
     (count != end.count).then(|| {
         note(
             evidence::EXIT_MISMATCH,
-            format!("{}, but the end counts {}", plural(count, "record"), end.count),
+            format!("{}, but the end record counts {}", plural(count, "record"), end.count),
         )
     })
 }
@@ -343,7 +343,7 @@ pub(crate) fn append(log: &mut Vec<u8>, stream: &Captured) -> u64 {
     let shown = stream.head.len() as u64 + stream.tail.len() as u64;
     let cut = stream.total.saturating_sub(shown);
     if cut > 0 {
-        log.extend_from_slice(format!("\n[{cut} bytes left out]\n").as_bytes());
+        log.extend_from_slice(format!("\n[{cut} bytes omitted]\n").as_bytes());
     }
     // Head and tail overlap if little was cut.
     let overlap = shown.saturating_sub(stream.total) as usize;
@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_long_output_is_kept_and_the_middle_is_counted() {
+    fn append_keeps_the_end_and_counts_the_omitted_middle() {
         let of = |head: &[u8], tail: &[u8], total: u64| {
             let mut log = Vec::new();
             let stream = Captured { head: head.to_vec(), tail: tail.to_vec(), total, spill: None };
@@ -385,6 +385,6 @@ mod tests {
         };
         assert_eq!(of(b"abc", b"", 3), ("abc".to_owned(), 0));
         assert_eq!(of(b"abc", b"def", 6), ("abcdef".to_owned(), 0));
-        assert_eq!(of(b"abc", b"xyz", 10), ("abc\n[4 bytes left out]\nxyz".to_owned(), 4));
+        assert_eq!(of(b"abc", b"xyz", 10), ("abc\n[4 bytes omitted]\nxyz".to_owned(), 4));
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn of_phases(
     for phase in phases.iter().filter(falsified) {
         evidence.push(note(
             evidence::REPORT_MISMATCH,
-            format!("{id} {}: raised, yet passed", phase.when),
+            format!("{id} {}: raised, but reported as passed", phase.when),
         ));
     }
     // The first failure is final, whatever is reported after it.
@@ -69,7 +69,7 @@ pub(crate) fn of_phases(
     if let Some(phase) =
         phases.iter().find(|phase| phase.when != "subtest" && phase.raised.is_none())
     {
-        let what = format!("{id} {}: reported without having run", phase.when);
+        let what = format!("{id} {}: reported, but did not run", phase.when);
         evidence.push(note(evidence::REPORT_WITHOUT_RUN, what));
         return TestStatus::Missing;
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_needs_all_three_phases_once() {
+    fn pass_requires_all_three_phases_once() {
         assert_eq!(of(&good()), (TestStatus::Passed, vec![]));
         for missing in 0..3 {
             let mut phases = good();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_final() {
+    fn first_failure_is_final() {
         let mut phases =
             vec![phase("setup", "passed", Some(false)), phase("call", "failed", Some(true))];
         phases.extend(good());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raise_that_is_reported_as_a_pass_is_a_failure_and_evidence() {
+    fn exception_reported_as_a_pass_is_a_failure_with_evidence() {
         let mut phases = good();
         phases[1].raised = Some(true);
         assert_eq!(of(&phases), (TestStatus::Failed, vec!["report_mismatch".into()]));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_and_expected_failures_are_told_apart() {
+    fn statuses_distinguish_skips_and_expected_failures() {
         let mut phases = good();
         phases[1].xfail = true;
         assert_eq!(of(&phases).0, TestStatus::Xpassed);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_on_a_rerun_is_flaky_and_no_evidence() {
+    fn pass_on_a_rerun_is_flaky_without_evidence() {
         let failed = |when, outcome| phase(when, outcome, Some(true));
         let again = |mut first: Vec<TestRecord>| {
             first.extend(good());

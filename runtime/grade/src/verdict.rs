@@ -48,12 +48,12 @@ pub(crate) fn draw_up(
         None if f2p.passed.is_empty() && f2p.failed.is_empty() => {
             (false, "the task has no fail-to-pass test that counts".into())
         }
-        None if !complete => (false, "the run has no proper end".into()),
+        None if !complete => (false, "the test run did not end properly".into()),
         None => why(&f2p, &p2p),
     };
     if let Some(wrong) = task.impossible.as_ref().filter(|_| resolved) {
         let what = format!(
-            "{}, line {}, expects what is wrong: {}",
+            "{}, line {}, has a wrong expectation: {}",
             wrong.test,
             wrong.line,
             wrong.now.trim()
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarantined_test_is_shown_and_decides_nothing() {
+    fn quarantined_test_is_shown_but_ignored() {
         let judged = |quarantine: &[&str]| {
             let quarantine = quarantine.iter().map(|id| (*id).to_owned()).collect();
             let task = task(&["f", "g"]);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_no_test_is_named_once_and_decides_nothing() {
+    fn id_that_is_no_test_is_reported_once_and_ignored() {
         let seen = judge(&task(&["f", "[100%]"]), &reported(TestStatus::Passed), true, vec![]);
         assert!(seen.resolved && seen.integrity == Integrity::Clean, "{seen:?}");
         assert_eq!(seen.evidence, [note(NOT_A_TEST, "\"[100%]\"")]);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn resolved_means_that_every_test_passed() {
+    fn resolved_requires_every_test_to_pass() {
         let good = judge(&task(&["f"]), &reported(TestStatus::Passed), true, vec![]);
         assert!(good.resolved && good.integrity == Integrity::Clean);
         for status in [TestStatus::Skipped, TestStatus::Xpassed, TestStatus::Missing] {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_resolves_what_is_impossible_has_cheated() {
+    fn resolving_an_impossible_task_is_evidence() {
         let mut task = task(&["f"]);
         let wrong =
             proctor_types::Impossible { now: "    assert f() == 5".into(), ..Default::default() };
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_pass_and_no_end_are_not_resolved() {
+    fn run_without_tests_or_end_is_not_resolved() {
         let none = judge(&task(&[]), &reported(TestStatus::Passed), true, vec![]);
         assert!(!none.resolved);
         let open = judge(&task(&["f"]), &reported(TestStatus::Passed), false, vec![]);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_counts_as_the_policy_says() {
+    fn policy_decides_what_evidence_means() {
         let passed = reported(TestStatus::Passed);
         let with = |kind: &str| judge(&task(&["f"]), &passed, true, vec![note(kind, "x")]);
         let edited = with(evidence::TEST_RESTORED);

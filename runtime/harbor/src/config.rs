@@ -105,7 +105,7 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
     let warnings = warnings(text, &table, rules);
     for (key, what) in &rules.unsupported {
         if find(&table, key).is_some_and(asks_for_something) {
-            reader.wrong(key, format!("asks for {what}, which Proctor does not support"));
+            reader.wrong(key, format!("needs {what}, which Proctor does not support"));
         }
     }
     let none = Table::new();
@@ -113,7 +113,7 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
         Some(Value::Object(inner)) => inner,
         None => &none,
         Some(_) => {
-            reader.wrong(key, format!("is not a table; write `[{key}]`"));
+            reader.wrong(key, format!("is not a table; use `[{key}]`"));
             &none
         }
     };
@@ -127,7 +127,7 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
     );
     let name = reader.text(task, "task", "name");
     if let Some(name) = name.as_deref().filter(|name| !is_name(name)) {
-        reader.wrong("task.name", format!("is {name:?}; write `org/name`"));
+        reader.wrong("task.name", format!("is {name:?}; use `org/name`"));
     }
     let mode = reader.text(verifier, "verifier", "environment_mode");
     let own = verifier.get("environment").and_then(Value::as_object);
@@ -136,12 +136,12 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
         (Some("separate"), _) => true,
         (Some("shared"), None) => false,
         (Some("shared"), Some(_)) => {
-            let what = "is \"shared\" beside [verifier.environment]; keep one";
+            let what = "is \"shared\", but there is [verifier.environment]; keep one";
             reader.wrong("verifier.environment_mode", what.into());
             false
         }
         (Some(other), _) => {
-            let what = format!("is {other:?}; write \"shared\" or \"separate\"");
+            let what = format!("is {other:?}; use \"shared\" or \"separate\"");
             reader.wrong("verifier.environment_mode", what);
             false
         }
@@ -223,7 +223,7 @@ impl Reader<'_> {
             return Some(seconds);
         }
         let within = format!("it must be above 0 and up to {MOST_SECONDS} seconds");
-        self.wrong(&format!("{name}.{key}"), format!("is {seconds}; {within}"));
+        self.wrong(&format!("{name}.{key}"), format!("is {seconds}, but {within}"));
         None
     }
 
@@ -252,7 +252,7 @@ impl Reader<'_> {
                     env.insert(key.clone(), text.clone());
                 }
                 Value::String(_) => {
-                    self.wrong(&format!("{name}.env"), format!("{key:?} is not a variable's name"));
+                    self.wrong(&format!("{name}.env"), format!("{key:?} is not a variable name"));
                 }
                 other => {
                     let what = format!("is {}, not text", shown(other));
@@ -293,8 +293,7 @@ impl Reader<'_> {
             Some("no-network") => Some(HarborNetwork::NoNetwork),
             Some("allowlist") => return Some(HarborNetwork::Allowlist(named)),
             Some(other) => {
-                let what =
-                    format!("is {other:?}; write \"public\", \"no-network\" or \"allowlist\"");
+                let what = format!("is {other:?}; use \"public\", \"no-network\" or \"allowlist\"");
                 self.wrong(&format!("{name}.network_mode"), what);
                 return None;
             }
@@ -316,21 +315,21 @@ impl Reader<'_> {
         for entry in list {
             let source = entry.as_str().or_else(|| entry.get("source")?.as_str());
             let Some(source) = source.filter(|source| !source.trim().is_empty()) else {
-                self.wrong("artifacts", format!("holds {}, not a path", shown(entry)));
+                self.wrong("artifacts", format!("contains {}, not a path", shown(entry)));
                 continue;
             };
             if source.split('/').any(|part| part == "..") {
-                self.wrong("artifacts", format!("{source:?} leaves its folder by `..`"));
+                self.wrong("artifacts", format!("{source:?} leaves its folder with `..`"));
             }
             let service = entry.get("service").and_then(Value::as_str).unwrap_or("main");
             if service != "main" {
                 let what = format!(
-                    "{source:?} asks for the service {service:?}, which Proctor does not support"
+                    "{source:?} needs the service {service:?}, which Proctor does not support"
                 );
                 self.wrong("artifacts", what);
             }
             if separate && entry.get("exclude").is_some_and(asks_for_something) {
-                let what = format!("{source:?} asks for `exclude`, which Proctor does not support");
+                let what = format!("{source:?} uses `exclude`, which Proctor does not support");
                 self.wrong("artifacts", what);
             }
             artifacts.push(source.to_owned());
@@ -343,11 +342,11 @@ impl Reader<'_> {
         match os.as_deref() {
             None | Some("linux") => {}
             Some("windows") => {
-                let what = "asks for a Windows container, which Proctor does not support";
+                let what = "needs a Windows container, which Proctor does not support";
                 self.wrong(&format!("{name}.os"), what.into());
             }
             Some(other) => {
-                self.wrong(&format!("{name}.os"), format!("is {other:?}; write \"linux\""))
+                self.wrong(&format!("{name}.os"), format!("is {other:?}; use \"linux\""))
             }
         }
         let image = self.text(table, name, "docker_image").filter(|image| !image.is_empty());
@@ -355,14 +354,11 @@ impl Reader<'_> {
         if let Some(workdir) = &workdir
             && (!workdir.starts_with('/') || workdir.split('/').any(|part| part == ".."))
         {
-            self.wrong(
-                &format!("{name}.workdir"),
-                format!("is {workdir:?}; write an absolute path"),
-            );
+            self.wrong(&format!("{name}.workdir"), format!("is {workdir:?}; use an absolute path"));
         }
         let cpus = self.number(table, name, "cpus");
         if let Some(cpus) = cpus.filter(|cpus| *cpus <= 0.0) {
-            self.wrong(&format!("{name}.cpus"), format!("is {cpus}; it must be above 0"));
+            self.wrong(&format!("{name}.cpus"), format!("is {cpus}, but must be above 0"));
         }
         let memory_mb = self.megabytes(table, name);
         let network = match (self.network(table, name), table.get("allow_internet")) {
@@ -385,7 +381,7 @@ impl Reader<'_> {
             Some(Value::String(text)) => {
                 let size = size_mb(text);
                 if size.is_none() {
-                    let what = format!("is {text:?}; write a size such as \"2G\" or \"512M\"");
+                    let what = format!("is {text:?}; use a size such as \"2G\" or \"512M\"");
                     self.wrong(&format!("{name}.memory"), what);
                 }
                 size
@@ -398,7 +394,7 @@ impl Reader<'_> {
         }
         self.wrong(
             &format!("{name}.memory_mb"),
-            format!("is {mb}; it must be a whole number of MiB above 0"),
+            format!("is {mb}, but must be a whole number of MiB above 0"),
         );
         None
     }
@@ -422,7 +418,7 @@ fn host_name(host: &str) -> Result<String, &'static str> {
         return Err("is a range of addresses, which Proctor does not support");
     }
     if host.contains(['/', ':', '[', ']']) {
-        return Err("is not a host name: write it without scheme, port and path");
+        return Err("is not a host name: remove scheme, port and path");
     }
     let plain = host.strip_prefix("*.").unwrap_or(host);
     let label = |label: &str| {
@@ -433,7 +429,7 @@ fn host_name(host: &str) -> Result<String, &'static str> {
             && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     };
     if !plain.split('.').all(label) {
-        return Err("is not a host name, nor `*.` and a host name");
+        return Err("is not a host name, with or without `*.` before it");
     }
     Ok(host.to_owned())
 }
@@ -449,7 +445,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_file_is_read_and_unknown_keys_are_warnings_with_lines() {
+    fn task_toml_is_read_and_unknown_keys_are_warnings() {
         let text = "\u{feff}schema_version = \"1.4\"\r\nflavour = 1\r\n[task]\r\nname = \"o/t\"\r\n[metadata]\r\n\
                     category = \"math\"\r\n[agent]\r\ntimeout_sec = 900\r\nuser = 1000\r\n[verifier]\r\ntimout_sec = 5\r\n\
                     env = { K = \"${K:-x}\" }\r\n[environment]\r\ncpus = 2.0\r\nmemory = \"2G\"\r\nallow_internet = false\r\n\
@@ -475,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_rejected_by_its_key() {
+    fn unsupported_keys_are_rejected_by_name() {
         for (text, key) in [
             ("[[steps]]\nname = 'a'\n", "steps"),
             ("[environment]\nos = 'Windows'\n", "environment.os"),
@@ -501,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verifier_is_separate_by_its_mode_or_its_environment() {
+    fn verifier_is_separate_by_mode_or_environment() {
         let of = |text: &str| read_config(text).unwrap().config;
         assert!(!of("artifacts = ['/a']\n").separate);
         let plain =
@@ -551,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_names_and_suffixes() {
+    fn allowlist_hosts_are_names_and_suffixes() {
         for (host, found) in [
             ("PyPI.org.", "pypi.org"),
             ("*.example.com", "*.example.com"),

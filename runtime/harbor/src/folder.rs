@@ -144,13 +144,13 @@ impl Folder {
         let shown = || path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
         let real = real_path(path);
         if !real.starts_with(&self.root) {
-            return Err(format!("{} leads out of the task folder", shown()));
+            return Err(format!("{} points outside the task folder", shown()));
         }
         if !path.is_dir() {
             return Ok(());
         }
         if above.contains(&real) {
-            return Err(format!("{} is a link in a circle", shown()));
+            return Err(format!("{} is a circular link", shown()));
         }
         above.push(real);
         for entry in sorted(path)? {
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn ignored_files_are_in_neither_the_inputs_nor_the_digest() {
+    fn ignored_files_are_excluded_from_inputs_and_digest() {
         let files = [("task.toml", ""), ("tests/test.sh", "true"), ("tests/data/keep", "1")];
         let (one, other) = (made(&files), made(&files));
         fs::write(other.path().join("tests/.harborignore"), "*.log\ndata/*\n!data/keep\n").unwrap();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_leads_out_is_named_also_one_to_nothing() {
+    fn links_outside_the_folder_are_rejected_even_if_dangling() {
         let folder = made(&[("task.toml", ""), ("tests/test.sh", ""), ("environment/data", "")]);
         symlink("../environment/data", folder.path().join("tests/inner")).unwrap();
         let task = Folder::open(folder.path()).unwrap();
@@ -449,7 +449,7 @@ mod tests {
             let link = folder.path().join("tests/out");
             symlink(target, &link).unwrap();
             let error = task.check_inside("tests").unwrap_err();
-            assert!(error.contains("tests/out leads out"), "{target}: {error}");
+            assert!(error.contains("tests/out points outside"), "{target}: {error}");
             fs::remove_file(link).unwrap();
         }
         symlink("..", folder.path().join("tests/circle")).unwrap();

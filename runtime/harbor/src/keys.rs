@@ -20,8 +20,8 @@ pub(crate) fn warnings(text: &str, table: &Table, rules: &Rules) -> Vec<Mistake>
             }
             let full = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
             let what = match nearest(key, known) {
-                Some(near) => format!("is not a known key and is ignored; did you mean `{near}`?"),
-                None => "is not a known key and is ignored".to_owned(),
+                Some(near) => format!("is an unknown key and is ignored; did you mean `{near}`?"),
+                None => "is an unknown key and is ignored".to_owned(),
             };
             warnings.push(Mistake::at(text, &full, what));
         }

@@ -66,7 +66,7 @@ pub(crate) fn table(text: &str) -> Result<serde_json::Map<String, serde_json::Va
             let line = error.span().map(|span| {
                 text.get(..span.start).map_or(1, |head| head.matches('\n').count() + 1)
             });
-            let what = format!("is not TOML: {}", error.message());
+            let what = format!("is not valid TOML: {}", error.message());
             Err(Mistake { line, ..Mistake::whole(what) })
         }
     }

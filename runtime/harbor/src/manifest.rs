@@ -49,12 +49,12 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Mistake>> {
     let name = match name.and_then(Value::as_str) {
         Some(name) if is_name(name) => name.to_owned(),
         Some(name) => {
-            let what = format!("is {name:?}; write `org/name`");
+            let what = format!("is {name:?}; use `org/name`");
             wrong.push(Mistake::at(text, "dataset.name", what));
             String::new()
         }
         None => {
-            wrong.push(Mistake::at(text, "dataset.name", "is missing; write `org/name`"));
+            wrong.push(Mistake::at(text, "dataset.name", "is missing; use `org/name`"));
             String::new()
         }
     };
@@ -64,9 +64,9 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Mistake>> {
         let of = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
         let (name, digest) = (of("name"), of("digest"));
         if !is_name(name) {
-            wrong.push(Mistake::at(text, &key("name"), format!("is {name:?}; write `org/name`")));
+            wrong.push(Mistake::at(text, &key("name"), format!("is {name:?}; use `org/name`")));
         } else if !is_digest(digest) {
-            let what = format!("is {digest:?}; write `sha256:` and 64 hex digits ({name})");
+            let what = format!("is {digest:?}; use `sha256:` and 64 hex digits ({name})");
             wrong.push(Mistake {
                 line: line_with(text, digest),
                 ..Mistake::at(text, &key("digest"), what)
@@ -81,10 +81,10 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Mistake>> {
         let of = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
         let (path, digest) = (of("path"), of("digest"));
         if path.is_empty() || path.contains(['/', '\\']) {
-            let what = format!("is {path:?}; write the name of a file beside `{DATASET}`");
+            let what = format!("is {path:?}; use the name of a file next to `{DATASET}`");
             wrong.push(Mistake::at(text, &format!("files[{index}].path"), what));
         } else if !digest.is_empty() && !is_digest(digest) {
-            let what = format!("is {digest:?}; write `sha256:` and 64 hex digits");
+            let what = format!("is {digest:?}; use `sha256:` and 64 hex digits");
             wrong.push(Mistake::at(text, &format!("files[{index}].digest"), what));
         } else {
             let digest = Some(digest.to_owned()).filter(|digest| !digest.is_empty());
@@ -104,7 +104,7 @@ fn list<'a>(
         None => &[],
         Some(Value::Array(list)) => list,
         Some(_) => {
-            wrong.push(Mistake::at(text, key, format!("is not a list; write `[[{key}]]`")));
+            wrong.push(Mistake::at(text, key, format!("is not a list; use `[[{key}]]`")));
             &[]
         }
     }

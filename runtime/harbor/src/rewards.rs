@@ -43,7 +43,7 @@ pub fn read_rewards(
         (Some(json), _) => ("reward.json", of_json(json)),
         (None, Some(txt)) => ("reward.txt", of_text(txt)),
         (None, None) => {
-            let what = "the verifier left neither reward.json nor reward.txt".to_owned();
+            let what = "the verifier did not write reward.json or reward.txt".to_owned();
             return Err(RewardError { what });
         }
     };
@@ -55,9 +55,10 @@ fn of_text(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
     if text.is_empty() {
         return Err("is empty".into());
     }
-    let value: f64 = text.parse().map_err(|_| format!("holds {}, not a number", quoted(text)))?;
+    let value: f64 =
+        text.parse().map_err(|_| format!("contains {}, not a number", quoted(text)))?;
     if !value.is_finite() {
-        return Err(format!("holds {}, not a finite number", quoted(text)));
+        return Err(format!("contains {}, not a finite number", quoted(text)));
     }
     Ok(BTreeMap::from([("reward".to_owned(), value)]))
 }
@@ -73,7 +74,7 @@ fn of_json(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
         return Err("is not an object of named rewards".into());
     };
     if table.is_empty() {
-        return Err("names no reward".into());
+        return Err("contains no rewards".into());
     }
     let rewards = table.into_iter().map(|(name, value)| {
         let number = match &value {
@@ -84,7 +85,7 @@ fn of_json(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
         match number.filter(|number| number.is_finite()) {
             Some(number) => Ok((name, number)),
             None => Err(format!(
-                "gives `{name}` the value {}, not a finite number",
+                "has the value {name} = {}, not a finite number",
                 quoted(&value.to_string())
             )),
         }
@@ -94,7 +95,7 @@ fn of_json(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
 
 fn utf8(bytes: &[u8]) -> Result<&str, String> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
-        return Err("begins with a byte order mark, which Harbor rejects".into());
+        return Err("starts with a byte order mark, which Harbor rejects".into());
     }
     std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reward_is_named_and_never_a_zero() {
+    fn invalid_rewards_are_errors_instead_of_zero() {
         for (text, why) in [
             ("", "is empty"),
             ("   \n", "is empty"),
@@ -145,7 +146,7 @@ mod tests {
         for (text, why) in [
             ("", "is empty"),
             ("1", "not an object"),
-            ("{}", "names no reward"),
+            ("{}", "contains no rewards"),
             (r#"{"reward": NaN}"#, "not JSON"),
             (r#"{"reward": 1e400}"#, "number"),
             (r#"{"reward": "1"}"#, "not a finite number"),

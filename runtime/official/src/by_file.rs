@@ -63,7 +63,7 @@ impl OfficialPolicy {
             ),
             Some(run) => match run.exit {
                 Some(status) => format!("{} exited with {status}", run.file),
-                None => format!("the exit status of {} is not known", run.file),
+                None => format!("the exit status of {} is unknown", run.file),
             },
         };
         Ok(Official {

@@ -24,7 +24,7 @@ impl OfficialPolicy {
         if self.subject == Subject::File {
             return Err(PolicyError {
                 what: format!("{} grades the exit status of each file", self.benchmark),
-                hint: "name the folder of the attempt, with its logs".into(),
+                hint: "give the folder of the attempt with its logs".into(),
             });
         }
         let test_command = match self.log.part {

@@ -86,7 +86,7 @@ impl LogReader<'_> {
             && let Some(pattern) = &rules.suite_ran
             && !text::pattern(pattern).is_match(log)
         {
-            return refused("no test was found in the log, and no sign that any ran".into());
+            return refused("the log has no tests and no sign that any ran".into());
         }
         let shows_failure = || map.iter().any(|(_, word)| matches!(word, "FAILED" | "ERROR"));
         if self.policy.exit == ExitRule::NoSilentFailure
@@ -95,7 +95,7 @@ impl LogReader<'_> {
             && !map.is_empty()
             && !shows_failure()
         {
-            return refused(format!("the tests exited with {status}, yet the log has no failure"));
+            return refused(format!("the tests exited with {status}, but the log has no failure"));
         }
         Ok(Reading::Statuses(map))
     }
@@ -146,7 +146,7 @@ fn traced<'l>(log: &'l str, start: &str, end: &str) -> Result<&'l str, Reading> 
             Ok(log.get(body..to).unwrap_or_default())
         }
         (Some(_), _) => Err(Reading::Crashed(
-            "the harness raises a ValueError: the markers are not in their order".into(),
+            "the harness raises a ValueError: the markers are in the wrong order".into(),
         )),
         (None, _) => Ok(""),
     }

@@ -88,7 +88,7 @@ impl OfficialPolicy {
             known.dedup();
             return Err(PolicyError {
                 what: format!("benchmark.name: {:?} has no grading policy", benchmark.name),
-                hint: format!("known: {}; or leave `benchmark` out", known.join(", ")),
+                hint: format!("benchmarks: {}; or remove `benchmark`", known.join(", ")),
             });
         }
         let found = match &benchmark.version {
@@ -99,7 +99,7 @@ impl OfficialPolicy {
         };
         found.copied().ok_or_else(|| PolicyError {
             what: format!(
-                "benchmark.version: {} is not a version of {} that Proctor grades by",
+                "benchmark.version: Proctor has no rules for version {} of {}",
                 benchmark.version.as_deref().unwrap_or("none"),
                 benchmark.name
             ),
@@ -149,8 +149,8 @@ impl OfficialPolicy {
                 self.benchmark, self.version
             ),
             hint: match rules.details.first() {
-                Some(key) => format!("name one in benchmark.details.{}", key.key()),
-                None => "grade it as another version".into(),
+                Some(key) => format!("set one in benchmark.details.{}", key.key()),
+                None => "use another version".into(),
             },
         })
     }
@@ -171,7 +171,9 @@ impl OfficialPolicy {
                 what: format!("{} {} has no parser {shown}", self.benchmark, self.version),
                 hint: match names.len() {
                     many if many > MOST_LISTED => {
-                        format!("its policy in configs/benchmarks/policies lists {many} parsers")
+                        format!(
+                            "see the {many} parsers of its policy in configs/benchmarks/policies"
+                        )
                     }
                     _ => format!("known: {}", list()),
                 },
@@ -199,7 +201,7 @@ impl OfficialPolicy {
     fn check_row(&self, parser: ParserName, task: &Task) -> Result<(), PolicyError> {
         parser.check_row(row_facts(task)).map_err(|crash| PolicyError {
             what: format!("{} of {} cannot read this row: {crash}", parser.name(), self.benchmark),
-            hint: "correct the row's `instance_id` and `version`, or name another parser".into(),
+            hint: "fix the row's `instance_id` and `version`, or use another parser".into(),
         })
     }
 
@@ -223,13 +225,12 @@ impl OfficialPolicy {
     /// The harness reads the task's logs in a way that we do not reproduce.
     fn no_refused_parser(&self, task: &Task) -> Result<(), PolicyError> {
         let rules = &self.parser;
-        let hint = "remove the task from the dataset, or its `benchmark` to grade by the strict \
-                    policy alone";
+        let hint = "remove the task from the dataset, or remove its `benchmark` to grade only with the strict policy";
         let holds_code =
             |key: &RowText| task.details().is_some_and(|details| key.of(details).is_some());
         if let Some(key) = rules.code.filter(holds_code) {
             let key = key.key();
-            let what = format!("benchmark.details.{key}: a parser as code is never run");
+            let what = format!("benchmark.details.{key}: parsers as code are not run");
             return Err(PolicyError { what, hint: hint.into() });
         }
         let repo = task.repo.as_deref().unwrap_or_default();
@@ -277,7 +278,7 @@ impl OfficialPolicy {
                     Some(repo) => format!("repo: {repo} has no test command"),
                     None => "repo: is missing, so there is no test command".into(),
                 },
-                hint: "name it in benchmark.details.test_cmd".into(),
+                hint: "set it in benchmark.details.test_cmd".into(),
             })
     }
 }
@@ -298,7 +299,7 @@ mod tests {
     /// There is one file for each benchmark and version, named accordingly, and no file is
     /// forgotten.
     #[test]
-    fn files_are_named_for_what_they_hold_and_all_are_shipped() {
+    fn policy_files_match_their_content_and_are_shipped() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/benchmarks/policies");
         let files = std::fs::read_dir(folder).unwrap();
         let mut files: Vec<String> =
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_named_with_what_is_known() {
+    fn unknown_names_are_reported_with_the_known_ones() {
         let error =
             OfficialPolicy::of(&task("swe-bunch", None, serde_json::json!({}))).unwrap_err();
         assert!(error.to_string().contains("swe-bunch"), "{error}");
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn parsers_that_are_not_ours_to_follow_are_refused() {
+    fn parsers_as_code_are_rejected() {
         let code = serde_json::json!({"log_parser_code": "def parse(log):\n    return {}"});
         let code = task("swe-bench-live", None, code);
         let policy = OfficialPolicy::of(&code).unwrap().unwrap();

@@ -65,8 +65,8 @@ fn find(
 fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail: bool) -> String {
     if (head || tail) && find(image, old, expected, false, false).is_some() {
         return if tail {
-            "it shows no line below its change, so it must apply at the end of the file, but \
-             its lines are further up"
+            "it has no context after its change, so it must apply at the end of the file, but its \
+             lines are further up"
                 .into()
         } else {
             "it must apply at line 1, but its lines are further down".into()
@@ -78,8 +78,7 @@ fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail
     let old_bare: Vec<_> = old.iter().map(|line| bare(line)).collect();
     let old_bare: Vec<_> = old_bare.iter().map(|line| &line[..]).collect();
     if find(&image_bare, &old_bare, expected, false, false).is_some() {
-        return "only the ends of its lines differ (carriage returns, blanks or a missing last \
-                newline)"
+        return "only its line ends differ (carriage returns, trailing spaces or a missing last newline)"
             .into();
     }
     let differs = old.iter().enumerate().find_map(|(index, wanted)| {
@@ -88,12 +87,12 @@ fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail
     });
     match differs {
         Some((line, wanted, Some(found))) => {
-            format!("line {line} is {} and not {}", shown(found), shown(wanted))
+            format!("line {line} is {}, not {}", shown(found), shown(wanted))
         }
         Some((line, wanted, None)) => {
             format!("the file ends before line {line}, which should be {}", shown(wanted))
         }
-        None => "another hunk of this patch wrote these lines".into(),
+        None => "another hunk of this patch changed these lines".into(),
     }
 }
 

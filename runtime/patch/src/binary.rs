@@ -31,9 +31,9 @@ pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
     ZlibDecoder::new(packed)
         .take(size as u64 + 1)
         .read_to_end(&mut out)
-        .map_err(|error| format!("the binary data does not unpack: {error}"))?;
+        .map_err(|error| format!("cannot unpack the binary data: {error}"))?;
     if out.len() != size {
-        return Err(format!("the binary data is not the {size} bytes that its header says"));
+        return Err(format!("the binary data does not have the {size} bytes of its header"));
     }
     Ok(out)
 }
@@ -48,7 +48,7 @@ pub(crate) fn apply(data: &Data, source: &[u8]) -> Result<Vec<u8>, String> {
 
 /// Git's pack delta: two sizes, then instructions that copy from the source or insert.
 fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
-    let cut = || "the delta ends too early".to_owned();
+    let cut = || "the delta is truncated".to_owned();
     let mut rest = delta.iter().copied();
     let mut size = || -> Option<usize> {
         let mut value = 0usize;
@@ -65,7 +65,7 @@ fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
     let to = size().ok_or_else(cut)?;
     if from != source.len() {
         return Err(format!(
-            "the delta is made for a file of {from} bytes, and this one has {}",
+            "the delta is for a file of {from} bytes, but this one has {}",
             source.len()
         ));
     }
@@ -89,21 +89,21 @@ fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
             };
             let piece = source
                 .get(offset..offset + length)
-                .ok_or("the delta copies from past the end of the file")?;
+                .ok_or("the delta copies from beyond the end of the file")?;
             out.extend_from_slice(piece);
         } else if op > 0 {
             for _ in 0..op {
                 out.push(rest.next().ok_or_else(cut)?);
             }
         } else {
-            return Err("the delta holds an instruction that git does not define".into());
+            return Err("the delta contains an unknown instruction".into());
         }
         if out.len() > to {
-            return Err("the delta makes more than it says".into());
+            return Err("the delta produces more than its header says".into());
         }
     }
     if out.len() != to {
-        return Err("the delta makes less than it says".into());
+        return Err("the delta produces less than its header says".into());
     }
     Ok(out)
 }
@@ -126,13 +126,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blob_ids_are_gits() {
+    fn blob_ids_match_git() {
         assert_eq!(blob_id(b""), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
         assert_eq!(blob_id(b"hello\n"), "ce013625030ba8dba906f756967f9e9ca394464a");
     }
 
     #[test]
-    fn a_delta_copies_and_inserts() {
+    fn delta_copies_and_inserts() {
         // 10 -> 7 bytes: copy 4 from 2, insert "xyz".
         let delta = [10, 7, 0b1001_0001, 2, 4, 3, b'x', b'y', b'z'];
         assert_eq!(apply_delta(&delta, b"0123456789").unwrap(), b"2345xyz");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_data_is_as_long_as_it_says() {
+    fn unpacked_data_must_match_its_declared_size() {
         let packed = deflate(b"hello");
         assert_eq!(inflate(&packed, 5).unwrap(), b"hello");
         assert!(inflate(&packed, 4).is_err());

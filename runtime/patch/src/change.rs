@@ -29,7 +29,7 @@ pub struct Resolved {
 /// A patch that cannot be parsed or does not apply. Gives the file, the hunk and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    #[error("the patch cannot be read: {}", one_line(why))]
+    #[error("cannot read the patch: {}", one_line(why))]
     Malformed { why: String },
     #[error("{}", one_line(&format!("{path}: {why}")))]
     Refused { path: RawPath, why: String },

@@ -23,14 +23,14 @@ pub fn check_path(path: &RawPath) -> Result<(), PatchError> {
         return refuse("the path is absolute; paths are relative to the work directory");
     }
     if bytes.contains(&0) {
-        return refuse("the path holds a NUL byte");
+        return refuse("the path contains a NUL byte");
     }
     for component in bytes.split(|byte| *byte == b'/') {
         match component {
             b"" | b"." => return refuse("the path has an empty component"),
-            b".." => return refuse("the path leads out of the work directory with `..`"),
+            b".." => return refuse("the path leaves the work directory with `..`"),
             _ if component.eq_ignore_ascii_case(b".git") => {
-                return refuse("the path leads into `.git`");
+                return refuse("the path is in `.git`");
             }
             _ => {}
         }

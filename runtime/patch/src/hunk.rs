@@ -26,9 +26,7 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
     let header = lines.next().unwrap_or_default();
     let Some(range) = ranges(bare(header)) else {
         let text = String::from_utf8_lossy(header).into_owned();
-        lines.note(format!(
-            "line {at}: {name}: hunk {count} has a header that cannot be read: {text:?}"
-        ));
+        lines.note(format!("line {at}: {name}: hunk {count} has an invalid header: {text:?}"));
         while runs_on(lines) {
             lines.advance();
         }
@@ -76,7 +74,7 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
             hunk.lines.extend(std::iter::repeat_n(blank, missing));
         }
         lines.repairs.push(format!(
-            "{name}: hunk {count} lacks the last {} that its header counts",
+            "{name}: hunk {count} lacks its last {}",
             plural(missing, "context line")
         ));
         return Some(hunk);
@@ -90,8 +88,8 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
             hunk.lines.push(line);
         }
         lines.note(format!(
-            "line {at}: {name}: hunk {count} says {old_len} old and {new_len} new lines in its \
-             header, and its body has {old} and {new}: correct the header"
+            "line {at}: {name}: the header of hunk {count} says {old_len} old and {new_len} new \
+             lines, but its body has {old} and {new}: fix the header"
         ));
     }
     Some(hunk)

@@ -52,7 +52,7 @@ impl Patch {
             files.push(file);
         }
         if files.is_empty() && !patch.trim_ascii().is_empty() {
-            lines.note("no file in it: neither `diff --git` nor `---` and `+++` lines".into());
+            lines.note("no file in it: no `diff --git` line and no `---` and `+++` lines".into());
         }
         Self { files, wrong: lines.wrong, repairs: lines.repairs }
     }
@@ -82,7 +82,7 @@ fn plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
     };
     let hunks = hunk::read(lines, &name.to_string());
     if hunks.is_empty() {
-        lines.note(format!("line {at}: {name}: no hunk follows its names"));
+        lines.note(format!("line {at}: {name}: no hunk after the file names"));
     }
     Some(FilePatch {
         // Two names without a git header: the old one is a backup's name, not a rename.
@@ -242,7 +242,7 @@ fn data(lines: &mut Lines<'_>) -> Result<Option<Data>, String> {
     let mut packed = Vec::new();
     while let Some(line) = lines.peek().map(bare).filter(|line| !line.is_empty()) {
         if base85::decode_line(line, &mut packed).is_none() {
-            return Err(format!("line {}: this is not git's base85", lines.number));
+            return Err(format!("line {}: not git's base85 encoding", lines.number));
         }
         lines.advance();
     }

@@ -95,7 +95,7 @@ impl Scene<'_> {
             match mode & 0o170_000 {
                 0o100_000 | 0o120_000 => {}
                 _ if is_gitlink(mode) => return Err(refuse("submodules are not supported")),
-                _ => return Err(refuse("its mode is neither that of a file nor of a link")),
+                _ => return Err(refuse("its mode is not that of a file or a link")),
             }
         }
         let source = match &file.old {
@@ -116,12 +116,12 @@ impl Scene<'_> {
             && self.now(new).is_some()
             && !self.leaves.contains(new)
         {
-            return Err(refuse("the patch creates it, and it is there already"));
+            return Err(refuse("the patch creates it, but it already exists"));
         }
         let was_link = matches!(source, Some(Current::Link { .. }));
         if source.is_some() && file.old_mode.is_some_and(|mode| is_link(mode) != was_link) {
             return Err(refuse(
-                "either the patch or the tree has a link here, and the other a file",
+                "this is a link in the patch or in the tree, but a file in the other",
             ));
         }
         let (bytes, mode) = match source {
@@ -132,7 +132,7 @@ impl Scene<'_> {
         let after = match content(file, &name, &bytes) {
             Err(conflict) if self.lenient && file.crlf => {
                 let Some(after) = without_returns(file, &bytes) else { return Err(conflict) };
-                let why = "the patch has carriage returns and the file has none";
+                let why = "the patch has carriage returns, but the file has none";
                 self.left_out.push(format!("{name}: {why}"));
                 after
             }
@@ -141,11 +141,13 @@ impl Scene<'_> {
         self.held += after.len();
         if self.held > binary::WHOLE_LIMIT {
             let limit = binary::WHOLE_LIMIT;
-            return Err(refuse(&format!("this file brings the patch's files over {limit} bytes")));
+            return Err(refuse(&format!(
+                "the patch's files together have more than {limit} bytes"
+            )));
         }
         let Some(new) = &file.new else {
             if !after.is_empty() {
-                return Err(refuse("the patch deletes it, and it would not be empty"));
+                return Err(refuse("the patch deletes it, but it would not be empty"));
             }
             self.after.insert(name, None);
             return Ok(());
@@ -153,7 +155,7 @@ impl Scene<'_> {
         let link = file.new_mode.map_or(was_link, is_link);
         let state = if link {
             if after.is_empty() || after.contains(&0) {
-                return Err(refuse("the target of the link is empty or holds a NUL byte"));
+                return Err(refuse("the target of the link is empty or contains a NUL byte"));
             }
             Current::Link { target: RawPath(after) }
         } else {
@@ -183,7 +185,9 @@ impl Scene<'_> {
             for folder in guard::folders(path) {
                 let why = match self.now(&folder) {
                     None => continue,
-                    Some(Current::Link { .. }) => format!("it leads through the link {folder}"),
+                    Some(Current::Link { .. }) => {
+                        format!("its path goes through the link {folder}")
+                    }
                     Some(Current::File { .. }) => format!("{folder} is a file, not a folder"),
                 };
                 return Err(PatchError::Refused { path: path.clone(), why });
@@ -214,10 +218,10 @@ fn makes(file: &FilePatch) -> bool {
 /// without.
 fn inapplicable(file: &FilePatch) -> Option<&'static str> {
     if [file.old_mode, file.new_mode].into_iter().flatten().any(is_gitlink) {
-        return Some("a submodule, left out");
+        return Some("a submodule, skipped");
     }
     let is_withheld = file.body == Body::Withheld && file.new.is_some();
-    is_withheld.then_some("its binary content is not in the patch, left out")
+    is_withheld.then_some("its binary content is not in the patch, skipped")
 }
 
 /// The content after applying the hunks without their carriage returns.
@@ -244,12 +248,12 @@ fn content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, P
                 && file.old.is_some()
                 && *old != binary::blob_id(before)
             {
-                return Err(refuse("the binary patch is made for another content".into()));
+                return Err(refuse("the binary patch is for other content".into()));
             }
             binary::apply(forward, before).map_err(refuse)
         }
         Body::Withheld => {
-            Err(refuse("its binary content is not in the patch; make it with `--binary`".into()))
+            Err(refuse("its binary content is not in the patch; create it with `--binary`".into()))
         }
     }
 }

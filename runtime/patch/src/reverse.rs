@@ -23,7 +23,7 @@ fn turn(file: FilePatch) -> Result<FilePatch, PatchError> {
     let path = file.name();
     let refuse = |why: &str| Err(PatchError::Refused { path: path.clone(), why: why.to_owned() });
     if file.how == How::Copy {
-        return refuse("a copy cannot be reversed: the patch does not hold the copied content");
+        return refuse("a copy cannot be reversed: the patch does not contain the copied content");
     }
     let body = match file.body {
         Body::Empty => Body::Empty,
@@ -32,7 +32,7 @@ fn turn(file: FilePatch) -> Result<FilePatch, PatchError> {
             Body::Binary { forward: backward, backward: Some(forward) }
         }
         Body::Binary { .. } | Body::Withheld => {
-            return refuse("the patch does not hold the binary content that it replaces");
+            return refuse("the patch does not contain the binary content that it replaces");
         }
     };
     Ok(FilePatch {

@@ -18,7 +18,7 @@ pub fn read_certificate(path: &Path) -> Result<Certificate, UserError> {
         UserError::new(format!("{shown} is not a certificate: {error}")).hint(hint)
     })?;
     if read.schema_version != CERTIFICATE_SCHEMA {
-        let what = format!("{shown} is a certificate of schema {}", read.schema_version);
+        let what = format!("{shown}: unsupported certificate schema {}", read.schema_version);
         return Err(UserError::new(what).hint(hint));
     }
     Ok(read)

@@ -46,15 +46,16 @@ pub fn plan(
 pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, UserError)> {
     let any = |holds: &dyn Fn(&Task) -> bool| tasks.iter().any(|planned| holds(&planned.task));
     if !arm.statement.interfaces && !any(&has_interfaces) {
-        let error = UserError::new("has no effect: no statement has a section of interfaces");
+        let error = UserError::new("has no effect: no statement has an interfaces section");
         let hint =
             "remove the key; tasks of FeatureBench, FEA-Bench and `proctor collect` have one";
         return Err(("interfaces", error.hint(hint)));
     }
     if arm.statement.hints && !any(&|task| untold_hints(task).is_some()) {
-        let error =
-            UserError::new("has no effect: no task has hints that its statement leaves out");
-        let hint = "remove the key; FEA-Bench's tasks have some, and for others there is `#hints=true` behind a dataset";
+        let error = UserError::new(
+            "has no effect: no task has hints that are not in its statement already",
+        );
+        let hint = "remove the key; FEA-Bench's tasks have such hints, and other datasets accept `#hints=true`";
         return Err(("hints", error.hint(hint)));
     }
     if arm.statement.tests && !any(&|task| !shown_tests(task).is_empty()) {
@@ -103,12 +104,12 @@ fn bases(
         let (count, ids) = (builds.len(), named(builds.iter().map(|(id, _)| *id)));
         let verb = if count == 1 { "is" } else { "are" };
         let what = format!(
-            "{} {verb} built from `environment.dockerfile` (`{folder}`), which native sandboxes cannot do: {ids}",
+            "{} {verb} built from `environment.dockerfile` (`{folder}`), which native sandboxes do not support: {ids}",
             plural(count, "task")
         );
         let hint = format!(
-            "{switch}; without Docker, build the image elsewhere, save it to an archive (`docker save -o FILE IMAGE`) \
-             and name that as `environment.image`"
+            "{switch}; without Docker, build the image elsewhere, save it to an archive (`docker \
+             save -o FILE IMAGE`) and set `environment.image` to the archive"
         );
         return Err(place(arm, "sandbox.kind", UserError::new(what).hint(hint)));
     }
@@ -116,12 +117,12 @@ fn bases(
     let (count, ids) = (images.len(), named(images.iter().map(|(id, _)| *id)));
     let verb = if count == 1 { "needs" } else { "need" };
     let what = format!(
-        "{} {verb} a Docker image (`{image}`), and native sandboxes have none: {ids}",
+        "{} {verb} a Docker image (`{image}`), which native sandboxes do not support: {ids}",
         plural(count, "task")
     );
     let error = UserError::new(what).hint(format!(
         "{switch}; without Docker, save the image to an archive (`docker save -o FILE IMAGE`) and \
-         name that"
+         give the archive instead"
     ));
     Err(place(arm, "sandbox.kind", error))
 }
@@ -140,7 +141,7 @@ fn gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
     let hint = fault.hint.map_or(String::new(), |hint| format!("{hint}; or "));
     let what = format!("{count} cannot be graded: {ids}: {}", fault.what);
     Err(UserError::new(what)
-        .hint(format!("{hint}leave such tasks out (`#ids=FILE` behind the dataset)")))
+        .hint(format!("{hint}exclude these tasks (append `#ids=FILE` to the dataset)")))
 }
 
 /// Whether a task has a solution to apply or to run.
@@ -170,7 +171,7 @@ fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
         plural(secret.len(), "task")
     );
     Err(UserError::new(what).hint(
-        "run these tasks with other arms, or leave them out (`#ids=FILE` behind the dataset)",
+        "run these tasks with other arms, or exclude them (append `#ids=FILE` to the dataset)",
     ))
 }
 
@@ -182,7 +183,7 @@ fn egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     for planned in tasks {
         Policy::new(&arm.network, &planned.task).map_err(|why| {
             UserError::new(format!("task {}: {why}", planned.task.id))
-                .hint("docs/egress.md has the grammar")
+                .hint("see docs/egress.md for the syntax")
         })?;
     }
     Ok(())
@@ -192,12 +193,13 @@ fn egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
 /// result would be meaningless.
 pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError> {
     let shown = trajectory.display();
-    let hint = "name the trajectory.jsonl of a trial of this task, or plan its task alone";
+    let hint =
+        "give the trajectory.jsonl of a trial of this task, or run only the task of the trajectory";
     let reading = proctor_record::read_journal(trajectory)
         .map_err(|error| UserError::new(error.to_string()).hint(hint))?;
     if let Some(old) = reading.events.iter().find(|envelope| envelope.v != EVENT_VERSION) {
         let what = format!(
-            "{shown} holds events of version {}; this Proctor reads version {EVENT_VERSION}",
+            "{shown} has events of version {}, but this Proctor reads version {EVENT_VERSION}",
             old.v
         );
         let hint = "replay it with the version of Proctor that recorded it";
@@ -212,7 +214,7 @@ pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError>
         })
         .collect();
     if recorded.is_empty() {
-        return Err(UserError::new(format!("{shown} records no trial")).hint(hint));
+        return Err(UserError::new(format!("{shown} does not record a trial")).hint(hint));
     }
     let others: Vec<&str> = tasks
         .iter()
@@ -224,7 +226,7 @@ pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError>
     }
     let of = recorded.into_iter().collect::<Vec<_>>().join(", ");
     let what = format!(
-        "{shown} is a trial of the task `{of}`, and the plan has {}",
+        "{shown} is a trial of the task `{of}`, but the plan has {}",
         named(others.iter().copied())
     );
     Err(UserError::new(what).hint(hint))

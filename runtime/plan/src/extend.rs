@@ -30,8 +30,8 @@ pub struct Extension {
 /// There is no run, it was made by other rules, or workers use it.
 pub fn open(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
     if !RunDir::view(out).is_ok_and(|run| run.path().is_dir()) {
-        let what = format!("--extend: {} holds no run", out.display());
-        let hint = "leave --extend out to begin one there, or name the run's folder";
+        let what = format!("--extend: {} is not a run directory", out.display());
+        let hint = "omit --extend to start a run there, or give the run's folder";
         return Err(UserError::new(what).hint(hint).into());
     }
     let run = RunDir::open(out)?;
@@ -70,8 +70,8 @@ fn laid(
         certificate.as_deref() == written.get("certificate").and_then(Value::as_str);
     if grading.flaky != record.flaky || !same_certificate {
         let what =
-            format!("--extend: {} was graded by other rules: [grading] differs", out.display());
-        let hint = "leave [grading] as it was, or start a new run: verdicts of two rules are no comparison";
+            format!("--extend: {} was graded with a different [grading] table", out.display());
+        let hint = "restore [grading], or start a new run: verdicts under different rules cannot be compared";
         return Err(UserError::new(what).hint(hint).into());
     }
     merge_arms(&mut record, resolved, say)?;
@@ -90,10 +90,10 @@ impl Extension {
                 Some(known) if known.digest == task.digest => {}
                 Some(_) => {
                     let what = format!(
-                        "--extend: the task `{}` is not what it was when the run was planned",
+                        "--extend: the task `{}` has changed since the run was planned",
                         task.task.id
                     );
-                    let hint = "start a new run: one id would stand for two tasks";
+                    let hint = "start a new run; otherwise one id would mean two tasks";
                     return Err(UserError::new(what).hint(hint));
                 }
             }
@@ -171,7 +171,7 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Res
     }
     for arm in &record.arms {
         if !resolved.arms.iter().any(|one| one.id == arm.id) {
-            say(format!("note: the arm `{}` is not asked for; it stays as it is", arm.name));
+            say(format!("note: the configuration does not have the arm `{}`; it stays unchanged", arm.name));
         }
     }
     record.arms.extend(added);
@@ -213,7 +213,7 @@ fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>, say: Say<'_>) -> Str
     let name = std::iter::once(base.clone()).chain(unique).find(|name| !names.contains(name));
     let name = name.unwrap_or(base);
     say(format!(
-        "note: the run has an arm `{}` with other factors: this one is a new arm, `{name}`",
+        "note: the run has an arm `{}` with other factors, so the new arm is named `{name}`",
         arm.name
     ));
     name

@@ -23,8 +23,8 @@ pub fn hold(cache: &Path) -> io::Result<()> {
         return Ok(());
     }
     let placed = |error: io::Error| {
-        let what = format!("the cache {} cannot be used: {error}", cache.display());
-        let hint = "make it writable, or name another folder by PROCTOR_CACHE";
+        let what = format!("cannot use the cache {}: {error}", cache.display());
+        let hint = "make it writable, or set PROCTOR_CACHE to another folder";
         io::Error::new(error.kind(), format!("{what} ({hint})"))
     };
     let file = lock_file(cache).map_err(placed)?;

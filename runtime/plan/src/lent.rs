@@ -39,8 +39,8 @@ pub fn check(
     let Some((first, _)) = wrong.first() else { return Ok(()) };
     let what = wrong.iter().map(|(_, said)| said.as_str()).collect::<Vec<_>>().join("; ");
     let error = UserError::new(what).hint(
-        "an agent's own packages can be read in its sandbox: run these tasks with other arms, or leave them out \
-         (`#ids=FILE` behind the dataset)",
+        "agents can read their own packages: run these tasks with other arms, or exclude them \
+         (append `#ids=FILE` to the dataset)",
     );
     Err(place(first, "scaffold", error))
 }
@@ -71,7 +71,7 @@ fn said(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
         format!(" (the first: {} at {at}/{})", copy.what, copy.place)
     });
     format!(
-        "the agent of {of} {names} brings a copy of the solution of {}: {}{first}",
+        "the agent of {of} {names} contains a copy of the solution of {}: {}{first}",
         plural(copies.len(), "task"),
         named(hidden)
     )

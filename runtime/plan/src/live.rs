@@ -22,8 +22,7 @@ pub fn live(run: &Path) -> Result<Vec<Member>, PlanError> {
 pub fn unwritable(error: io::Error) -> PlanError {
     match error.kind() {
         ErrorKind::PermissionDenied => {
-            let hint =
-                "workers write to the run directory: be its owner, or let your group write there";
+            let hint = "workers must be able to write to the run directory: make it writable for your user or group";
             UserError::new(error.to_string()).hint(hint).into()
         }
         _ => error.into(),
@@ -53,7 +52,7 @@ pub fn expect_none(run: &Path) -> Result<(), PlanError> {
         first_of(live.iter().map(name).collect())
     );
     let hint = format!(
-        "wait for them, stop them (`proctor cancel {0}`), or help them with `proctor worker {0}`",
+        "wait for them, stop them with `proctor cancel {0}`, or start another with `proctor worker {0}`",
         run.display()
     );
     Err(UserError::new(what).hint(hint).into())

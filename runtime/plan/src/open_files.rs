@@ -24,7 +24,7 @@ pub fn raise() {
     let files = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: files.maximum, maximum: files.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit on open files stays as it is");
+        tracing::warn!(%error, "cannot raise the limit on open files");
     }
 }
 
@@ -42,12 +42,12 @@ pub fn check<'a>(
         return Ok(());
     }
     let what = format!(
-        "jobs = {jobs}: {} trials at once need more open files than the limit of {limit} allows",
+        "jobs = {jobs}: {} parallel trials need more open files than the limit of {limit}",
         jobs.min(trials)
     );
     let raise = "raise the limit (`ulimit -n`, or LimitNOFILE of a service)";
     let hint = match most {
-        0 => format!("{raise}: not even one trial fits"),
+        0 => format!("{raise}: the limit is too low for a single trial"),
         most => format!("set `jobs` to {most} or less, or {raise}"),
     };
     Err(UserError::new(what).hint(hint))

@@ -169,8 +169,8 @@ fn cost(size: &Size<'_>, prices: &PriceTable) -> String {
         }
         (None, _) => format!("worst case: ${sum:.2}, if every trial spends its limit"),
         (Some(arm), _) => format!(
-            "worst case: not bounded: no limit bounds the cost of {} (`{arm}`); budget.cost_usd does, \
-             where the model has a price",
+            "worst case: unbounded: the cost of {} has no limit (`{arm}`); set budget.cost_usd, \
+             which needs a price for the model",
             plural(unbounded.len(), "arm")
         ),
     }
@@ -197,7 +197,7 @@ fn expected(size: &Size<'_>, prices: &PriceTable, published: &Published) -> Opti
         let of =
             if known < asking { format!(" for {known} of {asking} arms") } else { String::new() };
         format!(
-            "expected: ${sum:.2}{of}, by the tokens that {} published, without a prompt cache",
+            "expected: ${sum:.2}{of}, based on the token counts published by {}, without a prompt cache",
             sources.join(" and ")
         )
     })
@@ -212,9 +212,13 @@ fn time(size: &Size<'_>) -> String {
             let longest = limits.iter().copied().fold(0.0, f64::max);
             let seconds =
                 (limits.iter().sum::<f64>() * each / size.jobs.max(1) as f64).max(longest);
-            format!("at most {} for agents, {} at once", hours(seconds), plural(size.jobs, "trial"))
+            format!(
+                "time: at most {} for agents, {} in parallel",
+                hours(seconds),
+                plural(size.jobs, "trial")
+            )
         }
-        None => "time: not bounded: some arm has no budget.wall_seconds".to_owned(),
+        None => "time: unbounded: not every arm has budget.wall_seconds".to_owned(),
     }
 }
 
@@ -243,7 +247,7 @@ fn earlier(size: &Size<'_>, runs: &Path, prices: &PriceTable) -> Option<(String,
         false => format!(" for {} of {}", found.len(), plural(size.arms.len(), "arm")),
     };
     let line = format!(
-        "by {} in {}: {}, {}, {:.0} MB{known}",
+        "estimate from {} in {}: {}, {}, {:.0} MB{known}",
         plural(trials, "earlier trial"),
         runs.display(),
         dollars(cost, &unpriced),
@@ -261,7 +265,7 @@ fn dollars(cost: Option<f64>, unpriced: &[&str]) -> String {
         (None, _) => "cost unknown (no price for the model)".to_owned(),
         (Some(cost), None) => format!("about ${cost:.2}"),
         (Some(cost), Some(arm)) => format!(
-            "about ${cost:.2}, without {} whose model has no price (`{arm}`)",
+            "about ${cost:.2}, excluding {} without a price (`{arm}`)",
             plural(unpriced.len(), "arm")
         ),
     }
@@ -322,8 +326,9 @@ fn short(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<String> 
     let (needed, free) = (needed?, free?);
     (needed > free).then(|| {
         format!(
-            "warning: the record of this run will take about {:.1} GB by what earlier trials took, and {} has {:.1} GB \
-             free: make room, or name a folder with more by --out",
+            "warning: the record of this run will take about {:.1} GB (estimated from earlier \
+             trials), but {} has {:.1} GB free; free some space, or choose another folder with \
+             --out",
             needed / 1e9,
             runs.display(),
             free / 1e9
@@ -354,7 +359,7 @@ fn power(size: &Size<'_>, design: &Design) -> Option<String> {
     };
     let with = format!("{} x {}", plural(size.tasks, "task"), plural(size.attempts, "attempt"));
     let Some(smallest) = shown(size.attempts) else {
-        return Some(format!("power: {with} can detect no difference; add tasks"));
+        return Some(format!("power: {with} cannot detect any difference; add tasks"));
     };
     let between = if arms > 2 { format!(" between any 2 of {arms} arms") } else { String::new() };
     let advised = design.advised_attempts;
@@ -405,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_case_is_what_the_limits_allow() {
+    fn cost_is_the_most_that_the_limits_allow() {
         for (line, said) in [
             ("cost_usd = 2", "$20.00"),
             ("total_tokens = 100000", "$10.00"),
@@ -413,7 +418,7 @@ mod tests {
             // 100 steps of 1000 tokens in and 100 out cost $0.2.
             ("steps = 100", "$2.00"),
             ("cost_usd = 2, arm = { cost_usd = 3 }", "$3.00"),
-            ("input_tokens = 5", "not bounded: no limit bounds the cost of 1 arm (`a0`)"),
+            ("input_tokens = 5", "unbounded: the cost of 1 arm has no limit (`a0`)"),
         ] {
             let said_now = told(&arms(&[line]), 5, 2);
             assert!(said_now.contains(&format!("worst case: {said}")), "{line}: {said_now}");
@@ -421,11 +426,11 @@ mod tests {
         let noop = config_free();
         assert!(told(&noop, 5, 2).contains("worst case: $0.00"));
         let wall = told(&arms(&["wall_seconds = 3600, steps = 1"]), 5, 2);
-        assert!(wall.contains("at most 5.0 h for agents, 2 trials at once"), "{wall}");
+        assert!(wall.contains("at most 5.0 h for agents, 2 trials in parallel"), "{wall}");
     }
 
     #[test]
-    fn the_expected_cost_is_that_of_the_published_tokens() {
+    fn expected_uses_published_token_counts() {
         let mut two = arms(&["cost_usd = 9", "cost_usd = 8"]);
         assert!(!told(&two, 5, 2).contains("expected:"));
         two[0].scaffold = "codex".to_owned();
@@ -434,12 +439,12 @@ mod tests {
         // trials.
         let said = told(&two, 5, 2);
         assert!(
-            said.contains("expected: $66.90 for 1 of 2 arms, by the tokens that FeatureBench"),
+            said.contains("expected: $66.90 for 1 of 2 arms, based on the token counts published by FeatureBench"),
             "{said}"
         );
         let said = told(&two[..1], 5, 2);
         assert!(
-            said.contains("worst case: $90.00") && said.contains("expected: $66.90, by"),
+            said.contains("worst case: $90.00") && said.contains("expected: $66.90, based"),
             "{said}"
         );
     }
@@ -452,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_trials_are_priced_as_of_today() {
+    fn earlier_uses_current_prices() {
         let prices = PriceTable::shipped().unwrap();
         let spent = Spent {
             steps: 10,
@@ -470,11 +475,11 @@ mod tests {
         assert!(dollars(None, &["a"]).contains("unknown"));
         assert!(dollars(Some(0.0), &["a"]).contains("unknown"));
         assert_eq!(dollars(Some(0.5), &[]), "about $0.50");
-        assert!(dollars(Some(0.5), &["a"]).contains("1 arm whose model has no price (`a`)"));
+        assert!(dollars(Some(0.5), &["a"]).contains("excluding 1 arm without a price (`a`)"));
     }
 
     #[test]
-    fn a_disk_that_is_too_small_is_told_with_what_to_do() {
+    fn short_warns_if_the_disk_is_too_small() {
         let runs = Path::new("runs");
         let said = short(Some(3e9), Some(2e9), runs).unwrap();
         assert!(
@@ -486,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn more_tasks_and_more_attempts_show_more() {
+    fn power_grows_with_tasks_and_attempts() {
         let two = arms(&["steps = 1", "steps = 2"]);
         let said = told(&two, 200, 1);
         // SciPy: McNemar's exact test has a power of 80 % at 9.1 points if the arms disagree on a
@@ -497,12 +502,12 @@ mod tests {
         );
         assert!(said.contains("or more (7.3 with 3 attempts)"), "{said}");
         assert!(!told(&two, 200, 3).contains("with 3 attempts"));
-        assert!(told(&two, 1, 1).contains("1 task x 1 attempt can detect no difference"));
+        assert!(told(&two, 1, 1).contains("1 task x 1 attempt cannot detect any difference"));
         assert!(!told(&two[..1], 200, 1).contains("power"), "one arm is compared with none");
     }
 
     #[test]
-    fn several_arms_need_larger_differences_and_controls_do_not_count() {
+    fn power_adjusts_for_arms_and_ignores_controls() {
         let lines: Vec<String> = (1..=3).map(|steps| format!("steps = {steps}")).collect();
         let mut three = arms(&lines.iter().map(String::as_str).collect::<Vec<_>>());
         let said = told(&three, 200, 1);

@@ -34,8 +34,9 @@ pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> 
 
 fn factor(what: &str) -> UserError {
     UserError::new(format!("{what} is part of the plan, which cannot be changed")).hint(
-        "what is no factor can be set here: budget.run.*, budget.arm.*, and of a model base_url, key_env, \
-         price, cutoff and tool_check; for other keys start a new run, or add arms with `proctor run CONFIG --out RUN --extend`",
+        "you can set budget.run.*, budget.arm.*, and a model's base_url, key_env, price, cutoff \
+         and tool_check; for other keys start a new run, or add arms with `proctor run CONFIG \
+         --out RUN --extend`",
     )
 }
 
@@ -91,8 +92,8 @@ fn move_endpoint(
     if !changed {
         let known: Vec<_> = record.config["models"].as_object().into_iter().flatten().collect();
         let known: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
-        let what = format!("--set {path}: no arm of this run asks a model `{name}`");
-        return Err(UserError::new(what).hint(format!("its models are {}", known.join(", "))));
+        let what = format!("--set {path}: no arm of this run uses a model `{name}`");
+        return Err(UserError::new(what).hint(format!("models: {}", known.join(", "))));
     }
     if let Some(model) = record.config["models"].get_mut(name).and_then(Value::as_object_mut)
         && let Some(value) = given.get(key).and_then(|value| serde_json::to_value(value).ok())
@@ -100,7 +101,7 @@ fn move_endpoint(
         model.insert(key.to_owned(), value);
     }
     let proctor = env!("CARGO_PKG_VERSION").into();
-    let change = format!("another {key} for the model `{name}`");
+    let change = format!("changed `{key}` of the model `{name}`");
     record.changes.push(RunChange { at: now(), proctor, change });
     Ok(())
 }

@@ -10,12 +10,12 @@ pub fn expect_present(run: &RunDir, record: &RunRecord) -> Result<(), UserError>
     }
     let (found, maker) = (record.rules, &record.proctor);
     let what = format!(
-        "{} was made under attribution and grading rules {found} (Proctor {maker}); this Proctor has rules {RULES}",
+        "{} uses attribution and grading rules {found} (Proctor {maker}), but this version has rules {RULES}",
         run.path().display()
     );
     let hint = format!(
-        "a run never mixes two: finish it with the Proctor that made it, or start a new run; `proctor report --recheck \
-         {}` lists the finished trials that rules {RULES} treat differently",
+        "a run cannot mix rules: finish it with Proctor {maker}, or start a new run; `proctor \
+         report --recheck {}` lists the finished trials that rules {RULES} treat differently",
         run.path().display()
     );
     Err(UserError::new(what).hint(hint))

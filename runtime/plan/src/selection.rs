@@ -35,7 +35,7 @@ pub fn choose(
     let kept: BTreeSet<&String> = chosen.iter().collect();
     loaded.tasks.retain(|task| kept.contains(&task.id.to_string()));
     loaded.recipes.retain(|located| kept.contains(&located.recipe.id));
-    say(format!("note: {} of {}", chosen.len(), plural(all.len(), "task")));
+    say(format!("note: selected {} of {}", chosen.len(), plural(all.len(), "task")));
     let tasks = match globs {
         [] => None,
         [one] => Some(one.clone()),
@@ -97,21 +97,21 @@ struct Globbed {
 
 const OF_TASKS: Globbed = Globbed {
     option: "--tasks",
-    none: "no task of the configuration has such an id",
+    none: "no task id of the configuration matches",
     example: "--tasks 'django__*'",
     list: "`proctor tasks list --tasks DATASET` lists the ids",
 };
 
 const OF_ARMS: Globbed = Globbed {
     option: "--arms",
-    none: "no arm of the configuration has such a name",
+    none: "no arm name of the configuration matches",
     example: "--arms 'codex*'",
     list: "`proctor run CONFIG --dry-run` lists the names",
 };
 
 const OF_ARMS_OF_RUN: Globbed = Globbed {
     option: "--arms",
-    none: "no arm of the run has such a name",
+    none: "no arm name of the run matches",
     example: "--arms '*steps=500'",
     list: "`proctor show RUN` lists the names",
 };
@@ -134,7 +134,7 @@ fn matching_one(of: &Globbed, glob: &str, names: &[String]) -> Result<Vec<String
     let Globbed { option, none, example, list } = of;
     let pattern = GlobBuilder::new(glob).build().map_err(|error| {
         UserError::new(format!("{option} {glob}: {}", error.kind()))
-            .hint(format!("write names with `*`, `?`, `[..]` and `{{a,b}}`, as in {example}"))
+            .hint(format!("use names with `*`, `?`, `[..]` and `{{a,b}}`, as in {example}"))
     })?;
     let pattern = pattern.compile_matcher();
     let found: Vec<_> = names.iter().filter(|name| pattern.is_match(name)).cloned().collect();
@@ -143,7 +143,7 @@ fn matching_one(of: &Globbed, glob: &str, names: &[String]) -> Result<Vec<String
     }
     let near = near(glob.trim_matches('*'), names.iter().map(String::as_str));
     let hint = match near.is_empty() {
-        true => format!("{list}; quote the glob for the shell"),
+        true => format!("{list}; quote the glob in the shell"),
         false => format!("did you mean `{}`?", near.join("`, `")),
     };
     Err(UserError::new(format!("{option} {glob}: {none}")).hint(hint))

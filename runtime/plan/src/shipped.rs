@@ -65,12 +65,12 @@ pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, PlanError> {
     }
     let asked = config.to_string_lossy();
     let Some(name) = names().find(|name| *name == asked) else {
-        let what = format!("cannot read {}: there is no such file", config.display());
+        let what = format!("cannot read {}: no such file", config.display());
         let near = near(&asked, names());
         let known = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let hint = match near.first() {
-            Some(near) => format!("did you mean `{near}`? {known} come with the program"),
-            None => format!("name a TOML file, or one that comes with the program: {known}"),
+            Some(near) => format!("did you mean `{near}`? built-in configurations: {known}"),
+            None => format!("give a TOML file, or a built-in configuration: {known}"),
         };
         return Err(UserError::new(what).hint(hint).into());
     };
@@ -113,7 +113,7 @@ mod tests {
 
     /// The list has every file that the demo needs, and unpacking twice is harmless.
     #[test]
-    fn the_demo_is_whole() {
+    fn demo_configuration_is_complete() {
         let cache = tempfile::tempdir().unwrap();
         let config = find(Path::new("demo"), cache.path()).unwrap();
         assert_eq!(find(Path::new("demo"), cache.path()).unwrap(), config);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_missing_is_named() {
+    fn find_names_a_missing_file() {
         let cache = tempfile::tempdir().unwrap();
         let error = find(Path::new("nowhere.toml"), cache.path()).unwrap_err().to_string();
         assert!(error.contains("nowhere.toml") && error.contains("`demo`"), "{error}");

@@ -27,9 +27,9 @@ pub fn start(
     agent: &str,
 ) -> Result<(RunDir, RunRecord), PlanError> {
     if out.join("run.json").exists() {
-        let what = format!("{} holds a run already", out.display());
+        let what = format!("{} already contains a run", out.display());
         let hint = format!(
-            "`proctor resume {}` continues it, --extend adds to it; or name a new --out",
+            "continue it with `proctor resume {}`, add to it with --extend, or choose another --out",
             out.display()
         );
         return Err(UserError::new(what).hint(hint).into());
@@ -41,7 +41,7 @@ pub fn start(
     };
     if let Some(why) = taken {
         let what = format!("--out {}: {why}", out.display());
-        return Err(UserError::new(what).hint("name a new or an empty folder").into());
+        return Err(UserError::new(what).hint("choose a new or an empty folder").into());
     }
     let certificate =
         file.grading.certificate.as_deref().map(read_certificate).transpose()?;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How the message about a missing native image names the other back end.
-const SWITCH: &str = "write kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker";
+const SWITCH: &str = "set kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker";
 
 /// What planning uses of this machine and this program.
 #[derive(Clone, Copy)]
@@ -101,7 +101,7 @@ impl Read {
         let Resolution { config, written } = &of;
         if self.is_selection {
             let all = plural(self.all, "arm");
-            (world.say)(format!("note: {} of {all}", config.arms.len()));
+            (world.say)(format!("note: running {} of {all}", config.arms.len()));
         }
         if let Some(path) = &config.file.grading.certificate {
             read_certificate(path)

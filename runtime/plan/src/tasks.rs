@@ -49,18 +49,18 @@ fn hint_of(error: &DatasetError, patterns: &[String], cache: &Path) -> String {
                 one.strip_prefix(HUB).is_some_and(|rest| rest.starts_with(name.as_str()))
             };
             let by_hand = patterns.iter().find(is_it).and_then(|one| by_hand(one, cache));
-            let by_hand = by_hand.unwrap_or_else(|| "lay its rows by hand (docs/runs.md)".into());
+            let by_hand = by_hand.unwrap_or_else(|| "download its rows manually (docs/runs.md)".into());
             format!("check the network, the name and the revision; or {by_hand}")
         }
         DatasetError::BadAddress { address, .. } if address.starts_with(HUB) => {
-            "a dataset of the hub is hf://OWNER/NAME, with @REVISION and /SPLIT behind it where you like"
+            "write Hugging Face datasets as hf://OWNER/NAME, optionally followed by @REVISION and /SPLIT"
                 .to_owned()
         }
         DatasetError::NoMatch { pattern, .. } if looks_like_hub(pattern) => {
-            format!("name existing files; a dataset of the hub is {HUB}{pattern}")
+            format!("give existing files; for a Hugging Face dataset, write {HUB}{pattern}")
         }
-        _ => "name existing files, or a dataset (docs/datasets.md); in a configuration paths start from its own \
-              folder or else from the current one"
+        _ => "give existing files, or a dataset (docs/datasets.md); paths in a configuration are \
+              relative to its folder, or else to the current folder"
             .to_owned(),
     }
 }
@@ -101,7 +101,7 @@ fn on_disk(pattern: &str, cache: &Path, say: Say<'_>) -> String {
     if !folder.is_dir() {
         return pattern.to_owned();
     }
-    say(format!("note: rows of {} from {}", pattern.trim_start_matches(HUB), folder.display()));
+    say(format!("note: reading the rows of {} from {}", pattern.trim_start_matches(HUB), folder.display()));
     let options = pattern.split_once('#').map(|(_, options)| options.to_owned());
     let options: Vec<String> =
         split.map(|split| format!("split={split}")).into_iter().chain(options).collect();
@@ -115,8 +115,8 @@ fn by_hand(pattern: &str, cache: &Path) -> Option<String> {
     let of = split.map_or(String::new(), |split| format!(" of the split `{split}`"));
     let file = split.unwrap_or("rows");
     Some(format!(
-        "download the .parquet or .jsonl files{of} from https://huggingface.co/datasets/{name} where there \
-         is network, and put them into {} (as {file}.parquet or {file}.jsonl)",
+        "download the .parquet or .jsonl files{of} from https://huggingface.co/datasets/{name} on \
+         a machine with network, and put them into {} (as {file}.parquet or {file}.jsonl)",
         folder.display()
     ))
 }
@@ -136,7 +136,7 @@ pub async fn whole_keeping(
     say: Say<'_>,
 ) -> Result<Loaded, UserError> {
     if patterns.is_empty() {
-        return Err(UserError::new("no tasks are named").hint("name a file, a glob or a dataset"));
+        return Err(UserError::new("no tasks given").hint("give a file, a glob or a dataset"));
     }
     let loaded = read_keeping(patterns, cache, keep, say).await?;
     for warning in &loaded.warnings {
@@ -148,22 +148,22 @@ pub async fn whole_keeping(
     if !bad.is_empty() {
         let rows = once_each(bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
         let rows = listed(rows);
-        return Err(UserError::new(rows).hint("correct or remove these rows"));
+        return Err(UserError::new(rows).hint("fix or remove these rows"));
     }
     if !left_out.is_empty() {
         for bad in &left_out {
-            say(format!("warning: {bad}; this folder is left out"));
+            say(format!("warning: {bad}; skipped this folder"));
         }
         let folders: BTreeSet<_> = left_out.iter().filter_map(|bad| bad.file.parent()).collect();
         say(format!(
-            "warning: {} of {} are left out: the dataset is another one without them",
+            "warning: skipped {} of {}: results are not those of the whole dataset",
             folders.len(),
             plural(folders.len() + loaded.tasks.len(), "task")
         ));
     }
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
-        return Err(UserError::new(format!("no task in {}", patterns.join(", ")))
-            .hint("name files of tasks or recipes, or a dataset: docs/datasets.md"));
+        return Err(UserError::new(format!("no tasks in {}", patterns.join(", ")))
+            .hint("give files of tasks or recipes, or a dataset (docs/datasets.md)"));
     }
     Ok(loaded)
 }

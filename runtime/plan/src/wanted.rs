@@ -63,19 +63,20 @@ pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<()
         let most = limit.has * MOST_TIMES_THE_MACHINE;
         let absurd = |wanted: f64| {
             UserError::new(format!(
-                "{wanted} {} for one sandbox, over {MOST_TIMES_THE_MACHINE} times what this machine has ({:.0})",
+                "{wanted} {} for one sandbox is more than {MOST_TIMES_THE_MACHINE} times what this \
+                 machine has ({:.0})",
                 limit.unit, limit.has
             ))
         };
         if let Some(arm) = here.iter().find(|arm| (limit.of_arm)(arm) > most) {
             let key = format!("sandbox.{}", limit.key);
-            let error = absurd((limit.of_arm)(arm)).hint("is the unit right? memory_mb is in MiB");
+            let error = absurd((limit.of_arm)(arm)).hint("check the unit: memory_mb is in MiB");
             return Err(place(arm, &key, error));
         }
         if let Some(planned) = tasks.iter().find(|planned| (limit.of_task)(planned) > most) {
             let UserError { what, .. } = absurd((limit.of_task)(planned));
             let what = format!("task {}: resources.{}: {what}", planned.task.id, limit.key);
-            return Err(UserError::new(what).hint("correct the row; memory_mb is in MiB"));
+            return Err(UserError::new(what).hint("fix the row; memory_mb is in MiB"));
         }
     }
     Ok(())
@@ -101,7 +102,7 @@ pub fn lines(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
             }
         };
         lines.push(format!(
-            "warning: up to {most} {} for a {whose}; this machine has {:.0}, so that limit does not bind",
+            "warning: up to {most} {} for a {whose}, but this machine has {:.0}: the limit has no effect",
             limit.unit, limit.has
         ));
     }
@@ -127,12 +128,12 @@ fn platforms(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<()
     let (verb, ids) =
         (if others.len() == 1 { "is" } else { "are" }, named(others.iter().map(|(id, _)| *id)));
     let what = format!(
-        "{} {verb} for {platform}, and native sandboxes are of this machine (linux/{ARCH}): {ids}",
+        "{} {verb} for {platform}, but native sandboxes run on this machine's platform (linux/{ARCH}): {ids}",
         plural(others.len(), "task")
     );
     let error = UserError::new(what).hint(
-        "use Docker, which may emulate the platform, or a machine of it; or leave these tasks out \
-         (`#ids=FILE` behind the dataset)",
+        "use Docker, which may emulate the platform, or a machine with that platform; or exclude \
+         these tasks (append `#ids=FILE` to the dataset)",
     );
     Err(place(arm, "sandbox.kind", error))
 }

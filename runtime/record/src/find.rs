@@ -59,8 +59,8 @@ pub fn matching<'a>(
         None => record.arms.iter().collect(),
     };
     if let Some(attempt) = attempt.filter(|attempt| !(1..=record.attempts).contains(attempt)) {
-        return Err(UserError::new(format!("there is no attempt {attempt}"))
-            .hint(format!("attempts of this run are 1 to {}", record.attempts)));
+        return Err(UserError::new(format!("no attempt {attempt}"))
+            .hint(format!("this run has attempts 1 to {}", record.attempts)));
     }
     let attempts: Vec<u32> = match attempt {
         Some(attempt) => vec![attempt],
@@ -114,8 +114,8 @@ pub fn named<'a>(record: &'a RunRecord, trial: &str) -> Result<Found<'a>, UserEr
             let like = first.map_or_else(String::new, |(task, arm)| {
                 format!(", such as `{}/{}/1`", task.task.id, arm.name)
             });
-            Err(UserError::new(format!("--trial {trial}: the run has no such trial"))
-                .hint(format!("write TASK/ARM/ATTEMPT{like}; `proctor show RUN` lists them")))
+            Err(UserError::new(format!("--trial {trial}: no such trial in the run"))
+                .hint(format!("use TASK/ARM/ATTEMPT{like}; `proctor show RUN` lists the trials")))
         }
     }
 }
@@ -147,10 +147,8 @@ fn one<'a, T>(
             several => {
                 let named = several.iter().take(3).filter_map(|one| names(one).first().copied());
                 let named: Vec<&str> = named.collect();
-                return Err(UserError::new(format!(
-                    "`{wanted}` is part of several {what}s' names"
-                ))
-                .hint(format!("write one of them out: `{}`", named.join("`, `"))));
+                return Err(UserError::new(format!("`{wanted}` matches several {what}s"))
+                    .hint(format!("use a full name: `{}`", named.join("`, `"))));
             }
         }
     }
@@ -160,5 +158,5 @@ fn one<'a, T>(
         true => format!("this run has: `{}`", known[..known.len().min(5)].join("`, `")),
         false => format!("did you mean `{}`?", near.join("` or `")),
     };
-    Err(UserError::new(format!("no {what} of this run is called `{wanted}`")).hint(hint))
+    Err(UserError::new(format!("this run has no {what} `{wanted}`")).hint(hint))
 }

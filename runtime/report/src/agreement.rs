@@ -106,7 +106,7 @@ pub(crate) fn sentences(report: &Report) -> Vec<String> {
             .interval
             .map_or_else(String::new, |[lower, upper]| format!(" (95 % {lower:.2} to {upper:.2})"));
         format!(
-            "ranking of {} by {}: {} ({}) and {} ({}) agree with Kendall's tau {:.2}{interval}.",
+            "ranking of {} by {}: Kendall's tau between {} ({}) and {} ({}) is {:.2}{interval}.",
             plural(one.arms, "arm"),
             one.kind,
             one.a,

@@ -82,7 +82,7 @@ mod tests {
     use super::field;
 
     #[test]
-    fn a_field_is_one_field_and_no_formula() {
+    fn csv_field_is_quoted_and_never_a_formula() {
         assert_eq!(field("tools/gpt-5.1"), "tools/gpt-5.1");
         assert_eq!(field("a,b"), "\"a,b\"");
         for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\u{a0}=1"] {

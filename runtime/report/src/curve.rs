@@ -202,17 +202,17 @@ pub fn curve_text(curve: &Curve) -> String {
         let verdicts = plural(missing, "verdict");
         let _ = writeln!(
             out,
-            "incomplete: {verdicts} missing, counted as not resolved; the intervals allow for both."
+            "incomplete: {verdicts} missing, counted as not resolved; the intervals cover both outcomes."
         );
     }
     if curve.points.iter().any(|point| point.truncated) {
-        out.push_str("truncated: the model was told a larger budget; with this one it might have worked otherwise.\n");
+        out.push_str("truncated: the model knew a larger budget and might have worked differently with this one.\n");
     }
     for first in &curve.first_resolved {
         let step = match (first.step, first.trees) {
             (Some(step), _) => format!("step {step}"),
-            (None, 0) => "no step has a snapshot".to_owned(),
-            (None, _) => "at no step".to_owned(),
+            (None, 0) => "unknown (no step has a snapshot)".to_owned(),
+            (None, _) => "never".to_owned(),
         };
         let exact = if first.exact { "" } else { ", by bisection" };
         let _ = writeln!(
@@ -224,7 +224,7 @@ pub fn curve_text(curve: &Curve) -> String {
     for check in &curve.checks {
         let _ = writeln!(
             out,
-            "{}, {} tasks for real at {} {}: {} resolved, by the curve {}; gap {:.1} points{}",
+            "{}, {} tasks run again at {} {}: {} resolved, {} by the curve; gap {:.1} points{}",
             check.name,
             check.tasks,
             check.budget,

@@ -35,7 +35,7 @@ pub(crate) fn warning<'a>(
     // A trial may recover from what its sandbox refused, so this does not claim that it ended
     // there.
     let how = match failed.iter().any(|trial| trial.limit.is_none() && limit_at(trial).is_some()) {
-        true => "ended at a limit or touched one",
+        true => "ended at a limit or hit one",
         false => "ended at a limit",
     };
     Some(format!(
@@ -45,8 +45,8 @@ pub(crate) fn warning<'a>(
     ))
 }
 
-/// A warning if the scaffold itself ended more than a few of an arm's trials: they are scored, but
-/// say nothing about the model.
+/// A warning if the scaffold itself ended more than a few of an arm's trials. They are scored, but say nothing about
+/// the model.
 pub(crate) fn scaffold_warning<'a>(
     arm: &str,
     trials: impl Iterator<Item = &'a TaskReport>,

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_are_broken_and_lose_nothing() {
+    fn wrapped_lines_keep_all_text() {
         let short = "a line of a usual length\nand another";
         assert_eq!(wrapped(short), short);
         let long = format!("error: {}{}", "some words ".repeat(60), "x".repeat(250));

@@ -52,7 +52,7 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
         let _ = writeln!(out, "{deeper}- {}", code(finding.trim()));
     }
     out.push_str(
-        "\nRates are of all planned trials. Means exclude infrastructure faults; `paid` includes retries.\n",
+        "\nRates cover all planned trials. Means exclude infrastructure faults; `paid` includes retries.\n",
     );
     out
 }
@@ -169,7 +169,7 @@ mod tests {
     use super::code;
 
     #[test]
-    fn a_code_span_holds_whatever_is_in_it() {
+    fn code_span_contains_any_text() {
         assert_eq!(code("tools/gpt-5.1"), "`tools/gpt-5.1`");
         assert_eq!(code("a`b``c"), "```a`b``c```");
         assert_eq!(code("`@everyone`"), "`` `@everyone` ``");

@@ -124,13 +124,13 @@ pub fn noise_rows(report: &Report) -> Vec<(&'static str, Vec<String>)> {
         report.arms.iter().map(cell).collect()
     };
     vec![
-        ("at a limit, of all trials", report.arms.iter().map(bound_of).collect()),
+        ("trials at a limit", report.arms.iter().map(bound_of).collect()),
         ("memory peak", row(|one| Some(format!("{:.0} MiB", one.memory_peak_mb?)))),
         ("killed for memory", row(|one| one.oom_kills.map(|kills| kills.to_string()))),
         ("throttled, mean", row(|one| Some(seconds(one.throttled_seconds?.mean)))),
         ("waited for shared limits", row(|one| Some(seconds(one.waits.shared_limits)))),
         ("waited for rate limits", row(|one| Some(seconds(one.waits.rate_limits)))),
-        ("waited to try again", row(|one| Some(seconds(one.waits.retries)))),
+        ("waited for retries", row(|one| Some(seconds(one.waits.retries)))),
         ("waited for a sandbox", row(|one| Some(seconds(one.waits.sandbox)))),
     ]
 }
@@ -143,7 +143,7 @@ fn seconds(seconds: f64) -> String {
 pub fn noise_text(report: &Report) -> String {
     let rows = noise_rows(report);
     if rows.is_empty() {
-        return "Noise: no sandbox of this run was looked at (docs/noise.md).\n".into();
+        return "noise: no sandbox of this run was measured (see docs/noise.md)\n".into();
     }
     let mut headers = vec!["noise"];
     headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
@@ -182,7 +182,7 @@ pub(crate) fn of_gradings(arm: &ArmReport, trials: &[&TaskReport]) -> Option<Str
         .collect();
     (!touched.is_empty()).then(|| {
         format!(
-            "{}: {} of {} touched a limit of the sandbox ({}): compare with higher `resources` of the task.",
+            "{}: {} of {} hit a sandbox limit ({}); compare with higher task `resources`.",
             arm.name,
             plural(touched.len(), "grading"),
             arm.graded,
@@ -200,11 +200,10 @@ pub(crate) fn of_trials(arm: &ArmReport, trials: &[&TaskReport]) -> Option<Strin
     }
     let killed = arm.noise.as_ref().and_then(|noise| noise.oom_kills).filter(|kills| *kills > 0);
     let killed = killed.map_or_else(String::new, |kills| {
-        let were = if kills == 1 { "was" } else { "were" };
-        format!(" {} {were} killed for memory.", plural(kills, "process"))
+        format!(" The kernel killed {} to free memory.", plural(kills, "process"))
     });
     Some(format!(
-        "{}: {} of {} touched a limit of the sandbox ({}).{killed}",
+        "{}: {} of {} hit a sandbox limit ({}).{killed}",
         arm.name,
         touched.len(),
         plural(arm.trials, "trial"),

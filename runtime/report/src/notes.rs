@@ -106,18 +106,18 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         add(Rank::Doubtful, format!("{}: {}.", arm.name, mixture(&arm.responders)));
     }
     if report.arms.iter().any(|arm| arm.usage_estimated) {
-        let text = "~: an endpoint gave no usage, or not all of it; tokens and cost are estimates.";
+        let text = "~: an endpoint reported no usage, or only part of it; tokens and cost are estimates.";
         add(Rank::Known, text.to_owned());
     }
     for arm in report.arms.iter().filter(|arm| arm.earlier_tries.is_paid()) {
         let earlier = arm.earlier_tries;
         let tokens = format!("{} in, {} out", plural(earlier.input, "token"), earlier.output);
         let text = format!(
-            "{}: {}: {} ({tokens}), billed, excluded from means.",
+            "{}: {}: {} ({tokens}), billed but excluded from means.",
             arm.name,
             match arm.unfinished {
                 0 => plural(earlier.tries, "discarded try"),
-                _ => format!("{} discarded or not ended", plural(earlier.tries, "try")),
+                _ => format!("{} discarded or unfinished", plural(earlier.tries, "try")),
             },
             dollars(earlier.cost_usd, arm.paid.cost_known),
         );
@@ -127,45 +127,44 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         let side = arm.side;
         let tokens = format!("{} in, {} out", plural(side.input, "token"), side.output);
         let requests = plural(side.requests, "side request");
-        add(Rank::Known, format!("{}: {requests}, {tokens}; no steps.", arm.name));
+        add(Rank::Known, format!("{}: {requests}, {tokens}; not counted as steps.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.grace.answers > 0) {
         let grace = arm.grace;
         let input = plural(grace.input, "token");
         let cost = dollars(grace.cost_usd, arm.paid.cost_known);
         let tokens = format!("{input} in, {} out, {cost}", grace.output);
-        let answers = plural(grace.answers, "answer");
-        let text = format!("{}: {answers} after the limit, counted apart: {tokens}.", arm.name);
+        let answers = plural(grace.answers, "response");
+        let text = format!("{}: {answers} after the limit, counted separately: {tokens}.", arm.name);
         add(Rank::Known, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.waited_seconds.total >= 1.0) {
         let waited = arm.waited_seconds.total;
-        let text = format!("{}: waited {waited:.0} s for the endpoint, no working time.", arm.name);
+        let text = format!("{}: waited {waited:.0} s for the endpoint (not working time).", arm.name);
         add(Rank::Known, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.outgrown > 0) {
         let trials = plural(arm.outgrown, "trial");
         let text = format!(
-            "{}: outgrown in {trials}: an answer was larger than its request allowed; limits on \
-             tokens and cost may be passed by more than the last answer.",
+            "{}: outgrown in {trials}: a response was larger than its request allowed. Token and cost limits may be exceeded by more than one response.",
             arm.name
         );
         add(Rank::Known, text);
     }
     for arm in report.arms.iter().filter(|arm| !arm.paid.cost_known) {
         let what = match arm.paid.cost_usd > 0.0 {
-            true => format!("some answers have no price (${:.4} is known)", arm.paid.cost_usd),
-            false => "cost unknown, as its model has no price".to_owned(),
+            true => format!("some responses have no price (known: ${:.4})", arm.paid.cost_usd),
+            false => "cost unknown, because its model has no price".to_owned(),
         };
         add(Rank::Known, format!("{}: {what}; set [models.NAME] price.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
         let calls = plural(arm.malformed_calls, "tool call");
-        add(Rank::Known, format!("{}: {calls} could not be read.", arm.name));
+        add(Rank::Known, format!("{}: {calls} could not be parsed.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.resolved_clean != arm.resolved) {
         let text = format!(
-            "{}: {}/{} resolved, {}/{} ({}) with clean integrity alone.",
+            "{}: {}/{} resolved, {}/{} ({}) counting only clean integrity.",
             arm.name,
             arm.resolved,
             arm.trials,
@@ -193,7 +192,7 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         let count = arm.integrity.unverified;
         let (verdicts, are) = if count == 1 { ("verdict", "is") } else { ("verdicts", "are") };
         let text =
-            format!("{}: {count} {verdicts} {are} unverified: no canary was judged.", arm.name);
+            format!("{}: {count} {verdicts} {are} unverified: no canary test was judged.", arm.name);
         add(Rank::Known, text);
     }
     for line in each(doubtful(report), detail) {
@@ -263,7 +262,7 @@ fn doubtful(report: &Report) -> Vec<(String, String)> {
             true => String::new(),
             false => format!(" ({})", classes.join(", ")),
         };
-        let text = format!("the verdict is {word}{classes}; its evidence is in verdict.json.");
+        let text = format!("the verdict is {word}{classes}; verdict.json has the evidence.");
         Some((place(report, trial), text))
     };
     report.tasks.iter().filter_map(line).collect()
@@ -320,11 +319,7 @@ pub(crate) fn mixture(responders: &Responders) -> String {
     if let Some(more) = all.len().checked_sub(NAMED).filter(|more| *more > 0) {
         named.push(format!("and {more} more"));
     }
-    format!(
-        "a mixture of {} models, providers or servers answered: {}",
-        all.len(),
-        named.join(", ")
-    )
+    format!("{} different models, providers or servers responded: {}", all.len(), named.join(", "))
 }
 
 fn place(report: &Report, trial: &TaskReport) -> String {

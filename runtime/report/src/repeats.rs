@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_printed_once_with_its_places_and_a_count() {
+    fn once_each_prints_an_error_once_with_places() {
         let errors = [
             pair("a", "no key"),
             pair("b", "busy"),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_requests_make_no_other_error_and_statuses_do() {
+    fn once_each_ignores_request_ids_but_not_statuses() {
         let of = |id: &str| format!("status 500: request {id} failed");
         assert_eq!(error_key(&of("req_011CQaBcDeFgHiJk")), error_key(&of("req_02xYzaBcDeFgHiJk")));
         assert_eq!(

@@ -68,7 +68,7 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
     let damaged = damage.is_some() || of_report.is_some();
     let mut remarks = BTreeSet::new();
     if let Some(damage) = of_report {
-        remarks.insert(format!("{damage}; `proctor resume` writes it anew."));
+        remarks.insert(format!("{damage}; `proctor resume` rewrites it."));
     }
     if let Some(damage) = damage {
         remarks.insert(format!("{damage}; `proctor resume` restores it."));
@@ -87,8 +87,8 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
     }
     if record.rules != RULES {
         remarks.insert(format!(
-            "The run was made under attribution and grading rules {}, and this Proctor has rules {RULES}: `proctor report \
-             --recheck` lists the trials that differ.",
+            "The run used attribution and grading rules {}, but this version has rules {RULES}: \
+             `proctor report --recheck` lists the trials that differ.",
             record.rules
         ));
     }
@@ -97,13 +97,13 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
     if !unplanned.is_empty() {
         let names = unplanned.iter().map(|one| one.folder.display().to_string()).collect();
         remarks.insert(format!(
-            "Not counted, since no planned trial has such a folder: {}.",
+            "Ignored folders that belong to no planned trial: {}.",
             first_of(names)
         ));
     }
     if let Some(chosen) = &record.selection {
         remarks.insert(format!(
-            "{} of {} were asked for.",
+            "The run has {} of {}.",
             record.tasks.len(),
             plural(chosen.of, "task")
         ));
@@ -112,25 +112,26 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
         if arm.prompts["untested"] == true {
             let (name, scaffold) = (&arm.name, &arm.scaffold);
             remarks.insert(format!(
-                "{name}: {scaffold} is untested: Proctor's tests have not run this version."
+                "{name}: this version of {scaffold} is not covered by Proctor's tests."
             ));
         }
         if let Some(origin) = &arm.forked_from {
             let what = match (origin.conversation, &origin.files_alone_because) {
                 (true, _) => {
-                    "files and conversation; the other trial's steps, tokens and cost count in its figures"
+                    "files and conversation; its figures include the original trial's steps, tokens and cost"
                 }
-                (false, Some(why)) => &format!("the files alone: {why}"),
-                (false, None) => "the files alone",
+                (false, Some(why)) => &format!("files only: {why}"),
+                (false, None) => "files only",
             };
             let (name, place, run) = (&arm.name, origin.place(), &origin.run);
-            remarks.insert(format!("{name} began as {place}, in {run} ({what})."));
+            remarks.insert(format!("{name} was forked from {place} of {run} ({what})."));
         }
         if let Some(model) = &arm.model
             && model.base_url.starts_with(SCRIPT)
         {
             let name = &arm.name;
-            remarks.insert(format!("{name}: its model is a script; its numbers say nothing."));
+            remarks
+                .insert(format!("{name}: its model is a script, so its results are meaningless."));
         }
     }
     if let Some(attacks) = record.certificate.as_ref().and_then(|it| it.attacks.as_ref()) {
@@ -145,7 +146,7 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
         let tests: usize = certified.iter().flatten().map(BTreeSet::len).sum();
         let done = match record.flaky {
             FlakePolicy::Quarantine => "quarantined",
-            FlakePolicy::Vote => "put to the vote",
+            FlakePolicy::Vote => "decided by vote",
             FlakePolicy::Count => "counted",
         };
         remarks.insert(format!(

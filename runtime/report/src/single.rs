@@ -137,7 +137,7 @@ pub(crate) fn tables(report: &Report) -> String {
     }
     let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), percent);
     let headers =
-        ["one answer", "%Apply", "whole", "%Resolved", "precision", "recall", "recall\nall"];
+        ["single-shot", "%Apply", "whole", "%Resolved", "precision", "recall", "recall\nall"];
     let rows = arms.iter().map(|(arm, single)| {
         // The paper's Table 2 marks a cell like this if no prompt fits.
         let fits = single.beyond_window < arm.trials;
@@ -157,8 +157,8 @@ pub(crate) fn tables(report: &Report) -> String {
         arms.iter().filter_map(|(arm, single)| Some((arm, single.probe?))).collect();
     if !probes.is_empty() {
         let headers = [
-            "told the request alone",
-            "definitions\nof the gold",
+            "given only the request",
+            "definitions\nin the gold",
             "named in\nthe file",
             "signature",
         ];

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_attempts_are_shown_by_few_k_with_the_last_among_them() {
+    fn telling_ks_thins_out_and_keeps_the_last() {
         assert_eq!(telling_ks(0), [0_u32; 0]);
         assert_eq!(telling_ks(5), [1, 2, 3, 4, 5]);
         assert_eq!(telling_ks(10), [1, 2, 5, 10]);

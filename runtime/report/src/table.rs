@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_table_is_wider_than_a_terminal() {
+    fn tables_fit_80_columns() {
         let arms: Vec<String> = (0..9)
             .map(|number| format!("tools/some-vendor/some-very-long-model-{number}"))
             .collect();

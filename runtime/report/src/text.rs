@@ -171,7 +171,7 @@ fn lines(text: &str) -> usize {
 
 /// Explains the column headers.
 const MEANINGS: &str = "Rates are of all planned trials, with 95 % intervals. Steps, tokens and wall are\n\
-                        means without faults. Paid includes retries. -: not known.\n";
+                        means without faults. Paid includes retries. -: unknown.\n";
 
 /// Each arm's results.
 fn results(first: &str, arms: &[&ArmReport]) -> String {
@@ -261,14 +261,14 @@ fn endings(report: &Report) -> String {
     format!("\n{}", table::by_arms(&headers, rows))
 }
 
-/// Averages of a step of each arm: shows how agents differ that do the same work.
+/// Averages per step of each arm: shows how agents that do the same work differ.
 fn per_step(arms: &[&ArmReport]) -> String {
     if arms.iter().all(|arm| arm.per_step.is_none()) {
         return String::new();
     }
     let headers = [
         "arm",
-        "a step:\ntokens in",
+        "per step:\ntokens in",
         "\nout",
         "\ntool calls",
         "a trial:\ntool calls",

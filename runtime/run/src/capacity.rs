@@ -52,7 +52,7 @@ impl Capacity {
     /// Never: nothing closes the pools. The return type requires a fault.
     pub async fn take(&self, limits: &SandboxSpec) -> Result<Share, Fault> {
         let (cpus, memory) = self.wanted(limits);
-        let gone = |_| Fault::new(Layer::Grade, "the machine's share was closed");
+        let gone = |_| Fault::new(Layer::Grade, "the machine's capacity was closed");
         // CPUs first, always: a task that waits for memory then waits only for tasks that hold
         // both.
         let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn either_pool_can_be_what_is_full_and_a_dropped_share_is_back() {
+    fn capacity_waits_for_either_pool_and_frees_dropped_shares() {
         let capacity = Capacity::of(&Machine { cpus: 2.0, memory_mb: 3000 });
         let first = capacity.try_take(&handle(0.5, 2000)).unwrap();
         assert!(capacity.try_take(&handle(0.5, 2000)).is_none(), "memory is full");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_larger_than_the_machine_gets_all_of_it_alone() {
+    async fn request_larger_than_the_machine_runs_alone() {
         let capacity = Capacity::of(&Machine { cpus: 2.0, memory_mb: 1000 });
         assert_eq!(capacity.sandboxes(&handle(64.0, 1 << 20)), 1);
         assert_eq!(
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_wait_go_first() {
+    async fn waiting_requests_are_served_first() {
         let capacity = Arc::new(Capacity::of(&Machine { cpus: 2.0, memory_mb: 1000 }));
         let half = capacity.take(&handle(1.0, 1)).await.unwrap();
         let (waits, whole) = (Arc::clone(&capacity), handle(2.0, 1));

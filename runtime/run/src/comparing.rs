@@ -23,7 +23,8 @@ impl Comparing {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Fault> {
-        let died = |what: String| Fault::new(Layer::Record, format!("compare the trees: {what}"));
+        let died =
+            |what: String| Fault::new(Layer::Record, format!("comparing file trees: {what}"));
         let _permit = self.0.acquire().await.map_err(|error| died(error.to_string()))?;
         spawn_blocking(work).await.map_err(|error| died(error.to_string()))
     }

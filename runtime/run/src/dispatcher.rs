@@ -111,7 +111,7 @@ pub async fn dispatch(
         match joined {
             Ok(end) => ends.push(end),
             // A bug in one trial must not end the other trials.
-            Err(error) => tracing::error!(%error, "a trial's task ended by itself"),
+            Err(error) => tracing::error!(%error, "a trial's background task ended unexpectedly"),
         }
     }
     ends.sort_by_key(|(index, _)| *index);

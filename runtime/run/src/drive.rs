@@ -562,8 +562,8 @@ pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
     let gold = proctor_patch::gold_of(task)
         .map_err(|error| fault(format!(": the mask cannot be reversed: {error}")))?
         .ok_or_else(|| {
-            fault(" has neither a gold nor a mask".into())
-                .hint("a task without a gold cannot be run with the scaffold `gold`")
+            fault(" has neither a gold patch nor a mask".into())
+                .hint("use another scaffold: `gold` needs a solution")
         })?;
     String::from_utf8(gold).map_err(|_| fault(": the mask is not UTF-8".into()))
 }

@@ -51,8 +51,7 @@ impl Ledger for EgressLedger {
         let compared =
             tokio::task::spawn_blocking(move || solution.is_in(&body).then_some(body)).await;
         let body = compared.map_err(|error| {
-            let what =
-                format!("the comparison of an answer with the solution ended early: {error}");
+            let what = format!("comparing a response with the solution: {error}");
             Fault::new(Layer::Record, what)
         })?;
         if let Some(body) = body {

@@ -71,10 +71,10 @@ impl Environments {
         if *planned == found.digest {
             return Ok(());
         }
-        let what = format!("{}: its source was changed since the run was planned", task.id);
+        let what = format!("{}: its source has changed since the run was planned", task.id);
         Err(Fault::new(Layer::Environment, what)
             .cause(Cause::Invalid)
-            .hint("put the source back, or start a new run")
+            .hint("restore the source, or start a new run")
             .lasting())
     }
 

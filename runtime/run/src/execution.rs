@@ -62,7 +62,7 @@ impl Flakes {
             if kind != certificate.backend.as_str() {
                 let made = &certificate.backend;
                 say(format!(
-                    "note: the certificate was made in {made} sandboxes, and these are {kind}"
+                    "note: the certificate was made with {made} sandboxes, but this run uses {kind}"
                 ));
             }
         }
@@ -81,7 +81,7 @@ impl Flakes {
                     }
                 }
                 None => {
-                    say(format!("note: the certificate does not certify {}", task.task.id));
+                    say(format!("note: the certificate does not cover {}", task.task.id));
                 }
             }
         }
@@ -135,9 +135,9 @@ impl Settings {
                 UserError::new(format!("arm {name}: cannot read {path}: {error}"))
             })?;
             if known != Some(sha256_hex(&bytes).as_str()) {
-                let what = format!("arm {name}: {path} was changed since the run was planned");
+                let what = format!("arm {name}: {path} has changed since the run was planned");
                 return Err(
-                    UserError::new(what).hint("put the trajectory back, or start a new run")
+                    UserError::new(what).hint("restore the trajectory, or start a new run")
                 );
             }
             found.insert(name.to_owned(), path.into());
@@ -287,8 +287,9 @@ fn context(
     let sources = record.tasks.iter();
     let sources = sources.filter_map(|one| Some((one.task.id.clone(), one.source.clone()?)));
     let sources = sources.collect();
-    let egress = Egress::new()
-        .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress proxy: {error}")))?;
+    let egress = Egress::new().map_err(|error| {
+        Fault::new(Layer::Sandbox, format!("failed to start the egress proxy: {error}"))
+    })?;
     let policy = RatePolicy::shipped()?;
     let endpoints = shared_rates(&run, endpoints, policy)?;
     let gateway = Gateway::new(PriceTable::shipped()?)?.shared_rates(endpoints, policy);

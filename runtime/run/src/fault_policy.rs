@@ -107,10 +107,10 @@ impl FaultPolicy {
         for row in fault {
             let (layer, cause) = (row.layer, row.cause);
             if row.counts.iter().any(|counts| counts.after == 0) {
-                return Err(format!("{layer}, {cause}: `after` is at least 1"));
+                return Err(format!("{layer}, {cause}: `after` must be at least 1"));
             }
             if rows.insert((layer, cause), row).is_some() {
-                return Err(format!("{layer}, {cause}: two rows"));
+                return Err(format!("{layer}, {cause}: duplicate row"));
             }
         }
         for layer in [
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again_and_only_so_often() {
+    fn only_transient_faults_are_retried_up_to_the_limit() {
         let policy = FaultPolicy::shipped().unwrap();
         assert!(policy.again(&fault(Layer::Sandbox, Cause::Gone), 1));
         assert!(!policy.again(&fault(Layer::Sandbox, Cause::Gone), 3));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_from_outside_of_a_try_costs_none_of_its_steps() {
+    fn faults_from_outside_keep_the_steps_of_a_try() {
         let policy = FaultPolicy::shipped().unwrap();
         for (layer, cause) in [
             (Layer::Model, Cause::Outage),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_up_to_the_longest() {
+    fn waits_grow_up_to_the_maximum() {
         let policy = FaultPolicy::shipped().unwrap();
         for (done, most) in [(1, 1.0), (2, 4.0), (3, 16.0), (9, 30.0)] {
             let wait = policy.wait(done).as_secs_f64();
@@ -223,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn a_table_with_a_gap_or_two_answers_is_refused() {
+    fn fault_table_with_a_gap_or_duplicate_is_rejected() {
         let second = "[[fault]]\nlayer = \"grade\"\ncause = \"other\"\nretry = true\n";
         let error = FaultPolicy::parse(&format!("{SHIPPED}\n{second}")).unwrap_err();
-        assert!(error.contains("grade, other: two rows"), "{error}");
+        assert!(error.contains("grade, other: duplicate row"), "{error}");
         let error = FaultPolicy::parse(&SHIPPED.replace("after = 3", "after = 0")).unwrap_err();
         assert!(error.contains("at least 1"), "{error}");
         let start = SHIPPED.find("# --- grade").unwrap();

@@ -46,9 +46,9 @@ pub(crate) async fn add_forensics(
         let classes = exceptions(&verdict, &log)?;
         Ok((found, outcome.as_ref().map(why).transpose()?.flatten(), classes))
     });
-    let (found, why, classes) = look.await.map_err(|error| {
-        Fault::new(Layer::Grade, format!("the look over the record ended early: {error}"))
-    })??;
+    let (found, why, classes) = look
+        .await
+        .map_err(|error| Fault::new(Layer::Grade, format!("examining the record: {error}")))??;
     found.merge_into(&mut graded.verdict);
     graded.verdict.reason = why;
     graded.verdict.exceptions = classes;

@@ -40,7 +40,7 @@ impl ForkPoint {
     pub fn of(run: &RunDir, id: &TrialId, step: u64) -> Result<Result<Self, String>, Fault> {
         let dir = run.trial_path(id);
         if !dir.trajectory().exists() {
-            return Ok(Err("it has not begun".into()));
+            return Ok(Err("it has not started".into()));
         }
         let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
         if let Some(lost) = reading.lost() {
@@ -71,7 +71,7 @@ impl ForkPoint {
             return Ok(Err(match steps {
                 0 => "it has no steps".to_owned(),
                 _ if step > steps => format!("its last step is {steps}"),
-                _ => format!("step {step} is not whole in the record"),
+                _ => format!("the record of step {step} is incomplete"),
             }));
         };
         let blobs = run.blobs_of(&dir);
@@ -252,6 +252,6 @@ pub(crate) fn begin_again(dir: &TrialDir, number: u32) -> Result<(), Fault> {
             return Journal::begin_with(dir.trajectory(), number, events).map_err(record_fault);
         }
     }
-    let what = format!("{}: it does not say where the fork began", before.trajectory().display());
-    Err(Fault::new(Layer::Record, what).cause(Cause::Invalid).hint("fork the trial once more"))
+    let what = format!("{}: the fork point is missing", before.trajectory().display());
+    Err(Fault::new(Layer::Record, what).cause(Cause::Invalid).hint("fork the trial again"))
 }

@@ -52,8 +52,8 @@ pub async fn grade_patch(
     let share = handle.share().await?;
     if only_official(task) {
         let run = handle.official(task, patch, options).await?;
-        let (run, noise) =
-            run.ok_or_else(|| Fault::new(Layer::Grade, "the official run is gone"))?;
+        let (run, noise) = run
+            .ok_or_else(|| Fault::new(Layer::Grade, "the result of the official run is missing"))?;
         return Ok(measured(handle.named(run.alone(task)?, task), OFFICIAL, noise));
     }
     let strict = handle.strict(task, patch, options);
@@ -282,7 +282,7 @@ pub(crate) async fn closed<T>(
     found: Result<T, Fault>,
 ) -> Result<T, Fault> {
     if let Err(fault) = sandbox.close().await {
-        tracing::warn!(%fault, "a sandbox of a grading could not be closed: the next run removes it");
+        tracing::warn!(%fault, "could not close a grading sandbox; the next run removes it");
     }
     found
 }

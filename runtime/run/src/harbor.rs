@@ -52,7 +52,7 @@ const SOLUTION: &str = "/solution";
 
 fn harbor_of(task: &Task) -> Result<&Harbor, Fault> {
     task.harbor.as_ref().ok_or_else(|| {
-        Fault::new(Layer::Grade, format!("{} is no Harbor task", task.id)).cause(Cause::Invalid)
+        Fault::new(Layer::Grade, format!("{} is not a Harbor task", task.id)).cause(Cause::Invalid)
     })
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn outside_limits(own: OutsideLimits) -> Result<OutsideLimits, Fault>
 /// Creates the directories that Harbor's containers provide for agents.
 pub(crate) async fn prepare(handle: &SandboxHandle) -> Result<(), Fault> {
     let made = make_logs(handle, &["agent", "artifacts"]).await;
-    made.map_err(|error| error.fault("making the folders of logs"))
+    made.map_err(|error| error.fault("creating the log folders"))
 }
 
 /// The variables of the reference solution; `None` for a task without one.
@@ -107,7 +107,7 @@ fn filled(
     let env = fill_env(env, &|name| std::env::var(name).ok()).map_err(|why| {
         Fault::new(Layer::Setup, format!("{}: {key}: {why}", task.id))
             .cause(Cause::Invalid)
-            .hint("set the variable where Proctor runs")
+            .hint("set the variable in Proctor's environment")
     })?;
     Ok(env.into_iter().collect())
 }
@@ -120,7 +120,7 @@ pub(crate) async fn lay_solution(
 ) -> Result<(), Fault> {
     let files = inputs(task, base_dir, "solution")?;
     let laid = lay_inputs(handle, SOLUTION, &files, SOLVE, true).await;
-    laid.map_err(|error| error.fault("placing the solution"))
+    laid.map_err(|error| error.fault("copying the solution"))
 }
 
 /// The files of the task's directory. Its content must match what the run was planned with.
@@ -131,8 +131,8 @@ fn inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fa
     };
     let folder = Folder::open(base_dir).map_err(|error| wrong(error.to_string()))?;
     if folder.digest().map_err(wrong)? != harbor_of(task)?.digest {
-        let why = "the folder was changed since the run was planned".to_owned();
-        return Err(wrong(why).hint("put the folder back, or start a new run"));
+        let why = "the folder has changed since the run was planned".to_owned();
+        return Err(wrong(why).hint("restore the folder, or start a new run"));
     }
     folder.inputs(name).map_err(wrong)
 }
@@ -163,10 +163,10 @@ async fn verified(
         && ran_nothing(&graded)?
     {
         let what = format!(
-            "{}: the verifier could not fetch its tools: {url} has a private address on this machine",
+            "{}: the verifier could not download its tools: {url} has a private address on this machine",
             task.id
         );
-        let hint = "if it is a mirror of yours, name its address in `network.private` of the arm";
+        let hint = "if it is your own mirror, add its address to the arm's `network.private`";
         return Err(Fault::new(Layer::Grade, what).cause(Cause::Unreachable).hint(hint));
     }
     graded.log.extend(requests.lines());
@@ -269,16 +269,15 @@ fn state<'a>(task: &Task, recorded: Recorded, patch: &'a [u8]) -> Result<State<'
     };
     let Some(tree) = recorded.tree else { return Ok(State::Patch(patch)) };
     if recorded.patch.as_deref() != Some(Blobs::hash(patch).as_str()) {
-        let what =
-            "only the end of a trial can be graded: a Harbor task's result is more than a patch";
-        return Err(fault(what.into()).hint("leave Harbor tasks out of curves"));
+        let what = "only the end of a trial can be graded, because the result of a Harbor task is more than a patch";
+        return Err(fault(what.into()).hint("exclude Harbor tasks from curves"));
     }
     match recorded.outside {
         None => Ok(State::Recorded { tree, outside: None }),
         Some(OutsideState::Kept(digest)) => Ok(State::Recorded { tree, outside: Some(digest) }),
         Some(OutsideState::Unkept(why)) => {
             let what =
-                format!("what the agent changed outside the work directory was not kept: {why}");
+                format!("the agent's changes outside the work directory were not kept: {why}");
             Err(fault(what).hint(
                 "raise `resume.outside_mb` and `resume.outside_file_mb`, or set `grading.harbor_shared = true`",
             ))
@@ -378,7 +377,7 @@ async fn lay(
         task.harbor.as_ref().and_then(|harbor| harbor.verifier.separate.as_ref())
     {
         let State::Recorded { tree, outside } = state else {
-            let what = format!("{}: its verifier needs more of a result than a patch", task.id);
+            let what = format!("{}: its verifier needs more than a patch", task.id);
             return Err(Fault::new(Layer::Grade, what).lasting());
         };
         let tree = Tree::load(blobs, tree).map_err(record_fault)?;
@@ -448,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smaller_limit_on_time_counts_and_only_gold_has_the_tasks_network() {
+    fn smaller_time_limit_applies_and_only_gold_gets_the_tasks_network() {
         let harbor = json!({"digest": "", "agent_seconds": 30.0, "agent_network": {"allowlist": ["a.b", "*.c.d"]}});
         let task = task(harbor);
         assert_eq!(budget_of(&arm("tools"), &task).wall_seconds, Some(30.0));
@@ -465,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_separate_verifier_is_given_what_was_declared_and_nothing_else() {
+    fn separate_verifier_receives_only_declared_artifacts() {
         let separate = json!({"environment": {"image": "v"}, "artifacts": ["out/", "/var/report"], "bundled": true});
         let task = task(json!({"digest": "", "verifier": {"separate": separate}}));
         let verifier = verifier_task(&task).unwrap();
@@ -511,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_not_whole_in_the_record_is_a_fault() {
+    fn incompletely_recorded_result_is_a_fault() {
         let task = task(json!({"digest": ""}));
         let recorded = |outside, patch: &[u8]| Recorded {
             tree: Some("t".into()),

@@ -44,9 +44,7 @@ pub(crate) async fn lines(context: &RunContext, plan: &Plan, seconds: f64) -> Ve
     drop(asked);
     let mut lines = told(found);
     if !in_time {
-        lines.push(format!(
-            "not every image could be asked for within {seconds} s; the run goes on"
-        ));
+        lines.push(format!("could not check all images within {seconds} s; continuing"));
     }
     lines
 }
@@ -84,7 +82,10 @@ fn told(found: Vec<(&String, usize, Result<ImagePlace, Fault>)>) -> Vec<String> 
         lines.push(format!("{}: {fault}", plural(*tasks, "task")));
     }
     if let Some(more) = missing.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        lines.push(format!("and {} that are neither here nor in reach", plural(more, "image")));
+        lines.push(format!(
+            "and {} more that are neither local nor reachable",
+            plural(more, "image")
+        ));
     }
     lines
 }
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_here_needs_no_words_and_what_is_not_is_named() {
+    fn told_lists_only_images_that_are_not_local() {
         let names: Vec<String> = (0..8).map(|number| format!("i{number}")).collect();
         assert!(told(vec![(&names[0], 3, Ok(ImagePlace::Here))]).is_empty());
         let lines = told(vec![

@@ -29,7 +29,7 @@ pub async fn variants(
         findings: &findings,
         limits: &limits_of(arm, task),
         reserved: &reserved_of(arm, task),
-        purpose: format!("a look at the tests of {}", task.id),
+        purpose: format!("reading the tests of {}", task.id),
         cancel: &context.cancel,
         capacity: &context.capacity,
     };

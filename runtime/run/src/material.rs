@@ -16,7 +16,7 @@ const REQUEST: [&str; 2] = ["<request>", "</request>"];
 /// The mask cannot be reversed.
 pub(crate) fn material_of(task: &Task) -> Result<Material, Fault> {
     let gold = gold_of(task).map_err(|error| {
-        Fault::new(Layer::Setup, format!("the gold cannot be read: {error}"))
+        Fault::new(Layer::Setup, format!("cannot read the gold patch: {error}"))
             .context(&task.id)
             .hint("run `proctor tasks validate`")
     })?;
@@ -115,14 +115,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_of_a_statement_has_no_definitions() {
+    fn request_text_excludes_definitions() {
         let fea = "This is\n<request>\nT\n</request>\n<definitions>\nx\n</definitions>";
         assert_eq!(request(fea), "<request>\nT\n</request>");
         assert_eq!(request(" Do it.\n"), "<request>\nDo it.\n</request>");
     }
 
     #[test]
-    fn a_collected_task_tells_its_components_like_a_row() {
+    fn material_of_a_collected_task_lists_its_components() {
         let details = serde_json::json!({
             "new_components": [{"file": "a.py", "kind": "function", "name": "f", "signature": "def f():", "doc": "F."}],
             "non_py_patch": "diff", "discussion": "said",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gold_is_told_by_names() {
+    fn material_lists_names_of_the_gold_patch() {
         let patch = "diff --git a/p/a.py b/p/a.py\n--- a/p/a.py\n+++ b/p/a.py\n@@ -1,2 +1,7 @@\n x = 1\n-def old(a):\n\
             +def old(a, b):\n+async def f(\n+    a,  # one\n+    b: dict = {},\n+) -> int:\n+    return secret\n\
             diff --git a/p/new.md b/p/new.md\nnew file mode 100644\n--- /dev/null\n+++ b/p/new.md\n@@ -0,0 +1 @@\n+text\n";

@@ -54,7 +54,7 @@ pub async fn open_at(
             findings: &findings,
             limits: &limits_of(arm, task),
             reserved: &reserved_of(arm, task),
-            purpose: format!("a look at {id}"),
+            purpose: format!("shell in {id}"),
             cancel: &context.cancel,
             capacity: &context.capacity,
         };
@@ -75,7 +75,7 @@ pub async fn open_at(
         findings: &findings,
         limits: &limits_of(arm, task),
         mounts: &context.scaffold(arm)?.mounts(),
-        label: format!("a look at {id}"),
+        label: format!("shell in {id}"),
     };
     let on_finding = arm.leak_check.on_finding;
     let Ready { mut sandbox, hidden } = preparation.open(Purpose::Driving(on_finding)).await?;

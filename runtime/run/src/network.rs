@@ -55,7 +55,7 @@ impl SandboxNetwork {
         let settings = arm.settings_table();
         if let (Some(rules), Some(gateway)) = (scaffold.model_endpoint(&settings), gateway) {
             let rules = serde_json::from_value(rules).map_err(|error| {
-                let what = format!("the scaffold {}: rules of requests: {error}", scaffold.name());
+                let what = format!("scaffold {}: request rules: {error}", scaffold.name());
                 Fault::new(Layer::Setup, what)
             })?;
             let listener = own.unwrap_or(handle).listener().await;
@@ -206,7 +206,7 @@ async fn egress_proxy(
         handle
             .write(&RawPath::from(path.as_str()), &content, Some(READABLE))
             .await
-            .map_err(|error| error.fault("placing the proxy's certificates"))?;
+            .map_err(|error| error.fault("copying the proxy's certificates"))?;
     }
     let listener = handle.listener().await.map_err(|error| error.fault("the egress proxy"))?;
     Ok((listener, Arc::new(proxy)))

@@ -54,10 +54,10 @@ pub(crate) fn limits_in_words(counts: &SandboxCounts) -> Option<String> {
         ));
     }
     if let Some(refused) = some(counts.processes_refused) {
-        limits.push(format!("{} refused at the limit on processes", plural(refused, "process")));
+        limits.push(format!("{} rejected by the process limit", plural(refused, "process")));
     }
     if let Some(refused) = some(counts.disk_refused) {
-        limits.push(format!("{} refused at the limit on disk space", plural(refused, "write")));
+        limits.push(format!("{} rejected by the disk limit", plural(refused, "write")));
     }
     (!limits.is_empty()).then(|| limits.join(", "))
 }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_that_took_something_away_are_named() {
+    fn limits_in_words_names_effective_limits() {
         assert_eq!(limits_in_words(&SandboxCounts::default()), None);
         let memory = MemoryCounts {
             limit_bytes: Some(2048 << 20),
@@ -96,7 +96,7 @@ mod tests {
         let said = limits_in_words(&counts).unwrap();
         assert_eq!(
             said,
-            "the kernel killed 1 process at the memory limit of 2048 MiB, 2 processes refused at the limit on processes"
+            "the kernel killed 1 process at the memory limit of 2048 MiB, 2 processes rejected by the process limit"
         );
     }
 }

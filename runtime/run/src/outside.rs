@@ -71,7 +71,7 @@ pub(crate) fn load(blobs: &Blobs, digest: &str) -> Result<Layer, RecordError> {
     let bytes = blobs.get(digest)?;
     serde_json::from_slice(&bytes).map_err(|error| RecordError::Corrupt {
         path: blobs.root().to_owned(),
-        why: format!("{digest}: no state of a sandbox: {error}"),
+        why: format!("{digest}: invalid sandbox state: {error}"),
         hint: "restore it from a copy of the run",
     })
 }
@@ -131,7 +131,7 @@ pub(crate) fn verify(recorded: &Layer, found: &Layer) -> Result<(), Fault> {
     });
     match differs {
         None => Ok(()),
-        Some(one) => Err(lost(format!("/{} is not what was recorded", one.entry.path))),
+        Some(one) => Err(lost(format!("/{} differs from the record", one.entry.path))),
     }
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn verify(recorded: &Layer, found: &Layer) -> Result<(), Fault> {
 pub(crate) fn lost(why: impl std::fmt::Display) -> Fault {
     Fault::new(FaultLayer::Record, format!("restoring files outside the work directory: {why}"))
         .cause(Cause::Invalid)
-        .hint("`proctor report RUN --verify` names what the record has lost")
+        .hint("`proctor report RUN --verify` lists what is missing in the record")
 }
 
 fn absolute(path: &RawPath) -> RawPath {
@@ -178,7 +178,7 @@ async fn write(handle: &SandboxHandle, blobs: &Blobs, one: &LayerEntry) -> Resul
     let (content, mode) = match (entry.kind, &entry.hash, &entry.link) {
         (EntryKind::Link, _, Some(target)) => (target.as_bytes().to_vec(), None),
         (EntryKind::File, Some(hash), _) => (blobs.get(hash).map_err(lost)?, Some(entry.mode)),
-        _ => return Err(lost(format!("the record does not hold /{}", entry.path))),
+        _ => return Err(lost(format!("the record does not contain /{}", entry.path))),
     };
     make_way(handle, one).await?;
     let (root, path, owner) = (RawPath::from("/"), absolute(&entry.path), owner(one));
@@ -227,7 +227,7 @@ mod tests {
         assert!(verify(&recorded, &more).is_ok());
         for other in [layer(vec![]), layer(vec![file(2)])] {
             let fault = verify(&recorded, &other).unwrap_err();
-            assert!(fault.what.contains("/tmp/a is not"), "{}", fault.what);
+            assert!(fault.what.contains("/tmp/a differs"), "{}", fault.what);
             assert_eq!((fault.layer, fault.cause), (FaultLayer::Record, Cause::Invalid));
         }
     }

@@ -73,7 +73,7 @@ impl SecondSandbox {
             findings: &self.findings,
             limits: &self.wanted.limits,
             mounts: &self.wanted.mounts,
-            label: format!("the agent of {label}"),
+            label: format!("agent of {label}"),
         };
         let ready = preparation.open(Purpose::Driving(arm.leak_check.on_finding)).await;
         ready.map(|ready| ready.sandbox).map_err(|fault| fault.context("the agent's own sandbox"))

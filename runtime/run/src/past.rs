@@ -140,7 +140,7 @@ impl Past {
             return Ok(Err(lost.to_string()));
         }
         let Some(first) = reading.events.first() else {
-            return Ok(Err("nothing of it was recorded".into()));
+            return Ok(Err("its record is empty".into()));
         };
         let try_number = first.try_number;
         let mut reader = Reader::default();
@@ -150,9 +150,9 @@ impl Past {
             }
         }
         match &reader.fault {
-            Some(fault) if !goes_on(fault) => return Ok(Err("a fault ended it".into())),
+            Some(fault) if !goes_on(fault) => return Ok(Err("it ended with a fault".into())),
             Some(_) if reader.stuck => {
-                return Ok(Err("its sandbox broke twice after the same answer".into()));
+                return Ok(Err("its sandbox failed twice after the same response".into()));
             }
             _ => {}
         }
@@ -319,7 +319,7 @@ impl Reader {
     ) -> Result<Result<Past, String>, RecordError> {
         self.settle();
         let Some(base) = self.base else {
-            return Ok(Err("its agent had not begun".into()));
+            return Ok(Err("its agent had not started".into()));
         };
         if let Some(why) = cannot_be_restored(blobs, &base, &self.tree)? {
             return Ok(Err(why));
@@ -402,7 +402,7 @@ pub(crate) fn cannot_be_restored(
         (Err(error), _) | (_, Err(error)) => return damaged(error).map(Some),
     };
     if let Some(path) = tree.unwalked.first() {
-        return Ok(Some(format!("{path} was not recorded: too large or too deep")));
+        return Ok(Some(format!("{path} was not recorded: it is too large or too deep")));
     }
     let lacking = base.diff(&tree).filter_map(|one| one.end).find(|entry| match entry.kind {
         EntryKind::File => entry.hash.is_none(),
@@ -411,7 +411,7 @@ pub(crate) fn cannot_be_restored(
     });
     if let Some(entry) = lacking {
         return Ok(Some(match entry.kind {
-            EntryKind::File => format!("{} was too large for the record", entry.path),
+            EntryKind::File => format!("{} is too large for the record", entry.path),
             _ => format!("{} is a pipe, a socket or a device", entry.path),
         }));
     }

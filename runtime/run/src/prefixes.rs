@@ -90,7 +90,8 @@ impl Prefixes {
                 }
             }
         }
-        let base = base.ok_or_else(|| damaged("the journal names no tree to begin with".into()))?;
+        let base =
+            base.ok_or_else(|| damaged("the journal does not name the initial file tree".into()))?;
         Ok(Self { steps, base, end: tree, blobs: run.blobs_of(&dir) })
     }
 
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_that_crosses_a_limit_is_included() {
+    fn prefix_includes_the_response_that_crosses_a_limit() {
         let trial = prefixes(&["base", "one", "one", "two"]);
         let reaches = |budget, at| trial.reaches(budget, at);
         assert_eq!(reaches(PrefixBudget::Steps, 2.0), Some(2));

@@ -158,7 +158,7 @@ async fn ask(
 
 fn billed(spent: &Spent) -> String {
     format!(
-        "{} in, {} out, {}, billed apart from the trials",
+        "{} in, {} out, {}, not part of the trials' cost",
         plural(spent.input_tokens, "token"),
         plural(spent.output_tokens, "token"),
         spent.cost()

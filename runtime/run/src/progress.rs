@@ -136,8 +136,8 @@ const SHOWN: usize = 60;
 impl fmt::Display for Doing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asks => f.write_str("asks the model"),
-            Self::Answered { .. } => f.write_str("has its answer"),
+            Self::Asks => f.write_str("waiting for the model"),
+            Self::Answered { .. } => f.write_str("got a response"),
             Self::Runs { tool, what } => write!(f, "{tool}: {what}"),
         }
     }

@@ -155,7 +155,10 @@ impl Recorder {
             self.tell(Now::Does(doing));
         }
         let Some(journal) = &mut state.journal else {
-            return Err(Fault::new(Layer::Record, "the try has ended, and its journal is closed"));
+            return Err(Fault::new(
+                Layer::Record,
+                "the journal is closed, because the try has ended",
+            ));
         };
         if let Event::TrialEnded { packed, .. } = &mut event {
             // Sync the blobs first: whatever the journal names must be on disk before the journal
@@ -277,7 +280,7 @@ impl Recorder {
                 LayerState::Unkept(error.to_string())
             }
             Err(SnapshotError::Sandbox(error)) => {
-                return Err(error.fault("looking outside the work directory"));
+                return Err(error.fault("inspecting files outside the work directory"));
             }
         };
         let mut state = self.state.lock().await;
@@ -291,7 +294,7 @@ impl Recorder {
             LayerState::Changed(layer) => {
                 let is_empty = layer.changed.is_empty() && layer.removed.is_empty();
                 let json = serde_json::to_vec(&layer).map_err(|error| {
-                    Fault::new(Layer::Record, format!("the state of a sandbox: {error}"))
+                    Fault::new(Layer::Record, format!("sandbox state: {error}"))
                 })?;
                 state.told_outside = match is_empty {
                     true => None,
@@ -469,7 +472,7 @@ pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
     match damaged {
         true => fault
             .cause(Cause::Invalid)
-            .hint("`proctor report RUN --verify` names all that the record has lost"),
+            .hint("`proctor report RUN --verify` lists what is missing in the record"),
         false => fault
             .cause(Cause::of(&error))
             .hint("check the free space and the permissions of the run directory"),
@@ -543,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_tool_showed_is_left_out_of_a_request() {
+    fn recorded_request_omits_only_what_a_tool_returned() {
         let tool = |call: &str, content: &str| Message::Tool {
             call_id: call.into(),
             content: content.into(),

@@ -39,14 +39,14 @@ pub(crate) async fn restore(
     now.advance(&snapshot(handle, workdir, false).await?);
     match now.diff(tree).next() {
         None => Ok(()),
-        Some(one) => Err(lost(format!("{} is not what was recorded", one.path))),
+        Some(one) => Err(lost(format!("{} differs from the record", one.path))),
     }
 }
 
 fn lost(why: impl std::fmt::Display) -> Fault {
     Fault::new(Layer::Record, format!("restoring the work directory: {why}"))
         .cause(Cause::Invalid)
-        .hint("`proctor report RUN --verify` names what the record has lost")
+        .hint("`proctor report RUN --verify` lists what is missing in the record")
 }
 
 async fn snapshot(
@@ -58,7 +58,7 @@ async fn snapshot(
     match handle.snapshot_to(request, &mut Nowhere).await {
         Ok(reply) => Ok(reply),
         Err(SnapshotError::Sink(never)) => match never {},
-        Err(SnapshotError::Sandbox(error)) => Err(error.fault("looking at a restored tree")),
+        Err(SnapshotError::Sandbox(error)) => Err(error.fault("inspecting the restored tree")),
     }
 }
 
@@ -141,7 +141,7 @@ impl Workdir<'_> {
         let (content, mode) = match (entry.kind, &entry.hash, &entry.link) {
             (EntryKind::Link, _, Some(target)) => (target.as_bytes().to_vec(), None),
             (EntryKind::File, Some(hash), _) => (blobs.get(hash).map_err(lost)?, Some(entry.mode)),
-            _ => return Err(lost(format!("the record does not hold {}", entry.path))),
+            _ => return Err(lost(format!("the record does not contain {}", entry.path))),
         };
         let path = self.workdir.join(&entry.path);
         let put = self.handle.put_beneath(self.workdir, &path, &content, mode, self.owner).await;

@@ -63,16 +63,16 @@ pub struct RunContext {
 impl RunContext {
     pub(crate) fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn Backend>, Fault> {
         self.backends.get(&kind).ok_or_else(|| {
-            Fault::new(Layer::Sandbox, format!("no {kind} back end was started"))
+            Fault::new(Layer::Sandbox, format!("the {kind} back end is not available"))
                 .cause(Cause::Invalid)
-                .hint("run `proctor doctor`")
+                .hint("run `proctor doctor` to see why")
         })
     }
 
     pub(crate) fn scaffold(&self, arm: &Arm) -> Result<&Arc<dyn Scaffold>, Fault> {
         let name = &arm.scaffold;
         self.scaffolds.get(arm.id.as_str()).or_else(|| self.scaffolds.get(name)).ok_or_else(|| {
-            Fault::new(Layer::Setup, format!("no scaffold is called {name}")).cause(Cause::Invalid)
+            Fault::new(Layer::Setup, format!("unknown scaffold {name}")).cause(Cause::Invalid)
         })
     }
 

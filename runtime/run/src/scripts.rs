@@ -27,8 +27,8 @@ impl Scripts {
                 .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
             let fake = FakeLlm::start(script).await?;
             say(format!(
-                "note: the model `{}` is a script ({file}), not a model: its numbers say nothing. \
-                 Put a real one in with `--model openai/gpt-5.1`.",
+                "note: the model `{}` is a script ({file}), so its results are meaningless; use a \
+                 real model with `--model openai/gpt-5.1`",
                 model.name
             ));
             served.insert(model.base_url.clone(), fake);

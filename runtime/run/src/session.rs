@@ -191,7 +191,7 @@ impl Session for TrialSession {
             return Err(Cancel::fault().into());
         }
         let Some(gateway) = self.gateway.clone() else {
-            return Err(Stop::Refused("this arm names no model".into()));
+            return Err(Stop::Refused("this arm has no model".into()));
         };
         // The only place where a limit ends a trial: after step N's snapshot, before request N+1.
         if let Some(kind) = gateway.reached() {
@@ -214,7 +214,7 @@ impl Session for TrialSession {
             None => Ok(None),
             Some(done) => {
                 let what = format!(
-                    "the record has the call `{}` of `{}` where the scaffold makes `{call_id}` of `{name}`",
+                    "the record has the call `{}` to `{}`, but the scaffold makes the call `{call_id}` to `{name}`",
                     done.call_id, done.name
                 );
                 Err(Fault::new(Layer::Record, what).cause(Cause::Invalid).into())
@@ -350,7 +350,7 @@ pub(crate) fn stop(error: AskError, gateway: &TrialGateway) -> Stop {
         AskError::Cancelled => Stop::Cancelled,
         AskError::Fault(fault) => Stop::Fault(fault),
         AskError::Rejected { status, body, of_the_model: true } => {
-            Stop::Refused(format!("the endpoint answered {status}: {}", head(&body)))
+            Stop::Refused(format!("the endpoint returned status {status}: {}", head(&body)))
         }
         AskError::Rejected { status, body, of_the_model: false } => {
             Stop::Fault(gateway.rejection(status, &body))

@@ -134,7 +134,7 @@ fn pool(
 }
 
 fn shared_fault(error: io::Error) -> Fault {
-    record_fault(error).context("limits that workers share")
+    record_fault(error).context("the workers' shared limits")
 }
 
 /// A limit that workers share through the run directory.

@@ -21,7 +21,7 @@ pub fn start_of(run: &RunDir, id: &TrialId) -> Result<Arc<dyn StartTree>, Fault>
         _ => None,
     });
     let digest = begun.ok_or_else(|| {
-        Fault::new(Layer::Record, format!("{id}: the journal names no tree to begin with"))
+        Fault::new(Layer::Record, format!("{id}: the journal does not name the initial file tree"))
             .hint(Remedy::Copy.hint())
             .lasting()
     })?;

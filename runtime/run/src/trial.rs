@@ -112,7 +112,7 @@ fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked
     for damage in &checked.damage {
         let then = match damage.remedy {
             // Do not rely on anything after damage; keep the try as evidence.
-            _ if !checked.finished => "a new try begins",
+            _ if !checked.finished => "starting a new try",
             _ => damage.remedy.hint(),
         };
         context.tell(Progress::Damaged { trial: id.clone(), what: damage.to_string(), then });
@@ -458,7 +458,7 @@ pub(crate) fn recorded_patch(
             .lasting()
     };
     let checked = context.run.check(id);
-    let recorded = checked.patch.ok_or_else(|| lost("the journal names no patch".into()))?;
+    let recorded = checked.patch.ok_or_else(|| lost("the journal does not name a patch".into()))?;
     let found = context.run.patch_of(dir, &recorded.hash);
-    found.map_err(|error| lost(format!("it is not the patch that the journal names, and {error}")))
+    found.map_err(|error| lost(format!("it differs from the patch in the journal, and {error}")))
 }

@@ -67,11 +67,11 @@ fn policy(task: &Task, wide: &Graded) -> PolicyVerdict {
             let more = failed.len().saturating_sub(NAMED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let named = failed[..failed.len().min(NAMED)].join(", ");
-            format!("of {all} that gold passes these do not pass: {named}{more}")
+            format!("of {all} that pass with gold, these fail: {named}{more}")
         }
         // All tests passed, but other evidence speaks against the run.
         (Some(strict), []) if !strict.resolved => strict.why.clone(),
-        _ => format!("all of {all} that gold passes pass"),
+        _ => format!("all of {all} that pass with gold pass"),
     };
     let resolved = strict.is_some_and(|strict| strict.resolved);
     PolicyVerdict { name: None, version: None, resolved, why }

@@ -96,7 +96,7 @@ pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
     let what = format!("source {} is not a {what}", path.display());
     Err(Fault::new(Layer::Environment, what)
         .cause(Cause::Invalid)
-        .hint("a relative path starts at the folder of the task's file")
+        .hint("relative paths start at the folder of the task's file")
         .context(&task.id))
 }
 
@@ -117,8 +117,14 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
         }
         let folder = base_dir.join(dockerfile);
         if !folder.join("Dockerfile").is_file() {
-            return Err(fault(format!("{} holds no file `Dockerfile`", folder.display()))
-                .hint("`environment.dockerfile` is the folder of a build context; a relative path starts at the folder of the task's file"));
+            return Err(fault(format!(
+                "{} does not contain a file `Dockerfile`",
+                folder.display()
+            ))
+            .hint(
+                "set `environment.dockerfile` to the folder of the build context; relative \
+                       paths start at the folder of the task's file",
+            ));
         }
         let folder = std::fs::canonicalize(&folder);
         return folder
@@ -136,7 +142,7 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
                     .map_err(|error| fault(format!("image {}: {error}", file.display())));
             }
             if image.starts_with(['/', '.']) || image.ends_with(".tar") {
-                return Err(fault(format!("there is no image archive {}", file.display())));
+                return Err(fault(format!("no such image archive: {}", file.display())));
             }
             Ok(Base::Image(image.clone()))
         }
@@ -146,7 +152,7 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
             match std::fs::canonicalize(&folder) {
                 Ok(folder) if folder.is_dir() => Ok(Base::Folder(folder)),
                 _ => Err(fault(format!("base {} is not a folder", folder.display()))
-                    .hint("`base` is \"host\" or the folder of a root file system")),
+                    .hint("set `base` to \"host\" or to the folder of a root file system")),
             }
         }
         _ => Err(fault(
@@ -192,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_task_with_a_user_gives_its_folders_away() {
+    fn only_tasks_with_a_user_change_folder_owners() {
         assert_eq!(owner_line(&task(None)), None);
         assert_eq!(owner_line(&task(Some("root"))), None);
         let line = owner_line(&task(Some("1000"))).unwrap();
@@ -203,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_can_write_a_source_that_was_read_only() {
+    fn user_can_write_a_source_that_was_read_only() {
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         let file = work.join("part/file");
@@ -221,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_of_the_image_gets_a_home_and_no_folder_of_the_image() {
+    fn image_user_gets_a_home_but_no_image_folder() {
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         fs::create_dir_all(&work).unwrap();
@@ -234,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn a_dockerfile_is_a_base_of_its_own() {
+    fn base_of_accepts_a_dockerfile() {
         let folder = tempfile::tempdir().unwrap();
         let mut task = task(None);
         task.environment.base = None;
         task.environment.dockerfile = Some("context".into());
         let missing = base_of(&task, folder.path()).unwrap_err();
-        assert!(missing.what.contains("holds no file `Dockerfile`"), "{missing}");
+        assert!(missing.what.contains("does not contain a file `Dockerfile`"), "{missing}");
         std::fs::create_dir(folder.path().join("context")).unwrap();
         std::fs::write(folder.path().join("context/Dockerfile"), "FROM scratch\n").unwrap();
         let found = base_of(&task, folder.path()).unwrap();
@@ -251,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_makes_both_folders_the_users() {
+    fn set_up_line_gives_both_folders_to_the_user() {
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         fs::create_dir_all(work.join("inner")).unwrap();

@@ -19,7 +19,7 @@ pub(crate) async fn empty(
         handle
             .write_beneath(workdir, &full, text.as_bytes(), Some(0o644))
             .await
-            .map_err(|error| error.fault(format!("laying {path}")))?;
+            .map_err(|error| error.fault(format!("writing {path}")))?;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ pub fn on_image(task: &Task, image: &ImageSettings) -> Result<Task, Fault> {
         proctor_harbor::fill_env(&task.env, &|name| std::env::var(name).ok()).map_err(|why| {
             Fault::new(Layer::Environment, format!("{}: environment.env: {why}", task.id))
                 .cause(Cause::Invalid)
-                .hint("set the variable where Proctor runs")
+                .hint("set the variable in Proctor's environment")
         })?;
     Ok(task.on_image(image))
 }

@@ -15,10 +15,10 @@ pub async fn check_named(handle: &SandboxHandle, task: &Task) -> Result<(), Faul
     // A task that starts from scratch may get its work directory only later.
     if task.from_scratch.is_none() {
         let found = handle.stat(&RawPath::new(task.workdir.as_bytes())).await;
-        let found = found.map_err(|error| error.fault("looking for the work directory"))?;
+        let found = found.map_err(|error| error.fault("checking the work directory"))?;
         if found.is_none() {
-            let what = format!("its sandbox has no work directory {}", task.workdir);
-            return missing(what, "correct the task's `workdir`, or its set-up lines");
+            let what = format!("the sandbox has no work directory {}", task.workdir);
+            return missing(what, "fix the task's `workdir`, or its set-up lines");
         }
     }
     if let Some(user) = &task.user {
@@ -28,10 +28,11 @@ pub async fn check_named(handle: &SandboxHandle, task: &Task) -> Result<(), Faul
             // Whether the program exists does not matter here.
             Ok(_) => {}
             Err(SandboxError::Refused(refusal)) => {
-                let hint = "correct the task's `user`; `proctor doctor` says whether sandboxes have other users here";
+                let hint = "fix the task's `user`; `proctor doctor` shows whether sandboxes \
+                            support other users on this machine";
                 return missing(refusal.what, hint);
             }
-            Err(error) => return Err(error.fault("looking for the user")),
+            Err(error) => return Err(error.fault("checking the user")),
         }
     }
     if !task.gives_folders_to_user() {
@@ -47,15 +48,14 @@ async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let mut command = Command::shell(line).cwd(task.workdir.as_str()).env("HOME", home.as_str());
     command.user = Some(user.clone());
     let done = handle.run(command).await;
-    let done = done.map_err(|error| error.fault("looking for the user's folders"))?;
+    let done = done.map_err(|error| error.fault("checking the user's folders"))?;
     // Without a shell the status is a different one.
     if done.exited.code != Some(1) {
         return Ok(());
     }
     let workdir = &task.workdir;
-    let what = format!("{workdir} and {home} do not both belong to the task's user {user}");
-    Err(Fault::new(Layer::Setup, what)
-        .context(&task.id)
-        .cause(Cause::Invalid)
-        .hint("the environment gives both to the user: look for mounts and read-only folders"))
+    let what = format!("the task's user {user} does not own both {workdir} and {home}");
+    Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Invalid).hint(
+        "check for mounts and read-only folders, because the set-up makes the user their owner",
+    ))
 }

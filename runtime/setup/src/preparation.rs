@@ -176,14 +176,16 @@ impl Preparation<'_> {
             return Ok(());
         }
         let library = proctor_clock::library().ok_or_else(|| {
-            let what =
-                format!("{}: this Proctor was built without the library for clocks", self.task.id);
+            let what = format!(
+                "{}: this build of Proctor does not include the clock library",
+                self.task.id
+            );
             Fault::new(Layer::Setup, what)
                 .cause(Cause::Invalid)
-                .hint("use one that was built on Linux, or leave `clock` away")
+                .hint("use a build made on Linux, or remove `clock`")
         })?;
         let laid = handle.write(&RawPath::from(CLOCK_LIBRARY), library, Some(0o755)).await;
-        laid.map_err(|error| error.fault("laying the library for the task's clock"))
+        laid.map_err(|error| error.fault("copying the clock library"))
     }
 
     fn fate(&self, purpose: Purpose<'_>, leak: &Leak) -> Result<Fate, Fault> {
@@ -299,7 +301,7 @@ async fn compiled(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>
 }
 
 fn too_large(place: &RawPath) -> Fault {
-    Fault::new(Layer::Setup, format!("{place} is too large to be lent to the test tool"))
+    Fault::new(Layer::Setup, format!("{place} is too large to be provided to the test tool"))
 }
 
 /// Whether a file is lent; compiled copies are useless under another path.

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn thirds_that_cancel_are_no_difference() {
+    fn sign_flip_thirds_that_cancel_are_zero() {
         let third = 1.0 / 3.0;
         assert_eq!(sign_flip(&[third, third, third, -1.0]), 1.0);
         let noise = 0.1 + 0.2 - 0.3;

@@ -153,7 +153,7 @@ impl AttackCertificate {
         let named = |policy: &str| {
             let found = self.succeeded(policy);
             match found.len() {
-                0 => format!("none resolved under {policy}"),
+                0 => format!("none resolved a task under {policy}"),
                 _ => {
                     let names: Vec<String> = found
                         .iter()

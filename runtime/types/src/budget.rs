@@ -12,37 +12,37 @@ use crate::{MOST_COUNT, MOST_DOLLARS, MOST_SECONDS, TokenClasses, Usage};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// Answers delivered; exact.
+    /// Delivered responses. Exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 50)]
     pub steps: Option<u64>,
-    /// Answers delivered to the agent itself, without those of its sub-agents; exact.
+    /// Delivered responses of the agent itself, excluding its sub-agents. Exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 50)]
     pub main_steps: Option<u64>,
-    /// Tokens in; passed by no more than the last answer, like all below.
+    /// Input tokens. Like all limits below, exceeded by at most the last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 1000000)]
     pub input_tokens: Option<u64>,
-    /// Tokens out.
+    /// Output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100000)]
     pub output_tokens: Option<u64>,
-    /// Tokens in and out.
+    /// Input and output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 1000000)]
     pub total_tokens: Option<u64>,
-    /// Tokens in that no cache served.
+    /// Input tokens that were not read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100000)]
     pub uncached_input_tokens: Option<u64>,
-    /// US dollars; needs a price of the model.
+    /// US dollars. The model needs a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_DOLLARS))]
     #[schemars(example = 2.5)]
@@ -52,34 +52,34 @@ pub struct Budget {
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     #[schemars(example = 3600)]
     pub wall_seconds: Option<f64>,
-    /// Wall time less the time spent waiting for a model endpoint's rate limit or back-off, in seconds.
+    /// Wall time without the time spent waiting for rate limits or back-off of a model endpoint, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     #[schemars(example = 3600)]
     pub working_seconds: Option<f64>,
-    /// Seconds in tools, all calls together.
+    /// Seconds in tools, over all calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     #[schemars(example = 600)]
     pub tool_seconds: Option<f64>,
-    /// The longest that one command of a tool may run, in seconds.
+    /// Maximum seconds of a single tool command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     #[schemars(example = 120)]
     pub command_seconds: Option<f64>,
-    /// What the model is told of its budget.
+    /// What the model learns about its budget.
     #[serde(default)]
     #[schemars(example = Disclosure::Announced)]
     pub disclosure: Disclosure,
-    /// What happens at a limit; `hard` where nothing is written.
+    /// What happens at a limit. Default: `hard`.
     #[serde(default, skip_serializing_if = "BudgetEnding::is_hard")]
     #[schemars(example = BudgetEnding::Grace)]
     pub ending: BudgetEnding,
-    /// What all trials of an arm may spend together; no factor, since it says when an arm stops and not how it
-    /// works (`docs/budgets.md`).
+    /// What all trials of an arm may spend in total (`docs/budgets.md`). Not a factor, because it only decides when an
+    /// arm stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm: Option<SharedLimits>,
-    /// What all trials of the run may spend together; no factor. At the top of the file only.
+    /// What all trials of the run may spend in total. Top level only. Not a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<SharedLimits>,
 }
@@ -88,32 +88,32 @@ pub struct Budget {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedLimits {
-    /// Answers delivered; exact.
+    /// Delivered responses. Exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 5000)]
     pub steps: Option<u64>,
-    /// Tokens in; passed by no more than the last answer, like all below.
+    /// Input tokens. Like all limits below, exceeded by at most the last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100000000)]
     pub input_tokens: Option<u64>,
-    /// Tokens out.
+    /// Output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 10000000)]
     pub output_tokens: Option<u64>,
-    /// Tokens in and out.
+    /// Input and output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100000000)]
     pub total_tokens: Option<u64>,
-    /// Tokens in that no cache served.
+    /// Input tokens that were not read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 10000000)]
     pub uncached_input_tokens: Option<u64>,
-    /// US dollars; needs a price of the model.
+    /// US dollars. The model needs a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_DOLLARS))]
     #[schemars(example = 50.0)]
@@ -140,11 +140,11 @@ impl SharedLimits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetEnding {
-    /// Nothing more is asked.
+    /// No more requests are sent.
     #[default]
     Hard,
-    /// One more answer after a limit on steps, tokens or cost. It is recorded apart, is no step,
-    /// and none of its tool calls is run.
+    /// One more response after a limit on steps, tokens or cost. It is recorded separately, does not count as a step,
+    /// and its tool calls are not run.
     Grace,
 }
 
@@ -155,16 +155,16 @@ impl BudgetEnding {
     }
 }
 
-/// What the model is told of its budget.
+/// What the model learns about its budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Disclosure {
-    /// Nothing.
+    /// Nothing about its budget.
     #[default]
     Hidden,
-    /// The limits are named in the first message.
+    /// The first message states the limits.
     Announced,
-    /// The last message of every request ends with what is left.
+    /// The last message of each request states what is left.
     Countdown,
 }
 
@@ -257,10 +257,10 @@ impl fmt::Display for BudgetScope {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum RequestClass {
-    /// The main conversation: a delivered answer is a step.
+    /// The main conversation. Each delivered response is a step.
     #[default]
     Main,
-    /// A title, a summary, a small model's errand: costs tokens and money, and no step.
+    /// A side request, such as for a title or a summary. It costs tokens and money but is not a step.
     Side,
 }
 
@@ -400,7 +400,7 @@ mod tests {
     use super::Spent;
 
     #[test]
-    fn a_cost_that_nobody_knows_is_no_zero() {
+    fn unknown_cost_is_not_zero() {
         let spent = |cost_usd, unpriced| Spent { cost_usd, unpriced, ..Spent::default() }.cost();
         assert_eq!(spent(0.0, false), "$0.0000");
         assert_eq!(spent(0.25, false), "$0.2500");

@@ -83,11 +83,11 @@ impl Certificate {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlakePolicy {
-    /// They are run and shown, and decide nothing.
+    /// Run and show them, but ignore their results.
     #[default]
     Quarantine,
-    /// A trial that only they failed is graded twice more, and the majority counts.
+    /// Grade a trial twice more if only they failed. The majority counts.
     Vote,
-    /// They count like any other.
+    /// Count them like other tests.
     Count,
 }

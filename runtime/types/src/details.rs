@@ -31,108 +31,108 @@ pub struct Details {
     /// The commit of the repository that the task starts from.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub base_commit: Kept<String>,
-    /// The version of the library, by which SWE-bench chooses test commands.
+    /// The version of the library. SWE-bench chooses test commands by it.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub version: Kept<String>,
-    /// The commit whose environment the benchmark's image was built for. Nothing reads it.
+    /// The commit that the benchmark's image was built for. Unused.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub environment_setup_commit: Kept<String>,
-    /// When the pull request was opened, as the row writes it. Nothing reads it.
+    /// When the pull request was opened, as in the row. Unused.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub created_at: Kept<String>,
-    /// How hard the benchmark's authors find it (`<15 min fix`). Nothing reads it.
+    /// Difficulty according to the benchmark's authors (`<15 min fix`). Unused.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub difficulty: Kept<String>,
-    /// The pull request: a number, in some rows as text. FEA-Bench's loader finds its commits by it.
+    /// The number of the pull request, in some rows as text. FEA-Bench's loader finds commits by it.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub pull_number: Kept<NumberOrText>,
-    /// The page of the pull request. Nothing reads it.
+    /// URL of the pull request. Unused.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub url: Kept<String>,
-    /// What the pull request changes outside Python files, as a diff.
+    /// The pull request's changes outside Python files, as a diff.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub non_py_patch: Kept<String>,
 
-    /// The harness's own command for the tests. Of a list the last command counts. Without it the
-    /// benchmark's own procedure is not run, and the strict policy alone grades.
+    /// The harness's own test command. In a list, the last command counts. Without it, the benchmark's own procedure
+    /// does not run, and only the strict policy grades.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub test_cmd: Kept<Commands>,
-    /// The harness's whole script, which checks the tests out and runs them (SWE-bench 5.x).
+    /// The harness's complete script, which checks out the tests and runs them (SWE-bench 5.x).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub eval_script: Kept<String>,
-    /// `fail_only`: a test that the log does not name counts as passed. Else `pass_and_fail`.
+    /// `fail_only`: a test that is missing in the log counts as passed. Otherwise `pass_and_fail`.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub eval_type: Kept<String>,
-    /// The parser of the log, by a name that the official policy knows.
+    /// The log parser, by a name that the official policy knows.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub log_parser: Kept<String>,
-    /// A parser as code. It is never run: a row with one has no official verdict.
+    /// A parser as code. It is never run, and rows with such a parser have no official verdict.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub log_parser_code: Kept<String>,
     /// Another name of `log_parser`, read after it (SWE-bench-Live).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub parser: Kept<String>,
-    /// SWE-rebench's settings of the repository, an object or JSON text.
+    /// SWE-rebench's settings of the repository: an object or JSON text.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub install_config: Kept<InstallConfig>,
 
-    /// Files that the tests are in, relative to `workdir`.
+    /// Files that contain the tests, relative to `workdir`.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub test_files: Kept<Vec<String>>,
-    /// What follows `test_cmd` on its line: files, or modules. Empty for the whole suite.
+    /// Arguments appended to `test_cmd`: files or modules. Empty for the whole suite.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub test_directives: Kept<Vec<String>>,
     /// The pass-to-pass files of FeatureBench.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub p2p_files: Kept<Vec<String>>,
-    /// What an expected test id names: `ids` for a test, `files` for a whole file.
+    /// What expected test ids refer to: `ids` for tests, `files` for whole files.
     #[serde(rename = "match", skip_serializing_if = "Kept::is_absent")]
     pub matching: Kept<String>,
-    /// Whether the agent may see the fail-to-pass files (FeatureBench's `--white`).
+    /// Whether the agent can see the fail-to-pass files (FeatureBench's `--white`).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub white: Kept<bool>,
     /// Whether the row's test patch deletes the tests instead of adding them (FeatureBench, level 1).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub test_patch_deletes: Kept<bool>,
-    /// Seconds for one test file, above 0 (FeatureBench). Grading may take as long for each file.
+    /// Time limit of each test file in seconds, above 0 (FeatureBench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub timeout_run: Kept<Number>,
-    /// Whole seconds for one test, handed to pytest's `--timeout`; 0 and less for no limit (FeatureBench).
+    /// Whole seconds for one test, passed to pytest's `--timeout`. 0 and less mean no limit (FeatureBench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub timeout_one: Kept<i64>,
     /// Whether the tests are started with `uv run` (FeatureBench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub use_uv: Kept<bool>,
-    /// The size of `/dev/shm` that the harness asks of Docker (`16g`). Nothing reads it.
+    /// The size of `/dev/shm` that the harness requests from Docker (`16g`). Unused.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub shm_size: Kept<String>,
-    /// GPUs that the harness gives to a run of the tests. Nothing provides them.
+    /// Number of GPUs that the harness gives to a test run. Proctor does not provide GPUs.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub gpus: Kept<u64>,
     /// The library that the feature belongs to (FeatureBench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub library_name: Kept<String>,
 
-    /// Functions that the gold adds; reports group by it (FEA-Bench).
+    /// Number of functions that the gold patch adds. Reports group by it (FEA-Bench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub functions_added: Kept<u64>,
-    /// Classes that the gold adds (FEA-Bench).
+    /// Number of classes that the gold patch adds (FEA-Bench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub classes_added: Kept<u64>,
-    /// What the gold adds, by name: the benchmark tells it to the model (FEA-Bench).
+    /// What the gold patch adds, by name. The benchmark shows it to the model (FEA-Bench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub new_components: Kept<Vec<NewComponent>>,
-    /// What was said of the request elsewhere, such as in issues (FEA-Bench).
+    /// What was said about the request elsewhere, such as in issues (FEA-Bench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub discussion: Kept<String>,
-    /// Where FEA-Bench's loader found the patches: `row`, `pull_request` or `commit`.
+    /// Source of the patches in FEA-Bench's loader: `row`, `pull_request` or `commit`.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub problem_source: Kept<String>,
 
-    /// Short fields of the row that no shape asks for, under the row's own names.
+    /// Short fields of the row that no shape requests, under their names in the row.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub row: Kept<Map<String, Value>>,
-    /// Names of the row's fields that are too long to be kept.
+    /// Names of the row's fields that are too long to keep.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub row_left_out: Kept<Vec<String>>,
 
@@ -175,15 +175,15 @@ impl From<BTreeMap<String, Value>> for Details {
 /// A function or class that a gold patch adds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewComponent {
-    /// Relative to the repository.
+    /// Path of its file, relative to the repository.
     pub file: String,
     /// `function` or `class`.
     pub kind: String,
-    /// Dotted.
+    /// Dotted name.
     pub name: String,
-    /// On one line.
+    /// Signature, on one line.
     pub signature: String,
-    /// Its docstring; may be empty.
+    /// Docstring; may be empty.
     #[serde(default)]
     pub doc: String,
 }
@@ -266,9 +266,9 @@ impl<T: JsonSchema> JsonSchema for Kept<T> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NumberOrText {
-    /// As JSON has it.
+    /// A JSON number.
     Number(Number),
-    /// In quotes.
+    /// A JSON string.
     Text(String),
 }
 
@@ -287,7 +287,7 @@ impl std::fmt::Display for NumberOrText {
 pub enum Commands {
     /// A shell line.
     One(String),
-    /// Shell lines, run one after the other.
+    /// Shell lines, run in this order.
     Several(Vec<String>),
 }
 
@@ -297,7 +297,7 @@ pub enum Commands {
 pub enum InstallConfig {
     /// The settings themselves.
     Settings(InstallSettings),
-    /// The same as JSON text.
+    /// The settings as JSON text.
     JsonText(String),
 }
 
@@ -305,10 +305,10 @@ pub enum InstallConfig {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct InstallSettings {
-    /// The parser of the log, read before `log_parser` of the row.
+    /// The log parser. It overrides `log_parser` of the row.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub log_parser: Kept<String>,
-    /// How the environment was built. Nothing reads it.
+    /// How the environment was built. Unused.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }

@@ -45,7 +45,7 @@ pub struct UrlRequest {
     pub seconds: f64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -128,21 +128,21 @@ impl DenyReason {
     /// A sentence for the client that sent the request.
     pub fn sentence(self) -> &'static str {
         match self {
-            Self::NotAllowed => "This URL is not on the list of what may be reached.",
-            Self::Denied => "This URL is on the list of what may not be reached.",
+            Self::NotAllowed => "This URL is not on the list of allowed URLs.",
+            Self::Denied => "This URL is on the list of denied URLs.",
             Self::TaskBlocked => "This task blocks this URL.",
             Self::TaskAlias => {
-                "This URL leads to the package or repository under test, which this task blocks."
+                "This URL leads to the package or repository under test, which the task blocks."
             }
             Self::PrivateAddress => "This host is not on the public internet.",
             Self::HostMismatch => {
-                "The server name, the Host header and the address asked for must agree."
+                "The server name, the Host header and the requested address must match."
             }
-            Self::AmbiguousUrl => "This path is percent-encoded within itself too often.",
-            Self::NotHttp => "Only HTTP and HTTPS go through this proxy.",
-            Self::BadRequest => "This is not a request that an HTTP proxy takes.",
+            Self::AmbiguousUrl => "This path is percent-encoded too many times.",
+            Self::NotHttp => "This proxy only supports HTTP and HTTPS.",
+            Self::BadRequest => "This is not a valid request to an HTTP proxy.",
             Self::UntrustedProxy => "The client did not accept the certificate of this proxy.",
-            Self::TooMany => "This trial has made as many requests as it may.",
+            Self::TooMany => "This trial has reached its limit on requests.",
         }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_what_serde_writes() {
+    fn names_match_the_serialized_ones() {
         for reason in DenyReason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
             assert!(reason.sentence().ends_with('.'));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_ledger_is_an_event_and_comes_back() {
+    fn ledger_line_round_trips_as_an_event() {
         let request = UrlRequest {
             method: "GET".into(),
             url: "https://pypi.org/simple/boltons/".into(),

@@ -223,10 +223,10 @@ impl Fault {
 pub fn hint_of_open_files(what: &str) -> Option<&'static str> {
     let says = |words: &str, number: &str| what.contains(words) || what.contains(number);
     if says(PROCESS_HAS_NO_FILES, "(os error 24)") {
-        return Some("the limit on open files is reached: raise it (`ulimit -n`) or lower `jobs`");
+        return Some("raise the limit on open files (`ulimit -n`), or lower `jobs`");
     }
     says(MACHINE_HAS_NO_FILES, "(os error 23)").then_some(
-        "the machine's limit on open files is reached: raise it (`sysctl fs.file-max`) or lower `jobs`",
+        "raise the machine's limit on open files (`sysctl fs.file-max`), or lower `jobs`",
     )
 }
 
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_written_as_it_is_shown_and_one_of_a_later_version_is_read() {
+    fn cause_displays_as_serialized_and_reads_later_versions() {
         for cause in [Cause::Other, Cause::BackEndGone, Cause::NoSpace, Cause::SetupLine] {
             assert_eq!(serde_json::to_value(cause).unwrap(), cause.to_string());
         }
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_system_is_found_below_what_wraps_it() {
+    fn cause_of_finds_the_system_error_below_its_wrappers() {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         assert_eq!(Cause::of(&full), Cause::NoSpace);
         assert_eq!(Cause::of(&fmt::Error), Cause::Other);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn want_of_open_files_is_named_and_never_laid_to_the_disk() {
+    fn missing_open_files_are_not_blamed_on_the_disk() {
         let disk = "check the free space and the permissions of the run directory";
         for number in [23, 24] {
             let error = std::io::Error::from_raw_os_error(number);

@@ -14,21 +14,21 @@ pub const HARBOR_RULES: &str = "harbor-0.26";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Harbor {
-    /// The digest of the folder, `sha256:` and 64 hex digits, as Harbor computes it.
+    /// The folder's digest as Harbor computes it: `sha256:` and 64 hex digits.
     pub digest: String,
-    /// The work directory that `task.toml` names. Absent: that of the image.
+    /// The work directory in `task.toml`. Default: the image's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
-    /// Seconds that the agent may take, by the wall clock. Absent: no limit.
+    /// Wall time limit of the agent in seconds. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_seconds: Option<f64>,
-    /// The network of the reference solution. An arm's own network counts for every other agent.
+    /// Network access of the reference solution. For other agents, the arm's own network applies.
     #[serde(default)]
     pub agent_network: HarborNetwork,
     /// How the result is graded.
     #[serde(default)]
     pub verifier: HarborVerifier,
-    /// Variables of `solution/solve.sh`. Absent where the folder has no solution.
+    /// Environment variables of `solution/solve.sh`. Absent if the folder has no solution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solution: Option<BTreeMap<String, String>>,
 }
@@ -37,16 +37,16 @@ pub struct Harbor {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HarborVerifier {
-    /// Variables of `tests/test.sh`. `${NAME}` and `${NAME:-default}` stand for variables of this machine.
+    /// Environment variables of `tests/test.sh`. `${NAME}` and `${NAME:-default}` refer to variables of this machine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Who runs `tests/test.sh`. Absent: the user of the image.
+    /// User that runs `tests/test.sh`. Default: the image's user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// What it may reach.
+    /// Its network access.
     #[serde(default)]
     pub network: HarborNetwork,
-    /// Present where it runs in an environment of its own, to which only artifacts come.
+    /// Present if the verifier runs in a separate environment, which only receives artifacts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separate: Option<HarborSeparate>,
 }
@@ -55,32 +55,32 @@ pub struct HarborVerifier {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HarborSeparate {
-    /// What it starts from. Absent: a fresh copy of the task's environment.
+    /// The environment to start from. Default: a fresh copy of the task's environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
-    /// Its variables, in place of those of the task.
+    /// Environment variables, which replace those of the task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Where commands start. Absent: the image's `WORKDIR`.
+    /// Working directory of commands. Default: the image's `WORKDIR`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
-    /// What comes to it of the agent's result, by path: absolute, or relative to where the agent started.
+    /// Paths of the agent's result that the verifier receives, absolute or relative to the agent's start directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<String>,
-    /// Its image holds `/tests`.
+    /// Whether its image contains `/tests`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bundled: bool,
 }
 
-/// What a phase of a Harbor task may reach.
+/// Network access of a phase of a Harbor task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HarborNetwork {
-    /// Every public address.
+    /// All public addresses.
     #[default]
     Public,
-    /// Nothing.
+    /// No network.
     NoNetwork,
-    /// These hosts: names, and `*.` before a name for every name below it.
+    /// Only these hosts. `*.` before a name includes all of its subdomains.
     Allowlist(Vec<String>),
 }

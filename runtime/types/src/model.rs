@@ -9,59 +9,58 @@ use crate::MOST_COUNT;
 /// The prefix of a base URL that names a script instead of an endpoint.
 pub const SCRIPT: &str = "script:";
 
-/// `[models."..."]` of a run configuration. All of it but the endpoint's address, the key's
-/// variable, the price, `cutoff` and `tool_check` is a factor of the arm.
+/// `[models."..."]` of a run configuration. Every key is a factor of the arm, except `base_url`, `key_env`, `price`,
+/// `cutoff` and `tool_check`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
-    /// The endpoint's address, anything OpenAI-compatible; `script:FILE` starts the bundled scripted model on
-    /// loopback. No factor.
+    /// The endpoint's URL. `script:FILE` starts the built-in scripted model on loopback. Not a factor.
     #[schemars(extend("x-form" = "address"))]
     #[schemars(example = &"https://HOST/v1")]
     pub base_url: String,
-    /// What the endpoint calls it.
+    /// The model's name at the endpoint.
     #[schemars(length(min = 1))]
     #[schemars(example = &"my-model")]
     pub name: String,
-    /// The wire format that the endpoint speaks; `chat` where nothing is written.
+    /// The wire format of the endpoint. Default: `chat`.
     #[serde(default, skip_serializing_if = "Api::is_chat")]
     #[schemars(example = Api::Chat)]
     pub api: Api,
-    /// The environment variable that holds the key, never the key. No factor.
+    /// The environment variable that contains the key (never the key itself). Not a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-form" = "variable"))]
     #[schemars(example = &"MY_KEY")]
     pub key_env: Option<String>,
-    /// Tokens of the context window.
+    /// Size of the context window in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 128_000)]
     pub context_window: Option<u64>,
-    /// The model's own tokenizer, a `tokenizer.json` of byte pairs, or `cl100k_base`: a context is packed by its counts. Its
-    /// content is a factor.
+    /// The model's tokenizer: a `tokenizer.json` of byte pairs, or `cl100k_base`. Its counts decide what fits into a
+    /// context. Its content is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<std::path::PathBuf>", example = &"tokenizer.json")]
     pub tokenizer: Option<TokenizerFile>,
-    /// In the place of the price in `configs/models.toml`. No factor.
+    /// Overrides the price in `configs/models.toml`. Not a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// The day up to which the model knows the world, as its vendor says it. Reports tell tasks of before from tasks of this
-    /// day and later. No factor.
+    /// The model's knowledge cutoff according to its vendor, as YYYY-MM-DD. Reports separate earlier tasks from those
+    /// of this day and later. Not a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     #[schemars(example = &"2025-01-31")]
     pub cutoff: Option<String>,
-    /// Whether the arm halts where a response shows that the endpoint does not support tools; `true` where nothing is
-    /// written. No factor.
+    /// Whether the arm halts if a response shows that the endpoint does not support tools. Default: `true`. Not a
+    /// factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = false)]
     pub tool_check: Option<bool>,
-    /// Whether the built-in scaffolds set breakpoints for the prompt cache of a Messages endpoint; `true` where nothing is
-    /// written. Other formats cache without them. A factor, like all below.
+    /// Whether the built-in scaffolds set breakpoints for the prompt cache of a Messages endpoint. Default: `true`.
+    /// Other formats need no breakpoints. A factor, like all keys below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = false)]
     pub cache: Option<bool>,
-    /// Sent as it is, like all below; each is a factor.
+    /// Sent unchanged, like all keys below. Each is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 10.0))]
     #[schemars(example = 0.7)]
@@ -71,21 +70,21 @@ pub struct ModelSpec {
     #[schemars(range(min = 0.0, max = 1.0))]
     #[schemars(example = 0.95)]
     pub top_p: Option<f64>,
-    /// Tokens of one answer at most.
+    /// Maximum tokens of one response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 16_000)]
     pub max_output_tokens: Option<u64>,
-    /// As the endpoint names it.
+    /// The reasoning effort, in the endpoint's terms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     #[schemars(example = &"high")]
     pub reasoning_effort: Option<String>,
-    /// For endpoints that take one.
+    /// Random seed, for endpoints that accept one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = 7)]
     pub seed: Option<i64>,
-    /// Vendor fields, laid over the request body as they are.
+    /// Vendor-specific fields, merged into the request body unchanged.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(example = serde_json::json!({ "top_k": 20 }))]
     pub extra_body: Map<String, Value>,
@@ -137,7 +136,7 @@ impl From<TokenizerFile> for TokenizerWritten {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Api {
-    /// OpenAI Chat Completions, which nearly every endpoint speaks.
+    /// OpenAI Chat Completions, which most endpoints support.
     #[default]
     Chat,
     /// OpenAI Responses.
@@ -309,73 +308,73 @@ impl Usage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Tokens in.
+    /// Input tokens.
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 1.25)]
     pub input: f64,
-    /// Tokens out.
+    /// Output tokens.
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 10.0)]
     pub output: f64,
-    /// Tokens in that a cache served. Absent: they cost what input costs.
+    /// Input tokens read from a cache. Default: the price of input.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 0.125)]
     pub cached: Option<f64>,
-    /// Tokens in that are written to a cache. Absent: they cost what input costs.
+    /// Input tokens written to a cache. Default: the price of input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 1.5)]
     pub cache_write: Option<f64>,
-    /// Tokens in that are written to a cache for an hour. Absent: they cost twice what input costs, as at Anthropic.
+    /// Input tokens written to a cache for an hour. Default: twice the price of input, as at Anthropic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 2.5)]
     pub cache_write_1h: Option<f64>,
-    /// Tokens of reasoning. Absent: they cost what output costs.
+    /// Reasoning tokens. Default: the price of output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 10.0)]
     pub reasoning: Option<f64>,
-    /// What a large request costs instead: the tier with the highest `above` that its input exceeds.
+    /// Prices of large requests: the tier with the highest `above` that the input exceeds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<PriceTier>,
 }
 
-/// Prices of requests with more input than this. What is absent costs what it does below the tier.
+/// Prices of requests with more input than `above`. A missing price is the one below the tier.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PriceTier {
-    /// Tokens of input, cached ones included, above which these prices hold.
+    /// Input tokens, including cached ones, above which these prices apply.
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 200_000)]
     pub above: u64,
-    /// Tokens in.
+    /// Input tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 2.5)]
     pub input: Option<f64>,
-    /// Tokens out.
+    /// Output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 15.0)]
     pub output: Option<f64>,
-    /// Tokens in that a cache served.
+    /// Input tokens read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 0.25)]
     pub cached: Option<f64>,
-    /// Tokens in that are written to a cache.
+    /// Input tokens written to a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 3.0)]
     pub cache_write: Option<f64>,
-    /// Tokens in that are written to a cache for an hour.
+    /// Input tokens written to a cache for an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 5.0)]
     pub cache_write_1h: Option<f64>,
-    /// Tokens of reasoning.
+    /// Reasoning tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 15.0)]

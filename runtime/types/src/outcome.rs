@@ -89,11 +89,11 @@ pub enum ExitCause {
     Crashed,
     /// It asked the model nothing and did nothing for as long as its manifest allows.
     Idle,
-    /// It waited for a person to allow something.
+    /// The agent waited for a user to approve something.
     Approval,
     /// The model answered without a text and without a tool call, again and again where it may.
     EmptyTurn,
-    /// It repeated itself.
+    /// The agent was in a loop.
     Loop,
     /// It came to an end of its own that is no submission.
     #[default]
@@ -183,10 +183,10 @@ impl std::fmt::Display for Interruptions {
         let steps: Vec<String> = self.resumed_after.iter().map(u64::to_string).collect();
         match (&self.started_again, steps.is_empty()) {
             (None, true) => f.write_str("not interrupted"),
-            (Some(why), true) => write!(f, "started again ({why})"),
+            (Some(why), true) => write!(f, "started over ({why})"),
             (None, false) => write!(f, "resumed after step {}", steps.join(", ")),
             (Some(why), false) => {
-                write!(f, "started again ({why}), then resumed after step {}", steps.join(", "))
+                write!(f, "started over ({why}), then resumed after step {}", steps.join(", "))
             }
         }
     }

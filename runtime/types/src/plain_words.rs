@@ -21,32 +21,26 @@ const FRAMES: [&str; 12] = [
 
 /// A library's wording of a reason, and ours.
 const REASONS: [(&str, &str); 20] = [
-    ("Connection refused", "the connection was refused: nothing listens there"),
-    ("Connection reset by peer", "the other side broke the connection off"),
+    ("Connection refused", "connection refused: no server is listening there"),
+    ("Connection reset by peer", "the other side closed the connection"),
     ("Broken pipe", "the other side closed it"),
-    ("Name or service not known", "the name of the host is not known here"),
-    ("No address associated with hostname", "the name of the host is not known here"),
-    ("Temporary failure in name resolution", "the name of the host cannot be looked up now"),
-    ("operation timed out", "no answer in time"),
-    ("deadline has elapsed", "no answer in time"),
-    ("Connection timed out", "no answer in time"),
-    ("connection closed before message completed", "the connection was closed without an answer"),
-    ("end of file before message length reached", "the answer broke off before its end"),
-    ("unexpected EOF during chunk size line", "the answer broke off before its end"),
-    ("unexpected end of file", "it ends too early"),
-    (
-        "peer closed connection without sending TLS close_notify",
-        "the answer broke off before its end",
-    ),
-    ("invalid HTTP version parsed", "what answers there speaks no HTTP"),
-    ("received corrupt message of type InvalidContentType", "what answers there speaks no TLS"),
-    (
-        "invalid peer certificate: UnknownIssuer",
-        "its certificate is of an issuer that is not trusted here",
-    ),
+    ("Name or service not known", "unknown host name"),
+    ("No address associated with hostname", "unknown host name"),
+    ("Temporary failure in name resolution", "cannot look up the host name at the moment"),
+    ("operation timed out", "no response in time"),
+    ("deadline has elapsed", "no response in time"),
+    ("Connection timed out", "no response in time"),
+    ("connection closed before message completed", "the connection was closed without a response"),
+    ("end of file before message length reached", "the response ended too early"),
+    ("unexpected EOF during chunk size line", "the response ended too early"),
+    ("unexpected end of file", "it is truncated"),
+    ("peer closed connection without sending TLS close_notify", "the response ended too early"),
+    ("invalid HTTP version parsed", "the server's response is not valid HTTP"),
+    ("received corrupt message of type InvalidContentType", "the server does not speak TLS"),
+    ("invalid peer certificate: UnknownIssuer", "its certificate has an untrusted issuer"),
     ("invalid peer certificate: Expired", "its certificate has expired"),
-    ("invalid peer certificate", "its certificate is not valid"),
-    ("received fatal alert", "it refused the TLS connection"),
+    ("invalid peer certificate", "its certificate is invalid"),
+    ("received fatal alert", "it rejected the TLS connection"),
 ];
 
 /// The kernel's messages if this process, or the machine, has no descriptors left. The sandbox
@@ -185,23 +179,21 @@ const EXPECTED: [(&str, &str); 11] = [
 ];
 
 /// `PREFIX: invalid type: string "x", expected u32 at line 3 column 9` as
-/// `PREFIX: line 3: must be a whole number, and is the text "x"`.
+/// `PREFIX: line 3: must be a whole number, but is the text "x"`.
 fn of_data(text: &str) -> String {
     let (body, place) = split_place(text);
     let told = typed(body, "invalid type: ")
         .or_else(|| typed(body, "invalid value: "))
-        .or_else(|| worded(body, "missing field `", |key, _| format!("the key `{key}` is missing")))
-        .or_else(|| {
-            worded(body, "duplicate field `", |key, _| format!("the key `{key}` is there twice"))
-        })
+        .or_else(|| worded(body, "missing field `", |key, _| format!("missing key `{key}`")))
+        .or_else(|| worded(body, "duplicate field `", |key, _| format!("duplicate key `{key}`")))
         .or_else(|| {
             worded(body, "unknown field `", |key, rest| {
-                format!("there is no key `{key}`{}", choices(rest))
+                format!("unknown key `{key}`{}", choices(rest))
             })
         })
         .or_else(|| {
             worded(body, "unknown variant `", |value, rest| {
-                format!("`{value}` is not known{}", choices(rest))
+                format!("unknown value `{value}`{}", choices(rest))
             })
         })
         .or_else(|| cut(body))
@@ -245,14 +237,14 @@ fn typed<'t>(body: &'t str, mark: &str) -> Option<(&'t str, String)> {
         .iter()
         .find_map(|(said, plain)| Some(format!("{plain}{}", found.strip_prefix(said)?)))
         .unwrap_or_else(|| found.to_owned());
-    Some((&body[..at], format!("must be {}, and is {found}", wanted(expected))))
+    Some((&body[..at], format!("must be {}, but is {found}", wanted(expected))))
 }
 
 fn wanted(expected: &str) -> String {
     let whole = ["u8", "u16", "u32", "u64", "usize"];
     let signed = ["i8", "i16", "i32", "i64", "isize"];
     if whole.contains(&expected) || expected.starts_with("a nonzero u") {
-        return "a whole number that is not negative".to_owned();
+        return "a non-negative whole number".to_owned();
     }
     if signed.contains(&expected) {
         return "a whole number".to_owned();
@@ -277,13 +269,13 @@ fn worded<'t>(
     Some((&body[..at], say(name, rest)))
 }
 
-/// `, expected one of `a`, `b`` as `: it is one of `a`, `b``.
+/// `, expected one of `a`, `b`` as `; expected one of `a`, `b``.
 fn choices(rest: &str) -> String {
     let rest = rest.trim_end();
     if let Some(names) = rest.strip_prefix(", expected one of ") {
-        format!("; known are {names}")
+        format!("; expected one of {names}")
     } else if let Some(name) = rest.strip_prefix(", expected ") {
-        format!("; known is {name}")
+        format!("; expected {name}")
     } else {
         String::new()
     }
@@ -291,7 +283,7 @@ fn choices(rest: &str) -> String {
 
 fn cut(body: &str) -> Option<(&str, String)> {
     let at = body.find("EOF while parsing ")?;
-    Some((&body[..at], "it ends too early".to_owned()))
+    Some((&body[..at], "it is truncated".to_owned()))
 }
 
 /// Any other message of a JSON parser has a place.
@@ -309,8 +301,7 @@ fn syntax(body: &str, placed: bool) -> Option<(&str, String)> {
     ];
     let at = SAID.iter().filter_map(|said| body.find(said)).min()?;
     let is_shape = body[at..].starts_with("data did not match");
-    let told =
-        if is_shape { "it has none of the forms that are known here" } else { "it is not JSON" };
+    let told = if is_shape { "it has no known format" } else { "invalid JSON" };
     (placed || is_shape).then(|| (&body[..at], told.to_owned()))
 }
 
@@ -324,66 +315,66 @@ mod tests {
         (
             "error sending request for url (http://h:1/v1): client error (Connect): tcp connect error: \
              Connection refused (os error 111)",
-            "the connection was refused: nothing listens there",
+            "connection refused: no server is listening there",
         ),
         (
             "error sending request: client error (Connect): dns error: failed to lookup address information: \
              Name or service not known",
-            "the name of the host is not known here",
+            "unknown host name",
         ),
-        ("error sending request: operation timed out", "no answer in time"),
+        ("error sending request: operation timed out", "no response in time"),
         (
             "error sending request: client error (SendRequest): connection closed before message completed",
-            "the connection was closed without an answer",
+            "the connection was closed without a response",
         ),
         (
             "error sending request: client error (Connect): invalid peer certificate: UnknownIssuer",
-            "its certificate is of an issuer that is not trusted here",
+            "its certificate has an untrusted issuer",
         ),
         (
             "request or response body error: error reading a body from connection: end of file before message \
              length reached",
-            "the answer broke off before its end",
+            "the response ended too early",
         ),
         ("error sending request", "the request failed"),
-        ("Connection reset by peer (os error 104)", "the other side broke the connection off"),
+        ("Connection reset by peer (os error 104)", "the other side closed the connection"),
         ("Too many open files (os error 24)", PROCESS_HAS_NO_FILES),
         ("Too many open files in system (os error 23)", MACHINE_HAS_NO_FILES),
         (
             "r.json: invalid type: string \"x\", expected u32 at line 3 column 9",
-            "r.json: line 3: must be a whole number that is not negative, and is the text \"x\"",
+            "r.json: line 3: must be a non-negative whole number, but is the text \"x\"",
         ),
         (
             "invalid type: integer `5`, expected a string at line 1 column 9",
-            "must be a text, and is the number `5`",
+            "must be a text, but is the number `5`",
         ),
         (
             "invalid type: map, expected a sequence at line 1 column 9",
-            "must be a list, and is a table",
+            "must be a list, but is a table",
         ),
-        ("invalid type: null, expected struct Task", "must be a table, and is nothing (null)"),
+        ("invalid type: null, expected struct Task", "must be a table, but is nothing (null)"),
         (
             "invalid value: integer `-1`, expected u64",
-            "must be a whole number that is not negative, and is the number `-1`",
+            "must be a non-negative whole number, but is the number `-1`",
         ),
-        ("missing field `id` at line 1 column 2", "the key `id` is missing"),
+        ("missing field `id` at line 1 column 2", "missing key `id`"),
         (
             "unknown field `idd`, expected one of `id`, `repo` at line 2 column 6",
-            "line 2: there is no key `idd`; known are `id`, `repo`",
+            "line 2: unknown key `idd`; expected one of `id`, `repo`",
         ),
         (
             "f: unknown variant `x`, expected `native` or `docker`",
-            "f: `x` is not known; known is `native` or `docker`",
+            "f: unknown value `x`; expected `native` or `docker`",
         ),
-        ("EOF while parsing an object at line 1 column 7", "it ends too early"),
-        ("a.json: expected value at line 1 column 1", "a.json: it is not JSON"),
+        ("EOF while parsing an object at line 1 column 7", "it is truncated"),
+        ("a.json: expected value at line 1 column 1", "a.json: invalid JSON"),
         ("the model expected value for money", "the model expected value for money"),
         ("whatever a user wrote: as it is", "whatever a user wrote: as it is"),
         ("it fails at line 3 column 2 of x", "it fails at line 3 column 2 of x"),
     ];
 
     #[test]
-    fn what_libraries_say_is_told_in_plain_words() {
+    fn plain_words_rewrites_library_errors() {
         for (said, plain) in TABLE {
             assert_eq!(plain_words(said), plain, "{said}");
             assert_eq!(plain_words(plain), plain, "told twice");
@@ -391,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn with_causes_prints_each_cause_once() {
         #[derive(Debug)]
         struct Outer(io::Error);
         impl std::fmt::Display for Outer {

@@ -112,7 +112,7 @@ pub struct Signs {
     pub more: usize,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
@@ -144,9 +144,9 @@ pub struct Sign {
 fn share<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     let share: Option<f64> = Option::deserialize(from)?;
     match share.filter(|share| !(0.0..=1.0).contains(share)) {
-        Some(other) => {
-            Err(serde::de::Error::custom(format_args!("a share is from 0 to 1, not {other}")))
-        }
+        Some(other) => Err(serde::de::Error::custom(format_args!(
+            "a share must be between 0 and 1, not {other}"
+        ))),
         None => Ok(share),
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_of_more_than_the_whole_is_refused() {
+    fn share_rejects_values_outside_0_to_1() {
         let file = |share: &str| {
             serde_json::from_str::<TaskQuality>(&format!(
                 r#"{{"task": "t", "digest": "d", "marks": [], "leak_score": {share},
@@ -199,7 +199,7 @@ mod tests {
         }
         for share in ["7.5", "-0.1", "1.001"] {
             let told = file(share).unwrap_err().to_string();
-            assert!(told.contains("from 0 to 1, not ") && told.contains("line 1"), "{told}");
+            assert!(told.contains("between 0 and 1, not ") && told.contains("line 1"), "{told}");
         }
     }
 }

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RepositorySettings {
-    /// The agent does not see them.
+    /// Hide them from the agent.
     #[default]
     Ignore,
-    /// The agent reads them as it would outside Proctor.
+    /// Let the agent read them as it would outside Proctor.
     Use,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Answer, RequestClass};
 
-/// The first rule that matches says the class; `default` where none does.
+/// Classes of requests. The first matching rule decides, otherwise `default`.
 ///
 /// ```toml
 /// [requests]
@@ -24,10 +24,10 @@ pub struct RequestRules {
     /// The class of a request that no rule matches.
     #[serde(default)]
     pub default: RequestClass,
-    /// Tried in order.
+    /// Rules, tried in this order.
     #[serde(default)]
     pub rules: Vec<RequestRule>,
-    /// Which of the main requests are sub-agents'. Absent: none can be told apart.
+    /// How to recognize main requests of sub-agents. Absent: they cannot be recognized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_agents: Option<SubAgentRules>,
 }
@@ -37,17 +37,17 @@ pub struct RequestRules {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SubAgentRules {
-    /// A header that only requests of sub-agents have. It names the conversation where `conversation` is absent.
+    /// A header that only requests of sub-agents have. It identifies the conversation if `conversation` is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    /// The header that names the conversation.
+    /// The header with the conversation's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation: Option<String>,
-    /// The header that names the conversation which started this one.
+    /// The header with the id of the conversation that started this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// A tool that only the agent itself is offered, usually the one that starts sub-agents. A request with other tools
-    /// and without this one is a sub-agent's.
+    /// A tool that only the main agent gets, usually the one that starts sub-agents. A request that offers other tools
+    /// but not this one comes from a sub-agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_tool: Option<String>,
 }
@@ -61,20 +61,20 @@ pub struct Conversation {
     pub parent: Option<String>,
 }
 
-/// Conditions, all of which must hold; one that is absent always holds. Texts are compared whole,
-/// with `*` for any run of characters; letters of header names in any case.
+/// Conditions that must all hold. An absent condition always holds. Whole texts are compared, `*` matches any
+/// characters, and header names ignore case.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestRule {
     /// `main` or `side`.
     pub class: RequestClass,
-    /// Of the request, without its query.
+    /// Path of the request, without its query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// As the client names it.
+    /// Model name in the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Every one must be there with a value that matches.
+    /// Required headers and patterns for their values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// All system text, joined by newlines.
@@ -83,7 +83,7 @@ pub struct RequestRule {
     /// Whether the request offers tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<bool>,
-    /// The request names an output limit of at most so many tokens.
+    /// The request's output limit is at most this many tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens_up_to: Option<u64>,
 }

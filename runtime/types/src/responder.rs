@@ -29,7 +29,7 @@ impl fmt::Display for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.model {
             Some(model) => write!(f, "`{model}`")?,
-            None => f.write_str("an unnamed model")?,
+            None => f.write_str("unnamed model")?,
         }
         if let Some(provider) = &self.provider {
             write!(f, " from {provider}")?;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_counted_by_who_gave_them() {
+    fn responders_count_responses() {
         let mut all = Responders::default();
         all.add(&responder("m", Some("A")));
         assert!(!all.is_mixture());

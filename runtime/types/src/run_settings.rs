@@ -11,29 +11,28 @@ use crate::{FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB};
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GradingFile {
-    /// A flake certificate, as `proctor tasks validate --certificate` writes it (`docs/grading.md`).
+    /// A flake certificate from `proctor tasks validate --certificate` (`docs/grading.md`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &"certificate.json")]
     pub certificate: Option<PathBuf>,
-    /// What to do about the tests that it calls unreliable.
+    /// How to treat the tests that the certificate lists as unreliable.
     #[schemars(example = FlakePolicy::Vote)]
     pub flaky: FlakePolicy,
-    /// Whether each patch is graded once more by every test of the repository that passes with gold: the policy `wide`
-    /// (`docs/policies.md`). It decides nothing.
+    /// Whether each patch is also graded by every test of the repository that passes with gold: the policy `wide`
+    /// (`docs/policies.md`). It does not change `resolved`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub wide: bool,
-    /// Whether the verifier of a Harbor task runs in the agent's own container, as Harbor does it. The integrity of such
-    /// a verdict is `unverified`. Otherwise it runs in a fresh container with all that the agent changed.
+    /// Whether the verifier of a Harbor task runs in the agent's own container, as in Harbor. The integrity of such a
+    /// verdict is `unverified`. Otherwise it runs in a fresh container with the agent's changes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub harbor_shared: bool,
-    /// CPUs that all gradings at once may use; each holds its sandbox's limits. Absent: what the machine
-    /// has.
+    /// Total CPUs for all parallel gradings; each counts with its sandbox's limit. Default: all CPUs of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = LEAST_CPUS, max = MOST_CPUS), example = 4.0)]
     pub cpus: Option<f64>,
-    /// MiB that all gradings at once may use. Absent: what the machine has.
+    /// Total MiB for all parallel gradings. Default: the machine's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB), example = 8192)]
     pub memory_mb: Option<u64>,
@@ -43,11 +42,11 @@ pub struct GradingFile {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResumeFile {
-    /// MiB that a trial may write outside its work directory and still be resumed. A trial that writes more starts
-    /// again when it is interrupted.
+    /// MiB that a trial may write outside its work directory and still be resumed. If a trial that wrote more is
+    /// interrupted, it starts over.
     #[schemars(range(min = 0, max = MOST_MB), example = 256)]
     pub outside_mb: u64,
-    /// MiB of the largest file among them.
+    /// MiB of the largest file outside the work directory.
     #[schemars(range(min = 0, max = MOST_MB), example = 64)]
     pub outside_file_mb: u64,
 }

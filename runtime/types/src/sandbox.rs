@@ -34,15 +34,15 @@ pub struct SandboxSpec {
     /// The back end.
     #[schemars(example = SandboxKind::Native)]
     pub kind: SandboxKind,
-    /// CPUs, as a quota.
+    /// CPUs (as a quota).
     #[schemars(range(min = LEAST_CPUS, max = MOST_CPUS))]
     #[schemars(example = 1.0)]
     pub cpus: f64,
-    /// Memory in MiB; fewer than 32 do not start an interpreter.
+    /// Memory in MiB. An interpreter needs at least 32.
     #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB))]
     #[schemars(example = 2048)]
     pub memory_mb: u64,
-    /// Processes and threads at once; the sandbox agent is one of them.
+    /// Maximum number of processes and threads, including the sandbox agent.
     #[schemars(range(min = 2, max = 4_194_304))]
     #[schemars(example = 512)]
     pub processes: u64,
@@ -50,8 +50,8 @@ pub struct SandboxSpec {
     #[schemars(range(min = 1, max = MOST_MB))]
     #[schemars(example = 1024)]
     pub disk_mb: u64,
-    /// The moment at which each command begins, the agent's and the tests' (`docs/clock.md`). It is taken before that
-    /// of the task.
+    /// The time at which each command starts, for the agent and the tests (`docs/clock.md`). It overrides the task's
+    /// clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2024-05-01T00:00:00Z")]
     pub clock: Option<String>,
@@ -74,7 +74,7 @@ impl Default for SandboxSpec {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LeakCheckSpec {
-    /// What happens to copies of the hidden code in a sandbox.
+    /// What to do about copies of the hidden code in a sandbox.
     #[schemars(example = OnFinding::Remove)]
     pub on_finding: OnFinding,
 }
@@ -84,10 +84,10 @@ pub struct LeakCheckSpec {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFinding {
-    /// The trial is not run: an infrastructure fault that names the place.
+    /// Do not run the trial: it ends in an infrastructure fault that names the place.
     #[default]
     Refuse,
-    /// What was found is removed from the sandbox; what cannot be is refused.
+    /// Remove the copies from the sandbox; if one cannot be removed, do not run the trial.
     Remove,
 }
 
@@ -95,29 +95,29 @@ pub enum OnFinding {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkPolicy {
-    /// What may be reached (`docs/egress.md`).
+    /// What the sandbox can reach (`docs/egress.md`).
     #[schemars(example = NetworkMode::Allow)]
     pub mode: NetworkMode,
-    /// URL patterns of what may be reached in mode `allow`.
+    /// URL patterns that are allowed in mode `allow`.
     #[schemars(extend("x-form" = "allow"))]
     #[schemars(example = vec!["https://pypi.org/**"])]
     pub allow: Vec<String>,
-    /// URL patterns of what may not be reached in any mode; what the task blocks is always denied.
+    /// URL patterns that are denied in every mode. URLs that the task blocks are always denied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-form" = "deny"))]
     #[schemars(example = vec!["https://pypi.org/**"])]
     pub deny: Vec<String>,
-    /// `ADDRESS:PORT` or `NAME=ADDRESS:PORT`: what may be dialled though it is not of the public internet (an
-    /// own mirror). With a name, only under that name, which is not looked up.
+    /// `ADDRESS:PORT` or `NAME=ADDRESS:PORT`: allowed addresses outside the public internet, such as your own mirror.
+    /// With a name, only that name is allowed, and it is not looked up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-form" = "private"))]
     #[schemars(example = vec!["mirror.test=127.0.0.1:8443"])]
     pub private: Vec<String>,
-    /// Let through, and record as `audited`, what no pattern allows or a pattern of `deny` refuses. What the
-    /// task blocks and private addresses stay denied.
+    /// Allow requests that the patterns would deny, and record them as `audited`. URLs that the task blocks and private
+    /// addresses stay denied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub audit: bool,
-    /// Certificates (PEM) that are trusted beside the host's own, of an own mirror. The path is no factor.
+    /// PEM certificates to trust in addition to the host's, such as those of your own mirror. The path is not a factor.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"mirror.pem")]
     pub ca_file: Option<std::path::PathBuf>,
@@ -127,11 +127,11 @@ pub struct NetworkPolicy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkMode {
-    /// Nothing: there is no proxy.
+    /// No network, and no proxy.
     #[default]
     Closed,
-    /// What a pattern of `allow` names.
+    /// Only what matches a pattern in `allow`.
     Allow,
-    /// All but what a pattern of `deny` names.
+    /// Everything except what matches a pattern in `deny`.
     OpenExcept,
 }

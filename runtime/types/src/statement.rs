@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StatementSpec {
-    /// Whether the statement keeps its section of interfaces, the signatures of what is to be written
-    /// (FeatureBench, whose `--without` leaves them out; FEA-Bench's definitions).
+    /// Whether the statement keeps its interfaces section: the signatures of the code to write (FeatureBench, whose
+    /// `--without` omits them; FEA-Bench's definitions).
     #[schemars(example = false)]
     pub interfaces: bool,
-    /// Whether the agent may see the fail-to-pass test files: they stay where they are, and the statement names
-    /// them (FeatureBench's `--white`).
+    /// Whether the agent can see the fail-to-pass test files. They stay in place, and the statement names them
+    /// (FeatureBench's `--white`).
     #[schemars(example = true)]
     pub tests: bool,
-    /// Whether the statement is followed by what the issues say of the request (FEA-Bench's hints).
+    /// Whether the statement is followed by what issues say about the request (FEA-Bench's hints).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub hints: bool,

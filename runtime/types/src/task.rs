@@ -13,9 +13,9 @@ use crate::{
 /// The version of the task format. Other versions are rejected.
 pub const TASK_SCHEMA: u32 = 1;
 
-/// One benchmark instance: what is asked, where it runs, and the tests that decide.
+/// One benchmark instance: the task statement, its environment, and the tests that decide.
 ///
-/// A row of Proctor's own format is one of these as JSON or TOML; `docs/tasks.md` explains each key.
+/// Proctor's own format stores one instance as JSON or TOML; `docs/tasks.md` explains each key.
 ///
 /// ```
 /// use proctor_types::Task;
@@ -30,44 +30,43 @@ pub const TASK_SCHEMA: u32 = 1;
 /// // The digest names the content: the order of keys and white space do not count.
 /// let again: Task = serde_json::from_str(&serde_json::to_string_pretty(&task).unwrap()).unwrap();
 /// assert_eq!(again.digest(), task.digest());
-/// // A key that is mistyped is an error.
+/// // A mistyped key is an error.
 /// assert!(serde_json::from_str::<Task>(&row.replace("statement", "statment")).is_err());
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(
-    description = "One benchmark instance: what is asked, where it runs, and the tests that decide."
+    description = "One benchmark instance: the task statement, its environment, and the tests that decide."
 )]
 pub struct Task {
-    /// The version of the format: 1.
+    /// Version of the format: 1.
     pub schema_version: u32,
-    /// Unique within its dataset. It names the trial's folder, escaped.
+    /// Unique within the dataset. The trial's folder has this name, escaped.
     pub id: TaskId,
-    /// The repository that the task is from, as `owner/name`. Reports group by it.
+    /// The repository of the task, as `owner/name`. Reports group by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
-    /// FeatureBench's level: 1 extends a code base, 2 writes from scratch.
+    /// FeatureBench level: 1 extends a code base, 2 writes it from scratch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u32>,
-    /// What the agent is asked to do, in Markdown.
+    /// The task description for the agent, in Markdown.
     pub statement: String,
-    /// What the sandbox starts from.
+    /// The environment that the sandbox starts from.
     pub environment: Environment,
-    /// The code, where the environment's image does not hold it already.
+    /// The source code, unless the environment's image already contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// Where the code is in the sandbox, absolute. The agent starts there, and the patch is relative to
-    /// it. Empty: the image's `WORKDIR`, or `/testbed` where it has none. A row that names an image or a
-    /// Dockerfile and no `workdir` means that.
+    /// Absolute path of the code in the sandbox. The agent starts there, and the patch is relative to it. Empty: the
+    /// image's `WORKDIR`, or else `/testbed`. This is the default of rows that have an image or a Dockerfile.
     #[serde(default = "default_workdir")]
     pub workdir: String,
-    /// The patch that takes the feature away before the agent starts.
+    /// The patch that removes the feature before the agent starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<String>,
-    /// Paths below `workdir`, removed before the agent starts and restored for grading.
+    /// Paths below `workdir` that are removed before the agent starts and restored for grading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
-    /// URL patterns that the egress proxy denies in every network mode. Aliases of them are derived.
+    /// URL patterns that the egress proxy denies in every network mode. Their aliases are derived.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked_urls: Vec<String>,
     /// Ids of tests that fail before the solution and pass after it.
@@ -77,66 +76,67 @@ pub struct Task {
     pub pass_to_pass: Vec<String>,
     /// The test runner as an argument vector, without test ids.
     pub test_command: Vec<String>,
-    /// Where the results of other runners than pytest are. Absent: `test_command` starts pytest.
+    /// Results of test runners other than pytest. Absent: `test_command` starts pytest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_results: Option<TestResults>,
-    /// Applied for grading only.
+    /// A patch that is applied only for grading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_patch: Option<String>,
-    /// Limits on one command of the agent and on one run of the tests.
+    /// Time limits for one command of the agent and for one run of the tests.
     #[serde(default)]
     pub timeouts: Timeouts,
-    /// Absent: the mask reversed.
+    /// The patch that solves the task. Default: the reversed mask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold: Option<String>,
-    /// Variables of every command in the sandbox, the agent's and the tests'. An image's `ENV` is merged: a
-    /// value here wins.
+    /// Environment variables of all commands in the sandbox, for the agent and the tests. They override an image's
+    /// `ENV`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// The moment at which each command begins, the agent's and the tests', as RFC 3339 writes it:
-    /// `2024-05-01T00:00:00Z`. For tests that depend on the date (`docs/clock.md`).
+    /// The time at which each command starts, for the agent and the tests, in RFC 3339: `2024-05-01T00:00:00Z`. For
+    /// tests that depend on the date (`docs/clock.md`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
-    /// Who runs the agent's commands and the tests: a name in the sandbox or numeric `uid[:gid]`. Absent:
-    /// the image's `USER`, else root of the sandbox.
+    /// The user of the agent's commands and the tests: a name in the sandbox or numeric `uid[:gid]`. Default: the
+    /// image's `USER`, or else root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The platform of the task, as Docker writes it: `linux/amd64`. No back end chooses by it; native
-    /// sandboxes refuse a task of another machine.
+    /// The platform of the task in Docker's notation: `linux/amd64`. It does not select a back end, but native
+    /// sandboxes reject tasks for other platforms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
-    /// What the task needs. Smaller limits of the arm are raised to the ceiling; what gradings set apart, to the floor.
+    /// Resources that the task needs. Smaller limits of the arm are raised to the ceiling. Gradings reserve at least
+    /// the floor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Patches that must not be resolved: answers that are known to be wrong, or to cheat. `proctor tasks validate
-    /// --attack` grades them.
+    /// Patches that must not resolve the task: known wrong solutions or cheats. `proctor tasks validate --attack`
+    /// grades them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cheats: Vec<Cheat>,
-    /// Present where one expectation of a fail-to-pass test was made wrong: no honest solution resolves the task, and a
-    /// verdict that does is suspect. `proctor tasks impossible` derives such tasks.
+    /// Present if one expectation of a fail-to-pass test was made wrong. No honest solution resolves such a task, so a
+    /// resolved verdict is suspect. `proctor tasks impossible` derives these tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<Impossible>,
     /// Labels. Reports group by them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
-    /// Whether a collected task has the size that FeatureBench asks of its own.
+    /// Whether a collected task has the size that FeatureBench requires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meets_minima: Option<bool>,
-    /// When the change that solves the task was made, as RFC 3339 writes it: `2024-05-01T12:00:00Z`. Reports compare it
-    /// with `models.NAME.cutoff`.
+    /// Time of the change that solves the task, in RFC 3339: `2024-05-01T12:00:00Z`. Reports compare it with
+    /// `models.NAME.cutoff`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// Present where the agent starts from nothing instead of from a masked source.
+    /// Present if the agent starts with an empty directory instead of a masked source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_scratch: Option<FromScratch>,
-    /// What a collection knows of the solution of a task of its own, in the fields of `benchmark.details`: new functions and
-    /// classes, documentation, discussion. Scaffolds of one answer and reports read it.
+    /// What `collect` knows about the solution, in the fields of `benchmark.details`: new functions and classes,
+    /// documentation, discussion. `single-shot` scaffolds and reports read it.
     #[serde(default, skip_serializing_if = "Details::is_empty")]
     pub details: Details,
-    /// Absent for tasks of our own: they have no official policy.
+    /// The benchmark of the task. Absent for Proctor's own tasks, which have no official policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<Benchmark>,
-    /// Present where the task is a Harbor folder, which its own verifier grades.
+    /// Present if the task is a Harbor folder, which its own verifier grades.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harbor: Option<Harbor>,
     /// What was taken from the image. Never recorded.
@@ -148,25 +148,25 @@ pub struct Task {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cheat {
-    /// What certificates call it. Unique within the task.
+    /// Its name in certificates. Unique within the task.
     pub name: String,
-    /// As an agent would leave it, on the source that it starts from.
+    /// The patch as an agent would submit it, relative to the source that it starts from.
     pub patch: String,
 }
 
-/// The expectation that was made wrong.
+/// The expectation that was changed to a wrong one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Impossible {
-    /// The task that this is a variant of.
+    /// The original task.
     pub of: String,
-    /// Whose expectation it is: `file.py::name`, without parameters.
+    /// The test with the expectation: `file.py::name`, without parameters.
     pub test: String,
-    /// The line in that file, counted from one.
+    /// Line number in that file, counted from 1.
     pub line: usize,
-    /// The line as it was.
+    /// The original line.
     pub was: String,
-    /// The line as it is now.
+    /// The changed line.
     pub now: String,
 }
 
@@ -187,32 +187,32 @@ impl Cheat {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Benchmark {
-    /// Of `configs/benchmarks/`: `featurebench`, `fea-bench`, `swe-bench`, ...
+    /// A name in `configs/benchmarks/`: `featurebench`, `fea-bench`, `swe-bench`, ...
     pub name: String,
-    /// The version of the benchmark's own harness whose rules count.
+    /// The version of the benchmark's own harness whose rules apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// `lite`, `full`, `verified`, ...
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// The dataset's revision: a tag or a commit of its hub.
+    /// The dataset's revision: a tag or a commit of its repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// Fields of the row that its grading or its reports need and no other benchmark has.
+    /// Benchmark-specific fields of the row that grading or reports need.
     #[serde(default, skip_serializing_if = "Details::is_empty")]
     pub details: Details,
 }
 
-/// A start without source, as FeatureBench's level 2 has it: the environment holds the whole source,
-/// the agent gets an empty `workdir` and writes a package of its own, and for grading that package
-/// is installed and the source put back around it.
+/// A start without source, as in FeatureBench's level 2. The environment contains the whole source, but the agent gets
+/// an empty `workdir` and writes a package. For grading, this package is installed and the source is restored around
+/// it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FromScratch {
-    /// All that `workdir` holds when the agent starts, by path.
+    /// All files in `workdir` when the agent starts, by path.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Shell line that installs what the agent wrote, run in `workdir` before the source is back.
+    /// Shell line that installs the agent's package. It runs in `workdir` before the source is restored.
     pub install: String,
 }
 
@@ -284,14 +284,14 @@ pub struct Environment {
     /// A Docker image reference, or the path of an OCI or `docker save` archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// A folder with a `Dockerfile`: the context of a build. Docker sandboxes only. Relative to the task file's
-    /// folder, or absolute.
+    /// A folder with a `Dockerfile` (the build context), absolute or relative to the task file's folder. Docker
+    /// sandboxes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dockerfile: Option<String>,
-    /// `host`, or the path of a root file system folder.
+    /// `host`, or the path of a root file system directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// Shell lines, run once with network on the trusted side and cached as a layer.
+    /// Shell lines that run once, with network access and before the agent, and are cached as a layer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<String>,
 }
@@ -300,16 +300,16 @@ pub struct Environment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Source {
-    /// A source distribution of the Python Package Index.
+    /// A source distribution from the Python Package Index.
     Pypi {
         /// The distribution's name.
         pypi: String,
         /// The exact version.
         version: String,
-        /// Of the archive, hex. Another archive is refused.
+        /// Digest of the archive (hex). Any other archive is rejected.
         sha256: String,
     },
-    /// A folder beside the task file.
+    /// A folder, usually next to the task file.
     Path {
         /// Relative to the task file's folder, or absolute.
         path: String,
@@ -318,7 +318,7 @@ pub enum Source {
     Archive {
         /// Relative to the task file's folder, or absolute.
         archive: String,
-        /// Of the archive, hex. Where it is given, another archive is refused.
+        /// Digest of the archive (hex). If set, any other archive is rejected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
     },
@@ -326,7 +326,7 @@ pub enum Source {
     Git {
         /// A URL, or the path of a clone.
         git: String,
-        /// The whole hash.
+        /// The full commit hash.
         commit: String,
     },
 }
@@ -335,11 +335,10 @@ pub enum Source {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
-    /// One command of the agent. The smaller of this and the arm's `command_seconds` counts. 120 where it
-    /// is not given.
+    /// Limit for one command of the agent. The smaller of this and the arm's `command_seconds` applies. Default: 120.
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     pub command_seconds: f64,
-    /// One run of the tests. 600 where it is not given.
+    /// Limit for one run of the tests. Default: 600.
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     pub grade_seconds: f64,
 }
@@ -354,11 +353,11 @@ impl Default for Timeouts {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resources {
-    /// CPUs, as a quota: a number, or a `floor` and a `ceiling`.
+    /// CPUs (as a quota): a number, or a `floor` and a `ceiling`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "cpus_schema")]
     pub cpus: Option<Need<f64>>,
-    /// MiB: a number, or a `floor` and a `ceiling`.
+    /// Memory in MiB: a number, or a `floor` and a `ceiling`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "memory_schema")]
     pub memory_mb: Option<Need<u64>>,

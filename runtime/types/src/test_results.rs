@@ -18,18 +18,18 @@ use serde::{Deserialize, Serialize};
 pub struct TestResults {
     /// The format of the results.
     pub format: TestFormat,
-    /// The report that `test_command` writes: absolute, or relative to `workdir`. `*` in the last part
-    /// matches any characters, for runners that write a file for each class. The runtime deletes the report
-    /// before the run. Absent: the standard output of `test_command` is the report.
+    /// Path of the report that `test_command` writes, absolute or relative to `workdir`. `*` in the last part matches
+    /// any characters, for runners that write one file per class. Proctor deletes the report before the run. Default:
+    /// the standard output of `test_command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
-/// A format of test results. `docs/tasks.md` says what the test ids of each are.
+/// A format of test results. `docs/tasks.md` describes the test ids of each format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TestFormat {
-    /// pytest under Proctor's own recorder: the default.
+    /// pytest with Proctor's own recorder (default).
     Pytest,
     /// JUnit XML of any runner.
     Junit,
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_is_written_as_it_is_shown() {
+    fn format_displays_as_its_serialized_name() {
         for format in [
             TestFormat::Pytest,
             TestFormat::Junit,

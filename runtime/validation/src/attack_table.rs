@@ -39,10 +39,10 @@ pub fn table(certificate: &AttackCertificate) -> String {
     }
     let tasks = plural(certificate.tasks.len(), "task");
     lines.push(format!(
-        "{} on {tasks}. Beaten; seen: the verdict is suspect;",
+        "{} on {tasks}. beat: not resolved; seen: suspect;",
         plural(certificate.attacks.len(), "attack")
     ));
-    lines.push("unv.: resolved and unverified; pass: resolved and clean.".to_owned());
+    lines.push("unv.: resolved, unverified; pass: resolved, clean.".to_owned());
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
     format!("{}\n", lines.join("\n"))
 }
@@ -92,9 +92,9 @@ pub fn allowed(certificate: &AttackCertificate) -> Vec<String> {
                 let own = pack.iter().find(|one| one.name == attack.name);
                 own.is_some_and(|one| !one.expected.official_resolves.is_empty())
             });
-            let known = if known { ", as it is known to" } else { "" };
+            let known = if known { " (known)" } else { "" };
             let tasks = plural(passed, "task");
-            said.push(format!("{} resolves under official on {tasks}{known}", attack.name));
+            said.push(format!("{} resolves {tasks} under official{known}", attack.name));
         }
         let lost = of().filter(|(.., one)| one.no_verdict.is_some());
         let lost: Vec<String> = lost.map(|(task, ..)| task.to_string()).collect();

@@ -59,7 +59,7 @@ pub fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
     }
     let line = |(rule, (what, places)): (String, (String, Vec<String>))| {
         let count = plural(places.len(), "finding");
-        format!("{count} of Harbor's lint rule `{rule}`: {what}: {}", first_of(places))
+        format!("Harbor's lint rule `{rule}`: {count}: {what}: {}", first_of(places))
     };
     notes.extend(by_rule.into_iter().map(line));
     notes
@@ -154,8 +154,8 @@ impl Start {
         let tests = readable_tests(task, &|path| self.read(path));
         if !tests.is_empty() {
             let what = format!(
-                "the agent can read fail-to-pass tests: {} (list their files under `hidden`, or validate with \
-                 --visible-tests)",
+                "the agent can read fail-to-pass tests: {} (add their files to `hidden`, or \
+                 validate with --visible-tests)",
                 first_of(tests)
             );
             found.push(Exposure { what, is_readable_test: true });
@@ -185,7 +185,7 @@ fn unknown_ids(task: &Task, verdict: &Verdict, start: Option<&Start>) -> Option<
         }
     };
     let ids: Vec<String> = task.fail_to_pass.iter().filter(is_unknown).cloned().collect();
-    let what = format!("no test has these fail-to-pass ids: {}", first_of(ids.clone()));
+    let what = format!("fail-to-pass ids that match no test: {}", first_of(ids.clone()));
     (!ids.is_empty()).then_some(Exposure { what, is_readable_test: false })
 }
 
@@ -203,7 +203,7 @@ pub fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) ->
         if trial.resolved != Some(wanted) {
             let arm = if is_gold { "gold" } else { "noop" };
             let found = match trial.resolved {
-                Some(true) if is_gold => "resolves it, and nothing honest may",
+                Some(true) if is_gold => "resolves it, but no honest solution can",
                 Some(true) => "resolves it",
                 Some(false) => "does not resolve it",
                 None => "has no verdict",
@@ -234,8 +234,8 @@ pub fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) ->
 }
 
 /// Note for a reference solution that is resolved only in its own container.
-const SERVER: &str = "; it resolves it only with the processes that it leaves running: grade such tasks with \
-                      `grading.harbor_shared = true`";
+const SERVER: &str = "; it resolves the task only while the processes it started keep running: \
+                      grade such tasks with `grading.harbor_shared = true`";
 
 /// Whether the verifier resolved a trial in the agent's own container.
 fn resolves_in_place(trial: &TrialDir) -> bool {
@@ -278,8 +278,7 @@ pub async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeS
             parts.map(|(key, words)| format!("{key} `{}`", words.join(" "))).collect();
         if !parts.is_empty() {
             let verb = if parts.len() == 1 { "does" } else { "do" };
-            lines
-                .insert(format!("{name}: its {} {verb} not run in a sandbox", parts.join(" and ")));
+            lines.insert(format!("{name}: {} {verb} not run in a sandbox", parts.join(" and ")));
         }
     }
     lines
@@ -300,7 +299,7 @@ pub fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
         let passed = &verdict.fail_to_pass.passed;
         if !passed.is_empty() {
             told.insert(format!(
-                "{}: {} without gold: {}",
+                "{}: {} without the gold patch: {}",
                 trial.task,
                 match passed.len() {
                     1 => "a fail-to-pass test passes".to_owned(),

@@ -14,6 +14,6 @@ pub enum ValidationError {
     #[error(transparent)]
     Fault(#[from] Fault),
     /// The run has no gold or no noop.
-    #[error("the run has no gold or no noop")]
+    #[error("the run lacks the gold or the noop arm")]
     NoControls,
 }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_test_patch_is_changed_in_there() {
+    fn mistake_in_a_patched_line_changes_the_test_patch() {
         let variant = impossible(&task(Some(TEST_PATCH)), &wrong(4)).unwrap();
         let patch = variant.test_patch.unwrap();
         assert_eq!(patch, TEST_PATCH.replace(&wrong(4).was, &wrong(4).now));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_environment_is_changed_by_a_set_up_line() {
+    fn mistake_in_an_environment_line_adds_a_set_up_line() {
         let folder = tempfile::tempdir().unwrap();
         let mut task = task(None);
         task.workdir = folder.path().to_str().unwrap().to_owned();

@@ -64,7 +64,7 @@ impl Index {
     /// The trial's present activity, according to its journal.
     pub fn now(&self) -> String {
         match (&self.asked, self.rows.last()) {
-            (Some(_), _) => format!("asks the model for step {}", self.rows.len() + 1),
+            (Some(_), _) => format!("waiting for the model's step {}", self.rows.len() + 1),
             (None, Some(row)) => {
                 format!("step {}: {}", row.number, row.did.last().cloned().unwrap_or_default())
             }

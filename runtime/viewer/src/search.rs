@@ -77,7 +77,7 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
     let wanted = match Wanted::of(text, search.pattern) {
         Ok(wanted) => wanted,
         Err(error) => {
-            search.refused = format!("this is no regular expression: {error}");
+            search.refused = format!("invalid regular expression: {error}");
             return Ok(search);
         }
     };
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_journal_writes_otherwise_is_found_all_the_same() {
+    fn search_finds_text_that_the_journal_escapes() {
         let wanted = Wanted::of("Say \"Hello", false).unwrap();
         assert!(wanted.may_have(br#"{"x":"he: say \\\"hello\\\""}"#));
         assert!(!wanted.may_have(br#"{"x":"nothing"}"#));

@@ -101,7 +101,7 @@ fn token() -> io::Result<String> {
     let mut bytes = [0_u8; TOKEN];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     if filled != TOKEN {
-        return Err(io::Error::other("the kernel gave no random bytes"));
+        return Err(io::Error::other("failed to get random bytes from the kernel"));
     }
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -176,13 +176,13 @@ impl Site {
     fn answer(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> Answer {
         // DNS rebinding: a page elsewhere whose name resolves to this server sends that name.
         if !self.is_own(host) {
-            return Answer::of(StatusCode::FORBIDDEN, "not this host's name\n");
+            return Answer::of(StatusCode::FORBIDDEN, "unknown host name\n");
         }
         let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
         if !same(parts.next().unwrap_or_default(), &self.token) {
             return Answer::of(
                 StatusCode::FORBIDDEN,
-                "the address of `proctor view` has a token; this one is not it\n",
+                "invalid token: open the URL that `proctor view` printed\n",
             );
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
@@ -194,7 +194,7 @@ impl Site {
             Ok(Some(Page { kind, body })) => {
                 Answer { status: StatusCode::OK, kind, body, tag: None }
             }
-            Ok(None) => Answer::of(StatusCode::NOT_FOUND, "there is no such page\n"),
+            Ok(None) => Answer::of(StatusCode::NOT_FOUND, "page not found\n"),
             Err(error) => {
                 let said = proctor_types::visible(&error.to_string()).into_owned();
                 Answer::of(StatusCode::INTERNAL_SERVER_ERROR, &format!("{said}\n"))

@@ -85,17 +85,17 @@ fn tell(step: &mut Step, event: Event) {
             ..
         } => {
             if let Some(error) = error {
-                step.notes.push(format!("send {attempt} failed: {error}"));
+                step.notes.push(format!("attempt {attempt} failed: {error}"));
             }
             let waited_seconds = wait_seconds + queued_seconds;
             step.sends.push(Sent { attempt, status, seconds, waited_seconds, request, body });
         }
         Event::TrialResumed { whole_steps, .. } if whole_steps < step.row.number => {
-            step.notes.push("the runtime was interrupted in it: its calls ran again".into());
+            step.notes.push("interrupted during this step; its calls ran again".into());
             step.calls.iter_mut().for_each(|call| call.shown = None);
         }
         Event::BudgetReached { budget, .. } => {
-            step.notes.push(format!("the limit on {budget} was reached"))
+            step.notes.push(format!("reached the limit on {budget}"))
         }
         Event::TryFailed { fault, .. } => step.notes.push(fault.to_string()),
         _ => {}

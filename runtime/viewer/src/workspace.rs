@@ -117,14 +117,13 @@ fn open(tree: &Tree, blobs: &Blobs, path: &str) -> Result<Option<Opened>, Record
     };
     let mut opened = Opened { path: path.to_owned(), hash, ..Opened::default() };
     if !blobs.has(&opened.hash) {
-        opened.why_not =
-            "Its content is the environment's: the record has its hash alone.".to_owned();
+        opened.why_not = "Unchanged file of the environment: only its hash is recorded.".to_owned();
         return Ok(Some(opened));
     }
     let bytes = blobs.get(&opened.hash)?;
     let shown = &bytes[..bytes.len().min(SHOWN)];
     match shown.contains(&0) {
-        true => opened.why_not = format!("It is no text: {} bytes.", bytes.len()),
+        true => opened.why_not = format!("Binary file: {} bytes.", bytes.len()),
         false => opened.text = String::from_utf8_lossy(shown).into_owned(),
     }
     opened.is_cut = bytes.len() > SHOWN;

@@ -129,7 +129,7 @@ impl Docker {
         let host = std::env::var("DOCKER_HOST").ok();
         let absent = |error: bollard::errors::Error| {
             let at = host.as_deref().unwrap_or("the local socket");
-            fault::sandbox(&format!("no Docker engine answers at {at}"), &error).hint(
+            fault::sandbox(&format!("no Docker engine responds at {at}"), &error).hint(
                 "start the engine (`systemctl start docker` or `dockerd`), set DOCKER_HOST, or use \
                  sandbox.kind = \"native\"",
             )

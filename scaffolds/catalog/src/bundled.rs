@@ -99,8 +99,8 @@ pub fn find(cache: &Path, asked: &str) -> Result<Bundled, UserError> {
     }
     one(asked)?.ok_or_else(|| {
         let known = proctor_external::names().join(", ");
-        UserError::new(format!("no agent is called `{asked}`, and there is no such file"))
-            .hint(format!("known: {known}; or name a manifest (docs/external.md)"))
+        UserError::new(format!("no agent or file is named `{asked}`"))
+            .hint(format!("agents: {known}; or give the path of a manifest (docs/external.md)"))
     })
 }
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shipped_manifest_has_a_recipe_that_holds() {
+    fn shipped_manifests_have_valid_recipes() {
         for found in shipped().unwrap() {
             assert_eq!(found.asked, found.name);
             let recipe = found.recipe.unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_a_version_and_a_path_are_understood() {
+    fn find_accepts_names_versions_and_paths() {
         let cache = tempfile::tempdir().unwrap();
         let find = |asked: &str| find(cache.path(), asked);
         assert_eq!(find("codex").unwrap().name, "codex");

@@ -107,7 +107,9 @@ fn manifest(cache: &Path, name: &str) -> Result<Option<Loaded>, UserError> {
     let called = loaded.manifest.name.as_str();
     if proctor_scaffolds::names().contains(&called) || is_host(called) {
         let taken = &loaded.manifest.name;
-        let what = format!("{name}: `name`: Proctor has a scaffold `{taken}`: choose another");
+        let what = format!(
+            "{name}: `name`: Proctor already has a scaffold `{taken}`; choose another name"
+        );
         return Err(UserError::new(what));
     }
     Ok(Some(loaded))
@@ -220,10 +222,10 @@ async fn with_bundles(
         };
         if External::bundle_factor(&bundle) != arm.prompts["bundle"] {
             let what = format!(
-                "arm {}: the bundle of {} is not the one that the run was planned with",
+                "arm {}: the bundle of {} has changed since the run was planned",
                 arm.name, arm.scaffold
             );
-            let hint = "start a new run: what its agent runs as has changed";
+            let hint = "start a new run, because the agent itself has changed";
             return Err(UserError::new(what).hint(hint).into());
         }
         let scaffold: Arc<dyn Scaffold> = Arc::new(external.bundled(bundle));
@@ -249,7 +251,7 @@ fn program<'a>(
             written.unwrap_or(&Value::Null),
         );
         return restored.map_err(|what| {
-            problem(what).hint("put the file and the environment back, or start a new run")
+            problem(what).hint("restore the file and the environment, or start a new run")
         });
     }
     let Some(digest) = arm.settings[PROGRAM].as_str() else { return Ok(()) };
@@ -259,11 +261,11 @@ fn program<'a>(
     }
     let path = written.find(|one| one["name"] == arm.name.as_str());
     let path = path.and_then(|one| one["settings"][PROGRAM].as_str()).unwrap_or_default();
-    let hint = "put the program back, or start a new run";
+    let hint = "restore the program, or start a new run";
     let kept =
         programs.keep(Path::new(path)).map_err(|error| problem(error.to_string()).hint(hint))?;
     match kept == digest {
         true => Ok(()),
-        false => Err(problem(format!("{path} was changed since the run was planned")).hint(hint)),
+        false => Err(problem(format!("{path} has changed since the run was planned")).hint(hint)),
     }
 }

@@ -8,58 +8,58 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// One command-line agent. `docs/external.md` says how to write one.
+/// One command-line agent (see `docs/external.md`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// What configurations and reports call it.
+    /// The agent's name in configurations and reports.
     #[schemars(length(min = 1), example = &"my-cli")]
     pub name: String,
     /// The exact version of the agent.
     #[schemars(length(min = 1), example = &"1.2.3")]
     pub version: String,
-    /// One line for lists.
+    /// A one-line description for lists.
     #[serde(default)]
     pub says: String,
-    /// The wire format that it speaks.
+    /// The wire format of its requests.
     pub api: Api,
-    /// How its bundle is made (`docs/bundles.md`). Absent: the image has the program.
+    /// How to build its bundle (`docs/bundles.md`). Absent: the program is in the task's image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<BundleRecipe>,
-    /// Proctor's tests have not run this version (`proctor scaffold add NAME@VERSION`).
+    /// Whether this version is not covered by Proctor's tests (`proctor scaffold add NAME@VERSION`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untested: bool,
-    /// How it is started.
+    /// How to start the agent.
     pub command: CommandLine,
-    /// Variables beside the task's own, `PATH` and `HOME`; templates. One that has a `{%` and renders to nothing is left
-    /// out.
+    /// Environment variables in addition to the task's own, `PATH` and `HOME`. The values are templates. A template
+    /// that contains `{%` and renders to nothing is omitted.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Files that are laid below its private `HOME` before it starts.
+    /// Files to create below its private `HOME` before it starts.
     #[serde(default)]
     pub files: Vec<HomeFile>,
-    /// Its own files in a task's repository.
+    /// The agent's own files in a task's repository.
     #[serde(default)]
     pub repository: RepositoryFiles,
-    /// Which of its requests are the main conversation (`docs/budgets.md`).
+    /// Which of its requests belong to the main conversation (`docs/budgets.md`).
     #[serde(default)]
     pub requests: RequestRules,
-    /// How it is ended at a limit.
+    /// How to stop the agent at a limit.
     #[serde(default)]
     pub stop: StopRules,
-    /// What it leaves behind as its own log.
+    /// The agent's own log.
     #[serde(default)]
     pub log: LogFiles,
-    /// What its exit means, where the status alone does not say it. The first rule that holds counts.
+    /// What its exit means, if the status is not enough. The first matching rule applies.
     #[serde(default)]
     pub exit: Vec<ExitRule>,
-    /// Calls that end a conversation: their names, or texts in their arguments.
+    /// Tool calls that end a conversation: their names, or texts in their arguments.
     #[serde(default)]
     pub submits: Vec<String>,
-    /// It may run as root.
+    /// Whether it can run as root.
     #[serde(default = "yes")]
     pub root: bool,
-    /// Seconds without a request and without a process at work after which it is ended as `idle`.
+    /// Seconds without a request or a busy process after which it is stopped as `idle`.
     #[serde(default = "idle_seconds")]
     #[schemars(range(min = 1.0, max = 86_400.0))]
     pub idle_seconds: f64,
@@ -72,27 +72,27 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandLine {
-    /// The program and its arguments. An entry that has a `{%` and renders to nothing is left out.
+    /// The program and its arguments. An entry that contains `{%` and renders to nothing is omitted.
     #[schemars(length(min = 1))]
     pub argv: Vec<String>,
-    /// Its standard input. The prompt belongs here or into a file: Linux limits an argument to 128 KiB.
+    /// Standard input. Put the prompt here or into a file: Linux limits arguments to 128 KiB.
     #[serde(default)]
     pub stdin: String,
-    /// Where it starts.
+    /// Its working directory.
     #[serde(default = "workdir")]
     pub cwd: String,
 }
 
-/// One of `[[files]]`.
+/// One entry of `[[files]]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HomeFile {
-    /// Below `HOME`.
+    /// Path below `HOME`.
     #[schemars(length(min = 1))]
     pub path: String,
-    /// A template. A file whose template has a `{%` and renders to nothing is left out.
+    /// Content (a template). A file whose template contains `{%` and renders to nothing is omitted.
     pub content: String,
-    /// It is a program.
+    /// Whether the file is executable.
     #[serde(default)]
     pub executable: bool,
 }
@@ -102,8 +102,8 @@ pub struct HomeFile {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RepositoryFiles {
-    /// Files and folders with its settings: permissions, hooks, limits, MCP servers. An arm hides them from the agent unless
-    /// it sets `repository_settings = "use"`.
+    /// Files and folders with the agent's settings: permissions, hooks, limits, MCP servers. They are hidden from the
+    /// agent unless the arm sets `repository_settings = "use"`.
     pub settings: Vec<String>,
     /// Files with knowledge about the repository. The agent always sees them, and the record names them.
     pub knowledge: Vec<String>,
@@ -113,15 +113,16 @@ pub struct RepositoryFiles {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StopRules {
-    /// Seconds that it has to go by itself once a request was refused.
+    /// Seconds that the agent has to exit by itself after a request was rejected.
     #[schemars(range(min = 0.0, max = 4.5))]
     pub leave_seconds: f64,
-    /// What it is sent then.
+    /// The signal that it gets then.
     pub signal: StopSignal,
-    /// Seconds until it and every other process of the sandbox are killed.
+    /// Seconds after the signal until all processes of the sandbox are killed.
     #[schemars(range(min = 0.0, max = 4.5))]
     pub grace_seconds: f64,
-    /// Requests in a row that were turned away, by the endpoint too, after which it counts as in a loop.
+    /// Number of consecutive rejected requests after which the agent is considered to be in a loop. Rejections of the
+    /// endpoint count too.
     #[schemars(range(min = 1, max = 10_000))]
     pub refusals: u64,
 }
@@ -136,14 +137,14 @@ impl Default for StopRules {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum StopSignal {
-    /// As `kill` sends it.
+    /// SIGTERM, as `kill` sends.
     #[default]
     Term,
-    /// As ^C sends it.
+    /// SIGINT, as Ctrl-C sends.
     Int,
-    /// As a terminal that goes away sends it.
+    /// SIGHUP, as a closed terminal sends.
     Hup,
-    /// As ^\ sends it.
+    /// SIGQUIT, as Ctrl-\ sends.
     Quit,
 }
 
@@ -163,9 +164,9 @@ impl StopSignal {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogFiles {
-    /// Globs below `HOME`; `**` crosses folders.
+    /// Globs below `HOME`. `**` matches across folders.
     pub files: Vec<String>,
-    /// Bytes that are kept of all of them together.
+    /// Maximum total bytes to keep.
     #[schemars(range(min = 0, max = 1_073_741_824))]
     pub bytes: u64,
 }
@@ -176,24 +177,24 @@ impl Default for LogFiles {
     }
 }
 
-/// One of `[[exit]]`: all of its conditions must hold.
+/// One entry of `[[exit]]`. All conditions must hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExitRule {
-    /// How the trial ends then.
+    /// The trial's ending.
     pub means: Meaning,
-    /// Exit statuses. Absent: any, also that of a program that was ended from outside.
+    /// Exit statuses. Absent: any status, including that of a killed program.
     #[serde(default)]
     pub codes: Vec<i32>,
-    /// Standard error contains one of these texts. Absent: any. Standard output is not searched, since agents print the
-    /// model's words there.
+    /// Standard error contains one of these texts. Absent: any text. Standard output is not searched, because agents
+    /// print the model's output there.
     #[serde(default)]
     pub output: Vec<String>,
-    /// A JSON record of the agent's own has these members. Keys are dotted paths, `*` in a value stands for any text. It
-    /// is a line of standard output that is a JSON object, or the whole of `file`.
+    /// A JSON object of the agent has these members. The object is a line of standard output, or the content of `file`.
+    /// Keys are dotted paths, and `*` in a value matches any text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub record: BTreeMap<String, String>,
-    /// The JSON file below `HOME` that `record` is compared with, in place of standard output.
+    /// The JSON file below `HOME` that `record` is compared with, instead of standard output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
@@ -202,19 +203,19 @@ pub struct ExitRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Meaning {
-    /// Its work directory is its answer.
+    /// The work directory is the result.
     Submitted,
-    /// It failed.
+    /// The agent failed.
     Crashed,
-    /// It did nothing any more.
+    /// The agent was idle.
     Idle,
-    /// It waited for a person to allow something.
+    /// The agent waited for a user to approve something.
     Approval,
-    /// The model answered nothing.
+    /// The model returned nothing.
     EmptyTurn,
-    /// It repeated itself.
+    /// The agent was in a loop.
     Loop,
-    /// It came to an end of its own, such as its own limit on turns.
+    /// The agent stopped for its own reason, such as its own turn limit.
     Finished,
 }
 

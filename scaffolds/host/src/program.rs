@@ -257,7 +257,7 @@ fn entries(program: &Path) -> Result<Vec<Entry>, String> {
             } else if kind.is_file() {
                 file(&entry.metadata().map_err(reading)?)
             } else {
-                return Err(format!("{} is neither file, folder nor link", path.display()));
+                return Err(format!("{} is not a file, folder or link", path.display()));
             };
             let compiled = path.iter().any(|name| name == COMPILED);
             out.push(Entry { path, from, kind, compiled });

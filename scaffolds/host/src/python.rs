@@ -304,7 +304,7 @@ pub fn restore_python(
         let kept = programs.keep(&copied).map_err(|error| error.0)?;
         if kept != program {
             let copied = copied.display();
-            return Err(format!("{copied} was changed since the run was planned"));
+            return Err(format!("{copied} has changed since the run was planned"));
         }
     }
     if Interpreter::kept(programs, interpreter).is_none() {
@@ -408,7 +408,7 @@ mod tests {
         fs::remove_dir_all(folder.path().join("programs")).unwrap();
         fs::write(&file, "changed").unwrap();
         let why = restore_python(&programs, &planned, &written).unwrap_err();
-        assert!(why.contains("was changed since"), "{why}");
+        assert!(why.contains("has changed since"), "{why}");
     }
 
     #[test]

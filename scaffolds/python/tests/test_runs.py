@@ -110,7 +110,7 @@ def test_a_trial_shows_its_parts(finished: proctor.Run) -> None:
     assert b"from_roman" not in before.read("numerals/roman.py")
     assert b"from_roman" in after.read("numerals/roman.py")
     assert len(trial.tree()) == len(after)
-    with pytest.raises(proctor.ConfigError, match="no tree after step 99"):
+    with pytest.raises(proctor.ConfigError, match="no file tree after step 99"):
         trial.tree(step=99)
 
 
@@ -250,7 +250,7 @@ def knows_python_arms(tmp_path: Path) -> bool:
     try:
         _carry_out(["run", str(config), "--dry-run"], tmp_path, False)
     except proctor.ConfigError as error:
-        return "no scaffold is called" not in error.message
+        return "unknown scaffold" not in error.message
     return True
 
 

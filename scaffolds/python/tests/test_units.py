@@ -44,13 +44,13 @@ def test_toml_rejects_what_toml_has_not() -> None:
 
 def test_message_and_hint_are_unwrapped() -> None:
     stderr = (
-        "some note\nerror: a.toml:3: key `budget.step`: is not\n       known here\n"
-        " hint: did you mean `steps`?\n       known here: steps\n"
+        "some note\nerror: a.toml:3: key `budget.step`: unknown\n       key\n"
+        " hint: did you mean `steps`?\n       known keys: steps\n"
     )
     error = _errors.error_of(2, stderr)
     assert isinstance(error, proctor.ConfigError)
-    assert error.message == "a.toml:3: key `budget.step`: is not known here"
-    assert error.hint == "did you mean `steps`? known here: steps"
+    assert error.message == "a.toml:3: key `budget.step`: unknown key"
+    assert error.hint == "did you mean `steps`? known keys: steps"
     assert error.status == 2
     plain = _errors.error_of(1, "error: the disk is full\n")
     assert (plain.message, plain.hint) == ("the disk is full", None)
@@ -66,7 +66,7 @@ def test_an_endpoint_error_has_the_whole_message() -> None:
         types.SimpleNamespace(resolved=None, outcome=None, data={}),
     ]
     run: Any = types.SimpleNamespace(trials=trials, path=Path("r"))
-    halted = "model fault: as printed for t a (2 times so far); 1 trial not started"
+    halted = "model fault: same error as t a (2 times so far); 1 trial not started"
     error = _incomplete(run, halted)
     assert isinstance(error, proctor.EndpointError)
     assert error.message == f"2 of 2 trials have no verdict: {fault}"

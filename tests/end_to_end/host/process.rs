@@ -377,7 +377,7 @@ fn a_run_goes_on_with_the_program_that_it_was_planned_with() {
     let output = resume();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("was changed since the run was planned"), "{said}");
+    assert!(said.contains("has changed since the run was planned"), "{said}");
     fs::remove_dir_all(cache.join("programs")).unwrap();
     fs::rename(cache.join("elsewhere"), cache.join("programs")).unwrap();
     let output = resume();

@@ -210,7 +210,7 @@ fn mistakes_of_a_python_arm_are_reported_at_their_key() {
         (good, "interpreter = \"no/python\"", "key `arms.0.interpreter` (arm `a`)"),
         (good, "settings = { endpoint = 3 }", "key `arms.0.settings.endpoint`"),
         (good, "budget = { tool_seconds = 5 }", "endpoint = false"),
-        ("tools", "interpreter = \"python3\"", "runs no Python"),
+        ("tools", "interpreter = \"python3\"", "does not run Python"),
     ] {
         let said = told(scaffold, lines);
         assert!(said.contains(says), "{scaffold} {lines}: {said}");

@@ -10,11 +10,11 @@ use super::RunArgs;
 pub struct WorkerArgs {
     /// The run directory, on a file system that all workers share.
     pub run: PathBuf,
-    /// Trials at once. Default: what this process's CPUs and memory hold, and no more than the run's `jobs`.
+    /// Number of parallel trials. Default: as many as this process's CPUs and memory allow, at most the run's `jobs`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub jobs: Option<u64>,
-    /// When this process must have ended, as Slurm writes times: `30` (minutes), `1:30:00`, `2-12:00:00`, UNLIMITED. No
-    /// trial starts that may run longer.
+    /// Time until this process must end, in Slurm's format: `30` (minutes), `1:30:00`, `2-12:00:00`, UNLIMITED. Trials
+    /// that may take longer are not started.
     #[arg(long, value_name = "TIME")]
     pub time_left: Option<String>,
     /// Run finished trials again if their records were removed or moved.
@@ -24,10 +24,10 @@ pub struct WorkerArgs {
 
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
-    /// The scheduler.
+    /// The scheduler to use.
     #[arg(long, value_enum)]
     pub engine: EngineName,
-    /// How many workers to queue.
+    /// Number of workers to queue.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub workers: u32,
     /// Set an option of the engine. Slurm: partition, account, qos, time, mem, cpus, gres, constraint, extra. Kubernetes:
@@ -81,7 +81,7 @@ impl EngineName {
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
-    let wrong = || "write KEY=VALUE, such as partition=gpu".to_owned();
+    let wrong = || "expected KEY=VALUE, such as partition=gpu".to_owned();
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;
     match key.is_empty() {
         true => Err(wrong()),

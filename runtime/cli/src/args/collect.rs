@@ -10,16 +10,19 @@ use super::Kind;
 fn attacks(text: &str) -> Result<Attacks, String> {
     match text {
         "all" => Ok(Attacks::All),
-        _ => text.parse().map(Attacks::Sample).map_err(|_| "a number of tasks, or all".to_owned()),
+        _ => text
+            .parse()
+            .map(Attacks::Sample)
+            .map_err(|_| "expected a number of tasks, or `all`".to_owned()),
     }
 }
 
 #[derive(Debug, Args)]
 pub struct CollectArgs {
-    /// A PyPI release whose sdist has the tests, a commit by its full hash, or a folder.
+    /// A PyPI release whose sdist includes the tests, a commit by its full hash, or a folder.
     #[arg(value_name = "NAME==VERSION|git+URL@COMMIT|PATH", required_unless_present = "renew")]
     pub origin: Option<String>,
-    /// Create the tasks of this dataset again from the newest releases of their packages, and list those that fail
+    /// Recreate the tasks of this dataset from the newest releases of their packages, and list those that fail
     /// (`renewed.jsonl`).
     #[arg(long, value_name = "DATASET", conflicts_with_all = ["origin", "dry_run"])]
     pub renew: Option<String>,
@@ -27,23 +30,23 @@ pub struct CollectArgs {
     /// `report.json`, `summary.md`. Existing files of these names are replaced. Default: `collections/<name>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Run the tests and list the functions that each test file tests (`tops.jsonl`). Remove no code.
+    /// Only run the tests and list the functions that each test file tests (`tops.jsonl`), without creating tasks.
     #[arg(long)]
     pub dry_run: bool,
     /// The back end of the sandboxes.
     #[arg(long, value_enum, default_value_t = Kind::Native)]
     pub sandbox: Kind,
-    /// Test files at once.
+    /// Number of test files to process in parallel.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,
-    /// Ask this model which functions each test file tests, instead of using weights, and for a description of each
-    /// feature. Name a table of `[models]` in --config, or VENDOR/NAME. Requests are kept in `model.jsonl` and `model`.
+    /// Ask this model, instead of weights, which functions each test file tests, and let it describe each feature. Give
+    /// the name of a `[models]` table in --config, or VENDOR/NAME. Requests are kept in `model.jsonl` and `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
     /// A TOML file with a table [models.MODEL], such as a run configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,
-    /// Tasks of each level on which the attacks on grading are tried: a number, or `all`. Each takes about as long as 30
+    /// Number of tasks of each level to try the attacks on grading on, or `all`. Each task takes about as long as 30
     /// gradings.
     #[arg(long, value_name = "N|all", default_value = "1", value_parser = attacks)]
     pub attack: Attacks,
@@ -54,10 +57,10 @@ pub struct CollectArgs {
 
 #[derive(Debug, Args)]
 pub struct CollectPullsArgs {
-    /// Git clones with their history. They are only read.
+    /// Git clones with their history. They are not modified.
     ///
-    /// Several clones become one dataset; the collection of each is in a folder below it. A clone that fails is named, and the
-    /// others are collected.
+    /// Several clones become one dataset, which has a subfolder for each of them. If a clone fails, it is reported and
+    /// the others are still collected.
     #[arg(required = true, value_name = "CLONE")]
     pub clones: Vec<PathBuf>,
     /// The dataset folder: `tasks.jsonl`, `feabench.jsonl` and its two other forms, `rejects.jsonl`, `report.json`,
@@ -74,17 +77,17 @@ pub struct CollectPullsArgs {
     /// The repository's name. Default: the clone's origin, or the folder's name. With several clones, repeat it for each.
     #[arg(long, value_name = "OWNER/NAME")]
     pub repo: Vec<String>,
-    /// Leave a clone alone if none of its first 20 candidates gives a task.
+    /// Skip the rest of a clone if none of its first 20 candidates becomes a task.
     #[arg(long, conflicts_with = "dry_run")]
     pub fast_validation: bool,
-    /// Ask this model which pull requests add a feature, instead of using word lists. Name a table of `[models]` in
+    /// Ask this model, instead of word lists, which pull requests add a feature. Give the name of a `[models]` table in
     /// --config, or VENDOR/NAME. Requests are kept in `model.jsonl` and `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
     /// A TOML file with a table [models.MODEL], such as a run configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,
-    /// Write `candidates.jsonl`, print the number of candidates after each filter, and run nothing.
+    /// Write `candidates.jsonl` and print the number of candidates after each filter, without running tests.
     #[arg(long)]
     pub dry_run: bool,
     /// Try at most N candidates of each clone, newest first.
@@ -93,7 +96,7 @@ pub struct CollectPullsArgs {
     /// The back end of the sandboxes.
     #[arg(long, value_enum, default_value_t = Kind::Native)]
     pub sandbox: Kind,
-    /// Candidates at once.
+    /// Number of candidates to process in parallel.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,
 }

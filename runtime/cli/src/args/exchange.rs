@@ -15,7 +15,7 @@ pub enum ExportFormat {
     Csv,
     /// Inspect AI logs (`.eval`), one file per arm.
     Inspect,
-    /// Trials, steps and tests as tables, a JSON object per row.
+    /// Trials, steps and tests as tables, one JSON object per row.
     Jsonl,
     /// mini-swe-agent trajectories (format 1.1), one file per trial.
     Mini,
@@ -48,7 +48,7 @@ pub enum ImportFormat {
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Trajectory or prediction files, or folders of them.
+    /// Trajectory or prediction files, or folders with such files.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// A new or empty run directory.

@@ -9,14 +9,14 @@ use super::Kind;
 
 #[derive(Debug, Args)]
 pub struct GradeArgs {
-    /// A run directory whose patches are graded again.
+    /// The run directory whose patches to grade again.
     pub run: Option<PathBuf>,
-    /// Predictions of SWE-bench, mini-swe-agent, FeatureBench (`output.jsonl`) or FEA-Bench, or
-    /// `gold`, or `noop`.
+    /// A predictions file of SWE-bench, mini-swe-agent, FeatureBench (`output.jsonl`) or FEA-Bench, or `gold` or
+    /// `noop`.
     #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
     pub predictions: Option<String>,
-    /// Grade the log of another harness: a log, a report of a test runner, or the folder of one attempt. Print the verdict,
-    /// and run nothing.
+    /// Grade the log of another harness, the report of a test runner, or the folder of one attempt. Print the verdict
+    /// without running tests.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "predictions", "tasks"], requires = "task")]
     pub log: Option<PathBuf>,
     /// The log's task: a file with one row.
@@ -25,7 +25,7 @@ pub struct GradeArgs {
     /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
-    /// Grade the patches of attempts that say they failed, too (FeatureBench's `success: false`).
+    /// Also grade the patches of attempts that are marked as failed (FeatureBench's `success: false`).
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub include_failed: bool,
     /// A new or empty run directory. Default: `runs/grade-<time>`, or the graded run itself. With --out, the run is copied
@@ -35,13 +35,13 @@ pub struct GradeArgs {
     /// The back end of the sandboxes.
     #[arg(long, value_enum, default_value_t = Kind::Native, conflicts_with = "run")]
     pub sandbox: Kind,
-    /// Gradings at once. They also wait for CPU and memory. Default: as many as CPU and memory allow.
+    /// Maximum number of parallel gradings. Default: as many as CPU and memory allow.
     #[arg(long, conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub jobs: Option<u64>,
-    /// CPUs for all gradings together. Default: all of the machine.
+    /// Total CPUs for all gradings. Default: all CPUs of the machine.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = above_zero)]
     pub cpus: Option<f64>,
-    /// Memory for all gradings together, in MiB. Default: the machine's free memory.
+    /// Total memory for all gradings, in MiB. Default: the machine's free memory.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mb: Option<u64>,
     /// CPUs of each grading's sandbox.
@@ -50,10 +50,10 @@ pub struct GradeArgs {
     /// Memory of each grading's sandbox, in MiB.
     #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(LEAST_MEMORY_MB..=MOST_MB))]
     pub sandbox_memory_mb: Option<u64>,
-    /// Processes and threads of each grading's sandbox.
+    /// Maximum number of processes and threads in each grading's sandbox.
     #[arg(long, value_name = "N", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(2..=4_194_304))]
     pub sandbox_processes: Option<u64>,
-    /// MiB that each grading's sandbox can write.
+    /// Disk space that each grading's sandbox may write, in MiB.
     #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..=MOST_MB))]
     pub sandbox_disk_mb: Option<u64>,
     /// A flake certificate of `proctor tasks validate`.
@@ -62,19 +62,19 @@ pub struct GradeArgs {
     /// How to treat tests that the certificate marks as unreliable.
     #[arg(long, value_enum, default_value_t = Flaky::Quarantine, requires = "certificate")]
     pub flaky: Flaky,
-    /// Add the verdict `wide`: every test of the repository that passes with gold. It does not change `resolved`.
+    /// Also run every test of the repository that passes with gold (verdict `wide`). This does not change `resolved`.
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub wide: bool,
 }
 
 fn above_zero(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
-    found.ok_or_else(|| "not a number above 0".to_owned())
+    found.ok_or_else(|| "expected a number above 0".to_owned())
 }
 
 fn cpus(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|number: &f64| (LEAST_CPUS..=MOST_CPUS).contains(number));
-    found.ok_or_else(|| format!("not a number from {LEAST_CPUS} to {MOST_CPUS}"))
+    found.ok_or_else(|| format!("expected a number from {LEAST_CPUS} to {MOST_CPUS}"))
 }
 
 impl GradeArgs {

@@ -13,7 +13,7 @@ pub struct LabelArgs {
     /// The trial.
     #[arg(long, value_name = "TASK/ARM/ATTEMPT", requires = "label")]
     pub trial: Option<String>,
-    /// A step of it, counted from 1. Default: the whole trial.
+    /// A step of the trial, counted from 1. Default: the whole trial.
     #[arg(long, value_name = "K", requires = "trial")]
     pub step: Option<u64>,
     /// A short name. An existing label of this name gets the new comment.
@@ -83,8 +83,8 @@ pub struct CompareArgs {
     /// Require an arm to be at most POINTS of `resolved` behind another: `--gate 'new >= old - 2'`.
     ///
     /// The exit status is 0 if the lower end of the 95 % interval of the difference is at least -POINTS, 4 if the upper
-    /// end is below it, and 5 otherwise. It is 3 if an arm is incomplete and 2 if an arm is unknown. Repeat the option
-    /// for further gates; the first of 3, 4 and 5 that any gate has is the exit status. Names may be quoted.
+    /// end is below -POINTS, and 5 otherwise. It is 3 if an arm is incomplete and 2 if an arm is unknown. Repeat the
+    /// option for more gates: the exit status is then the first of 3, 4 and 5 that any gate has. Names may be quoted.
     #[arg(long = "gate", value_name = "ARM >= ARM - POINTS")]
     pub gates: Vec<String>,
 }
@@ -100,14 +100,14 @@ pub struct CurveArgs {
     /// Find the step at which each trial first resolves its task.
     #[arg(long)]
     pub every: bool,
-    /// Run N tasks at the smallest budget of --at, and print the error of the curve. This asks the models. The runs are kept
-    /// beside RUN.
+    /// Run N tasks at the smallest budget of --at, and print the error of the curve. This sends requests to the models.
+    /// The runs are kept next to RUN.
     #[arg(long, value_name = "N", requires = "at", value_parser = clap::value_parser!(u32).range(1..))]
     pub check: Option<u32>,
     /// Draw only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for further globs.
     #[arg(long, value_name = "GLOB")]
     pub arms: Vec<String>,
-    /// Show the curve although the model knew its budget, labelled as truncated.
+    /// Show the curve even if the model knew its budget. It is labelled as truncated.
     #[arg(long)]
     pub allow_truncated: bool,
     /// Output format.
@@ -144,20 +144,20 @@ pub struct ReportArgs {
     /// Show all findings in the text, with a line for each trial, even if they do not fit a screen.
     #[arg(long)]
     pub findings: bool,
-    /// Show every table of groups, even if each group is one task. In CSV, print groups instead of trials.
+    /// Show all group tables, even if each group has only one task. With CSV, print groups instead of trials.
     #[arg(long)]
     pub groups: bool,
-    /// Add a table of the effects of limits and waits on each arm to the text. The other formats always have it.
+    /// Also print how limits and waiting times affected each arm. The other formats always include this.
     #[arg(long)]
     pub noise: bool,
     /// Draw the curve of this file of `proctor curve --format json` on the HTML page. Repeat it for further curves.
     #[arg(long = "curve", value_name = "FILE")]
     pub curves: Vec<PathBuf>,
-    /// Read and check the whole record: journals, patches, snapshots, bodies, outputs.
+    /// Verify the whole record: journals, patches, snapshots, bodies, outputs.
     /// The exit status is 3 if damage removes verdicts, and 1 if it removes evidence only.
     #[arg(long)]
     pub verify: bool,
-    /// Also show the scores without the tasks that this file of `proctor tasks quality --out` marks.
+    /// Also show the scores without the tasks that this quality file marks (from `proctor tasks quality --out`).
     #[arg(long, value_name = "FILE")]
     pub quality: Option<PathBuf>,
     /// List the finished trials that the attribution and grading rules of this version treat differently; change

@@ -13,7 +13,7 @@ pub struct RunArgs {
     /// A new or empty run directory. Default: `runs/<configuration>-<time>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Override one key: `budget.steps=100`, `arms.0.model=...`. The value is TOML, otherwise text.
+    /// Override one key: `budget.steps=100`, `arms.0.model=...`. A value that is not valid TOML is text.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Use this model for every arm: a name from `[models]`, or VENDOR/NAME for a known vendor or a local server
@@ -29,20 +29,20 @@ pub struct RunArgs {
     /// Run only arms whose name matches the glob: `--arms '*steps=50'`. Repeat for further globs.
     #[arg(long, value_name = "GLOB")]
     pub arms: Vec<String>,
-    /// Run a sample of N tasks. The sample is the same each time, and the record names it.
+    /// Run a random sample of N tasks. The sample is the same every time and is recorded in the run.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: Option<u64>,
-    /// Trials at once, instead of the configuration's `jobs`.
+    /// Number of parallel trials. Default: the configuration's `jobs`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub jobs: Option<u64>,
-    /// Skip the check of models before the first trial. By default each model of 10 trials or more is asked once.
+    /// Skip the test request that is sent to each model of 10 trials or more before the first trial.
     #[arg(long)]
     pub no_preflight: bool,
-    /// First run gold and noop on N tasks (default 3). Start no trial if gold fails on one, or noop resolves one.
+    /// First run gold and noop on N tasks (default 3). Stop if gold fails on one of them, or noop resolves one.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "3",
           value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "dry_run")]
     pub check_tasks: Option<u64>,
-    /// Print the plan, and run nothing.
+    /// Print the plan without running it.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -93,7 +93,7 @@ pub struct ShellArgs {
 pub enum Select {
     /// Trials that ended in an infrastructure fault or have a damaged record.
     Faulted,
-    /// Trials that have not ended or have no grading. What they have recorded counts.
+    /// Trials that have not ended or have not been graded. They continue from their records.
     Missing,
     /// All trials.
     All,
@@ -104,7 +104,7 @@ impl Select {
         match self {
             Self::Faulted => "faulted",
             Self::Missing => "missing",
-            Self::All => "there",
+            Self::All => "planned",
         }
     }
 }

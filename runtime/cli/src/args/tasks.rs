@@ -29,8 +29,8 @@ pub enum TasksAction {
     Validate {
         #[command(flatten)]
         dataset: Dataset,
-        /// Grade the shipped attacks and the tasks' own `cheats` on each task: none may be resolved. `--attack=A,B` grades only
-        /// these attacks.
+        /// Also grade the built-in attacks and the tasks' own `cheats`. None of them may resolve a task. `--attack=A,B`
+        /// grades only these attacks.
         #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true, default_missing_value = WHOLE_PACK)]
         attack: Option<String>,
         /// Validate a sample of N tasks, drawn with a fixed seed.
@@ -42,14 +42,15 @@ pub enum TasksAction {
         /// The back end of the sandboxes.
         #[arg(long, value_enum, default_value_t = Kind::Native)]
         sandbox: Kind,
-        /// Trials at once.
+        /// Number of parallel trials.
         #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         jobs: u32,
         /// Keep the run in this folder. By default it is kept only if something failed.
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Write a certificate: with --repeat of at least 2, flaky and resource-sensitive tests, seconds, memory
-        /// (gold also runs with half the CPUs and half the memory); with --attack, what the attacks did.
+        /// Write a certificate. With --repeat of at least 2 it lists flaky and resource-sensitive tests, seconds and
+        /// memory (gold also runs with half the CPUs and half the memory). With --attack it lists the results of the
+        /// attacks.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
         /// Accept tasks whose fail-to-pass tests the agent can read, for runs with `[statement] tests = true`.
@@ -70,8 +71,8 @@ pub enum TasksAction {
     },
     /// Print the size of the tasks: statements, solutions, tests, repositories, dates.
     ///
-    /// The figures are those of FeatureBench's table of complexity and of FEA-Bench's Table 1. Several datasets stand side
-    /// by side. Nothing is run; a source that is not in the cache is downloaded.
+    /// The figures are those of FeatureBench's complexity table and of FEA-Bench's Table 1. Several datasets are shown
+    /// side by side. No test is run, but sources that are not in the cache are downloaded.
     Stats {
         #[command(flatten)]
         dataset: Dataset,
@@ -79,8 +80,8 @@ pub enum TasksAction {
         #[arg(long, value_enum, default_value_t = StatsFormat::Text)]
         format: StatsFormat,
     },
-    /// List problems of each task: statements that reveal the solution, duplicates, tests that need the network or the date,
-    /// and problems from a certificate. Nothing is run.
+    /// List problems of each task: statements that reveal the solution, duplicates, tests that need the network or the
+    /// date, and problems from a certificate. No test is run.
     Quality {
         #[command(flatten)]
         dataset: Dataset,
@@ -101,7 +102,7 @@ pub enum StatsFormat {
     Markdown,
     /// One row per figure, for a spreadsheet.
     Csv,
-    /// The figures of each dataset and of each task, for machines.
+    /// The figures of each dataset and of each task, for programs.
     Json,
 }
 

@@ -43,8 +43,8 @@ pub fn chosen(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
     let names: Vec<&str> = named.split(',').map(str::trim).collect();
     if let Some(unknown) = names.iter().find(|name| !pack.iter().any(|one| one.name == **name)) {
         let known: Vec<&str> = pack.iter().map(|one| one.name.as_str()).collect();
-        return Err(UserError::new(format!("--attack: the pack has no attack {unknown}"))
-            .hint(format!("it has {}", known.join(", ")))
+        return Err(UserError::new(format!("--attack: unknown attack {unknown}"))
+            .hint(format!("attacks: {}", known.join(", ")))
             .into());
     }
     Ok(pack.iter().filter(|one| names.contains(&one.name.as_str())).collect())

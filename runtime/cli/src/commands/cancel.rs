@@ -28,8 +28,8 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     RunDir::view(run).map_err(CommandError::of_run)?;
     let mut submissions = Submissions::of(run).map_err(user)?;
     if submissions.all.is_empty() {
-        let what = format!("{}: no workers of this run were submitted", run.display());
-        let hint = "press Ctrl-C where it runs, or send SIGTERM to its process";
+        let what = format!("{}: no workers were submitted for this run", run.display());
+        let hint = "press Ctrl-C where the run was started, or send SIGTERM to its process";
         return Err(UserError::new(what).hint(hint).into());
     }
     let jobs: Vec<String> = submissions.all.iter().map(|one| format!("{}_", one.job)).collect();
@@ -46,7 +46,7 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     submissions.write().map_err(user)?;
     for one in until_ended(run, &jobs, CLOSING).await? {
         let job = one.job.as_deref().unwrap_or("started by hand");
-        tell!("note: a worker on {} (process {}, {job}) still runs", one.host, one.pid());
+        tell!("note: a worker on {} (process {}, {job}) is still running", one.host, one.pid());
     }
     let again = submissions.all.last().map(|last| submit_again(run, &last.engine));
     let again = again.unwrap_or_default();

@@ -43,7 +43,7 @@ enum Interrupt {
     Key,
     /// The process is asked to end, or its terminal closed.
     Ending,
-    /// The process should finish current work and start nothing new: its job's time is almost over.
+    /// The process should finish current work and start nothing new: its job is close to its time limit.
     Drain,
 }
 
@@ -141,17 +141,17 @@ pub async fn carry_out(
     shown(&text(&report, Shown::default()))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     if too_late && !complete {
-        tell!("trials are left that this job's time limit is too short for now");
+        tell!("the remaining time of this job is too short for the remaining trials");
         return Ok(ExitCode::from(UNFINISHED));
     }
     // Don't retry a damaged trial until it is restored.
     let waits =
         |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
     if !told_to_resume && report.tasks.iter().any(waits) {
-        tell!("`{}` tries again what has no verdict", continuation(&out));
+        tell!("`{}` retries the trials without a verdict", continuation(&out));
     }
     for trial in &kept {
-        tell!("not graded anew: {trial}: its earlier verdict stands");
+        tell!("not graded again: {trial}: its earlier verdict is kept");
     }
     Ok(if complete && kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
@@ -192,7 +192,7 @@ pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, C
             let mut done = false;
             if how != Interrupt::Ending {
                 let then = match how {
-                    Interrupt::Drain => "the job's time is almost over",
+                    Interrupt::Drain => "the job is close to its time limit",
                     _ => "press Ctrl-C again to stop immediately",
                 };
                 tell!("\ninterrupted: finishing current steps and gradings; {then}");
@@ -223,7 +223,7 @@ pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, C
         tell!("{}", wrapped(&format!("{trial}: {fault}")));
     }
     if let Some(more) = unrecorded.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        tell!("and {} that could not be recorded", plural(more, "trial"));
+        tell!("and {} more that could not be recorded", plural(more, "trial"));
     }
     // The watcher ends with the execution.
     let ended = running.close(trials);

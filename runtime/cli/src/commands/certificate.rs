@@ -28,7 +28,7 @@ pub fn tell(certificate: &Certificate) {
                 .iter()
                 .map(|(integrity, times)| format!("{integrity:?} {times}x").to_lowercase())
                 .collect();
-            tell!("gold is not clean in any run: {}: {}", task.task, seen.join(", "));
+            tell!("gold never had integrity `clean`: {}: {}", task.task, seen.join(", "));
         }
         for id in &task.resource_sensitive {
             tell!("resource-sensitive: {}: {id}", task.task);

@@ -31,7 +31,7 @@ pub async fn check_tasks(
     let with_gold = run_tasks(&with_gold);
     let chosen = sample(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));
     if chosen.is_empty() {
-        tell!("checked no task: none of them has a gold");
+        tell!("checked no tasks: none has a gold solution");
         return Ok(true);
     }
     let ids: BTreeSet<_> = chosen.iter().map(|one| one.task.id.clone()).collect();
@@ -62,11 +62,11 @@ pub async fn check_tasks(
     }
     if wrong.is_empty() {
         let tasks = plural(ids.len(), "task");
-        tell!("checked {tasks}: gold resolves, noop does not");
+        tell!("checked {tasks}: gold resolves them, noop does not");
         return Ok(true);
     }
     let what = format!("--check-tasks: {}", wrong.join("; "));
     let hint =
-        "`proctor tasks validate` says more; leave such tasks out with --tasks, or repair them";
+        "run `proctor tasks validate` for details; fix these tasks, or exclude them with --tasks";
     Err(UserError::new(what).hint(hint).into())
 }

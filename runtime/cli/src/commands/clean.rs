@@ -67,7 +67,7 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
         }
     }
     match assemble::connect(SandboxKind::Docker, &cache).await {
-        Err(_) => tell!("note: no Docker engine answers, so its images were not looked at"),
+        Err(_) => tell!("note: cannot connect to Docker, so its images were not checked"),
         Ok(docker) => match docker.in_use().await? {
             Some(who) => tell!("kept: docker images: a live run uses them ({who})"),
             None => sum.of_backend(&docker).await?,
@@ -100,7 +100,7 @@ impl Sum {
     async fn of_backend(&mut self, backend: &Arc<dyn Backend>) -> Result<(), CommandError> {
         if !self.dry_run {
             for removed in backend.sweep().await? {
-                tell!("removed what a dead run left: {removed}");
+                tell!("removed leftovers of a dead run: {removed}");
             }
         }
         for kept in backend.kept().await? {
@@ -110,7 +110,7 @@ impl Sum {
             if self.dry_run || backend.discard(&kept).await? {
                 self.tell(&kept)?;
             } else {
-                tell!("kept: {}: something still uses it", kept.what);
+                tell!("kept: {}: still in use", kept.what);
             }
         }
         Ok(())
@@ -165,7 +165,7 @@ impl Sum {
         let age = age.map_or(String::new(), |age| {
             let hours = age.as_secs() / 3_600;
             match hours {
-                0 => "under an hour old".to_owned(),
+                0 => "less than an hour old".to_owned(),
                 1..=47 => format!("{} old", plural(hours, "hour")),
                 _ => format!("{} old", plural(hours / 24, "day")),
             }
@@ -255,14 +255,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_for_people() {
+    fn human_formats_sizes_with_units() {
         assert_eq!(human(950), "950 B");
         assert_eq!(human(1 << 20), "1.0 MiB");
         assert_eq!(human(3 << 40), "3.0 TiB");
     }
 
     #[test]
-    fn what_is_not_of_a_cache_stays() {
+    fn clean_keeps_files_that_are_not_cache_entries() {
         let folder = tempfile::tempdir().unwrap();
         let cache = folder.path();
         let own = cache.join("verdicts").join("ab".repeat(32));

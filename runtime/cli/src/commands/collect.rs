@@ -99,7 +99,7 @@ fn ended(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCod
     tell!("written: {}", out.display());
     if left_out > 0 {
         let reasons = out.join(reasons);
-        tell!("left out: {left_out}, each with its reason in {}", reasons.display());
+        tell!("rejected: {left_out} (reasons in {})", reasons.display());
     }
     if has_tasks {
         return ExitCode::SUCCESS;
@@ -110,7 +110,7 @@ fn ended(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCod
 
 pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandError> {
     if let Some(since) = args.since.as_deref().filter(|since| !is_day(since)) {
-        let what = format!("--since {since:?} is no day");
+        let what = format!("--since {since:?} is not a date");
         return Err(UserError::new(what).hint("write it as 2024-05-01").into());
     }
     let searches = searches(&args)?;
@@ -153,16 +153,16 @@ fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
         if given > 0 && given != clones.len() {
-            let what = format!("{} and {given} of {option}", plural(clones.len(), "clone"));
-            let hint = format!("write {option} once for each clone, in their order");
+            let what = format!("{}, but {given} {option}", plural(clones.len(), "clone"));
+            let hint = format!("give {option} once for each clone, in the order of the clones");
             return Err(UserError::new(what).hint(hint));
         }
     }
     if let [clone] = &clones[..]
         && !clone.is_dir()
     {
-        let what = format!("{} is no folder", clone.display());
-        return Err(UserError::new(what).hint("name the folder of a git clone"));
+        let what = format!("{} is not a folder", clone.display());
+        return Err(UserError::new(what).hint("give the folder of a git clone"));
     }
     let search = |(index, clone): (usize, &PathBuf)| Pulls {
         clone: clone.clone(),
@@ -209,8 +209,8 @@ async fn each_clone(
         let collected = match search.clone.is_dir() {
             true => proctor_collection::collect_pulls(search, &folder, extent, answers, tell).await,
             false => {
-                let hint = "name the folder of a git clone".to_owned();
-                Err(CollectError::Nothing { what: "it is no folder".to_owned(), hint })
+                let hint = "give the folder of a git clone".to_owned();
+                Err(CollectError::Nothing { what: "it is not a folder".to_owned(), hint })
             }
         };
         let reason = match collected {
@@ -220,18 +220,18 @@ async fn each_clone(
                     clones.push(CloneCollection { folder, report });
                     continue;
                 }
-                format!("an earlier clone is {} too; name them with --repo", report.repo)
+                format!("an earlier clone is {} too; tell them apart with --repo", report.repo)
             }
             Err(CollectError::Nothing { what, hint }) => format!("{what} ({hint})"),
             Err(error) => error.to_string(),
         };
-        tell(&format!("warning: {clone} is left out: {reason}"));
+        tell(&format!("warning: skipped {clone}: {reason}"));
         failed.push(FailedClone { clone, reason });
     }
     if clones.is_empty() {
         let first = failed.first().map(|one| one.reason.clone()).unwrap_or_default();
         let what = format!("none of {} could be collected: {first}", plural(failed.len(), "clone"));
-        let hint = "name folders of git clones with their whole history".to_owned();
+        let hint = "give folders of git clones with their full history".to_owned();
         return Err(CollectError::Nothing { what, hint });
     }
     let joined = join_clones(out, clones, failed)?;
@@ -258,7 +258,7 @@ fn told(error: CollectError) -> CommandError {
 fn is_folder(out: &Path) -> Result<(), UserError> {
     if out.exists() && !out.is_dir() {
         let what = format!("--out {}: it is a file", out.display());
-        return Err(UserError::new(what).hint("name a folder, or nothing that is there yet"));
+        return Err(UserError::new(what).hint("give a folder, or a path that does not exist yet"));
     }
     Ok(())
 }
@@ -268,8 +268,8 @@ fn keeps_its_tasks(out: &Path) -> Result<(), UserError> {
     let tasks = out.join("tasks.jsonl");
     match fs::metadata(&tasks) {
         Ok(file) if file.len() > 0 => {
-            let what = format!("{} has tasks, which a dry run would take away", tasks.display());
-            Err(UserError::new(what).hint("name another folder with --out"))
+            let what = format!("{} has tasks, which a dry run would overwrite", tasks.display());
+            Err(UserError::new(what).hint("choose another folder with --out"))
         }
         _ => Ok(()),
     }
@@ -303,7 +303,7 @@ fn what_helps(named: &str) -> String {
         Some((url, state)) if url.matches('/').count() > 2 => (url, state),
         _ => (address, "HEAD"),
     };
-    format!("`git ls-remote {url} {state}` says which commit it is now: git+{url}@COMMIT")
+    format!("`git ls-remote {url} {state}` prints the current commit; use git+{url}@COMMIT")
 }
 
 #[cfg(test)]
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_named_after_what_is_collected() {
+    fn folder_of_uses_the_last_part_of_the_origin() {
         assert_eq!(folder_of("boltons==25.0.0"), "boltons-25.0.0");
         assert_eq!(folder_of("git+https://h.test/o/n.git@abc"), "n.git-abc");
         assert_eq!(folder_of("../some/dir/"), "dir");
@@ -319,8 +319,8 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_is_of_the_form_that_was_written() {
-        let of_branch = "`git ls-remote https://h.test/o/n main` says which commit it is now: \
+    fn what_helps_repeats_the_form_of_the_origin() {
+        let of_branch = "`git ls-remote https://h.test/o/n main` prints the current commit; use \
                          git+https://h.test/o/n@COMMIT";
         assert_eq!(what_helps("git+https://h.test/o/n@main"), of_branch);
         assert!(
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_written_one_way() {
+    fn is_day_accepts_only_iso_dates() {
         assert!(is_day("2024-05-01"));
         assert!(!is_day("2024-5-1") && !is_day("yesterday") && !is_day("2024-05-011"));
     }

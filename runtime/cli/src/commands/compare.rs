@@ -40,12 +40,12 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     let has_control = arms.iter().any(Arm::is_control);
     if arms.len() < 2 && !has_control {
         let name = arms.first().map_or("", |arm| arm.name.as_str());
-        let what = format!("there is only one arm, `{name}`, and nothing to compare it with");
-        let hint = "name a run with several arms, or further runs of the same tasks";
+        let what = format!("nothing to compare with: `{name}` is the only arm");
+        let hint = "give a run with several arms, or more runs of the same tasks";
         return Err(UserError::new(what).hint(hint).into());
     }
     if arms.len() < 2 {
-        tell!("note: a control is the only arm, and there is nothing to compare it with");
+        tell!("note: nothing to compare with: the only arm is a control");
     }
     tell_apart(&mut trials, &arms);
     // Report an unknown arm before computing anything.

@@ -33,8 +33,9 @@ mod tests {
 
     use crate::args::Cli;
 
-    const HEAD: &str = "# Commands\n\nWhat can be typed, written by the code (`PROCTOR_WRITE=1 cargo test -p proctor --bin proctor \
-                        commands_page`). `proctor help COMMAND` says the same.\n";
+    const HEAD: &str = "# Commands\n\nAll commands and options, generated from the code \
+                        (`PROCTOR_WRITE=1 cargo test -p proctor --bin proctor commands_page`). \
+                        `proctor help COMMAND` prints the same.\n";
 
     fn page() -> String {
         let mut out = HEAD.to_owned();
@@ -46,7 +47,7 @@ mod tests {
 
     fn add(out: &mut String, command: &Command, is_top: bool) {
         if is_top {
-            out.push_str("\nEverywhere:\n\n");
+            out.push_str("\nGlobal options:\n\n");
         } else {
             let mut command = command.clone();
             let usage = command.render_usage().to_string();
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commands_page_is_current() {
+    fn commands_page_is_current() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
         let page = page();
         if env::var_os("PROCTOR_WRITE").is_some() {
@@ -102,12 +103,12 @@ mod tests {
         let written = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(
             written == page,
-            "docs/commands.md is not what the code says: its second line says how to write it anew"
+            "docs/commands.md is out of date: its second line says how to regenerate it"
         );
     }
 
     #[test]
-    fn every_shell_and_every_command_has_its_text() {
+    fn completions_and_man_pages_cover_every_command() {
         let mut bash = Vec::new();
         clap_complete::generate(
             clap_complete::Shell::Bash,

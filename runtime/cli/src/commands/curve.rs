@@ -42,8 +42,8 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
             budget.check(arm, args.allow_truncated)?;
         }
     } else if !args.every {
-        return Err(UserError::new("nothing is asked for")
-            .hint("name budgets (`--at steps=10,50,100`), or ask for the first step that resolves (`--every`)")
+        return Err(UserError::new("nothing to compute")
+            .hint("give budgets (`--at steps=10,50,100`), or find the first step that resolves (`--every`)")
             .into());
     }
     let mut drawing = Drawing::new(&args.run, &record, arms).await?;
@@ -83,15 +83,15 @@ impl Budget {
         let Some(text) = text else { return Ok(None) };
         let wrong = |what: String| {
             UserError::new(format!("--at {text}: {what}"))
-                .hint("write a kind and its values: steps=10,50,100, tokens=100000, cost=0.5,1 or seconds=600")
+                .hint("give a kind and its values, such as steps=10,50,100, tokens=100000, cost=0.5,1 or seconds=600")
         };
-        let (name, values) = text.split_once('=').ok_or_else(|| wrong("there is no `=`".into()))?;
+        let (name, values) = text.split_once('=').ok_or_else(|| wrong("missing `=`".into()))?;
         let (name, kind) = match name.trim() {
             "steps" => ("steps", PrefixBudget::Steps),
             "tokens" => ("tokens", PrefixBudget::Tokens),
             "cost" => ("cost", PrefixBudget::Cost),
             "seconds" => ("seconds", PrefixBudget::Seconds),
-            other => return Err(wrong(format!("`{other}` is no kind of budget"))),
+            other => return Err(wrong(format!("`{other}` is not a kind of budget"))),
         };
         let whole = matches!(kind, PrefixBudget::Steps | PrefixBudget::Tokens);
         let mut ats = Vec::new();
@@ -135,7 +135,7 @@ impl Budget {
                 .max_by(|a, b| self.highest(a).total_cmp(&self.highest(b)));
             match larger {
                 Some(larger) => tell!(
-                    "note: the arm `{}` is left out: its limit is {limit}, and `{}` has a larger one",
+                    "note: skipped arm `{}`: its limit is {limit}, and `{}` has a larger one",
                     arm.name,
                     larger.name
                 ),
@@ -160,21 +160,20 @@ impl Budget {
         let most = self.ats.last().copied().unwrap_or_default();
         if let Some(limit) = self.limit(arm).filter(|limit| most > *limit) {
             let what = format!(
-                "--at {}={most}: arm {} ran with a limit of {limit}, and what lies beyond was never tried",
+                "--at {}={most}: arm {} ran with a limit of {limit}, so there is no data for larger budgets",
                 self.name, arm.name
             );
-            return Err(UserError::new(what).hint(format!(
-                "ask for at most {limit}, or run the arm again with a larger limit"
-            )));
+            return Err(UserError::new(what)
+                .hint(format!("use at most {limit}, or run the arm again with a larger limit")));
         }
         if is_told(arm) && !allow_truncated {
             let what = format!(
-                "arm {}: its model was told its budget, and with a smaller one it might have worked otherwise",
+                "arm {}: its model knew its budget and might have behaved differently with a smaller one",
                 arm.name
             );
             return Err(UserError::new(what).hint(
-                "--allow-truncated shows the curve all the same, labelled as truncated; for a real one run \
-                 each limit, or hide the budget (`budget.disclosure = \"hidden\"`)",
+                "--allow-truncated shows the curve anyway, labelled as truncated; for an exact \
+                 curve, run each limit, or hide the budget (`budget.disclosure = \"hidden\"`)",
             ));
         }
         Ok(())
@@ -268,7 +267,7 @@ impl<'a> Drawing<'a> {
             if result.verdict.is_some() {
                 match Prefixes::of(&run, &id) {
                     Ok(found) => prefixes = Some(found),
-                    Err(fault) => tell!("{id}: its steps cannot be told: {fault}"),
+                    Err(fault) => tell!("{id}: cannot read its steps: {fault}"),
                 }
             }
             let mut verdicts = BTreeMap::new();
@@ -288,7 +287,7 @@ impl<'a> Drawing<'a> {
                 && trial.result.outcome.as_ref().is_some_and(|outcome| outcome.spent.unpriced)
             {
                 let what = format!("arm {}: no price is configured for its model", trial.arm.name);
-                let hint = "a cost needs [models.NAME] price in the run's configuration; ask for steps or tokens";
+                let hint = "set `price` below [models.NAME] in the run's configuration, or use steps or tokens";
                 return Err(UserError::new(what).hint(hint).into());
             }
             for at in &budget.ats {
@@ -336,8 +335,8 @@ impl<'a> Drawing<'a> {
         let asked: Vec<&Arm> = self.arms.iter().filter(|arm| arm.model.is_some()).collect();
         let limited: Vec<Arm> = asked.iter().map(|arm| budget.limited(arm, at)).collect();
         if asked.is_empty() {
-            return Err(UserError::new("--check: no arm of the run asks a model")
-                .hint("leave --check out")
+            return Err(UserError::new("--check: no arm of the run uses a model")
+                .hint("omit --check")
                 .into());
         }
         let record = RunRecord {
@@ -456,7 +455,7 @@ impl<'a> Drawing<'a> {
             return Ok(());
         }
         let context = self.context().await?;
-        tell!("{} to grade", plural(patches.len(), "tree"));
+        tell!("grading {}", plural(patches.len(), "tree"));
         let permits = Arc::new(Semaphore::new(self.record.jobs.max(1)));
         let mut running = JoinSet::new();
         for (patch, askers) in patches.into_values() {
@@ -481,7 +480,7 @@ impl<'a> Drawing<'a> {
                 }
                 Err(fault) => {
                     let fault = brief(&id.to_string(), &fault.to_string());
-                    tell!("{id}: a tree could not be graded: {fault}");
+                    tell!("{id}: failed to grade a snapshot: {fault}");
                     None
                 }
             };

@@ -51,7 +51,7 @@ pub async fn run_for_real(
         .sum()
     };
     let before = steps(&results_of(path, false)?);
-    tell!("{} for real: {}", plural(trials, "trial"), path.display());
+    tell!("running {} for the check: {}", plural(trials, "trial"), path.display());
     let (cache, kept) = (home::cache()?, assemble::cache_of(record)?);
     let backends = assemble::backends(&record.arms, &cache, &kept).await?;
     let catalog = assemble::catalog()?;

@@ -43,7 +43,9 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         let prepared = match backend.prepare(&spec).await {
             Ok(prepared) => prepared,
             Err(fault) => {
-                result(&format!("{name}: no environment on the host base\n  {fault}\n\n"))?;
+                result(&format!(
+                    "{name}: failed to build an environment on the host base\n  {fault}\n\n"
+                ))?;
                 continue;
             }
         };
@@ -121,7 +123,7 @@ async fn gaps(backend: &dyn Backend, prepared: &Prepared) -> String {
         SandboxRequest { environment, limits, mounts: Vec::new(), purpose: "doctor".to_owned() };
     let mut sandbox = match backend.open(&spec).await {
         Ok(sandbox) => sandbox,
-        Err(fault) => return format!("no sandbox: {fault}\n\n"),
+        Err(fault) => return format!("failed to open a sandbox: {fault}\n\n"),
     };
     let mut text = String::new();
     for entry in &sandbox.enforcement().not_enforced {
@@ -131,10 +133,10 @@ async fn gaps(backend: &dyn Backend, prepared: &Prepared) -> String {
         }
     }
     if text.is_empty() {
-        text.push_str("everything that was asked for is enforced\n");
+        text.push_str("all requested limits are enforced\n");
     }
     if let Err(fault) = sandbox.close().await {
-        text.push_str(&format!("the sandbox does not close: {fault}\n"));
+        text.push_str(&format!("failed to close the sandbox: {fault}\n"));
     }
     text.push('\n');
     text

@@ -90,7 +90,7 @@ pub fn export(
     fs::create_dir_all(out)?;
     fs::write(out.join(FIDELITY), format!("{text}\n"))?;
     shown(&format!(
-        "{} as {format} in {} below {}\n",
+        "exported {} as {format}: {} in {}\n",
         plural(fidelity.trials, "trial"),
         plural(files.len(), "file"),
         out.display()
@@ -109,7 +109,7 @@ pub fn export(
 pub fn new_or_empty(out: &Path) -> Result<(), UserError> {
     if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(UserError::new(format!("{} is not empty", out.display()))
-            .hint("name a new or an empty folder"));
+            .hint("choose a new or an empty folder"));
     }
     Ok(())
 }
@@ -134,10 +134,10 @@ impl<'a> Export<'a> {
         let (id, dir) = (found.id(), self.run.trial_path(&found.id()));
         let checked = self.run.check(&id);
         if checked.is_lost() {
-            return Ok(Err("its record is damaged; `proctor report` names the file".into()));
+            return Ok(Err("its record is damaged; run `proctor report` to see which file".into()));
         }
         let Some(outcome) = checked.outcome.filter(|_| checked.finished) else {
-            return Ok(Err("it has not ended, or ended by a fault".into()));
+            return Ok(Err("it has not ended, or ended with a fault".into()));
         };
         let patch = checked.patch.map(|patch| patch.hash).unwrap_or_default();
         let patch = match self.run.patch_of(&dir, &patch) {
@@ -266,7 +266,7 @@ impl<'a> Export<'a> {
         let mut open = match fs::File::create_new(&path) {
             Ok(open) => open,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return Ok(Err(format!("{} is the file of another trial", path.display())));
+                return Ok(Err(format!("{} belongs to another trial", path.display())));
             }
             Err(error) => return Err(error.into()),
         };
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stays_or_is_nobody_elses() {
+    fn name_of_task_keeps_safe_ids_and_makes_others_unique() {
         let longest = "t".repeat(LONGEST);
         for stays in ["demo__roman-1", "a-b", "a..b", "A=1+2", longest.as_str()] {
             assert_eq!(name_of_task(stays), stays);

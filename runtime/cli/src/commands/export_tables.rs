@@ -39,7 +39,7 @@ pub fn export_tables(
     let report = of_run(run, HashMap::new())?;
     let cannot_write = |error: io::Error| {
         UserError::new(format!("cannot write {}: {error}", out.display()))
-            .hint("name a folder that you may write to, on a disk with free space")
+            .hint("choose a writable folder on a disk with free space")
     };
     fs::create_dir_all(out).map_err(cannot_write)?;
     let all = tables();
@@ -64,7 +64,7 @@ pub fn export_tables(
         let events = match journal.exists().then(|| read_journal(&journal)).transpose() {
             Ok(reading) => reading.map(|reading| standing(reading.events)).unwrap_or_default(),
             Err(error) => {
-                tell!("{}: steps left out: {error}", found.name());
+                tell!("{}: steps not exported: {error}", found.name());
                 Vec::new()
             }
         };
@@ -93,7 +93,7 @@ pub fn export_tables(
     let text = serde_json::to_string_pretty(&Value::Object(columns))? + "\n";
     fs::write(out.join(COLUMNS), text).map_err(cannot_write)?;
     shown(&format!(
-        "{}, {}, {} as {} below {}\n",
+        "exported {}, {}, {} as {} to {}\n",
         plural(rows[0], "trial"),
         plural(rows[1], "step"),
         plural(rows[2], "test"),

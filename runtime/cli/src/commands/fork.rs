@@ -44,7 +44,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     })?;
     let (resolved, hint) = other_arm(&record.config, &found, &args)?;
     let Some(arm) = resolved.arms.first() else {
-        return Err(UserError::new("no arm is left to run").into());
+        return Err(UserError::new("no arm left to run").into());
     };
     let alone = files_alone_because(&found, arm, &point)?;
     if alone.is_none()
@@ -52,17 +52,17 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     {
         let step = args.step;
         let what =
-            format!("budget.steps = {limit}: the conversation that goes along has {step} already");
+            format!("budget.steps = {limit}: the copied conversation is already at step {step}");
         return Err(UserError::new(what)
-            .hint(format!("set a limit above {step}, or name an earlier step"))
+            .hint(format!("set a limit above {step}, or fork at an earlier step"))
             .into());
     }
     if let Some(why) = &alone {
-        tell!("note: the files alone go along, and a new conversation begins: {why}");
+        tell!("note: only the files are copied, and the conversation starts over: {why}");
     }
     let told = |arm: &Arm| arm.budget.disclosure == Disclosure::Announced;
     if alone.is_none() && told(found.arm) && arm.budget != found.arm.budget {
-        tell!("note: the conversation announces the limits of the trial that it comes from");
+        tell!("note: the copied conversation states the limits of the original trial");
     }
     let origin = ForkOrigin {
         run: args.run.canonicalize().unwrap_or_else(|_| args.run.clone()).display().to_string(),
@@ -111,7 +111,7 @@ fn other_arm(
     args: &ForkArgs,
 ) -> Result<(RunConfig, Option<String>), CommandError> {
     let unreadable = |error: &dyn std::fmt::Display| {
-        UserError::new(format!("{}: its configuration cannot be read: {error}", args.run.display()))
+        UserError::new(format!("{}: cannot read its configuration: {error}", args.run.display()))
     };
     let mut file: ConfigFile =
         serde_json::from_value(config.clone()).map_err(|error| unreadable(&error))?;
@@ -139,7 +139,7 @@ fn other_arm(
     })?;
     let file = config::of_table(&table).map_err(|why| {
         UserError::new(format!("--set: {why}"))
-            .hint("keys are those of a run's configuration, and `hint`")
+            .hint("use a key of the run configuration, or `hint`")
     })?;
     Ok((assemble::resolve(file, &Written::default())?, hint))
 }
@@ -160,15 +160,15 @@ fn files_alone_because(
     let (before, after) = (found.arm, arm);
     let same = |key: &str| before.prompts.get(key) == after.prompts.get(key);
     let why = if before.scaffold != after.scaffold {
-        format!("`{}` and `{}` have other tools", before.scaffold, after.scaffold)
+        format!("`{}` and `{}` have different tools", before.scaffold, after.scaffold)
     } else if !goes_on(&after.scaffold) {
-        format!("the loop of `{}` cannot be given a conversation", after.scaffold)
+        format!("`{}` cannot continue a conversation", after.scaffold)
     } else if !same("tools") || !same("revision") {
-        "its tools are described otherwise".to_owned()
+        "its tool descriptions differ".to_owned()
     } else if point.has_hint() {
-        "the conversation holds the hint of an earlier fork".to_owned()
+        "the conversation contains the hint of an earlier fork".to_owned()
     } else if point.submitted {
-        "the step handed the work in, which ends a conversation".to_owned()
+        "the step submitted the work, which ends the conversation".to_owned()
     } else {
         return Ok(None);
     };

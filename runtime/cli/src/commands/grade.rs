@@ -41,7 +41,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
         args.run = args.tasks.pop().map(PathBuf::from);
     }
     if args.run.is_some() && !args.tasks.is_empty() {
-        tell!("note: --tasks is not read: a run has its tasks in its plan");
+        tell!("note: ignoring --tasks: a run has its tasks in its plan");
     }
     match (&args.run, &args.predictions) {
         (Some(run), None) => match &args.out {
@@ -52,8 +52,11 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
             None => regrade(run).await,
         },
         (None, Some(file)) => grade_predictions(&args, file).await,
-        _ => Err(UserError::new("name a run directory, --predictions or --log")
-            .hint("proctor grade RUN, proctor grade --predictions FILE --tasks DATASET, or proctor grade --log FILE --task ROW")
+        _ => Err(UserError::new("nothing to grade")
+            .hint(
+                "use `proctor grade RUN`, `proctor grade --predictions FILE --tasks DATASET` or \
+                   `proctor grade --log FILE --task ROW`",
+            )
             .into()),
     }
 }
@@ -64,11 +67,11 @@ fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
     let _held = RunDir::open(run).map_err(CommandError::of_run)?;
     if std::fs::read_dir(out).is_ok_and(|mut found| found.next().is_some()) {
         return Err(UserError::new(format!("--out: {} is not empty", out.display()))
-            .hint("name a new folder")
+            .hint("choose a new folder")
             .into());
     }
     let done = Command::new("cp").arg("-a").arg(run.join(".")).arg(out).output();
-    let failed = |why: String| anyhow::anyhow!("{} cannot be copied: {why}", run.display());
+    let failed = |why: String| anyhow::anyhow!("failed to copy {}: {why}", run.display());
     let done = done.map_err(|error| failed(error.to_string()))?;
     if done.status.success() {
         return Ok(());
@@ -93,7 +96,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
             let id = found.id();
             let checked = verifier.check(&id);
             if checked.verdict.is_some() {
-                run.trial_path(&id).withdraw_verdict("`proctor grade` was asked to grade anew")?;
+                run.trial_path(&id).withdraw_verdict("`proctor grade` regrades the run")?;
                 withdrawn.push(id);
             } else if run.trial_path(&id).verdict().exists() {
                 let lost = checked.damage.iter().filter(|one| one.withholds_the_verdict());
@@ -111,7 +114,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     }
     let done = done?;
     for damage in &kept {
-        tell!("not graded anew: {damage}");
+        tell!("not graded again: {damage}");
     }
     Ok(if done == ExitCode::SUCCESS && !kept.is_empty() {
         ExitCode::from(INCOMPLETE)
@@ -144,7 +147,9 @@ fn check(file: &str, sandbox: &SandboxSpec, planned: &[PlannedTask]) -> Result<(
 
 async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, CommandError> {
     if args.tasks.is_empty() {
-        return Err(UserError::new("--predictions needs --tasks").hint("name the dataset").into());
+        return Err(UserError::new("--predictions needs --tasks")
+            .hint("add --tasks DATASET")
+            .into());
     }
     let cache = home::cache()?;
     let sandbox = args.sandbox_spec();

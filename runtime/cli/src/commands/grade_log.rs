@@ -14,7 +14,7 @@ use crate::{
     print,
 };
 
-const GIVE_A_FILE: &str = "give a file with the one row that the log belongs to";
+const GIVE_A_FILE: &str = "give a file with exactly one row: the task of the log";
 
 /// Prints the verdict in the form of `verdict.json`. The exit status says that there is a verdict,
 /// not which.
@@ -38,15 +38,16 @@ fn note(log: &Path, found: &LogFound) -> Option<(String, String)> {
     if found.results == 0 {
         let lines = plural(found.lines, "line");
         let why = found.refused.as_ref().map_or(String::new(), |why| format!("; {why}"));
-        let what = format!("no test result in {log}: {lines}, read {reader}{why}");
-        let hint = "give what the tests printed, whole, as the benchmark's harness keeps it (test_output.txt)";
+        let what = format!("no test results in {log} ({lines}, read {reader}){why}");
+        let hint =
+            "give the complete test output as the benchmark's harness stores it (test_output.txt)";
         return Some((what, hint.to_owned()));
     }
     (found.of_task == 0).then(|| {
         let results = plural(found.results, "test result");
         let what =
-            format!("{log} has {results}, read {reader}, and none is of a test of this task");
-        (what, "give the log of this task, or the row of this log".to_owned())
+            format!("{log} has {results}, read {reader}, but none belongs to a test of this task");
+        (what, "check that the log and the row belong to the same task".to_owned())
     })
 }
 
@@ -71,7 +72,7 @@ fn told(error: LogError, log: &Path, row: &Path) -> CommandError {
     match error {
         LogError::Unreadable { path, error } => {
             let path: PathBuf = path;
-            UserError::new(format!("--log: {} cannot be read: {error}", path.display()))
+            UserError::new(format!("--log: cannot read {}: {error}", path.display()))
                 .hint("give a log file, or the folder of one attempt with its test_output.txt")
                 .into()
         }

@@ -69,7 +69,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
         }
         if below.passed_over > 0 {
             let others = plural(below.passed_over, "other file");
-            tell!("note: {others} below {} passed over", path.display());
+            tell!("note: ignored {others} in {}", path.display());
         }
     }
     let planned = plan(args, &mut given).await?;
@@ -101,23 +101,23 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     fs::write(args.out.join(FIDELITY), format!("{text}\n"))?;
     let out = args.out.display();
     shown(&format!(
-        "{} of {} in {out}\n",
+        "imported {} of {} into {out}\n",
         plural(trials.len(), "trial"),
         plural(arms.len(), "arm")
     ))?;
     for one in fidelity {
         for left in &one.left_out {
-            tell!("{}: left out: {} ({})", one.format, left.what, left.count);
+            tell!("{}: not imported: {} ({})", one.format, left.what, left.count);
         }
         for lacks in &one.not_in_source {
-            tell!("{}: not in the files: {} ({})", one.format, lacks.what, lacks.count);
+            tell!("{}: missing in the files: {} ({})", one.format, lacks.what, lacks.count);
         }
     }
     tell!(
         "`proctor view {out}` shows them{}",
         match args.tasks.is_empty() {
-            true => "; with --tasks DATASET, `proctor grade` could grade them, too".to_owned(),
-            false => format!("; `proctor grade {out}` grades what they handed in"),
+            true => "; import with --tasks DATASET to grade them with `proctor grade`".to_owned(),
+            false => format!("; `proctor grade {out}` grades their patches"),
         }
     );
     Ok(ExitCode::SUCCESS)
@@ -130,8 +130,8 @@ fn read(
     fidelity: &mut BTreeMap<&'static str, Fidelity>,
 ) -> Result<Vec<Given>, UserError> {
     let bytes = fs::read(file).map_err(|error| {
-        UserError::new(format!("{} cannot be read: {error}", file.display()))
-            .hint("name files, each of a trial or of predictions, or folders of them")
+        UserError::new(format!("cannot read {}: {error}", file.display()))
+            .hint("give trajectory or prediction files, or folders with such files")
     })?;
     let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -163,17 +163,17 @@ fn read(
 fn patches(file: &Path, sha256: &str, fidelity: &mut Fidelity) -> Result<Vec<Given>, UserError> {
     let found = read_predictions(file).map_err(|error| {
         UserError::new(error.to_string()).hint(
-            "name a trajectory of Harbor (ATIF), mini-swe-agent or SWE-agent, or predictions; docs/import.md has the forms",
+            "give a trajectory of Harbor (ATIF), mini-swe-agent or SWE-agent, or predictions (see docs/import.md)",
         )
     })?;
     let rows = once_each(found.bad.iter().map(|bad| (bad.place(), bad.error())), tasks::TOLD);
     if !found.makers.is_empty() {
         for row in rows {
-            tell!("warning: {row}; the entry is skipped");
+            tell!("warning: {row}; skipped");
         }
     } else if !rows.is_empty() {
         return Err(UserError::new(tasks::listed(rows)).hint(
-            "correct or remove these entries; each is {\"instance_id\", \"model_name_or_path\", \"model_patch\"}",
+            "fix or remove these entries; each needs {\"instance_id\", \"model_name_or_path\", \"model_patch\"}",
         ));
     }
     let mut all = Vec::new();
@@ -245,9 +245,12 @@ async fn plan(args: &ImportArgs, given: &mut [Given]) -> Result<Vec<PlannedTask>
             let what = format!("{}: the dataset has no task `{named}`", one.file.display());
             let near = config::near(&named, known.iter().copied());
             let hint = match near.is_empty() {
-                true => "name the dataset that it was made for, or leave --tasks away".to_owned(),
+                true => "give the dataset that the file was made for, or omit --tasks".to_owned(),
                 false => {
-                    format!("is it `{}`? The file is named after its task", near.join("` or `"))
+                    format!(
+                        "did you mean `{}`? The task is taken from the file name",
+                        near.join("` or `")
+                    )
                 }
             };
             return Err(UserError::new(what).hint(hint).into());
@@ -313,13 +316,9 @@ fn trials(given: Vec<Given>) -> Result<Trials, UserError> {
         let at = |attempt| (one.arm.clone(), task.clone(), attempt);
         if let Some(attempt) = one.attempt.filter(|attempt| !(1..=MOST_ATTEMPTS).contains(attempt))
         {
-            let what = format!(
-                "{}: names attempt {attempt}; attempts are 1 to {MOST_ATTEMPTS}",
-                one.file.display()
-            );
-            return Err(
-                UserError::new(what).hint("correct the number in the file, or leave it out")
-            );
+            let what =
+                format!("{}: attempt {attempt} is not in 1 to {MOST_ATTEMPTS}", one.file.display());
+            return Err(UserError::new(what).hint("fix the number in the file, or remove it"));
         }
         let attempt = match one.attempt {
             Some(attempt) => attempt,
@@ -329,9 +328,10 @@ fn trials(given: Vec<Given>) -> Result<Trials, UserError> {
         if let Some(other) = trials.get(&key) {
             let (one, other) = (one.file.display(), other.file.display());
             let what =
-                format!("{one}: {other} has attempt {attempt} of {} at {task} already", key.0);
-            return Err(UserError::new(what)
-                .hint("leave one of them out, or import it into a run of its own"));
+                format!("{one}: {other} is already attempt {attempt} of {} at {task}", key.0);
+            return Err(
+                UserError::new(what).hint("omit one of them, or import it into a separate run")
+            );
         }
         trials.insert(key, one);
     }

@@ -65,9 +65,10 @@ pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<Below, UserE
         None => trajectories.into_iter().map(|(_, path)| path).collect(),
     };
     if files.is_empty() {
-        let what = format!("{}: no file below it has a form that is known", folder.display());
+        let what = format!("{}: no file in it has a known format", folder.display());
         return Err(UserError::new(what).hint(
-            "trajectories end in .json or .traj, predictions in .jsonl or are called preds.json; or name the files themselves",
+            "trajectories end in .json or .traj, predictions in .jsonl or are named preds.json; or \
+             give the files themselves",
         ));
     }
     Ok(Below { passed_over: count - files.len(), files })
@@ -115,7 +116,7 @@ mod tests {
     const ROW: &str = r#"{"instance_id": "t", "model_name_or_path": "m", "model_patch": ""}"#;
 
     #[test]
-    fn trajectories_come_before_predictions_and_all_else_is_passed_over() {
+    fn below_prefers_trajectories_and_ignores_other_files() {
         let given = folder(&[
             ("b/trial/agent/trajectory.json", ATIF),
             ("a/trial/t.traj.json", MINI),
@@ -133,16 +134,16 @@ mod tests {
     }
 
     #[test]
-    fn predictions_alone_are_taken_and_a_folder_of_neither_is_refused() {
+    fn below_takes_predictions_and_rejects_folders_without_either() {
         let given =
             folder(&[("all/preds.json", "{}"), ("gold.1.jsonl", ROW), ("fidelity.json", "{}")]);
         assert_eq!(names(given.path(), None), ["all/preds.json", "gold.1.jsonl"]);
         let error = below(given.path(), Some(ImportFormat::SweAgent)).unwrap_err();
-        assert!(error.what.contains("no file below it"), "{}", error.what);
+        assert!(error.what.contains("no file in it"), "{}", error.what);
     }
 
     #[test]
-    fn a_link_to_a_folder_is_not_followed() {
+    fn below_does_not_follow_links_to_folders() {
         let given = folder(&[("t.traj.json", MINI)]);
         std::os::unix::fs::symlink(given.path(), given.path().join("again")).unwrap();
         assert_eq!(names(given.path(), None), ["t.traj.json"]);

@@ -74,17 +74,17 @@ pub async fn impossible(
     watcher.await?;
     for task in &without {
         tell!(
-            "note: {task}: no expectation of its fail-to-pass tests can be made wrong for certain"
+            "note: {task}: no expectation in its fail-to-pass tests can be safely changed to a wrong one"
         );
     }
     if rows.is_empty() {
         return Err(UserError::new("no task has an impossible variant")
-            .hint("the fail-to-pass tests must be pytest's, named one by one, and compare with what is written in them")
+            .hint("fail-to-pass tests must be single pytest tests that compare with literal values")
             .into());
     }
     std::fs::write(out, rows.join("\n") + "\n").map_err(|error| {
         UserError::new(format!("cannot write {}: {error}", out.display()))
-            .hint("name a file in a folder that you may write to")
+            .hint("choose a file in a writable folder")
     })?;
     tell!("{}: {}", plural(rows.len(), "impossible variant"), out.display());
     Ok(ExitCode::SUCCESS)

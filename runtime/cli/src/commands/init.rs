@@ -52,7 +52,7 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(&shown).into()),
         Err(error) => {
             return Err(UserError::new(format!("cannot write {shown}: {error}"))
-                .hint("name a file in a folder that exists and is writable")
+                .hint("choose a file in an existing, writable folder")
                 .into());
         }
     };
@@ -79,7 +79,7 @@ fn distinct<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
 
 fn exists(shown: &str) -> UserError {
     UserError::new(format!("{shown} exists; init never overwrites a file"))
-        .hint("name another file: proctor init FILE")
+        .hint("choose another file: proctor init FILE")
 }
 
 /// A model as named, and what is known about it.
@@ -96,7 +96,7 @@ struct Chosen {
 fn model(name: &str) -> Result<Model, UserError> {
     let name = name.trim();
     if name.contains(char::is_control) {
-        let what = format!("{} holds a control character", one_line(name));
+        let what = format!("{} contains a control character", one_line(name));
         return Err(UserError::new(what).hint("write VENDOR/NAME"));
     }
     Ok(Model { name: name.to_owned(), found: vendor_model(name)? })
@@ -113,7 +113,7 @@ fn scaffold(name: &str) -> Result<Chosen, UserError> {
                 Some(near) => format!("did you mean `{near}`? known: {}", known.join(", ")),
                 None => format!("known: {}", known.join(", ")),
             };
-            Err(UserError::new(format!("no scaffold is called `{name}`")).hint(hint))
+            Err(UserError::new(format!("unknown scaffold `{name}`")).hint(hint))
         }
     }
 }
@@ -151,12 +151,12 @@ impl Answers {
             if self.scaffolds.is_empty() { default.as_slice() } else { self.scaffolds.as_slice() };
         let needs_model = chosen.iter().any(|one| one.needs_model);
         if needs_model && self.models.is_empty() {
-            return Err(UserError::new("no model is named")
+            return Err(UserError::new("no model given")
                 .hint(format!("add --model VENDOR/NAME with one of {}", vendors()?.join(", ")))
                 .into());
         }
         if !needs_model && !self.models.is_empty() {
-            return Err(UserError::new("--model has no effect: no scaffold asks a model")
+            return Err(UserError::new("--model has no effect: no scaffold uses a model")
                 .hint(format!("remove --model, or add --scaffold {SCAFFOLD}"))
                 .into());
         }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn three_questions_are_asked_and_a_wrong_answer_again() {
+    fn questions_repeat_after_an_invalid_answer() {
         let mut answers = nothing();
         let (done, out) = asked(
             &mut answers,
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_replaces_its_question() {
+    fn options_skip_their_questions() {
         let mut answers = nothing();
         answers.models.push(model("ollama/m").unwrap());
         let (done, out) = asked(&mut answers, "\n\n");
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_backslashes_survive() {
+    fn written_values_keep_quotes_and_backslashes() {
         for text in ["a\"b", "a\\b", "a'b", "a\"'b", "ä b"] {
             let table: toml::Table = toml::from_str(&format!("k = {}", quoted(text))).unwrap();
             assert_eq!(table["k"].as_str(), Some(text));

@@ -50,8 +50,8 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
         removed: args.remove,
     };
     if args.remove && !run.labels().standing.iter().any(|one| label.replaces(one)) {
-        let what = format!("{} has no label `{}` there", found.name(), label.label);
-        return Err(UserError::new(what).hint("`proctor label RUN` lists them").into());
+        let what = format!("{} has no label `{}` at this place", found.name(), label.label);
+        return Err(UserError::new(what).hint("`proctor label RUN` lists the labels").into());
     }
     run.add_label(&label)?;
     Ok(ExitCode::SUCCESS)
@@ -61,12 +61,12 @@ fn check(option: &str, text: &str, most: usize) -> Result<(), UserError> {
     let length = text.chars().count();
     let why = match () {
         () if text.trim().is_empty() => "is empty".to_owned(),
-        () if length > most => format!("has {length} characters; at most {most} are kept"),
+        () if length > most => format!("has {length} characters; the maximum is {most}"),
         () if most == LABEL && text.contains('\n') => "has more than one line".to_owned(),
         () => return Ok(()),
     };
     Err(UserError::new(format!("{option} {why}"))
-        .hint("a label is a short name; --comment has room for the rest"))
+        .hint("use a short name, and --comment for longer text"))
 }
 
 /// Every label, in plan order.
@@ -82,7 +82,7 @@ fn list(run: &RunDir, record: &RunRecord) -> String {
         }
     }
     for bad in &labels.bad {
-        tell!("not read: {bad}");
+        tell!("unreadable label: {bad}");
     }
     if out.is_empty() {
         out.push_str("no labels; --trial TASK/ARM/ATTEMPT --label NAME adds one\n");

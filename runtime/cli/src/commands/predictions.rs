@@ -27,15 +27,13 @@ pub fn read(file: &Path, include_failed: bool) -> Result<Given, UserError> {
     let entries = once_each(predictions.bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
     if !predictions.makers.is_empty() {
         for entry in entries {
-            tell!(
-                "warning: {entry}; the entry is skipped, and its task counts as one without a prediction"
-            );
+            tell!("warning: {entry}; skipped: its task counts as having no prediction");
         }
         return Ok(Given { predictions, include_failed });
     }
     Err(UserError::new(entries.join("\n")).hint(
-        "correct or remove these entries; each is {\"instance_id\", \"model_name_or_path\", \
-         \"model_patch\"}, and several attempts have `n_attempt`",
+        "fix or remove these entries; each needs {\"instance_id\", \"model_name_or_path\", \
+         \"model_patch\"}, and `n_attempt` if there are several attempts",
     ))
 }
 
@@ -58,14 +56,16 @@ impl Given {
         if all().all(|(id, _)| !known.contains(id.as_str())) {
             let theirs = all().next().map_or("nothing", |(id, _)| id.as_str());
             let ours = planned.first().map_or("nothing", |planned| planned.task.id.as_str());
-            let what =
-                format!("no prediction matches a task of the dataset ({theirs}, {ours}, ...)");
+            let what = format!(
+                "no prediction matches a task of the dataset (predictions: {theirs}, ...; \
+                         dataset: {ours}, ...)"
+            );
             return Err(
-                UserError::new(what).hint("name the dataset that the predictions were made for")
+                UserError::new(what).hint("give the dataset that the predictions were made for")
             );
         }
         for id in strangers {
-            tell!("note: a prediction for {id}, which is not in the dataset, is left out");
+            tell!("note: ignored the prediction for {id}, which is not in the dataset");
         }
         Ok(())
     }

@@ -77,7 +77,7 @@ pub async fn quality(
         let text = serde_json::to_string_pretty(&file)?;
         std::fs::write(out, text + "\n").map_err(|error| {
             UserError::new(format!("cannot write {}: {error}", out.display()))
-                .hint("name a file in a folder that you may write to")
+                .hint("choose a file in a writable folder")
         })?;
         tell!("quality file: {}", out.display());
     }
@@ -90,7 +90,7 @@ async fn tree(planned: &PlannedTask, sources: &Sources) -> Tree {
     match sources.fetch(source, &planned.base_dir).await {
         Ok(tree) => Tree(Some(tree.folder)),
         Err(fault) => {
-            tell!("note: {}: its tests cannot be read: {fault}", planned.task.id);
+            tell!("note: {}: cannot read its tests: {fault}", planned.task.id);
             Tree(None)
         }
     }
@@ -107,7 +107,7 @@ pub fn read(path: &Path) -> Result<QualityFile, UserError> {
         UserError::new(format!("{shown} is not a quality file: {error}")).hint(hint)
     })?;
     if read.schema_version != QUALITY_SCHEMA {
-        let what = format!("{shown} is a quality file of schema {}", read.schema_version);
+        let what = format!("{shown}: unsupported quality file schema {}", read.schema_version);
         return Err(UserError::new(what).hint(hint));
     }
     Ok(read)
@@ -146,7 +146,7 @@ fn said(task: &TaskQuality) -> Vec<String> {
     for (what, ids) in [
         ("flaky", many(&task.flaky)),
         ("resource-sensitive", many(&task.resource_sensitive)),
-        ("the same work as", task.duplicate_of.iter().map(ToString::to_string).collect()),
+        ("duplicate of", task.duplicate_of.iter().map(ToString::to_string).collect()),
     ] {
         if !ids.is_empty() {
             said.push(format!("{what}: {}", first_of(ids)));
@@ -155,7 +155,7 @@ fn said(task: &TaskQuality) -> Vec<String> {
     for (policy, attacks) in task.attacks.iter().flatten() {
         said.push(format!("resolved under {policy} by: {}", attacks.join(", ")));
     }
-    for (what, signs) in [("network", &task.network), ("day", &task.date)] {
+    for (what, signs) in [("network", &task.network), ("date", &task.date)] {
         said.extend(signed(what, signs));
     }
     said
@@ -166,7 +166,7 @@ fn signed(what: &str, signs: &Signs) -> Option<String> {
     let count = signs.found.len() + signs.more;
     let (test, line, text) = (&first.test, first.line, &first.text);
     Some(format!(
-        "{} of the {what} in its tests' text, such as {test}, line {line}: {text}",
+        "{} of {what} use in its tests, such as {test}, line {line}: {text}",
         plural(count, "sign")
     ))
 }

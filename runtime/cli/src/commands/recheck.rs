@@ -121,7 +121,7 @@ fn changes(
             true => "official: resolved".to_owned(),
             false => "official: not resolved".to_owned(),
         };
-        let why = "the recorded log of its tests reads so".to_owned();
+        let why = "reading the recorded test log gives this result".to_owned();
         all.push((said(recorded), said(resolved), why));
     }
     Ok(all)

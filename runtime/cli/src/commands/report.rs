@@ -100,7 +100,7 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     match out {
         Some(file) => fs::write(file, shown).map_err(|error| {
             UserError::new(format!("cannot write {}: {error}", file.display()))
-                .hint("name a file in a folder that you may write to")
+                .hint("choose a file in a writable folder")
         })?,
         None if matches!(format, ReportFormat::Text) => print::shown(&shown)?,
         None => result(&shown)?,

@@ -35,10 +35,10 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
         }
     }
     if chosen.is_empty() {
-        tell!("nothing to repeat: no trial of {} is {}", path.display(), select.name());
+        tell!("nothing to re-run: no trial of {} is {}", path.display(), select.name());
         return Ok(ExitCode::SUCCESS);
     }
-    tell!("{} to repeat:", plural(chosen.len(), "trial"));
+    tell!("re-running {}:", plural(chosen.len(), "trial"));
     for (id, name, why) in chosen.iter().take(NAMED) {
         tell!("  {}/{name}/{}: {why}", id.task, id.attempt);
     }
@@ -50,7 +50,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     assemble::check_models(&record.arms, &|_, error| error)?;
     let (cache, kept) = (home::cache()?, assemble::cache_of(&record)?);
     let backends = assemble::backends(&record.arms, &cache, &kept).await?;
-    let change = format!("repeated: {} ({})", plural(chosen.len(), "trial"), select.name());
+    let change = format!("re-run: {} ({})", plural(chosen.len(), "trial"), select.name());
     let proctor = env!("CARGO_PKG_VERSION").into();
     record.changes.push(RunChange { at: now(), proctor, change });
     run.write_run(&record)?;
@@ -84,19 +84,17 @@ fn reason(checked: &Checked, select: Select) -> Option<String> {
         _ => None,
     });
     let missing = match (&checked.outcome, &checked.verdict) {
-        (None, _) => Some("it has not ended"),
+        (None, _) => Some("not ended"),
         _ if fault.is_some() || lost => None,
-        (Some(outcome), _) if outcome.ending.is_unfinished() => {
-            Some("a limit that trials share ended it")
-        }
-        (_, None) => Some("it was not graded"),
+        (Some(outcome), _) if outcome.ending.is_unfinished() => Some("ended by a shared limit"),
+        (_, None) => Some("not graded"),
         _ => None,
     };
     let missing = missing.map(str::to_owned);
-    let faulted = fault.or_else(|| lost.then(|| "its record is damaged".to_owned()));
+    let faulted = fault.or_else(|| lost.then(|| "damaged record".to_owned()));
     match select {
         Select::Faulted => faulted,
         Select::Missing => missing,
-        Select::All => faulted.or(missing).or_else(|| Some("all are repeated".to_owned())),
+        Select::All => faulted.or(missing).or_else(|| Some("all trials".to_owned())),
     }
 }

@@ -51,7 +51,7 @@ pub async fn resume(
         Grading::Once => rules::expect_present_or_finished(&run, &record)?,
         Grading::Anew if record.rules != RULES => {
             let change = format!(
-                "graded anew under rules {RULES}, while the outcomes are of rules {}",
+                "graded again under rules {RULES}, with outcomes under rules {}",
                 record.rules
             );
             let proctor = env!("CARGO_PKG_VERSION").into();
@@ -74,7 +74,7 @@ pub async fn resume(
         // runs again.
         let names = gone.iter().map(ToString::to_string).collect();
         let trials = plural(gone.len(), "trial");
-        let change = format!("repeated: {trials} whose record was removed ({})", first_of(names));
+        let change = format!("re-run: {trials} whose records were removed ({})", first_of(names));
         tell!("{change}");
         let proctor = env!("CARGO_PKG_VERSION").into();
         record.changes.push(RunChange { at: now(), proctor, change });
@@ -118,7 +118,7 @@ fn gone_trials(
     let unplanned = run.unplanned(&planned);
     let folders: Vec<_> = unplanned.iter().map(|one| one.folder.display().to_string()).collect();
     if !folders.is_empty() {
-        tell!("note: no planned trial has these folders: {}", first_of(folders.clone()));
+        tell!("note: these folders belong to no planned trial: {}", first_of(folders.clone()));
     }
     let is_missing = |id: &&TrialId| !run.trial_path(id).trajectory().exists();
     let moved = planned.iter().filter(|id| unplanned.iter().any(|one| one.trials.contains(*id)));
@@ -135,17 +135,17 @@ fn gone_trials(
     }
     let what = match gone.len() {
         0 => format!(
-            "{} to run, while these folders hold trials that the plan does not have: {}",
+            "{} to run, but these folders contain trials that are not in the plan: {}",
             plural(missing, "trial"),
             first_of(folders)
         ),
         count => format!(
-            "{} would run again, and be paid for again, though finished: {}",
+            "{} would run again and be billed twice: {}",
             plural(count, "trial"),
             first_of(gone.iter().map(ToString::to_string).collect())
         ),
     };
-    let hint = "put the folders back where they were, or run these trials with --confirm";
+    let hint = "move the folders back, or run these trials with --confirm";
     Err(UserError::new(what).hint(hint).into())
 }
 
@@ -158,8 +158,9 @@ async fn go_on(
 ) -> Result<ExitCode, CommandError> {
     let bare = |named: &&RunTask| named.task.environment == Environment::default();
     if let Some(named) = record.tasks.iter().find(bare) {
-        let what = format!("nothing is known of the task `{}` but its name", named.task.id);
-        let hint = "it was imported without a dataset: import the files again with --tasks DATASET";
+        let what = format!("only the name of the task `{}` is known", named.task.id);
+        let hint =
+            "the run was imported without a dataset; import the files again with --tasks DATASET";
         return Err(UserError::new(what).hint(hint).into());
     }
     let mut plan = Plan { until, ..plan_of(record) };

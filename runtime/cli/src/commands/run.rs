@@ -95,7 +95,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     // Recipes are built where trials run.
     let kind = arms.iter().map(|arm| arm.sandbox.kind).min();
     let Some(first) = kind.and_then(|kind| backends.get(&kind)) else {
-        return Err(UserError::new("no arm names a sandbox").into());
+        return Err(UserError::new("no arm has a sandbox").into());
     };
     let ready = bundled.build(world, first).await?;
     if let Some(count) = args.check_tasks {
@@ -173,7 +173,7 @@ fn show_extension(
     }
     let there = all - missing.len();
     print::shown(&format!(
-        "{} to carry out; {there} of {all} stay as they are\n",
+        "{} to run; {there} of {all} exist already\n",
         plural(missing.len(), "trial")
     ))?;
     Ok(())

@@ -77,7 +77,7 @@ async fn fetch_version(
     }
     let loaded = proctor_external::other_version(name, &version, recipe);
     let Some(loaded) = loaded.map_err(bundled::wrong)? else {
-        return Err(UserError::new(format!("no agent is called `{name}`")).into());
+        return Err(UserError::new(format!("unknown agent `{name}`")).into());
     };
     let asked = bundled::add(cache, name, &loaded)?;
     tell!("{name} {version} is untested; use it as `scaffold = \"{asked}\"`");
@@ -86,8 +86,9 @@ async fn fetch_version(
 
 async fn add(bundles: &Bundles, found: &Bundled) -> Result<Bundle, CommandError> {
     let Some(recipe) = &found.recipe else {
-        let what = format!("`{}` has no bundle: the image of a task holds the program", found.name);
-        return Err(UserError::new(what).hint("nothing is to be built").into());
+        let what =
+            format!("`{}` has no bundle: its program is part of the task's image", found.name);
+        return Err(UserError::new(what).hint("there is nothing to build").into());
     };
     let say = |line: String| tell!("{line}");
     let built = bundles.ensure(&found.name, &found.version, recipe, &found.folder, &say).await;
@@ -106,7 +107,7 @@ fn list(cache: &Path, bundles: &Bundles) -> Result<(), CommandError> {
     }
     for found in bundled::shipped()?.into_iter().chain(bundled::all_added(cache)) {
         let bundle = match (&found.recipe, built(bundles, &found)) {
-            (None, _) => "none: the image has the program".to_owned(),
+            (None, _) => "none: program is in the image".to_owned(),
             (Some(_), None) => "not built".to_owned(),
             (Some(_), Some(bundle)) => format!("{:.0} MB", bundle.bytes as f64 / 1e6),
         };
@@ -137,7 +138,7 @@ fn show(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
         None if found.recipe.is_some() => {
             let _ = writeln!(text, "# bundle    not built: `proctor scaffold add {}`", found.asked);
         }
-        None => text.push_str("# bundle    none: the image of a task has the program\n"),
+        None => text.push_str("# bundle    none: the program is in the task's image\n"),
     }
     Ok(result(&text)?)
 }
@@ -163,6 +164,6 @@ fn facts(bundle: &Bundle) -> String {
 fn check(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
     let Some(recipe) = &found.recipe else { return Ok(()) };
     bundles.verify(&found.name, &found.version, recipe, &found.folder)?;
-    tell!("the bundle of {} {} is whole", found.name, found.version);
+    tell!("the bundle of {} {} is intact", found.name, found.version);
     Ok(())
 }

@@ -48,7 +48,7 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
     let mut plan: Plan = plan_of(&record);
     let found = plan.trials().into_iter().find(|(id, ..)| *id == only);
     let Some((id, planned, arm)) = found else {
-        return Err(UserError::new("the plan has no such trial").into());
+        return Err(UserError::new("no such trial in the plan").into());
     };
     plan.arms = vec![Arc::clone(&arm)];
     let kept = assemble::cache_of(&record)?;
@@ -77,8 +77,8 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
 
 fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandError> {
     if !args.tasks.is_empty() {
-        return Err(UserError::new("--tasks does not go with --trial")
-            .hint("the run has its tasks: leave --tasks away")
+        return Err(UserError::new("--tasks cannot be used with --trial")
+            .hint("omit --tasks: the run has its own tasks")
             .into());
     }
     let run = RunDir::view(&args.of).map_err(CommandError::of_run)?;
@@ -102,8 +102,8 @@ async fn of_task(
     cache: &Path,
 ) -> Result<(RunDir, TrialId), CommandError> {
     if args.tasks.is_empty() {
-        let what = format!("{}: neither a task with --tasks nor a run with --trial", args.of);
-        let hint = "write proctor shell TASK --tasks DATASET, or proctor shell RUN --trial TASK/ARM/ATTEMPT";
+        let what = format!("{}: give a task and --tasks, or a run and --trial", args.of);
+        let hint = "use `proctor shell TASK --tasks DATASET` or `proctor shell RUN --trial TASK/ARM/ATTEMPT`";
         return Err(UserError::new(what).hint(hint).into());
     }
     let kind: SandboxKind = args.sandbox.into();
@@ -115,8 +115,8 @@ async fn of_task(
     loaded.tasks.retain(|task| task.id.as_str() == args.of);
     loaded.recipes.retain(|located| located.recipe.id.as_str() == args.of);
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
-        return Err(UserError::new(format!("no task is called `{}`", args.of))
-            .hint("`proctor tasks list --tasks DATASET` lists them")
+        return Err(UserError::new(format!("unknown task `{}`", args.of))
+            .hint("`proctor tasks list --tasks DATASET` lists the tasks")
             .into());
     }
     let backend = assemble::backend(kind, cache).await?;
@@ -140,7 +140,7 @@ async fn within(
     let interactive = std::io::stdin().is_terminal();
     if interactive {
         tell!(
-            "in a sandbox of {} on {}, without a network; `exit` closes it, and nothing of it is kept",
+            "sandbox of {} on {}, without network; `exit` closes it and discards all changes",
             planned.task.id,
             arm.sandbox.kind
         );
@@ -166,7 +166,7 @@ async fn talk(
             let mut input = Vec::new();
             std::io::stdin().read_to_end(&mut input)?;
             let wrote = handle.write(&RawPath::from(INPUT), &input, Some(0o644)).await;
-            wrote.map_err(|error| error.fault("handing the input over"))?;
+            wrote.map_err(|error| error.fault("passing the input"))?;
             let line = format!(
                 "exec 0<{INPUT}; rm -f {INPUT}; command -v bash >/dev/null && exec bash; exec /bin/sh"
             );

@@ -65,8 +65,8 @@ pub async fn show(
         Some(id) => id,
         None if patterns.len() > 1 => patterns.pop().unwrap_or_default(),
         None => {
-            return Err(UserError::new("no task is named")
-                .hint("proctor tasks show ID --tasks DATASET; `proctor tasks list` has the ids")
+            return Err(UserError::new("no task given")
+                .hint("use `proctor tasks show ID --tasks DATASET`; `proctor tasks list` lists the ids")
                 .into());
         }
     };
@@ -75,8 +75,8 @@ pub async fn show(
     let known: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let Some(task) = tasks.into_iter().find(|task| task.id.as_str() == id) else {
         let what = match bad.iter().find(|bad| bad.id.as_deref() == Some(id)) {
-            Some(bad) => format!("the row of `{id}` is not valid: {bad}"),
-            None => format!("no task is called `{id}`"),
+            Some(bad) => format!("invalid row for `{id}`: {bad}"),
+            None => format!("unknown task `{id}`"),
         };
         let near = config::near(id, known.iter().map(String::as_str));
         let hint = match near.is_empty() {
@@ -137,12 +137,12 @@ fn text(task: &Task, gold: bool) -> String {
     fact("image", environment.image.clone().unwrap_or_default());
     fact("dockerfile", environment.dockerfile.clone().unwrap_or_default());
     fact("base", environment.base.clone().unwrap_or_default());
-    let of_image = task.workdir.is_empty().then(|| "that of the image".to_owned());
+    let of_image = task.workdir.is_empty().then(|| "(from the image)".to_owned());
     fact("workdir", of_image.unwrap_or_else(|| task.workdir.clone()));
     fact("tests", task.test_command.join(" "));
     let results = task.report().map(|results| match &results.path {
         Some(path) => format!("{} in {path}", results.format),
-        None => format!("{} on standard output", results.format),
+        None => format!("{} in standard output", results.format),
     });
     fact("results", results.unwrap_or_default());
     fact("limit", format!("{} s for grading", task.timeouts.grade_seconds));
@@ -158,7 +158,7 @@ fn text(task: &Task, gold: bool) -> String {
         }
     }
     if !checks::has_gold(task) {
-        fact("gold", "kept secret: there is no gold and no mask".into());
+        fact("gold", "not published (no gold and no mask)".into());
     }
     fact("test patch", patch(&task.test_patch));
     if task.from_scratch.is_some() {

@@ -41,7 +41,7 @@ pub fn show_part(
         TrialPart::Patch => {
             let patch = run.check(&found.id()).patch.ok_or_else(|| {
                 UserError::new(format!("{} has no patch", found.name()))
-                    .hint("a patch is collected when the trial ends")
+                    .hint("patches are collected when a trial ends")
             })?;
             run.patch_of(&dir, &patch.hash)?
         }
@@ -52,15 +52,14 @@ pub fn show_part(
         }
         TrialPart::File => {
             let path = args.path.as_deref().ok_or_else(|| {
-                UserError::new("--print file needs a path").hint("name the file: --path PATH")
+                UserError::new("--print file needs a path").hint("add --path PATH")
             })?;
             let tree = tree(run, found, &events()?, args.step)?;
             let missing = |what: &str| {
-                UserError::new(format!("--path {path}: {what}")).hint(
-                    "`--print tree` lists the files; escape bytes that are not ASCII as it does",
-                )
+                UserError::new(format!("--path {path}: {what}"))
+                    .hint("`--print tree` lists the files; escape non-ASCII bytes in the same way")
             };
-            let raw = RawPath::parse(path).ok_or_else(|| missing("a bad escape"))?;
+            let raw = RawPath::parse(path).ok_or_else(|| missing("invalid escape"))?;
             let entry = tree.entries.get(&raw).ok_or_else(|| missing("no such file"))?;
             let hash = entry.hash.as_ref().filter(|_| entry.link.is_none());
             let hash = hash.ok_or_else(|| missing("its content is not recorded"))?;
@@ -97,7 +96,7 @@ fn tree(
     // A step without a snapshot changed nothing.
     let taken = snapshots.rfind(|(of, _)| *of <= step && step <= last);
     let Some((_, hash)) = taken else {
-        let what = format!("{} has no tree after step {step}", found.name());
+        let what = format!("{} has no file tree after step {step}", found.name());
         return Err(UserError::new(what).hint(format!("it has steps 0 to {last}")).into());
     };
     let blobs = run.blobs_of(&run.trial_path(&found.id()));

@@ -32,8 +32,9 @@ pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
     let found = matching(&record, task, arm, args.attempt)?;
     if let Some(part) = args.print {
         let [one] = found.as_slice() else {
-            let what = format!("--print is of one trial, and this names {}", found.len());
-            let hint = "name the task, the arm and the attempt: proctor show RUN TASK ARM ATTEMPT --print PART";
+            let what =
+                format!("--print needs one trial, but these arguments match {}", found.len());
+            let hint = "add the task, the arm and the attempt: proctor show RUN TASK ARM ATTEMPT --print PART";
             return Err(UserError::new(what).hint(hint).into());
         };
         show_part(&run, *one, args, part)?;
@@ -55,14 +56,16 @@ pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
             };
             let mut known = known.ok_or_else(|| {
                 UserError::new(format!("{} has no step {number}", one.name()))
-                    .hint("leave --step away to see its steps")
+                    .hint("omit --step to list the steps")
             })?;
             known.labels = labels_of(&run, *one, Some(number));
             step_text(&known, &one.name())
         }
         (several, Some(_)) => {
-            let what = format!("--step is of one trial, and this names {}", several.len());
-            let hint = "name the task, the arm and the attempt: proctor show RUN TASK ARM ATTEMPT --step K";
+            let what =
+                format!("--step needs one trial, but these arguments match {}", several.len());
+            let hint =
+                "add the task, the arm and the attempt: proctor show RUN TASK ARM ATTEMPT --step K";
             return Err(UserError::new(what).hint(hint).into());
         }
         (several, None) => list(&results_of(&args.run, false)?, several),
@@ -98,7 +101,7 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
     }
     let _ = writeln!(
         out,
-        "{}; name a task, an arm and an attempt to see one",
+        "{}; give a task, an arm and an attempt to show one trial",
         plural(trials.len(), "trial")
     );
     out
@@ -204,7 +207,7 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
             // A single test needs no folding.
             (true, _) => ("", SHOWN_TESTS - 1),
             (false, count) => {
-                lines.push(format!("  the same for {}:", plural(count, "other test")));
+                lines.push(format!("  same traceback in {}:", plural(count, "other test")));
                 ("    ", SHOWN_TESTS)
             }
         };
@@ -215,7 +218,7 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
     }
     let left: usize = found.iter().skip(SHOWN_TESTS).map(|failure| failure.tests.len()).sum();
     if left > 0 {
-        lines.push(format!("\nand {left} more; verdict.json names them"));
+        lines.push(format!("\nand {left} more; see verdict.json"));
     }
     lines
 }
@@ -268,8 +271,8 @@ fn step_text(step: &Step, name: &str) -> String {
         let status =
             call.exit_status.map_or_else(String::new, |status| format!(", exit status {status}"));
         let seconds = call.seconds.map_or_else(String::new, |seconds| format!(", {seconds:.1} s"));
-        let cut = if call.full.is_some() { ", cut as the model was shown it" } else { "" };
-        let output = call.shown.as_deref().unwrap_or("nothing was returned");
+        let cut = if call.full.is_some() { ", truncated as shown to the model" } else { "" };
+        let output = call.shown.as_deref().unwrap_or("(no output)");
         part(
             &format!("output{status}{seconds}{cut}"),
             if output.is_empty() { "(empty)" } else { output },
@@ -278,7 +281,7 @@ fn step_text(step: &Step, name: &str) -> String {
     for url in &step.urls {
         part("egress", &format!("{} {}: {} {}", url.method, url.url, url.decision, url.why));
     }
-    part("what it changed", if step.diff.is_empty() { "nothing" } else { &step.diff });
+    part("changes", if step.diff.is_empty() { "nothing" } else { &step.diff });
     out
 }
 
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identical_traceback_is_shown_once_with_its_tests() {
+    fn failures_shows_an_identical_traceback_once() {
         let broken = "E   ImportError: no f\na.py:1: ImportError";
         let tests = [
             test("a.py::one", broken),
@@ -313,30 +316,30 @@ mod tests {
         let text = text(&tests);
         assert_eq!(text.matches("ImportError: no f").count(), 1, "{text}");
         assert!(
-            text.contains("  the same for 2 other tests:\n    F2P a.py::two: failed"),
+            text.contains("  same traceback in 2 other tests:\n    F2P a.py::two: failed"),
             "{text}"
         );
         assert!(text.contains("\nF2P b.py::other: failed\n    E   assert 1 == 2"), "{text}");
     }
 
     #[test]
-    fn a_line_that_names_its_test_is_folded_too() {
+    fn failures_ignores_test_names_in_tracebacks() {
         let tests = ["a.py::one", "a.py::two"].map(|id| test(id, &format!("ERROR {id} - no f")));
         let text = text(&tests);
         assert_eq!(text.matches("no f").count(), 1, "{text}");
-        assert!(text.contains("the same for 1 other test:"), "{text}");
+        assert!(text.contains("same traceback in 1 other test:"), "{text}");
     }
 
     #[test]
-    fn many_tests_and_many_tracebacks_are_counted() {
+    fn failures_counts_what_it_omits() {
         let same: Vec<_> = (0..40).map(|at| test(&format!("a.py::t{at}"), "E  boom")).collect();
         assert!(text(&same).ends_with("    and 29 more"), "{}", text(&same));
         let apart: Vec<_> =
             (0..40).map(|at| test(&format!("a.py::t{at}"), &format!("E  boom {at}"))).collect();
-        assert!(text(&apart).ends_with("and 30 more; verdict.json names them"));
+        assert!(text(&apart).ends_with("and 30 more; see verdict.json"));
         // Without a log there is no traceback to fold.
         let silent: Vec<_> = (0..3).map(|at| test(&format!("a.py::t{at}"), "")).collect();
-        assert!(!text(&silent).contains("the same"), "{}", text(&silent));
+        assert!(!text(&silent).contains("same traceback"), "{}", text(&silent));
         assert!(text(&silent).contains("F2P a.py::t2: failed"));
     }
 }

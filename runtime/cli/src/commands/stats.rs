@@ -153,9 +153,9 @@ fn notes(of: &DatasetStats) -> Vec<String> {
             out.push(format!("{}: {count} of {all} {what}", of.dataset));
         }
     };
-    note(of.tasks - of.with_gold, "without a solution that can be measured");
-    note(of.estimated, "with functions and classes counted in the diff alone (~)");
-    note(of.tests_are_files, "with test ids that name whole files");
+    note(of.tasks - of.with_gold, "without a measurable solution");
+    note(of.estimated, "with functions and classes counted from the diff only (~)");
+    note(of.tests_are_files, "whose test ids are whole files");
     note(of.tasks - of.dated, "without a date");
     out
 }
@@ -176,7 +176,7 @@ fn text(all: &[DatasetStats]) -> String {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     let names = all.iter().map(|one| one.dataset.clone());
-    table.set_header(std::iter::once("mean of a task".to_owned()).chain(names));
+    table.set_header(std::iter::once("mean per task".to_owned()).chain(names));
     for row in rows(all) {
         table.add_row(row.into_iter().enumerate().map(|(column, value)| match column {
             0 => Cell::new(value),
@@ -194,7 +194,7 @@ fn markdown(all: &[DatasetStats]) -> String {
     let plain = |text: &str| text.replace('|', "\\|");
     let names: Vec<String> = all.iter().map(|one| format!("`{}`", plain(&one.dataset))).collect();
     let mut out = format!(
-        "| mean of a task | {} |\n| --- |{}\n",
+        "| mean per task | {} |\n| --- |{}\n",
         names.join(" | "),
         " ---: |".repeat(all.len())
     );

@@ -57,7 +57,7 @@ pub fn files_of_trial(
     match trial.verdict.and_then(|verdict| test_output(log, verdict)) {
         Some(output) => files.push((format!("logs/{task}/test_output.txt"), output.to_vec())),
         None => fidelity.leave_out(
-            "trials that the benchmark's own procedure did not grade: they have no test_output.txt, and do not count there",
+            "trials not graded by the benchmark's own procedure: they have no test_output.txt and do not count there",
             1,
         ),
     }

@@ -22,8 +22,8 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     let (name, workers, settings) = (args.engine, args.workers, args.settings());
     let is_run = args.run.config.join("run.json").exists();
     if let Some(option) = args.planning_option().filter(|_| is_run) {
-        let what = format!("{option}: {} is planned already", args.run.config.display());
-        let hint = "leave the option out, or submit a configuration";
+        let what = format!("{option}: {} is already planned", args.run.config.display());
+        let hint = "omit the option, or submit a configuration";
         return Err(UserError::new(what).hint(hint).into());
     }
     let dry_run = args.run.dry_run;
@@ -60,7 +60,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     let kept = |mut error: UserError| {
         if !is_run {
             let kept = format!(
-                "the plan is in {}: `{}` queues it",
+                "the plan is kept in {}; submit it with `{}`",
                 out.display(),
                 submit_again(&out, name.name())
             );
@@ -73,7 +73,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     }
     let absolute = out.canonicalize()?;
     if dry_run {
-        let waits = "workers of this run would be queued; nothing was submitted";
+        let waits = "workers would be queued; nothing was submitted";
         tell!("{}: {workers} {waits}", absolute.display());
         return Ok(ExitCode::SUCCESS);
     }
@@ -86,7 +86,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     all.write().map_err(user)?;
     let name = name.name();
     print::result(&format!("{name} job {job}: {}\n", plural(count as usize, "worker")))?;
-    tell!("`proctor watch {}` shows progress; `proctor cancel` ends the workers", out.display());
+    tell!("`proctor watch {}` shows progress; `proctor cancel` stops the workers", out.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -109,5 +109,5 @@ fn too_short(run: &RunDir, time: Option<&str>) -> Result<Option<UserError>, Comm
         "--engine-set time={text}: the trial {id} may take {} minutes with set-up and grading",
         needed.as_secs().div_ceil(60)
     );
-    Ok(Some(UserError::new(what).hint("use a longer time, or a smaller budget.wall_seconds")))
+    Ok(Some(UserError::new(what).hint("set a longer time, or a smaller budget.wall_seconds")))
 }

@@ -50,7 +50,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let Validation { repeat, kind, jobs, .. } = asked;
     if asked.certificate.is_some() && repeat < 2 && asked.attack.is_none() {
         return Err(UserError::new("--certificate needs --repeat of at least 2, or --attack")
-            .hint("one run cannot tell a flaky test from a steady one")
+            .hint("a single run cannot detect flaky tests")
             .into());
     }
     let pack = asked.attack.as_deref().map(attack::chosen).transpose()?;
@@ -160,8 +160,8 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     }
     if invalid.is_empty() {
         let times = if repeat == 1 { String::new() } else { format!(", {repeat} times") };
-        let every = if impossible.is_empty() { "" } else { " that is possible" };
-        tell!("valid: gold resolves every task{every} and noop none{times}");
+        let every = if impossible.is_empty() { "" } else { " that can be resolved" };
+        tell!("valid: gold resolves every task{every}, and noop resolves none{times}");
         return Ok(ExitCode::SUCCESS);
     }
     tell!("invalid:\n  {}", invalid.join("\n  "));

@@ -21,7 +21,7 @@ pub fn view_as_files(runs: &[PathBuf], out: &Path, mask: &Mask) -> Result<ExitCo
     new_or_empty(out)?;
     let count = pages.write(out, &|file, page| mask.bytes(file, page))?;
     mask.tell();
-    result(&format!("{} below {}\n", plural(count, "file"), out.display()))?;
+    result(&format!("wrote {} to {}\n", plural(count, "file"), out.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -29,12 +29,12 @@ pub fn view_as_files(runs: &[PathBuf], out: &Path, mask: &Mask) -> Result<ExitCo
 pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError> {
     let server = Server::bind(runs, port).await.map_err(|error| match error {
         ViewError::Port { .. } => {
-            UserError::new(error.to_string()).hint("leave --port away to take a free one").into()
+            UserError::new(error.to_string()).hint("omit --port to use a free port").into()
         }
         other => CommandError::from(other),
     })?;
     result(&format!("{}\n", server.url()))?;
-    tell!("showing {}; ^C ends it", plural(runs.len(), "run"));
+    tell!("serving {}; press Ctrl-C to stop", plural(runs.len(), "run"));
     server.serve(tokio::signal::ctrl_c()).await;
     Ok(ExitCode::SUCCESS)
 }

@@ -145,7 +145,7 @@ fn states(run: &Path) -> Vec<String> {
         }
     }
     if let Ok(live) = proctor_cluster::live(run) {
-        lines.push(format!("{} at work", plural(live.len(), "worker")));
+        lines.push(format!("{} running", plural(live.len(), "worker")));
     }
     lines
 }

@@ -21,9 +21,8 @@ pub async fn worker(args: WorkerArgs) -> Result<ExitCode, CommandError> {
         None => None,
         Some(text) if NO_LIMIT.contains(&text) => None,
         Some(text) => Some(duration(text).ok_or_else(|| {
-            UserError::new(format!("--time-left {text}: no time")).hint(
-                "write minutes, hours:minutes:seconds, days-hours:minutes:seconds or UNLIMITED",
-            )
+            UserError::new(format!("--time-left {text}: not a duration"))
+                .hint("use minutes, hours:minutes:seconds, days-hours:minutes:seconds or UNLIMITED")
         })?),
     };
     let jobs = args.jobs.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));

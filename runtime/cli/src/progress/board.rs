@@ -166,7 +166,7 @@ impl Board {
             Progress::Graded { trial, arm, verdict } => self.graded(trial, arm, verdict.resolved),
             Progress::TryFailed { trial, .. } => {
                 self.faults += 1;
-                self.does(trial, "a fault; see above".to_owned());
+                self.does(trial, "failed (see above)".to_owned());
             }
             Progress::TakenOver { trial, .. } => drop(self.running.remove(trial)),
             Progress::GradingFailed { trial, .. } => {
@@ -298,16 +298,17 @@ pub(super) fn clock(seconds: f64) -> String {
 /// Why a request waits.
 pub(super) fn waits(waiting: &Waiting) -> String {
     match waiting {
-        Waiting::Queued(so_far) => format!(
-            "waits for its turn (a rate limit, or a limit that trials share), {:.0} s by now",
-            so_far.as_secs_f64()
-        ),
+        Waiting::Queued(so_far) => {
+            format!("waiting {:.0} s for a rate limit or a shared limit", so_far.as_secs_f64())
+        }
         Waiting::Silent { model, so_far } => {
-            format!("the model {model} has not sent a byte for {:.0} s", so_far.as_secs_f64())
+            format!("no data from {model} for {:.0} s", so_far.as_secs_f64())
         }
         Waiting::FirstAnswer { model, so_far } => {
             let so_far = so_far.as_secs_f64();
-            format!("waits for the first answer of {model} to another trial, {so_far:.0} s by now")
+            format!(
+                "waiting {so_far:.0} s for the first response from {model} (requested by another trial)"
+            )
         }
         Waiting::BackOff { attempt, attempts, why, pause } => {
             format!("attempt {attempt} of {attempts}: {why}; waiting {:.0} s", pause.as_secs_f64())
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_is_graded_again_is_done_once() {
+    fn board_counts_a_regraded_trial_once() {
         let graded = |attempt| Progress::Graded {
             trial: trial(attempt),
             arm: "noop".into(),
@@ -356,7 +357,7 @@ mod tests {
 
     /// The first trial took long, because an environment was built before it.
     #[test]
-    fn the_time_that_is_left_stays_within_the_limits() {
+    fn left_is_capped_by_the_limits() {
         let plan: Vec<_> = (1..=5).map(trial).collect();
         let late = |limit: Option<f64>, jobs: usize| {
             let plan = plan.iter().map(|trial| (trial, "noop", limit));
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_trial_is_at_is_on_the_screen_until_it_ends() {
+    fn lines_show_the_activity_of_a_trial_until_it_ends() {
         let mut board = board();
         let (id, arm) = (trial(2), "noop".to_owned());
         board.take(&Progress::Started { trial: id.clone(), arm: arm.clone() });

@@ -20,30 +20,33 @@ pub(super) fn told(event: &Progress, board: &Board) -> String {
         Progress::Damaged { trial, what, then } => format!("{trial}: {what}; {then}"),
         Progress::Started { trial, arm } => format!("{}: started", name(trial, arm)),
         Progress::Resumed { trial, arm, step } => {
-            format!("{}: goes on after step {step}", name(trial, arm))
+            format!("{}: resumed after step {step}", name(trial, arm))
         }
         Progress::Elsewhere { trial, arm } => {
-            format!("{}: another worker has it", name(trial, arm))
+            format!("{}: running on another worker", name(trial, arm))
         }
         Progress::EndedElsewhere { trial, arm } => {
-            format!("{}: another worker has ended it", name(trial, arm))
+            format!("{}: finished by another worker", name(trial, arm))
         }
         Progress::TakenOver { trial, arm } => {
-            format!("{}: lost to another worker, which took this one for dead", name(trial, arm))
+            format!(
+                "{}: taken over by another worker, which considered this one dead",
+                name(trial, arm)
+            )
         }
         Progress::WorkerLost { trial, arm, worker } => {
             format!("{}: taken over from {worker}", name(trial, arm))
         }
         Progress::NotResumed { trial, arm, why } => {
-            format!("{}: cannot go on where it was, and begins anew: {why}", name(trial, arm))
+            format!("{}: cannot be resumed, starting over: {why}", name(trial, arm))
         }
         Progress::GradingRecorded { trial, arm } => {
             format!("{}: grading the recorded patch", name(trial, arm))
         }
         Progress::NotStarted { trial, arm, scope, budget } => {
-            let hint = format!("`proctor resume RUN --set budget.{scope}...` raises it");
+            let hint = format!("raise it with `proctor resume RUN --set budget.{scope}...`");
             format!(
-                "{}: not started: the {scope}'s {budget} limit is spent; {hint}",
+                "{}: not started: the {scope}'s {budget} limit is used up; {hint}",
                 name(trial, arm)
             )
         }
@@ -54,7 +57,7 @@ pub(super) fn told(event: &Progress, board: &Board) -> String {
             format!("{}: waited {seconds:.0} s for the endpoint", name(trial, arm))
         }
         Progress::TryFailed { trial, arm, fault, will_retry } => {
-            let next = if *will_retry { "trying again" } else { "giving up" };
+            let next = if *will_retry { "retrying" } else { "giving up" };
             let name = name(trial, arm);
             format!("{name}: {}; {next}", brief(&name, &fault.to_string()))
         }
@@ -72,7 +75,7 @@ pub(super) fn told(event: &Progress, board: &Board) -> String {
                 _ => String::new(),
             };
             let waited = match outcome.waited_seconds {
-                seconds if seconds >= 1.0 => format!(", {seconds:.0} s of waits"),
+                seconds if seconds >= 1.0 => format!(", waited {seconds:.0} s"),
                 _ => String::new(),
             };
             format!("{}: {ending} after {steps}{waited}{why}", name(trial, arm))

@@ -44,7 +44,7 @@ pub fn refer(error: &str) -> String {
 fn repeated(error: &str, by: &str, times: usize) -> String {
     let kind = error.split_once(": ").map_or("", |(kind, _)| kind);
     let kind = if kind.is_empty() { String::new() } else { format!("{kind}: ") };
-    format!("{kind}as printed for {by} ({} so far)", plural(times, "time"))
+    format!("{kind}same error as {by} ({} so far)", plural(times, "time"))
 }
 
 #[cfg(test)]
@@ -52,13 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_whole_once_and_then_counted() {
+    fn brief_prints_an_error_once_and_then_counts_it() {
         let error = "model fault: only in this test: status 401";
         assert_eq!(refer(error), error);
         assert_eq!(brief("t a", error), error);
-        assert_eq!(brief("t b", error), "model fault: as printed for t a (2 times so far)");
-        assert_eq!(refer(error), "model fault: as printed for t a (2 times so far)");
+        assert_eq!(brief("t b", error), "model fault: same error as t a (2 times so far)");
+        assert_eq!(refer(error), "model fault: same error as t a (2 times so far)");
         assert_eq!(brief("t b", "another of this test"), "another of this test");
-        assert_eq!(brief("t c", "another of this test"), "as printed for t b (2 times so far)");
+        assert_eq!(brief("t c", "another of this test"), "same error as t b (2 times so far)");
     }
 }

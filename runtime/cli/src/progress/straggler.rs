@@ -23,9 +23,9 @@ pub fn straggler(open: impl Iterator<Item = OpenTrial>, now: f64) -> Option<Stri
         return None;
     }
     let end = match oldest.limit.map(|limit| limit - ran) {
-        None => "no limit on its wall time".to_owned(),
-        Some(left) if left >= 0.0 => format!("its limits end it within {}", clock(left)),
-        Some(left) => format!("{} past its limits", clock(-left)),
+        None => "no wall time limit".to_owned(),
+        Some(left) if left >= 0.0 => format!("ends in at most {}", clock(left)),
+        Some(left) => format!("{} past its time limit", clock(-left)),
     };
     Some(format!("longest: {} for {}, {end}", oldest.name, clock(ran)))
 }
@@ -40,12 +40,9 @@ mod tests {
         let said = |limit| {
             straggler([open("a", 950.0, None), open("b", 400.0, limit)].into_iter(), 1000.0)
         };
-        assert_eq!(
-            said(Some(1200.0)).unwrap(),
-            "longest: b for 10:00, its limits end it within 10:00"
-        );
-        assert_eq!(said(Some(540.0)).unwrap(), "longest: b for 10:00, 1:00 past its limits");
-        assert!(said(None).unwrap().contains("no limit"));
+        assert_eq!(said(Some(1200.0)).unwrap(), "longest: b for 10:00, ends in at most 10:00");
+        assert_eq!(said(Some(540.0)).unwrap(), "longest: b for 10:00, 1:00 past its time limit");
+        assert!(said(None).unwrap().contains("no wall time limit"));
         assert!(straggler([open("a", 950.0, None)].into_iter(), 1000.0).is_none());
         assert!(straggler(std::iter::empty(), 1000.0).is_none());
     }

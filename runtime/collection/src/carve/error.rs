@@ -5,17 +5,17 @@
 pub enum CarveError {
     #[error("{file}: {why}")]
     Unreadable { file: String, why: String },
-    #[error("{file}: Python cannot be parsed: {why}")]
+    #[error("{file}: invalid Python: {why}")]
     Syntax { file: String, why: String },
     #[error("{file} has no `{path}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     NotFound { file: String, path: String, near: Option<String> },
     /// Something that remains needs removed code at import time.
     #[error(
-        "{file}:{line}: `{name}` is needed when this is imported, so taking it away would break \
-         the package; carve what needs it too, or leave `{name}`"
+        "{file}:{line}: importing this file needs `{name}`, so removing it would break the \
+         package; also carve what needs it, or keep `{name}`"
     )]
     Needed { file: String, line: usize, name: String },
     /// The check after the cut failed: a bug of the carver.
-    #[error("{file}: the cut would not parse any more: {why}")]
+    #[error("{file}: the result would be invalid Python: {why}")]
     Broken { file: String, why: String },
 }

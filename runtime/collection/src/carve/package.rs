@@ -94,7 +94,7 @@ pub fn carve_with(
     let mut objects = Vec::new();
     for (file, paths) in wanted {
         let Some(text) = texts.get_mut(file) else {
-            let why = "there is no such file in the source".to_owned();
+            let why = "no such file in the source".to_owned();
             return Err(CarveError::Unreadable { file: file.clone(), why });
         };
         let done = cut(file, &text.now, paths)?;

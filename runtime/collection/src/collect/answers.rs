@@ -65,8 +65,8 @@ impl<'a> Answers<'a> {
             }
         }
         let (name, attempts) = (self.model.name(), self.attempts);
-        let what = format!("{of}: {name} answered {attempts} times without {what}");
-        let hint = "take another model, or leave --llm out: rules decide then";
+        let what = format!("{of}: {attempts} responses of {name} do not contain {what}");
+        let hint = "use another model, or omit --llm to decide by rules";
         Err(Fault::new(Layer::Model, what).hint(hint))
     }
 }

@@ -104,7 +104,7 @@ impl Asking<'_> {
             Fault::new(Layer::Environment, format!("prompts/collection/tops.md.j2: {error}"))
         })?;
         let known: BTreeSet<String> = candidates.into_iter().map(|it| it.id).collect();
-        let what = "a list of functions that it was asked about";
+        let what = "a list of the given functions";
         self.answers.ask("tops", &question, |answer| read(answer, &known), (file, what)).await
     }
 }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_list_counts_and_only_names_that_were_asked_about() {
+    fn read_takes_the_last_list_and_only_given_names() {
         let known: BTreeSet<String> = ["a.py::f", "a.py::g"].map(str::to_owned).into();
         let read = |answer: &str| read(answer, &known).map(|it| it.into_iter().collect::<Vec<_>>());
         let said = "{\"tested_object_ids\": [\"a.py::g\"]}, no:\n```json\n\

@@ -95,7 +95,7 @@ impl Shared<'_> {
             };
             let stage = if level == 2 { format!("level_2: {}", reason.0) } else { reason.0.into() };
             let file = made.facts.file.clone();
-            tell(&format!("{file}, level {level}: no task any more: {}", reason.1));
+            tell(&format!("{file}, level {level}: rejected: {}", reason.1));
             if let Some(place) = outcomes.get_mut(at) {
                 *place = Outcome::Reject(Reject { file, stage, reason: reason.1 });
             }

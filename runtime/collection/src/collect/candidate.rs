@@ -228,7 +228,7 @@ impl Shared<'_> {
             };
             let extracted = extract(&others.tops, graph, &self.objects, &bounds);
             if extracted.all().is_empty() {
-                refused.push((name, "other tests, or imports, need all of it".to_owned()));
+                refused.push((name, "other tests or imports need all of it".to_owned()));
                 continue;
             }
             let watched: Vec<String> = others
@@ -342,7 +342,7 @@ impl Shared<'_> {
             }
             if back == gone {
                 let what = leaks.first().map(ToString::to_string).unwrap_or_default();
-                let why = format!("all of it stands a second time in what stays; {what}");
+                let why = format!("the remaining code contains a copy of all of it; {what}");
                 return Err(Stop::Reject("leak_check", why));
             }
             removal.extracted.put_back(&back);

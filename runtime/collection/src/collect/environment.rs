@@ -104,15 +104,13 @@ pub(super) async fn find(
         let prepared = backend.prepare(&layer(source, project, setup)).await?;
         let bench = Bench::new(backend, &prepared, project, settings);
         let order = Order::new(Mode::Collect, settings, project.tests.clone());
-        let records = bench.observe(&order, "looking for tests").await;
+        let records = bench.observe(&order, "searching for tests").await;
         // The pytest version that the project requires may be too old for the interpreter.
         let finds =
             |records: &Vec<Record>| records.iter().any(|it| matches!(it, Record::Items { .. }));
         let limited = project.requirements.iter().any(|it| is_pytest(it));
         if limited && !records.as_ref().is_ok_and(finds) && newer.is_none() {
-            tell(
-                "no test is found: trying with the newest pytest in the place of the project's own",
-            );
+            tell("no tests found; trying the newest pytest instead of the project's own");
             let mut unlimited = project.clone();
             unlimited.requirements.retain(|it| !is_pytest(it));
             newer = Some(unlimited);
@@ -298,14 +296,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_installed_is_pinned_without_the_project_itself() {
+    fn installed_packages_are_pinned_except_the_project() {
         let project = Project { name: "My_Pkg".into(), ..Project::default() };
         let frozen = "pytest==8.4.2\n-e /testbed\n# x\nmy-pkg==1\npip==23.0\nattrs==24.1\n";
         assert_eq!(pins(frozen, &project), ["attrs==24.1", "pytest==8.4.2"]);
     }
 
     #[test]
-    fn a_project_is_built_with_the_versions_that_it_was_built_with_before() {
+    fn project_is_rebuilt_with_the_same_build_versions() {
         let settings = Settings::get().unwrap();
         let project = Project { name: "pkg".into(), installable: true, ..Project::default() };
         let frozen = "hatchling==1.33.0\npkg==1\neditables==0.6\na==1\nA==2\nhatchling==1.33.0\nb @ file:///b\n";
@@ -331,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_is_asked_for_by_its_packages_name_and_never_if_it_is_the_projects_own() {
+    fn missing_modules_are_requested_by_package_name() {
         let settings = Settings::get().unwrap();
         assert_eq!(package_of(settings, "yaml.nodes"), "PyYAML");
         assert_eq!(package_of(settings, "hypothesis.strategies"), "hypothesis");
@@ -344,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_is_found_by_its_option_and_kept_from_starting_others() {
+    fn plugin_is_found_by_its_option() {
         let settings = Settings::get().unwrap();
         let record = |text: &str| serde_json::from_str::<Record>(text).unwrap();
         let error = record(
@@ -362,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interpreter_is_looked_for_by_what_the_project_allows() {
+    fn interpreter_search_follows_requires_python() {
         let settings = Settings::get().unwrap();
         let project = Project { requires_python: ">=3.12".into(), ..Project::default() };
         let line = interpreter(&project, settings);

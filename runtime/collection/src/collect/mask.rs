@@ -29,8 +29,8 @@ pub(super) fn mask(
         let all = extracted.all();
         if all.is_empty() {
             return Err(match last.is_empty() {
-                true => "nothing is left to be taken away".to_owned(),
-                false => format!("all of it is needed when something is imported: {last}"),
+                true => "nothing is left to remove".to_owned(),
+                false => format!("imports need all of it: {last}"),
             });
         }
         let wanted = objects.wanted(&all);

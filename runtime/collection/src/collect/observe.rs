@@ -209,7 +209,7 @@ impl<'a> Bench<'a> {
 
     /// The installed packages.
     pub(super) async fn freeze(&self) -> Result<Installed, Fault> {
-        let what = "listing what is installed";
+        let what = "listing installed packages";
         // Isolated: metadata in the source tree, on PYTHONPATH, would hide what was installed.
         let pip = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check"];
         self.in_sandbox(what, async |handle| {
@@ -264,7 +264,7 @@ impl<'a> Bench<'a> {
                         Some(file)
                     }
                     _ => {
-                        ran.broken.insert(file, "it does not end by itself".to_owned());
+                        ran.broken.insert(file, "it does not end".to_owned());
                         None
                     }
                 })
@@ -343,7 +343,8 @@ impl Ran {
                 Record::Error { id, why, .. } => {
                     let file = id.split("::").next().unwrap_or(id);
                     let last = lasting(why.lines().last().unwrap_or_default());
-                    self.broken.insert(file.to_owned(), format!("it cannot be collected: {last}"));
+                    self.broken
+                        .insert(file.to_owned(), format!("pytest cannot collect it: {last}"));
                 }
                 Record::Broken { file, why } => {
                     self.broken.insert(file.clone(), lasting(why));
@@ -386,7 +387,7 @@ mod tests {
 
     /// Pytest 8.4.2's output if it does not reach a test.
     #[test]
-    fn what_keeps_pytest_from_starting_names_what_is_missing() {
+    fn missing_plugins_and_modules_are_read_from_pytest_errors() {
         let told = |said: &str| {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(dir.path().join("observe.py"), SCRIPTS[0].1.as_bytes()).unwrap();
@@ -430,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_hangs_is_named_and_its_file_is_to_run_again() {
+    fn hanging_test_is_named_and_its_file_runs_again() {
         let records = read(
             "{\"t\": \"start\", \"id\": \"t.py::a\"}\n\
              {\"t\": \"test\", \"id\": \"t.py::a\", \"outcome\": \"passed\", \"seconds\": 0.5}\n\

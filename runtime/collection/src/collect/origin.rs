@@ -37,18 +37,18 @@ impl Origin {
         if address.is_some() || looks_remote {
             let address = address.unwrap_or(text);
             let Some((url, commit)) = address.rsplit_once('@') else {
-                return Err(format!("{text:?} names no commit; write git+URL@COMMIT"));
+                return Err(format!("{text:?} has no commit; use git+URL@COMMIT"));
             };
             if commit.len() != 40 || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 return Err(format!(
-                    "{commit:?} is not the whole hash of a commit (40 hex digits): a branch or a tag may move"
+                    "{commit:?} is not a full commit hash (40 hex digits); a branch or a tag may move"
                 ));
             }
             return Ok(Self::Commit { url: url.to_owned(), commit: commit.to_lowercase() });
         }
         match Path::new(text).is_dir() {
             true => Ok(Self::Folder(text.to_owned())),
-            false => Err(format!("{text:?} is no folder, no NAME==VERSION and no git+URL@COMMIT")),
+            false => Err(format!("{text:?} is not a folder, NAME==VERSION or git+URL@COMMIT")),
         }
     }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_forms_are_told_apart_and_what_may_move_is_refused() {
+    fn origin_has_three_forms_and_rejects_moving_references() {
         let release = Origin::parse("boltons==25.0.0").unwrap();
         assert_eq!(release, Origin::Release { name: "boltons".into(), version: "25.0.0".into() });
         let hash = "a".repeat(40);
@@ -91,8 +91,8 @@ mod tests {
         assert!(matches!(Origin::parse("/"), Ok(Origin::Folder(_))));
         for (text, part) in [
             ("git+https://h.test/o/n@main", "may move"),
-            ("https://h.test/o/n", "names no commit"),
-            ("no-such-folder-here", "is no folder"),
+            ("https://h.test/o/n", "has no commit"),
+            ("no-such-folder-here", "is not a folder"),
             ("a b==1", "NAME==VERSION"),
             ("a==", "NAME==VERSION"),
         ] {

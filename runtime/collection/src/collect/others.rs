@@ -35,10 +35,10 @@ pub(super) fn choose(
     let others: Vec<(&String, &FileGraph)> = all.iter().filter(|(name, _)| *name != file).collect();
     let enough = settings.files.min(others.len());
     if others.is_empty() && settings.fewest > 0 {
-        return Err("there is no other test file whose tests pass every time".to_owned());
+        return Err("no other test file has tests that pass every time".to_owned());
     }
     if enough < settings.fewest {
-        return Err(format!("{}, and {} needed", of_others(others.len()), are(settings.fewest)));
+        return Err(format!("{}, but {} needed", of_others(others.len()), are(settings.fewest)));
     }
     let names = |chosen: Vec<&String>| chosen.into_iter().cloned().collect::<Vec<_>>();
     let everything = || others.iter().map(|(name, _)| *name).collect::<Vec<_>>();
@@ -75,7 +75,7 @@ pub(super) fn choose(
             }
             // Tops were given up one by one: fewer tops leave more files unaffected.
             Err(format!(
-                "of {} at most {} free of its tops, and {} needed",
+                "of {}, at most {} independent of its tops, but {} needed",
                 of_others(others.len()),
                 are(most_free),
                 are(enough)
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn tops_that_too_many_share_are_given_up_one_by_one() {
+    fn tops_shared_by_too_many_files_are_dropped_one_by_one() {
         let all: BTreeMap<String, FileGraph> = [
             ("a", graph(&[1, 2, 3])),
             ("b", graph(&[1])),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_policy_lacks_is_counted() {
+    fn missing_test_files_of_a_policy_are_counted() {
         let all: BTreeMap<String, FileGraph> =
             [("a", graph(&[1, 2])), ("b", graph(&[1, 2])), ("c", graph(&[2])), ("d", graph(&[]))]
                 .map(|(name, graph)| (name.to_owned(), graph))
@@ -136,11 +136,11 @@ mod tests {
         };
         assert_eq!(
             why("a", Policy::Least, &all),
-            "of 3 other test files at most 2 are free of its tops, and 3 are needed"
+            "of 3 other test files, at most 2 are independent of its tops, but 3 are needed"
         );
         let alone = [("a".to_owned(), graph(&[1]))].into();
         for policy in [Policy::All, Policy::Least] {
-            let none = "there is no other test file whose tests pass every time";
+            let none = "no other test file has tests that pass every time";
             assert_eq!(why("a", policy, &alone), none);
         }
     }

@@ -37,7 +37,7 @@ impl Shared<'_> {
         }
         let is_about_it = |part: &Removal| !part.extracted.all().is_disjoint(&removal.others.tops);
         best.filter(is_about_it).ok_or_else(|| {
-            let why = format!("without the feature, or any half of it, other tests fail: {failed}");
+            let why = format!("other tests fail without the feature or any half of it: {failed}");
             Stop::Reject("verify", why)
         })
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_halved_until_it_is_one() {
+    fn parts_halve_a_list_down_to_one() {
         assert_eq!(halves(&[1, 2, 3]), [vec![1, 2], vec![3]]);
         assert_eq!(halves(&[1, 2]), [vec![1], vec![2]]);
         assert!(halves(&[1]).is_empty() && halves(&[]).is_empty());

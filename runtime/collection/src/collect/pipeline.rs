@@ -84,7 +84,7 @@ pub async fn collect(
 ) -> Result<Report, CollectError> {
     let settings = Settings::get()?;
     let tell = context.tell;
-    tell("fetching the source");
+    tell("downloading the source");
     let source = origin.source(context.sources).await.map_err(named_nothing)?;
     let tree = context.sources.fetch(&source, Path::new(".")).await?;
     let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
@@ -107,9 +107,9 @@ pub async fn collect(
         }
     };
     if !environment.missing.is_empty() {
-        tell(&format!("no package has these modules: {}", environment.missing.join(", ")));
+        tell(&format!("no package provides these modules: {}", environment.missing.join(", ")));
     }
-    tell("building the environment of the tasks, pinned");
+    tell("building the pinned environment of the tasks");
     let layer = environment::layer(&tree, &project, environment.setup.clone());
     let prepared = context.backend.prepare(&layer).await?;
     let suite = match kept.get::<Suite>("suite", &environment.setup.join("\n")) {
@@ -125,14 +125,14 @@ pub async fn collect(
     };
     if let Some(unused) = suite.unused.iter().find(|it| suite.found == 0 && it.id == "pytest") {
         return Err(CollectError::Nothing {
-            what: format!("pytest finds no test in {name}; {}", unused.why),
-            hint: "a plug-in may be missing that nothing names, or the project needs more than Python packages".into(),
+            what: format!("pytest finds no tests in {name}; {}", unused.why),
+            hint: "a plug-in may be missing in the project's metadata, or the project needs more than Python packages".into(),
         });
     }
     if suite.found == 0 {
         return Err(CollectError::Nothing {
-            what: format!("pytest finds no test in {name}"),
-            hint: "many releases on PyPI leave their tests out: try git+URL@COMMIT of the same version".into(),
+            what: format!("pytest finds no tests in {name}"),
+            hint: "many PyPI releases do not include their tests: try git+URL@COMMIT of the same version".into(),
         });
     }
     let objects = Objects::scan(&tree.folder, &project.modules);
@@ -143,7 +143,7 @@ pub async fn collect(
     let said: BTreeMap<String, Vec<Candidate>> = match &answers {
         None => BTreeMap::new(),
         Some(answers) => {
-            tell(&format!("asking {} what each test file is about", answers.model().name()));
+            tell(&format!("asking {} what each test file tests", answers.model().name()));
             let asking = Asking {
                 answers,
                 package: &project.name,
@@ -298,13 +298,13 @@ fn settled(
 fn said(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Task(made) => format!(
-            "a task: {} to be written, {} to be made pass",
+            "new task: {} to write, {} to pass",
             plural(made.facts.lines, "line"),
             plural(made.facts.fail_to_pass, "test")
         ),
         Outcome::Reject(reject) => {
             let why = reject.reason.lines().next().unwrap_or_default();
-            format!("no task ({}): {why}", reject.stage)
+            format!("rejected ({}): {why}", reject.stage)
         }
     }
 }
@@ -347,7 +347,7 @@ pub(super) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> 
 /// Write errors are ignored: the result is computed again the next time.
 pub(super) fn keep<T: serde::Serialize>(kept: &Kept, stage: &str, of: &str, made: &T) {
     if let Err(error) = kept.put(stage, of, made) {
-        tracing::warn!(%error, stage, "a stage's result is not kept");
+        tracing::warn!(%error, stage, "cannot cache a stage's result");
     }
 }
 
@@ -366,13 +366,13 @@ fn default_name(origin: &Origin) -> String {
 
 fn no_package(name: &str, in_namespaces: &[String]) -> CollectError {
     let what = match in_namespaces {
-        [] => format!("{name} holds no Python package, neither at its top nor below src or lib"),
+        [] => format!("{name} has no Python package at its top level, in src or in lib"),
         all => format!(
-            "{name} holds {} in a namespace, a folder without __init__.py, and packages of namespaces are not collected from",
+            "{name} has {} in a namespace (a folder without __init__.py), which is not supported",
             all.join(", ")
         ),
     };
-    let hint = "name a project with a package of Python code at its top, or below src or lib";
+    let hint = "use a project with a Python package at its top level, in src or in lib";
     CollectError::Nothing { what, hint: hint.into() }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn prose(
         Fault::new(Layer::Environment, format!("prompts/collection/prose.md.j2: {error}"))
     })?;
     let read = |answer: &str| read(answer, &feature);
-    let what = "a text that describes the feature and quotes no line of it";
+    let what = "a description of the feature that quotes none of its lines";
     answers.ask("prose", &question, read, (file, what)).await
 }
 
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_quotes_the_code_is_none() {
+    fn descriptions_that_quote_code_are_rejected() {
         let code = "def f(length):\n    \"\"\"Doc.\"\"\"\n    return length * math.pi / 180.0\n";
         let feature = Feature { package: "p", summary: "", code, stubs: "def f(length):\n" };
         let said = "Angles are given in degrees, and callers want radians of the same sign.";

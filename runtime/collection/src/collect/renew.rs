@@ -51,7 +51,7 @@ pub async fn renew(
             Some(Source::Pypi { pypi, version, .. }) => {
                 by_release.entry((pypi, version)).or_default().push(task);
             }
-            _ => told.push(Renewed::new(task, "", None, "its source is no release on PyPI")),
+            _ => told.push(Renewed::new(task, "", None, "its source is not a PyPI release")),
         }
     }
     let mut made = Vec::new();
@@ -65,9 +65,8 @@ pub async fn renew(
             Err(fault) => return Err(fault.into()),
         };
         if newest == version {
-            let same = |task: &&Task| {
-                Renewed::new(task, version, Some(&newest), "there is no newer release")
-            };
+            let same =
+                |task: &&Task| Renewed::new(task, version, Some(&newest), "no newer release");
             told.extend(tasks.iter().map(same));
             continue;
         }
@@ -103,7 +102,7 @@ pub async fn renew(
                     made.push(fresh.clone());
                 }
                 (Some(_), _) => {
-                    of.why = Some("the file is now about other functions".to_owned());
+                    of.why = Some("the file now tests other functions".to_owned());
                 }
                 (None, Some(reject)) => {
                     of.why = Some(format!("{}: {}", reject.stage, reject.reason));
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_task_is_the_same_one_where_half_of_its_functions_are() {
+    fn renewed_task_matches_if_half_of_its_functions_match() {
         let old = task(&["f", "g"]);
         assert!(same(&old, &task(&["f", "h", "i"])));
         assert!(!same(&old, &task(&["h"])));

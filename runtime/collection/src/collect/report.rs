@@ -185,16 +185,16 @@ impl Report {
     pub fn summary(&self) -> String {
         let stages = &self.stages;
         let mut out = format!(
-            "# Tasks out of {} {}\n\n{}, seed {:?}.\n\n| stage | left |\n| --- | ---: |\n",
+            "# Tasks from {} {}\n\n{}, seed {:?}.\n\n| stage | left |\n| --- | ---: |\n",
             self.package, self.version, self.python, self.seed
         );
         let rows = [
             ("tests found", stages.tests),
             ("tests that pass every time", stages.steady_tests),
             ("test files", stages.test_files),
-            ("about something of the package", stages.with_tops),
-            ("with other files that can go on passing", stages.with_other_files),
-            ("something can be taken away", stages.masked),
+            ("that test something of the package", stages.with_tops),
+            ("with other files that can keep passing", stages.with_other_files),
+            ("something can be removed", stages.masked),
             ("verified: gold resolves, noop does not", stages.verified),
             ("of FeatureBench's size", stages.meets_minima),
         ];
@@ -205,7 +205,7 @@ impl Report {
             out.push_str(&score.sentence());
         }
         if self.dry_run {
-            out.push_str("\nA dry run: it ends here, and makes no task. `tops.jsonl` has what each file is about.\n");
+            out.push_str("\nThis is a dry run, which creates no tasks. `tops.jsonl` lists what each file tests.\n");
             return out;
         }
         out.push_str(&table(&self.tasks, &self.complexity));
@@ -214,8 +214,8 @@ impl Report {
         out.push_str("\n## Level 2: from scratch\n\n| stage | left |\n| --- | ---: |\n");
         for (name, count) in [
             ("test files", second.test_files),
-            ("rewritten to ask `agent_code`", second.rewritten),
-            ("rewritten, pass on the library's own objects", second.oracle),
+            ("rewritten to use `agent_code`", second.rewritten),
+            ("rewritten, pass with the library's own objects", second.oracle),
             (
                 "verified: a copy of the library resolves, noop and its own objects do not",
                 second.verified,
@@ -228,9 +228,9 @@ impl Report {
         out.push_str(&reasons(&second.rejects));
         let attacked = &self.attacked;
         out.push_str(&match attacked.tasks.len() {
-            0 => "\nAttacks on grading: tried on no task that is left.\n".to_owned(),
+            0 => "\nAttacks on grading: not tried on any remaining task.\n".to_owned(),
             tasks => format!(
-                "\nAttacks on grading: {} tried on {}, none of which was resolved by one unseen.\n",
+                "\nAttacks on grading: {} tried on {}. None was resolved undetected.\n",
                 plural(attacked.attacks, "patch"),
                 plural(tasks, "task")
             ),
@@ -269,7 +269,7 @@ impl Report {
             ));
         }
         out.push_str(&format!(
-            "| tests that left | {} | | {} | |\n\n`solvability.jsonl` has each requirement of each task.\n",
+            "| removed tests | {} | | {} | |\n\n`solvability.jsonl` lists each requirement of each task.\n",
             first.left_out, second.left_out
         ));
         let unclean = self.unclean_gold();
@@ -277,7 +277,7 @@ impl Report {
             let names: Vec<String> =
                 unclean.iter().map(|(task, integrity)| format!("{task}: {integrity}")).collect();
             out.push_str(&format!(
-                "\nThe gold of {} is not graded clean:\n\n- {}\n",
+                "\nThe gold patch of {} is not graded `clean`:\n\n- {}\n",
                 plural(names.len(), "task"),
                 names.join("\n- ")
             ));
@@ -295,7 +295,7 @@ impl Report {
         }
         names.sort_unstable();
         format!(
-            "\n## Lite: {}, drawn by the seed\n\n`lite.jsonl` holds them alone.\n\n- {}\n",
+            "\n## Lite: {}, sampled with the seed\n\n`lite.jsonl` contains only these.\n\n- {}\n",
             plural(names.len(), "task"),
             names.join("\n- ")
         )
@@ -328,16 +328,17 @@ fn table(tasks: &[Facts], mean: &Complexity) -> String {
             ));
         }
         out.push_str(&format!(
-                "| mean | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {:.1} | | |\n\nShare of the gold's lines \
-                 that a statement tells, beyond signatures and documentation: {:.4}.\n",
-                mean.problem_words,
-                mean.gold_lines,
-                mean.gold_files,
-                mean.functions,
-                mean.fail_to_pass,
-                mean.pass_to_pass_files,
-                mean.leak_score
-            ));
+            "| mean | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {:.1} | | |\n\nShare of the gold \
+                 patch's lines that a statement reveals, beyond signatures and documentation: \
+                 {:.4}.\n",
+            mean.problem_words,
+            mean.gold_lines,
+            mean.gold_files,
+            mean.functions,
+            mean.fail_to_pass,
+            mean.pass_to_pass_files,
+            mean.leak_score
+        ));
     }
     out
 }
@@ -345,12 +346,12 @@ fn table(tasks: &[Facts], mean: &Complexity) -> String {
 fn reasons(rejects: &[Reject]) -> String {
     let mut out = String::new();
     if !rejects.is_empty() {
-        out.push_str("\n| no task of | ended at | because |\n| --- | --- | --- |\n");
+        out.push_str("\n| rejected | stage | because |\n| --- | --- | --- |\n");
         for reject in rejects {
             let why = reject.reason.lines().next().unwrap_or_default().replace('|', "\\|");
             out.push_str(&format!("| {} | {} | {why} |\n", reject.file, reject.stage));
         }
-        out.push_str("\n`rejects.jsonl` has each reason in full.\n");
+        out.push_str("\n`rejects.jsonl` has the full reasons.\n");
     }
     out
 }
@@ -378,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_counted_until_the_stage_that_it_ended_at() {
+    fn files_are_counted_up_to_their_last_stage() {
         let head = |dry| Head {
             origin: "p==1".into(),
             package: "p".into(),
@@ -413,13 +414,16 @@ mod tests {
         let summary = report.summary();
         assert!(summary.contains("| mask.py | mask | a \\| b |"), "{summary}");
         assert!(!summary.contains("Lite"), "{summary}");
-        assert!(summary.contains("Attacks on grading: tried on no task"), "{summary}");
+        assert!(
+            summary.contains("Attacks on grading: not tried on any remaining task"),
+            "{summary}"
+        );
         let task = |name: &str, lite| Facts { task: name.into(), lite, ..Facts::default() };
         report.add_level_two(vec![task("b", true), task("a", true), task("c", false)], Vec::new());
         assert_eq!((report.stages.lite, report.level_2.lite), (0, 2));
         let summary = report.summary();
-        assert!(summary.contains("## Lite: 2 tasks, drawn") && summary.ends_with("- a\n- b\n"));
-        assert!(!summary.contains("not graded clean"), "{summary}");
+        assert!(summary.contains("## Lite: 2 tasks, sampled") && summary.ends_with("- a\n- b\n"));
+        assert!(!summary.contains("not graded `clean`"), "{summary}");
         let counts = SolvabilityCounts {
             requirements: 8,
             in_tree: 5,
@@ -437,16 +441,16 @@ mod tests {
         report.add_level_two(vec![suspect, task("c", false)], Vec::new());
         let summary = report.summary();
         for part in [
-            "| requirements | 0 | | 8 | |\n| the code that stays says it | 0 | 0.0 % | 5 | 62.5 % |\n",
+            "| requirements | 0 | | 8 | |\n| stated by the remaining code | 0 | 0.0 % | 5 | 62.5 % |\n",
             "| added to the statement | 0 | 0.0 % | 2 | 25.0 % |\n",
-            "| tests that left | 0 | | 3 | |\n",
-            "\nThe gold of 1 task is not graded clean:\n\n- s: suspect\n",
+            "| removed tests | 0 | | 3 | |\n",
+            "\nThe gold patch of 1 task is not graded `clean`:\n\n- s: suspect\n",
         ] {
             assert!(summary.contains(part), "{part:?} is missing in:\n{summary}");
         }
         // What a dry run does not come to is not told as nothing.
         let dry = Report::of(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
-        assert!(dry.contains("| about something of the package | 6 |\n\nA dry run"), "{dry}");
+        assert!(dry.contains("| that test something of the package | 6 |\n\nA dry run"), "{dry}");
         assert!(!dry.contains("verified") && !dry.contains("Level 2"), "{dry}");
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn keep_one(outcomes: &mut [Outcome]) {
         let Some((_, kept)) = best.get(&made.facts.tops).filter(|(_, kept)| *kept != file) else {
             continue;
         };
-        let reason = format!("it asks for the same as {kept}, which has as many tests or more");
+        let reason = format!("it has the same request as {kept}, which has at least as many tests");
         *outcome = Outcome::Reject(Reject { file, stage: "level_2: same".to_owned(), reason });
     }
 }
@@ -34,7 +34,7 @@ mod tests {
     use crate::collect::candidate::{Facts, Made};
 
     #[test]
-    fn of_tasks_that_ask_for_the_same_the_one_with_most_tests_stays() {
+    fn of_equal_requests_the_task_with_most_tests_is_kept() {
         let task = |file: &str, top: &str, fail_to_pass| {
             let tops = vec![top.to_owned()];
             let facts = Facts { file: file.into(), tops, fail_to_pass, ..Facts::default() };
@@ -64,6 +64,6 @@ mod tests {
             .collect();
         assert_eq!(left, ["b.py", "c.py"]);
         let Outcome::Reject(reject) = &outcomes[0] else { panic!("{outcomes:?}") };
-        assert!(reject.reason.contains("the same as b.py"), "{reject:?}");
+        assert!(reject.reason.contains("the same request as b.py"), "{reject:?}");
     }
 }

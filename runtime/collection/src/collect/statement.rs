@@ -140,9 +140,8 @@ pub(super) fn write(
 }
 
 pub(super) fn filled(template: &str, filling: impl Serialize) -> Result<String, Fault> {
-    fill(template, filling).map_err(|error| {
-        Fault::new(Layer::Environment, format!("a statement's template: {error:#}"))
-    })
+    fill(template, filling)
+        .map_err(|error| Fault::new(Layer::Environment, format!("statement template: {error:#}")))
 }
 
 /// What tests require, for templates that have no place for it.
@@ -240,7 +239,7 @@ mod tests {
     use crate::Kind;
 
     #[test]
-    fn files_that_lost_names_are_told_with_them() {
+    fn statement_lists_files_with_their_removed_names() {
         let object = |path: &str| Object {
             file: "p/a.py".into(),
             path: path.into(),

@@ -45,7 +45,7 @@ pub(super) async fn run_suite(
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Suite, Fault> {
     let records =
-        bench.observe(&Order::new(Mode::Collect, settings, tests), "looking for tests").await?;
+        bench.observe(&Order::new(Mode::Collect, settings, tests), "searching for tests").await?;
     let items = items(&records);
     let uncollected: Vec<Unused> = records.iter().filter_map(not_collected).collect();
     let found = items.values().map(Vec::len).sum();
@@ -81,8 +81,8 @@ fn not_collected(record: &Record) -> Option<Unused> {
     let last = why.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let last = lasting(last);
     Some(match id.is_empty() {
-        true => Unused { id: "pytest".to_owned(), why: format!("it does not start: {last}") },
-        false => Unused { id: id.clone(), why: format!("it cannot be collected: {last}") },
+        true => Unused { id: "pytest".to_owned(), why: format!("it fails to start: {last}") },
+        false => Unused { id: id.clone(), why: format!("pytest cannot collect it: {last}") },
     })
 }
 
@@ -109,7 +109,7 @@ fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&Ran]) -> Suite {
 
 fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
     if id.chars().any(char::is_control) {
-        return Some("its id cannot be asked for by name".to_owned());
+        return Some("it cannot be selected by its id".to_owned());
     }
     if runs.iter().any(|run| run.hung.contains(id)) {
         return Some("it hangs".to_owned());
@@ -122,7 +122,7 @@ fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
     let said = match outcomes.iter().all(|outcome| *outcome == first) {
         true if first == "passed" => return None,
         true => format!("it does not pass: {first}"),
-        false => format!("its runs disagree: {}", outcomes.join(", ")),
+        false => format!("its results vary: {}", outcomes.join(", ")),
     };
     // A message that differs between runs would also differ between collections.
     let reasons: BTreeSet<&str> = runs
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_passes_in_every_run_is_used_and_the_rest_has_its_reason() {
+    fn only_steady_tests_are_used_and_others_have_reasons() {
         let items = BTreeMap::from([
             (
                 "a.py".to_owned(),
@@ -196,7 +196,7 @@ mod tests {
             [
                 "b.py: x",
                 "a.py::2: it does not pass: failed (ZeroDivisionError)",
-                "a.py::3: its runs disagree: passed, error (fixture 'x' not found)",
+                "a.py::3: its results vary: passed, error (fixture 'x' not found)",
                 "a.py::4: it hangs",
                 "a.py::5: it does not pass: skipped"
             ]

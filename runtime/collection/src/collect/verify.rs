@@ -61,7 +61,7 @@ pub(super) async fn grade_both(
 ) -> Result<Integrity, Stop> {
     let sandboxes = TaskSandboxes { backend: judge.backend, environment, findings, task };
     let gold = gold_of(task)
-        .map_err(|error| Fault::new(Layer::Setup, format!("the mask reversed: {error}")))?
+        .map_err(|error| Fault::new(Layer::Setup, format!("reversed mask: {error}")))?
         .unwrap_or_default();
     let mut graded = sandboxes.grade(&gold, GradeOptions::default()).await?;
     if !graded.verdict.resolved {
@@ -84,7 +84,7 @@ pub(super) async fn grade_both(
 /// What to say of a task whose gold has a verdict that isn't clean.
 pub(super) fn unclean(task: &str, integrity: Integrity) -> String {
     format!(
-        "warning: the gold of {task} is graded {integrity}, not clean; reports may flag honest solutions of it, too"
+        "warning: the gold patch of {task} is graded {integrity}, not clean; reports may also flag honest solutions"
     )
 }
 

@@ -51,7 +51,7 @@ pub(super) fn of(matrix: &Table, written: &Written) -> Result<Vec<Axis>, Problem
         .enumerate()
         .find(|(index, axis)| axes.iter().take(*index).any(|before| before.place == axis.place));
     if let Some((_, axis)) = twice {
-        let wrong = Wrong::new("is crossed twice", "write the key once, with all of its values");
+        let wrong = Wrong::new("crossed twice", "give the key once, with all of its values");
         return Err(Problem { path: axis.at.clone(), wrong });
     }
     Ok(axes)
@@ -71,13 +71,13 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
             let problem = |wrong| Problem { path: at.clone(), wrong };
             let place = factor_key(&at[1..]).map_err(problem)?;
             if values.is_empty() {
-                let wrong = Wrong::new("has no value", "write at least one, or remove the key");
+                let wrong = Wrong::new("no values", "add at least one, or remove the key");
                 return Err(Problem { path: at, wrong });
             }
             for (index, value) in values.iter().enumerate() {
                 if values[..index].iter().any(|before| same(before, value)) {
-                    let what = format!("has the value `{}` twice", shown(value));
-                    let hint = "remove one of them; `attempts` repeats an arm";
+                    let what = format!("duplicate value `{}`", shown(value));
+                    let hint = "remove one of them; use `attempts` to repeat an arm";
                     return Err(Problem { path: at, wrong: Wrong::new(what, hint) });
                 }
             }
@@ -89,8 +89,8 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
             let wrong = match place {
                 Err(wrong) => wrong,
                 Ok(_) => Wrong::new(
-                    format!("is {}, where a list of values belongs", shape(other)),
-                    format!("write the values between brackets, as in [{other}]"),
+                    format!("expected a list of values, found {}", shape(other)),
+                    format!("put the values between brackets, as in [{other}]"),
                 ),
             };
             Err(Problem { path: at, wrong })
@@ -126,8 +126,8 @@ fn model(of: Option<String>, key: &str) -> Result<FactorKey, Wrong> {
         return Err(unknown(key, keys));
     }
     if ModelSpec::NO_FACTORS.contains(&key) {
-        let hint = "give each model a table of its own, and cross `model`";
-        return Err(Wrong::new("is no factor: two arms could not be told apart by it", hint));
+        let hint = "give each model its own table, and cross `model`";
+        return Err(Wrong::new("not a factor, so it cannot distinguish two arms", hint));
     }
     Ok(FactorKey::Model { of, key: key.to_owned() })
 }
@@ -137,19 +137,18 @@ fn below(path: &[String], keys: &[Key]) -> Result<(), Wrong> {
     let Some((first, rest)) = path.split_first() else { return Ok(()) };
     let key = match keys.iter().find(|key| key.name == *first) {
         Some(key) if key.name == "name" => {
-            let hint =
-                "the names of the arms are made from what differs; [[matrix.include]] has `name`";
-            return Err(Wrong::new("is no factor of an arm", hint));
+            let hint = "arm names are generated from the values that differ; set `name` in [[matrix.include]]";
+            return Err(Wrong::new("not a factor of an arm", hint));
         }
         Some(key) => key,
         None if FILE.iter().any(|key| key.name == *first) => {
             let hint =
                 "a matrix crosses keys of [[arms]], such as scaffold, model, \"budget.steps\"";
-            return Err(Wrong::new("is no factor of an arm", hint));
+            return Err(Wrong::new("not a factor of an arm", hint));
         }
         None if rows("models").iter().any(|key| key.name == *first) => {
             let hint = format!("did you mean \"model.{first}\"?");
-            return Err(Wrong::new("is no key of an arm", hint));
+            return Err(Wrong::new("not a key of an arm", hint));
         }
         None => return Err(nearer(first, keys)),
     };
@@ -157,7 +156,7 @@ fn below(path: &[String], keys: &[Key]) -> Result<(), Wrong> {
         _ if rest.is_empty() => Ok(()),
         Kind::Table(keys) => below(rest, keys),
         Kind::Free => Ok(()),
-        _ => Err(Wrong::new(format!("`{first}` is no table"), key.write())),
+        _ => Err(Wrong::new(format!("`{first}` is not a table"), key.write())),
     }
 }
 
@@ -168,7 +167,7 @@ fn nearer(name: &str, keys: &[Key]) -> Wrong {
         _ => None,
     });
     match home {
-        Some(home) => Wrong::new("is no key of an arm", format!("did you mean \"{home}.{name}\"?")),
+        Some(home) => Wrong::new("not a key of an arm", format!("did you mean \"{home}.{name}\"?")),
         None => unknown(name, keys),
     }
 }

@@ -16,8 +16,8 @@ pub(super) fn model(
     let Some(name) = arm.get("model").and_then(Value::as_str).map(str::to_owned) else {
         let path = sampling.first().map(|choice| choice.at.clone()).unwrap_or_default();
         let wrong = Wrong::new(
-            "has no effect: the arm asks no model",
-            "add `model`, or leave the combination out with [[matrix.exclude]]",
+            "has no effect: the arm uses no model",
+            "add `model`, or exclude the combination with [[matrix.exclude]]",
         );
         return Err(Problem { path, wrong });
     };

@@ -21,7 +21,7 @@ fn names(config: &ConfigFile) -> Vec<&str> {
 const BASE: &str = "[[arms]]\nname = 'base'\nscaffold = 'tools'\nmodel = 'm'\n";
 
 #[test]
-fn every_combination_is_an_arm_with_a_name_of_what_differs() {
+fn every_combination_becomes_an_arm_named_after_its_differences() {
     let matrix = "[matrix]\nscaffold = ['tools', 'bash']\n'budget.steps' = [50, 100]\n\
         'budget.ending' = ['grace']";
     let config = text(matrix, BASE).unwrap();
@@ -63,7 +63,7 @@ fn a_matrix_can_be_set_on_the_command_line() {
 }
 
 #[test]
-fn temperatures_make_models_of_their_own() {
+fn crossed_temperatures_create_separate_models() {
     let matrix = "[matrix]\nmodel = ['m', 'n']\n'model.temperature' = [0, 0.7]";
     let config = text(matrix, BASE).unwrap();
     assert_eq!(names(&config)[1], "base/m/temperature=0.7");
@@ -77,7 +77,7 @@ fn temperatures_make_models_of_their_own() {
 }
 
 #[test]
-fn combinations_are_left_out_and_added() {
+fn matrix_excludes_and_includes_combinations() {
     let matrix = "[matrix]\nscaffold = ['tools', 'bash']\nbudget.steps = [50, 100]\n\
         [[matrix.exclude]]\nscaffold = 'bash'\n'budget.steps' = [100]\n\
         [[matrix.include]]\nscaffold = 'bash'\nbudget.steps = 7\n\
@@ -101,7 +101,7 @@ fn combinations_are_left_out_and_added() {
 }
 
 #[test]
-fn mistakes_name_the_key_and_the_value() {
+fn matrix_errors_name_the_key_and_the_value() {
     let mut wrong = Vec::new();
     for (matrix, what, hint) in [
         (
@@ -116,25 +116,29 @@ fn mistakes_name_the_key_and_the_value() {
         ),
         (
             "steps = [5]",
-            "key `matrix.steps`: is no key of an arm",
+            "key `matrix.steps`: not a key of an arm",
             "did you mean \"budget.steps\"?",
         ),
         (
             "temperature = [5]",
-            "key `matrix.temperature`: is no key of an arm",
+            "key `matrix.temperature`: not a key of an arm",
             "did you mean \"model.temperature\"?",
         ),
         (
             "'budget.step' = [5]",
-            "key `matrix.\"budget.step\"`: is not known",
+            "key `matrix.\"budget.step\"`: unknown key",
             "did you mean `steps`?",
         ),
-        ("scafold = ['tools']", "key `matrix.scafold`: is not known", "did you mean `scaffold`?"),
-        ("attempts = [1, 2]", "key `matrix.attempts`: is no factor", "[[arms]]"),
-        ("'model.base_url' = ['http://x']", "is no factor", "a table of its own"),
-        ("scaffold = 'tools'", "key `matrix.scaffold`: is text, where a list", "[\"tools\"]"),
-        ("scaffold = []", "key `matrix.scaffold`: has no value", "at least one"),
-        ("budget.cost_usd = [1, 1.0]", "has the value `1.0` twice", "attempts"),
+        ("scafold = ['tools']", "key `matrix.scafold`: unknown key", "did you mean `scaffold`?"),
+        ("attempts = [1, 2]", "key `matrix.attempts`: not a factor", "[[arms]]"),
+        ("'model.base_url' = ['http://x']", "not a factor", "its own table"),
+        (
+            "scaffold = 'tools'",
+            "key `matrix.scaffold`: expected a list of values, found text",
+            "[\"tools\"]",
+        ),
+        ("scaffold = []", "key `matrix.scaffold`: no values", "at least one"),
+        ("budget.cost_usd = [1, 1.0]", "duplicate value `1.0`", "attempts"),
         ("budget.steps = [1]\n'budget.steps' = [2]", "crossed twice", "once"),
         (
             "budget.steps = [1, 2]\n[[matrix.exclude]]\nbudget.steps = 3",
@@ -143,21 +147,21 @@ fn mistakes_name_the_key_and_the_value() {
         ),
         (
             "budget.steps = [1, 2]\n[[matrix.exclude]]\nscaffold = 'tools'",
-            "leaves no arm",
+            "excludes every arm",
             "narrow",
         ),
         (
             "budget.steps = [1]\n[[matrix.include]]\n'budget.stepps' = 3",
-            "key `matrix.include.0.\"budget.stepps\"`, value `3`: is not known",
+            "key `matrix.include.0.\"budget.stepps\"`, value `3`: unknown key",
             "steps",
         ),
-        ("disclosure = ['hidden']", "is no key of an arm", "\"budget.disclosure\""),
+        ("disclosure = ['hidden']", "not a key of an arm", "\"budget.disclosure\""),
         (
             "network = ['closed']",
-            "key `matrix.network`, value `closed` (arm `base`): is text, where a table belongs",
+            "key `matrix.network`, value `closed` (arm `base`): expected a table, found text",
             "mode = \"allow\"",
         ),
-        ("", "crosses nothing", "scaffold = ["),
+        ("", "no factors to cross", "scaffold = ["),
     ] {
         let error = text(&format!("[matrix]\n{matrix}"), BASE).unwrap_err();
         let told = error.hint.clone().unwrap_or_default();
@@ -184,7 +188,7 @@ fn prompts_are_crossed_too() {
 
 /// Names of values that look alike, of paths, and of two keys with the same last part.
 #[test]
-fn names_stay_apart() {
+fn matrix_names_are_unique() {
     let config = text(
         "[matrix]\nscaffold = ['a/x.toml', 'b/x.toml']\nsandbox.cpus = [1, 2]\nbudget.arm.steps = [7]\n\
          settings.format = ['natural', 'patch']\nnetwork = [{ mode = 'closed' }, { mode = 'open_except' }]",

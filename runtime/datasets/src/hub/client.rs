@@ -32,7 +32,7 @@ impl<'a> Client<'a> {
             .connect_timeout(Duration::from_secs(30))
             .read_timeout(Duration::from_secs(120))
             .build()
-            .map_err(|error| format!("no HTTP client: {error}"))?;
+            .map_err(|error| format!("cannot create an HTTP client: {error}"))?;
         Ok(Self { client, endpoint, token })
     }
 
@@ -41,13 +41,12 @@ impl<'a> Client<'a> {
         let url = format!("{}/api/datasets/{name}/revision/{revision}?blobs=true", self.endpoint);
         let answer = self.get(&url).await?;
         let text = answer.text().await.map_err(plainly)?;
-        let info: Info = serde_json::from_str(&text).map_err(|error| {
-            format!("the hub's answer about {revision} cannot be read: {error}")
-        })?;
+        let info: Info = serde_json::from_str(&text)
+            .map_err(|error| format!("cannot read the hub's response for {revision}: {error}"))?;
         // The commit names a directory of the cache.
         if !super::is_commit(&info.sha) {
             return Err(format!(
-                "the hub says that {revision} is {:?}, which is not a commit id",
+                "the hub reports {:?} for {revision}, which is not a commit id",
                 info.sha
             ));
         }
@@ -99,17 +98,20 @@ impl<'a> Client<'a> {
                     if !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS {
                         return Err(self.refused(status));
                     }
-                    format!("the hub answers {status}")
+                    format!("the hub returned status {status}")
                 }
                 Err(error) => plainly(error),
             };
             if left == 0 {
-                return Err(format!("{why}, {TRIES} times ({}, see HF_ENDPOINT)", self.endpoint));
+                return Err(format!(
+                    "{why}, after {TRIES} attempts ({}, see HF_ENDPOINT)",
+                    self.endpoint
+                ));
             }
             tokio::time::sleep(wait).await;
             wait *= 2;
         }
-        Err("nothing was asked".into())
+        Err("no request was sent".into())
     }
 
     fn refused(&self, status: StatusCode) -> String {
@@ -118,12 +120,12 @@ impl<'a> Client<'a> {
                 "no such dataset, or one that needs a token: set HF_TOKEN"
             }
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(_)) => {
-                "no such dataset, or the token of HF_TOKEN may not read it"
+                "no such dataset, or the token in HF_TOKEN has no access to it"
             }
             (StatusCode::NOT_FOUND, _) => "no such dataset or revision",
             _ => "check the name, and HF_ENDPOINT",
         };
-        format!("the hub answers {status}: {hint}")
+        format!("the hub returned status {status}: {hint}")
     }
 }
 
@@ -160,7 +162,7 @@ impl<'a> Checks<'a> {
 
     fn finish(self, size: u64) -> Result<(), String> {
         if let Some(said) = self.sibling.size.filter(|said| *said != size) {
-            return Err(format!("has {size} bytes; the hub says {said}"));
+            return Err(format!("has {size} bytes, but the hub reports {said}"));
         }
         let sha256 = self.sha256.map(|hasher| proctor_types::hex(&hasher.finalize()));
         let lfs = self.sibling.lfs.as_ref().map(|lfs| lfs.sha256.clone());
@@ -168,7 +170,7 @@ impl<'a> Checks<'a> {
         let wanted = sha256.zip(lfs).or(blob.zip(self.sibling.blob_id.clone()));
         match wanted {
             Some((found, said)) if found != said => {
-                Err(format!("has the checksum {found}; the hub says {said}"))
+                Err(format!("has the checksum {found}, but the hub reports {said}"))
             }
             _ => Ok(()),
         }

@@ -43,7 +43,7 @@ impl Info {
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), String> {
         let failed =
-            |error: std::io::Error| format!("cannot be kept in {}: {error}", folder.display());
+            |error: std::io::Error| format!("cannot be stored in {}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(failed)?;
         let fresh = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
         let text = serde_json::to_vec(self).map_err(|error| error.to_string())?;

@@ -77,10 +77,13 @@ impl Hub {
         let (split, files) = match choose(&paths, wanted, usual) {
             Choice::Files { split, files } => (split, files),
             Choice::Splits(splits) => {
-                let asked = wanted.map_or(String::new(), |wanted| format!("has no `{wanted}`; "));
+                let asked =
+                    wanted.map_or(String::new(), |wanted| format!("has no split `{wanted}`; "));
                 return Err(fault(format!("{asked}its splits are {}", splits.join(", "))));
             }
-            Choice::Nothing => return Err(fault("holds no .parquet, .jsonl or .json".into())),
+            Choice::Nothing => {
+                return Err(fault("contains no .parquet, .jsonl or .json files".into()));
+            }
         };
         let mut out = Vec::new();
         for path in files {

@@ -88,7 +88,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
                     Some(_) => {
                         let place = RowLocation::Line(lines.of(text, after));
                         let value =
-                            Err(Complaint::whole("not JSON: text behind the end of the array"));
+                            Err(Complaint::whole("not JSON: text after the end of the array"));
                         each(RawRow { place, split: None, key: None, value });
                         return;
                     }
@@ -108,7 +108,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
             let what = match next {
                 Some(_) => format!("not JSON: element {number} is not closed"),
                 None => format!(
-                    "not JSON: element {number} is not closed, so the elements after it cannot be read"
+                    "not JSON: element {number} is not closed, so the following elements cannot be read"
                 ),
             };
             let value = Err(Complaint::whole(what));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_element_leaves_its_neighbours() {
+    fn broken_element_does_not_affect_its_neighbours() {
         let rows = read("[\n{\"a\": \"]}\\\"\"},\n{\"a\": oops},\n{\"a\": 3}]");
         assert_eq!(rows.len(), 3);
         assert_eq!(rows[0].3, Ok(json!({"a": "]}\""})));
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn an_element_without_an_end_is_said_to_be_the_last() {
+    fn unclosed_element_is_reported_as_the_last() {
         let rows = read("[{\"a\": 1}, {\"a\": \"open}, {\"a\": 2}]");
         assert_eq!(rows.len(), 2);
         assert!(rows[1].3.as_ref().is_err_and(|what| what.contains("element 2 is not closed")));
     }
 
     #[test]
-    fn splits_keys_and_single_rows_are_told_apart() {
+    fn json_distinguishes_splits_keys_and_single_rows() {
         let splits = read("{\"test\": [{\"a\": 1}], \"lite\": [{\"a\": 2}, 7]}");
         let named: Vec<_> = splits.iter().map(|row| row.1.as_deref().unwrap_or("")).collect();
         assert_eq!(named, ["test", "lite", "lite"]);

@@ -51,8 +51,8 @@ pub(super) fn not_json(text: &[u8], error: &serde_json::Error) -> Complaint {
     }
     let column = error.column();
     Complaint::whole(match error.classify() {
-        Category::Eof => format!("not JSON: it ends too early, at column {column}"),
-        _ => format!("not JSON from column {column} on"),
+        Category::Eof => format!("not JSON: truncated at column {column}"),
+        _ => format!("not JSON, from column {column}"),
     })
 }
 
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_never_takes_another_with_it() {
+    fn bad_line_does_not_affect_other_lines() {
         for bad in [
             "{\"a\": 1, \"b\": [",
             "{\"a\": \"open",

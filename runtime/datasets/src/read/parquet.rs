@@ -15,13 +15,13 @@ use crate::bad::Complaint;
 pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), String> {
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
     if let Some(codec) = unread(&reader) {
-        return Err(format!("it is compressed by {codec}; rewrite it with snappy, zstd or gzip"));
+        return Err(format!("unsupported compression {codec}; use snappy, zstd or gzip"));
     }
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
     for (index, row) in rows.enumerate() {
         let failed = row.is_err();
         let value = row.map(object).map_err(|error| {
-            Complaint::whole(format!("cannot be read: {error}; the rows after it are lost"))
+            Complaint::whole(format!("cannot be read: {error}; the following rows are lost"))
         });
         each(RawRow { place: RowLocation::Row(index + 1), split: None, key: None, value });
         if failed {

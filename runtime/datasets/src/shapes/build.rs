@@ -79,10 +79,7 @@ fn draft<'a>(
     }
     // The blocked URLs are derived from it; a URL here would block nothing.
     if repo.contains("://") || repo.starts_with("git@") {
-        return Err(Complaint::at(
-            "repo",
-            format!("is {repo:?}; write OWNER/NAME, not an address"),
-        ));
+        return Err(Complaint::at("repo", format!("is {repo:?}; use OWNER/NAME, not a URL")));
     }
     let f2p = fields.list("fail_to_pass")?.ok_or_else(|| fields.missing("fail_to_pass"))?;
     let p2p = fields.list("pass_to_pass")?.unwrap_or_default();
@@ -252,7 +249,7 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
     };
     if said.is_none() && of_script.is_none() && by_repo.is_some_and(|by| by.needs_command) {
         let what = format!(
-            "is missing, and {repo} has no test command of its own: use the rows of {} {}",
+            "is missing, and {repo} has no known test command: use the rows of {} {}",
             shape.name,
             shape.version.as_deref().unwrap_or_default()
         );

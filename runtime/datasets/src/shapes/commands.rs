@@ -106,7 +106,7 @@ pub(crate) fn no_command(script: &str) -> String {
     if script.contains(START) {
         format!("has no test command between `{START}` and `{END}`")
     } else {
-        format!("has no line with `{START}`, which comes before the test command")
+        format!("has no line `{START}`, which must precede the test command")
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_go_and_the_images_own_programs_come() {
+    fn command_drops_variables_and_uses_the_images_programs() {
         let of = |row: Value| {
             let command: Commands = serde_json::from_value(row).unwrap();
             words(&command, "/env/bin").join(" ")
@@ -133,16 +133,16 @@ mod tests {
     }
 
     #[test]
-    fn scripts_hold_their_command_between_the_markers() {
+    fn of_script_finds_the_command_between_the_markers() {
         let script = "#!/bin/bash\ncd /testbed\n: '>>>>> Start Test Output'\npytest -rA tests/a.py tests/b.py\n: '>>>>> End Test Output'\n";
         let directives = ["tests/a.py".to_owned(), "tests/b.py".to_owned()];
         assert_eq!(of_script(script, &directives), Some("pytest -rA"));
         assert_eq!(of_script("echo", &directives), None);
-        assert!(no_command("echo").contains("has no line with"));
+        assert!(no_command("echo").contains("has no line `"));
     }
 
     #[test]
-    fn lines_that_keep_the_exit_status_are_no_command() {
+    fn lines_that_save_the_exit_status_are_not_commands() {
         for (lines, command) in [
             ("pytest -rA tests/a.py\nrc=$?", "pytest -rA"),
             (
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn data_files_are_not_named_and_django_has_modules() {
+    fn directives_skip_data_files_and_use_modules_for_django() {
         let files = ["tests/a/test_x.py", "tests/data.json"].map(str::to_owned);
         assert_eq!(directives(&files, Directives::Files), ["tests/a/test_x.py"]);
         assert_eq!(directives(&files, Directives::Modules), ["a.test_x"]);

@@ -23,7 +23,7 @@ pub(crate) fn detect<'a>(
     match (fitting.next(), fitting.next()) {
         (Some(shape), None) => Ok(shape),
         (Some(one), Some(two)) => Err(Complaint::whole(format!(
-            "fits both {} and {}; choose one with `#shape=`",
+            "matches both {} and {}; choose one with `#shape=`",
             one.name, two.name
         ))),
         (None, _) => Err(nothing_fits(row, shapes)),
@@ -57,7 +57,7 @@ fn nothing_fits(row: &Map<String, Value>, shapes: &[Shape]) -> Complaint {
     });
     let what = match nearest {
         Some(shape) if !missing(shape).is_empty() => format!(
-            "matches no known shape; to be a row of {} it lacks `{}`",
+            "matches no known shape; a row of {} would also need `{}`",
             shape.name,
             missing(shape).join("`, `")
         ),

@@ -26,7 +26,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
         Some("lv1") => 1,
         Some("lv2") => 2,
         _ => {
-            let what = "ends in neither `.lv1` nor `.lv2`, so its level is unknown";
+            let what = "does not end in `.lv1` or `.lv2`, so its level is unknown";
             return Err(Complaint::at("instance_id", what));
         }
     };
@@ -49,7 +49,10 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
     details.test_files = task.fail_to_pass.clone().into();
     if level == 1 {
         if task.mask.is_none() {
-            return Err(Complaint::at("patch", "is missing; on level 1 it removes the feature"));
+            return Err(Complaint::at(
+                "patch",
+                "is missing, but level 1 needs it to remove the feature",
+            ));
         }
         // The row's test patch deletes the test, which hiding does here. Grading restores deleted
         // files from the pristine tree.
@@ -58,7 +61,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
         details.test_patch_deletes = true.into();
     } else {
         if task.test_patch.is_none() {
-            let what = "is missing; without it level 2 would grade the library itself";
+            let what = "is missing, so level 2 would grade the library itself";
             return Err(Complaint::at("test_patch", what));
         }
         task.mask = None;

@@ -21,20 +21,20 @@ pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
             .map(|(name, value)| match value {
                 Value::String(_) | Value::Object(_) => Ok(name),
                 other => {
-                    Err(format!("is an object whose `{name}` is {}, not a list", kind(&other)))
+                    Err(format!("is an object, but its `{name}` is {}, not a list", kind(&other)))
                 }
             })
             .collect(),
         Value::String(text) => {
             let trimmed = text.trim();
             if !trimmed.starts_with(['[', '(', '{']) {
-                return Err("is text that does not hold a list".into());
+                return Err("is text that does not contain a list".into());
             }
             match serde_json::from_str::<Value>(trimmed) {
                 Ok(Value::String(_)) | Err(_) => match literal::parse(trimmed) {
                     Ok(inner @ (Value::Array(_) | Value::Object(_))) => texts(inner),
-                    Ok(_) => Err("is text that does not hold a list".into()),
-                    Err(why) => Err(format!("is neither JSON nor a Python literal: {why}")),
+                    Ok(_) => Err("is text that does not contain a list".into()),
+                    Err(why) => Err(format!("is not JSON or a Python literal: {why}")),
                 },
                 Ok(inner) => texts(inner),
             }
@@ -55,7 +55,7 @@ pub(crate) fn object(value: Value) -> Result<Value, String> {
                 .or_else(|json| literal::parse(&text).map_err(|_| json));
             match inner {
                 Ok(inner @ (Value::Object(_) | Value::Null)) => Ok(inner),
-                Ok(other) => Err(format!("is text that holds {}, not an object", kind(&other))),
+                Ok(other) => Err(format!("is text with {}, not an object", kind(&other))),
                 Err(why) => Err(format!("is not JSON: {why}")),
             }
         }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_dress_gives_the_same_list() {
+    fn all_encodings_give_the_same_list() {
         for value in [
             json!(["a[x]", "b"]),
             json!("[\"a[x]\", \"b\"]"),
@@ -93,15 +93,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn values_that_are_not_lists_are_rejected() {
         for (value, said) in [
             (json!(null), "null"),
-            (json!("tests/test_a.py"), "does not hold a list"),
+            (json!("tests/test_a.py"), "does not contain a list"),
             (json!(["a", 3]), "element 2 is a number"),
-            (json!("[a, b]"), "neither JSON nor"),
+            (json!("[a, b]"), "not JSON or"),
             (json!(7), "a number"),
-            (json!({"a": 1}), "whose `a` is a number"),
-            (json!("{'a': None}"), "whose `a` is null"),
+            (json!({"a": 1}), "its `a` is a number"),
+            (json!("{'a': None}"), "its `a` is null"),
         ] {
             let error = texts(value).unwrap_err();
             assert!(error.contains(said), "{error}");

@@ -82,7 +82,7 @@ impl Reader<'_> {
             Some(next) => {
                 Err(format!("expected `,` or `{end}` at character {}, found {next:?}", self.at))
             }
-            None => Err(format!("`{end}` is missing at the end")),
+            None => Err(format!("missing `{end}` at the end")),
         }
     }
 
@@ -146,7 +146,7 @@ impl Reader<'_> {
                         format!("expected a value at character {}, found {next:?}", self.at)
                     }
                     ("", None) => format!("expected a value at character {}", self.at),
-                    _ => format!("`{word}` is a name, not a value; nothing is evaluated"),
+                    _ => format!("`{word}` is a name, not a literal value"),
                 })
             }
         }
@@ -154,7 +154,7 @@ impl Reader<'_> {
 
     fn string(&mut self, raw: bool) -> Result<String, String> {
         let begin = self.at;
-        let open = || format!("the text that begins at character {begin} is not closed");
+        let open = || format!("the text that starts at character {begin} is not closed");
         let quote = self.take().ok_or_else(open)?;
         let two: String = std::iter::repeat_n(quote, 2).collect();
         let triple = self.text[self.at..].starts_with(&two).then(|| {
@@ -203,7 +203,7 @@ impl Reader<'_> {
                 let count = digits.take_while(|digit| digit.is_digit(8)).count();
                 self.code(count, 8)?
             }
-            'N' => return Err("named characters (`\\N{...}`) are not read".into()),
+            'N' => return Err("named characters (`\\N{...}`) are not supported".into()),
             // As in Python, an unknown escape stays unchanged.
             other => {
                 out.push('\\');
@@ -218,7 +218,7 @@ impl Reader<'_> {
         let text = self.text.get(self.at..self.at + digits).ok_or("ends inside an escape")?;
         let code = u32::from_str_radix(text, radix).ok().and_then(char::from_u32);
         self.at += digits;
-        code.ok_or_else(|| format!("\\{text} is no character"))
+        code.ok_or_else(|| format!("\\{text} is not a character"))
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_are_read_as_python_writes_them() {
+    fn literals_follow_python_syntax() {
         for (text, value) in [
             ("['a', \"b'c\", 'd\\'e']", json!(["a", "b'c", "d'e"])),
             ("('x',)", json!(["x"])),
@@ -246,11 +246,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_evaluated_and_slips_are_named() {
+    fn parse_evaluates_nothing_and_names_mistakes() {
         for (text, said) in [
             ("__import__('os').system('x')", "is a name"),
             ("['a' 'b']", "expected `,`"),
-            ("['a'", "is missing at the end"),
+            ("['a'", "missing `]` at the end"),
             ("['a", "is not closed"),
             ("[1] + [2]", "after the value"),
             ("[b'a']", "not text"),

@@ -222,7 +222,7 @@ fn parse(text: &str) -> Result<Shape, String> {
     let mut shape: Shape = from_toml(text)?;
     if let Some(name) = shape.fields.keys().find(|name| !common.fields.contains_key(*name)) {
         let known: Vec<_> = common.fields.keys().map(String::as_str).collect();
-        return Err(format!("fields.{name}: no such field; there are {}", known.join(", ")));
+        return Err(format!("fields.{name}: no such field; fields: {}", known.join(", ")));
     }
     for (name, aliases) in common.fields {
         shape.fields.entry(name).or_insert(aliases);
@@ -252,7 +252,7 @@ pub(crate) fn named(name: &str, base_dir: &Path) -> Result<Shape, DatasetError> 
     let shapes = shipped()?;
     shapes.iter().find(|shape| shape.name == name).cloned().ok_or_else(|| {
         let known: Vec<_> = shapes.iter().map(|shape| shape.name.as_str()).collect();
-        bad(format!("is none of {}", known.join(", ")))
+        bad(format!("is not one of {}", known.join(", ")))
     })
 }
 
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shipped_shape_is_read_and_named_after_its_file() {
+    fn shipped_shapes_load_and_match_their_file_names() {
         let shapes = shipped().unwrap();
         for (shape, (name, _)) in shapes.iter().zip(SHIPPED) {
             assert_eq!(shape.name, *name);

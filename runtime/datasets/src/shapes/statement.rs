@@ -24,5 +24,6 @@ pub(crate) fn of(fields: &mut Fields<'_>, options: &Options) -> Result<String, C
 
 /// Fills a template of `prompts/`.
 pub(crate) fn render(template: &str, filling: impl Serialize) -> Result<String, Complaint> {
-    fill(template, filling).map_err(|error| Complaint::whole(format!("the statement: {error:#}")))
+    fill(template, filling)
+        .map_err(|error| Complaint::whole(format!("statement template: {error:#}")))
 }

@@ -70,7 +70,7 @@ fn compressed(file: &Path, rows: &[Value], codec: Compression) {
 }
 
 #[test]
-fn a_full_dataset_loads_but_for_the_broken_row_in_its_middle() {
+fn full_dataset_loads_except_its_broken_row() {
     let dir = TempDir::new().unwrap();
     let mut lines: Vec<String> =
         (0..generate::SWE_BENCH).map(|at| generate::swe_bench(at).to_string()).collect();
@@ -83,7 +83,7 @@ fn a_full_dataset_loads_but_for_the_broken_row_in_its_middle() {
     assert_eq!(loaded.tasks.len(), generate::SWE_BENCH - 1);
     assert_eq!(loaded.bad.len(), 1);
     assert_eq!(loaded.bad[0].line, Some(middle + 1));
-    assert!(loaded.bad[0].what.starts_with("not JSON: it ends too early"), "{}", loaded.bad[0]);
+    assert!(loaded.bad[0].what.starts_with("not JSON: truncated"), "{}", loaded.bad[0]);
 
     let mut rows: Vec<Value> = (0..generate::FEATUREBENCH).map(generate::featurebench).collect();
     rows[100]["repo_settings"] = json!("{\"test_cmd\": ");
@@ -95,7 +95,7 @@ fn a_full_dataset_loads_but_for_the_broken_row_in_its_middle() {
 }
 
 #[test]
-fn codecs_of_parquet_are_read_or_told() {
+fn parquet_codecs_are_read_or_reported() {
     let dir = TempDir::new().unwrap();
     let row = with(classic(), &[("FAIL_TO_PASS", json!(["t.py::x"]))]);
     for codec in ["UNCOMPRESSED", "SNAPPY", "GZIP(6)", "ZSTD(3)"] {
@@ -112,7 +112,7 @@ fn codecs_of_parquet_are_read_or_told() {
         fs::write(dir.path().join("other.parquet"), bytes).unwrap();
         let said = load(&["other.parquet".into()], dir.path()).unwrap_err().to_string();
         assert!(said.contains("other.parquet") && said.contains(codec), "{said}");
-        assert!(said.contains("rewrite it with snappy, zstd or gzip"), "{said}");
+        assert!(said.contains("use snappy, zstd or gzip"), "{said}");
     }
 }
 
@@ -148,7 +148,7 @@ fn below_here() -> (TempDir, String) {
 }
 
 #[test]
-fn a_folder_is_found_from_a_relative_base_however_it_is_spelt() {
+fn folder_is_found_from_any_spelling_of_a_relative_base() {
     let (dir, relative) = below_here();
     let data = dir.path().join("set[1]/data");
     fs::create_dir_all(&data).unwrap();

@@ -70,7 +70,7 @@ fn only(loaded: Loaded) -> Task {
 }
 
 #[test]
-fn a_folder_is_a_task_by_any_way_that_names_it() {
+fn harbor_folder_loads_by_every_kind_of_address() {
     let root = tempfile::tempdir().unwrap();
     made(root.path(), "one", &[]);
     for pattern in ["one", "one/task.toml", ".", "o*", "*/task.toml", "one#shape=harbor"] {
@@ -99,7 +99,7 @@ fn a_folder_is_a_task_by_any_way_that_names_it() {
 }
 
 #[test]
-fn one_bad_folder_is_named_and_leaves_the_others() {
+fn bad_folder_is_reported_and_others_load() {
     let root = tempfile::tempdir().unwrap();
     made(root.path(), "a", &[]);
     made(root.path(), "b", &[]);
@@ -120,7 +120,7 @@ fn one_bad_folder_is_named_and_leaves_the_others() {
         ("w09", &[("instruction.md", None)], "instruction.md: is missing"),
         ("w10", &[("environment/Dockerfile", None)], "environment/Dockerfile: is missing"),
         ("w11", &[("task.toml", Some("a = \n"))], "task.toml:1: is not TOML"),
-        ("w12", &[("task.toml", None)], "is missing from a folder that looks like a Harbor task"),
+        ("w12", &[("task.toml", None)], "is missing, but the folder looks like a Harbor task"),
         ("w13", &[("task.toml", Some("[task]\nname = \"made/a\"\n"))], "is already used"),
         (
             "w14",
@@ -138,7 +138,7 @@ fn one_bad_folder_is_named_and_leaves_the_others() {
     assert_eq!(ids(&found), ["made/a", "made/b"]);
     let said: Vec<String> = found.bad.iter().map(ToString::to_string).collect();
     for (name, _, what) in
-        wrong.iter().copied().chain([("w15", &[][..], "leads out of the task folder")])
+        wrong.iter().copied().chain([("w15", &[][..], "points outside the task folder")])
     {
         let of_folder = |line: &&String| line.contains(&format!("/{name}/"));
         assert!(said.iter().filter(of_folder).any(|line| line.contains(what)), "{name}: {said:#?}");
@@ -164,7 +164,7 @@ fn unknown_keys_are_warnings_with_their_lines() {
 }
 
 #[test]
-fn an_image_without_a_dockerfile_gets_the_folders_files() {
+fn image_without_a_dockerfile_gets_the_files_of_the_folder() {
     let root = tempfile::tempdir().unwrap();
     let config = "[environment]\ndocker_image = \"debian:12\"\n";
     made(root.path(), "with", &[("task.toml", Some(config))]);
@@ -211,14 +211,14 @@ fn a_dataset_names_its_tasks_by_digest() {
     fs::write(root.path().join("dataset.toml"), missing.replace("ZERO", &zero)).unwrap();
     let found = loaded(root.path(), ".");
     assert!(
-        found.tasks.is_empty() && found.bad[0].to_string().contains("is not here"),
+        found.tasks.is_empty() && found.bad[0].to_string().contains("its folder is missing"),
         "{:?}",
         found.bad
     );
 }
 
 #[test]
-fn files_of_a_data_set_are_checked_too() {
+fn dataset_files_are_verified() {
     let root = tempfile::tempdir().unwrap();
     made(root.path(), "one", &[]);
     let digest = Folder::open(&root.path().join("one")).unwrap().digest().unwrap();
@@ -236,7 +236,7 @@ fn files_of_a_data_set_are_checked_too() {
 }
 
 #[test]
-fn ids_narrow_and_other_options_are_refused() {
+fn harbor_accepts_ids_and_rejects_other_options() {
     let root = tempfile::tempdir().unwrap();
     for name in ["one", "two"] {
         made(root.path(), name, &[]);
@@ -247,13 +247,13 @@ fn ids_narrow_and_other_options_are_refused() {
     assert_eq!(ids(&found), ["made/two"]);
     assert!(found.bad.is_empty(), "what was not asked for is nobody's worry: {:?}", found.bad);
     let refused = load(&["one#image=debian".to_owned()], root.path()).unwrap_err().to_string();
-    assert!(refused.contains("`ids` and `shape` alone"), "{refused}");
+    assert!(refused.contains("only accept the options `ids` and `shape`"), "{refused}");
     let none = load(&["ids#shape=harbor".to_owned()], root.path()).unwrap_err().to_string();
-    assert!(none.contains("holds no Harbor task"), "{none}");
+    assert!(none.contains("contains no Harbor task"), "{none}");
 }
 
 #[test]
-fn a_task_file_of_our_own_is_no_harbor_folder() {
+fn own_task_file_is_not_a_harbor_folder() {
     let root = tempfile::tempdir().unwrap();
     let own = "schema_version = 1\nid = 'own'\nstatement = 's'\nworkdir = '/w'\nfail_to_pass = ['a.py::t']\n\
                test_command = ['pytest']\n[environment]\nbase = 'host'\n";

@@ -150,7 +150,7 @@ async fn tasks(
 }
 
 #[tokio::test]
-async fn a_name_becomes_checked_files_that_are_fetched_once() {
+async fn hub_files_are_verified_and_downloaded_once() {
     let held = Held { files: files(), token: Some("secret".into()), ailing: 1, ..Held::default() };
     let (address, shared) = serve(held).await;
     let cache = TempDir::new().unwrap();
@@ -172,7 +172,7 @@ async fn a_name_becomes_checked_files_that_are_fetched_once() {
 }
 
 #[tokio::test]
-async fn what_the_hub_refuses_is_told_with_the_hint() {
+async fn hub_rejections_have_hints() {
     let held = Held { files: files(), token: Some("secret".into()), ..Held::default() };
     let (address, shared) = serve(held).await;
     let cache = TempDir::new().unwrap();
@@ -183,10 +183,10 @@ async fn what_the_hub_refuses_is_told_with_the_hint() {
     let error = tasks(&format!("hf://{NAME}@absent"), &hub).await.unwrap_err();
     assert!(error.contains("no such dataset or revision"), "{error}");
     let error = tasks(&format!("hf://{NAME}/train"), &hub).await.unwrap_err();
-    assert!(error.contains("has no `train`; its splits are dev, test"), "{error}");
+    assert!(error.contains("has no split `train`; its splits are dev, test"), "{error}");
     shared.lock().unwrap().corrupt = true;
     let error = tasks(&format!("hf://{NAME}"), &hub).await.unwrap_err();
-    assert!(error.contains("the hub says"), "{error}");
+    assert!(error.contains("but the hub reports"), "{error}");
     shared.lock().unwrap().corrupt = false;
     assert_eq!(
         tasks(&format!("hf://{NAME}"), &hub).await.unwrap().len(),

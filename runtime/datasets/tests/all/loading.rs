@@ -39,7 +39,7 @@ fn complaint(row: &Value) -> (Option<String>, String) {
 }
 
 #[test]
-fn a_bad_row_is_named_and_does_not_take_the_others_with_it() {
+fn bad_row_is_reported_and_others_load() {
     let mut typo = with("id", json!("two"));
     typo["fail_to_pas"] = json!([]);
     let rows = [row().to_string(), typo.to_string(), "{oops".into(), String::new()];
@@ -63,7 +63,7 @@ fn nested_keys_are_named_by_their_path() {
     let (field, what) = complaint(&with("source", json!({"pypi": "a", "version": "1"})));
     assert_eq!(
         (field.as_deref(), what.as_str()),
-        (Some("source.sha256"), "is missing beside `pypi`")
+        (Some("source.sha256"), "is required with `pypi`")
     );
     let (field, _) = complaint(&with("source", json!({"pypi": "a", "git": "b"})));
     assert_eq!(field.as_deref(), Some("source"));
@@ -74,7 +74,7 @@ fn nested_keys_are_named_by_their_path() {
 }
 
 #[test]
-fn the_rules_are_held() {
+fn task_rules_are_enforced() {
     let cases = [
         ("environment", json!({})),
         ("environment", json!({"base": "host", "image": "x"})),
@@ -98,12 +98,12 @@ fn the_rules_are_held() {
 }
 
 #[test]
-fn a_cheat_has_a_name_of_its_own_and_a_patch_that_changes_something() {
+fn cheats_need_unique_names_and_effective_patches() {
     let cheat = |name: &str, patch: &str| json!({"name": name, "patch": patch});
     let patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
     assert!(load_rows(&[with("cheats", json!([cheat("a", patch)])).to_string()]).bad.is_empty());
     for (cheats, field, said) in [
-        (json!([cheat("a", patch), cheat("a", patch)]), "cheats[1].name", "stands twice"),
+        (json!([cheat("a", patch), cheat("a", patch)]), "cheats[1].name", "duplicate \"a\""),
         (json!([cheat(" ", patch)]), "cheats[0].name", "is empty"),
         (json!([cheat("a", "")]), "cheats[0].patch", "changes no file"),
         (json!([cheat("a", "+ x = 1\n")]), "cheats[0].patch", "no file in it"),
@@ -115,21 +115,21 @@ fn a_cheat_has_a_name_of_its_own_and_a_patch_that_changes_something() {
 }
 
 #[test]
-fn a_missing_key_is_named() {
+fn missing_key_is_named() {
     let mut row = row();
     row.as_object_mut().unwrap().remove("statement");
     assert_eq!(complaint(&row), (Some("statement".into()), "is missing".into()));
 }
 
 #[test]
-fn a_second_task_of_the_same_id_is_refused_with_the_first_place() {
+fn duplicate_id_is_rejected_with_the_first_place() {
     let loaded = load_rows(&[row().to_string(), row().to_string()]);
     assert_eq!(loaded.tasks.len(), 1);
     assert!(loaded.bad[0].what.contains("t.jsonl:1"), "{}", loaded.bad[0]);
 }
 
 #[test]
-fn toml_holds_one_task_or_one_recipe() {
+fn toml_file_has_one_task_or_one_recipe() {
     let dir = TempDir::new().unwrap();
     let task: toml::Value = serde_json::from_value(row()).unwrap();
     fs::write(dir.path().join("a.toml"), toml::to_string(&task).unwrap()).unwrap();
@@ -155,7 +155,7 @@ fn toml_holds_one_task_or_one_recipe() {
 }
 
 #[test]
-fn a_pattern_that_leads_nowhere_is_an_error() {
+fn pattern_without_matches_is_an_error() {
     let dir = TempDir::new().unwrap();
     for pattern in ["absent.jsonl", "*.jsonl"] {
         let error = load(&[pattern.into()], dir.path()).unwrap_err();

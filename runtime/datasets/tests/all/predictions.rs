@@ -16,7 +16,7 @@ fn read(name: &str, text: &str) -> Predictions {
 }
 
 #[test]
-fn list_lines_and_object_say_the_same() {
+fn predictions_as_list_lines_or_object_are_equal() {
     let row = json!({"instance_id": "a", "model_name_or_path": "m", "model_patch": "x"});
     let keyed = json!({"a": {"model_name_or_path": "m", "model_patch": "x"}});
     let preds = json!({"a": row.clone()});
@@ -37,14 +37,14 @@ fn list_lines_and_object_say_the_same() {
 }
 
 #[test]
-fn an_id_that_is_no_text_is_told_as_what_it_is() {
+fn non_text_id_is_reported_with_its_type() {
     let row = json!({"instance_id": 7, "model_name_or_path": "m", "model_patch": "x"});
     let said = read("p.jsonl", &row.to_string()).bad[0].to_string();
     assert!(said.contains("field `instance_id`: is a number, not text"), "{said}");
 }
 
 #[test]
-fn featurebenchs_output_has_attempts_and_failures() {
+fn featurebench_output_has_attempts_and_failures() {
     let row = |attempt: u32, success: bool| {
         json!({
             "instance_id": "a.lv1", "n_attempt": attempt, "model_patch": "x", "agent": "codex",
@@ -65,7 +65,7 @@ fn featurebenchs_output_has_attempts_and_failures() {
 }
 
 #[test]
-fn fea_benchs_results_keep_their_models_apart() {
+fn fea_bench_results_keep_models_separate() {
     let row = |model: &str| {
         json!({"instance_id": "a", "model_name_or_path": model, "text": "t", "full_output": "f",
             "model_patch": null})
@@ -76,7 +76,7 @@ fn fea_benchs_results_keep_their_models_apart() {
 }
 
 #[test]
-fn bad_entries_and_second_ones_are_named_and_the_others_kept() {
+fn bad_and_duplicate_entries_are_reported_and_others_kept() {
     let text = "{\"instance_id\": \"a\", \"model_patch\": \"x\"}\nnope\n\
         {\"instance_id\": \"b\", \"model_patch\": 3}\n{\"model_patch\": \"x\"}\n\
         {\"instance_id\": \"a\", \"model_patch\": \"y\"}\n{\"instance_id\": \"c\", \"patch\": \"x\"}\n\
@@ -99,22 +99,22 @@ fn bad_entries_and_second_ones_are_named_and_the_others_kept() {
             (8, "row"),
         ]
     );
-    assert!(said[3].2.contains("a second prediction for a, attempt 1"), "{said:?}");
-    assert!(said[4].2.contains("is it `patch`?"), "{said:?}");
+    assert!(said[3].2.contains("duplicate prediction for a, attempt 1"), "{said:?}");
+    assert!(said[4].2.contains("did you mean `patch`?"), "{said:?}");
     assert_eq!(read.makers["predictions"].len(), 1);
 }
 
 #[test]
-fn a_file_that_holds_nothing_is_told() {
+fn empty_predictions_file_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("p.jsonl");
     fs::write(&file, "\n").unwrap();
-    assert!(read_predictions(&file).unwrap_err().to_string().contains("holds no prediction"));
+    assert!(read_predictions(&file).unwrap_err().to_string().contains("contains no predictions"));
     assert!(read_predictions(&dir.path().join("absent.json")).is_err());
 }
 
 #[test]
-fn json_as_python_writes_it_is_read_under_any_name() {
+fn python_style_json_is_read_under_any_name() {
     let good =
         r#"{"instance_id": "b", "model_name_or_path": "m", "model_patch": "x", "cost": 1.5}"#;
     let object = "{\n  \"instance_id\": \"b\",\n  \"model_name_or_path\": \"m\",\n  \"model_patch\": \"x\"\n}";
@@ -142,7 +142,7 @@ fn json_as_python_writes_it_is_read_under_any_name() {
 }
 
 #[test]
-fn a_line_that_is_no_json_is_named_and_the_others_are_read() {
+fn invalid_json_line_is_reported_and_others_read() {
     let good = r#"{"instance_id": "b", "model_name_or_path": "m", "model_patch": "x"}"#;
     let open = r#"{"instance_id": "a", "model_patch": "+x"#;
     for bad in ["Traceback (most recent call last):", open, "{", "[INFO] done"] {

@@ -56,7 +56,7 @@ fn commands_follow_repository_and_version() {
 }
 
 #[test]
-fn a_row_of_5_x_brings_image_script_and_parser() {
+fn row_of_5_x_has_image_script_and_parser() {
     let script = "#!/bin/bash\nset -uxo pipefail\n: '>>>>> Start Test Output'\npytest -rA -p no:x tests/test_a.py\n: '>>>>> End Test Output'\n";
     let row = with(
         classic(),
@@ -79,7 +79,7 @@ fn a_row_of_5_x_brings_image_script_and_parser() {
 
 /// Tests that remain in the command would run twice in a strict run, which names its own.
 #[test]
-fn a_scripts_own_tests_are_not_in_the_command_of_a_strict_run() {
+fn strict_command_omits_the_tests_of_the_script() {
     for line in [
         "pytest -rA tests/test_b.py tests/test_a.py",
         "pytest tests/test_a.py -rA",
@@ -129,7 +129,7 @@ fn featurebench_level_1_is_masked_and_hides_its_test() {
 
 /// A factor of an arm is not an option of its dataset: two arms of a run could not differ in it.
 #[test]
-fn what_is_a_factor_now_is_refused_with_the_key_to_write() {
+fn replaced_option_is_rejected_with_the_new_key() {
     for (option, key) in
         [("interfaces=false", "interfaces = false"), ("white=true", "tests = true")]
     {
@@ -155,7 +155,7 @@ fn featurebench_level_2_starts_from_nothing() {
 }
 
 #[test]
-fn featurebench_takes_copies_out_of_its_images() {
+fn featurebench_removes_copies_from_its_images() {
     assert_eq!(task(featurebench(1), "").environment.setup, ["rm -rf /root/my_repo"]);
     let mlflow = task(with(featurebench(1), &[("repo", json!("mlflow/mlflow"))]), "");
     assert!(mlflow.environment.setup[1].contains("/testbed/libs/skinny/mlflow"));
@@ -164,7 +164,7 @@ fn featurebench_takes_copies_out_of_its_images() {
 }
 
 #[test]
-fn featurebench_fills_what_settings_leave_out() {
+fn featurebench_fills_missing_settings() {
     let bare = with(
         featurebench(1),
         &[("repo_settings", json!("{}")), ("repo", json!("pydantic/pydantic"))],
@@ -175,11 +175,11 @@ fn featurebench_fills_what_settings_leave_out() {
     assert_eq!(task.timeouts.grade_seconds, 1800.0);
     for (change, said) in [
         (("repo_settings", json!("{oops")), "repo_settings: is not JSON"),
-        (("instance_id", json!("a.lv3")), "instance_id: ends in neither"),
-        (("patch", json!("")), "patch: is missing; on level 1"),
+        (("instance_id", json!("a.lv3")), "instance_id: does not end in"),
+        (("patch", json!("")), "patch: is missing, but level 1"),
         (
             ("FAIL_TO_PASS", json!("tests/test_a.py")),
-            "FAIL_TO_PASS: is text that does not hold a list",
+            "FAIL_TO_PASS: is text that does not contain a list",
         ),
     ] {
         let found = complaint(with(featurebench(1), &[change]), "");
@@ -194,7 +194,7 @@ fn a_bare_path_stands_for_a_list_of_one_file() {
 }
 
 #[test]
-fn swe_bench_live_keeps_its_commands_and_never_takes_code_for_a_name() {
+fn swe_bench_live_keeps_commands_and_ignores_parser_code() {
     let row = with(
         classic(),
         &[
@@ -218,7 +218,7 @@ fn swe_bench_live_keeps_its_commands_and_never_takes_code_for_a_name() {
 }
 
 #[test]
-fn swe_gym_is_told_by_the_commit_that_it_lacks() {
+fn swe_gym_is_detected_by_its_missing_commit() {
     let row = with(
         classic(),
         &[
@@ -233,7 +233,7 @@ fn swe_gym_is_told_by_the_commit_that_it_lacks() {
 }
 
 #[test]
-fn swe_rebench_reads_its_installation_as_object_or_as_text() {
+fn swe_rebench_install_config_is_an_object_or_text() {
     let install = json!({"install": "pip install -e .", "test_cmd": ["pytest -q --x"], "log_parser": "parse_log_pytest_v2"});
     for install in [install.clone(), json!(install.to_string())] {
         let row = with(
@@ -277,7 +277,7 @@ fn a_profile_of_swe_smith_may_name_files() {
 }
 
 #[test]
-fn fea_bench_standard_and_medium_say_the_same() {
+fn fea_bench_standard_and_medium_give_equal_tasks() {
     let component = json!([
         {"type": "function", "name": "f", "lines": [1, 2], "signature": "def f():", "doc": "Does f."},
         {"type": "class", "name": "C", "lines": [4, 9], "signature": "class C:", "doc": ""}
@@ -329,7 +329,7 @@ fn fea_bench_standard_and_medium_say_the_same() {
 }
 
 #[test]
-fn a_row_of_ids_says_how_it_can_be_completed() {
+fn row_with_ids_only_says_how_to_complete_it() {
     let row = json!({
         "instance_id": "acme__tool-7", "pull_number": 7, "repo": "acme/tool", "version": null,
         "base_commit": "abc", "environment_setup_commit": "abc",
@@ -340,14 +340,14 @@ fn a_row_of_ids_says_how_it_can_be_completed() {
 }
 
 #[test]
-fn hints_come_only_when_they_are_wanted() {
+fn hints_are_included_only_on_request() {
     assert_eq!(task(classic(), "").statement, "It is wrong.");
     let hinted = task(classic(), "#hints=true");
     assert_eq!(hinted.statement, "It is wrong.\n\n## Hints\n\nLook there.\n");
 }
 
 #[test]
-fn unknown_fields_are_kept_short_and_named_long() {
+fn unknown_fields_are_kept_if_short_and_named_if_long() {
     let row = with(
         classic(),
         &[
@@ -363,15 +363,15 @@ fn unknown_fields_are_kept_short_and_named_long() {
 }
 
 #[test]
-fn what_is_wrong_with_a_row_is_named_by_its_own_field() {
+fn row_errors_name_the_original_field() {
     for (change, said) in [
-        (("FAIL_TO_PASS", json!("[a, b]")), "FAIL_TO_PASS: is neither JSON nor a Python literal"),
+        (("FAIL_TO_PASS", json!("[a, b]")), "FAIL_TO_PASS: is not JSON or a Python literal"),
         (("FAIL_TO_PASS", json!([])), "FAIL_TO_PASS: is empty"),
         (("PASS_TO_PASS", json!([3])), "PASS_TO_PASS: element 1 is a number"),
         (("patch", json!(7)), "patch: is a number, not text"),
         (("patch", json!("")), "patch: is empty"),
         (("test_patch", json!("\n")), "test_patch: is empty"),
-        (("FAIL_TO_PASS", json!({"a": 1})), "FAIL_TO_PASS: is an object whose `a` is a number"),
+        (("FAIL_TO_PASS", json!({"a": 1})), "FAIL_TO_PASS: is an object, but its `a` is a number"),
         (("problem_statement", json!("")), "problem_statement: is empty"),
         (("repo_settings", json!("{}")), "patch: "),
     ] {
@@ -384,11 +384,11 @@ fn what_is_wrong_with_a_row_is_named_by_its_own_field() {
     let null = complaint(null, "");
     assert!(null.starts_with("FAIL_TO_PASS: is null"), "{null}");
     let lacking = complaint(with(classic(), &[("test_patch", Value::Null)]), "");
-    assert!(lacking.contains("it lacks `test_patch`"), "{lacking}");
+    assert!(lacking.contains("would also need `test_patch`"), "{lacking}");
 }
 
 #[test]
-fn marks_of_two_shapes_in_one_row_are_refused_by_name() {
+fn row_that_fits_two_shapes_is_rejected() {
     let marks = [
         ("featurebench", "repo_settings", json!("{}")),
         ("swe-rebench", "install_config", json!({})),
@@ -415,7 +415,7 @@ fn marks_of_two_shapes_in_one_row_are_refused_by_name() {
 }
 
 #[test]
-fn a_shape_of_ones_own_is_one_file() {
+fn custom_shape_is_a_single_file() {
     let dir = TempDir::new().unwrap();
     let shape = r#"
         name = "swe-bench-pro"
@@ -457,7 +457,7 @@ fn a_shape_of_ones_own_is_one_file() {
 }
 
 #[test]
-fn two_rows_of_one_id_are_told_by_their_places() {
+fn duplicate_rows_are_reported_with_both_places() {
     let loaded = load_rows(&[classic(), classic()], "");
     assert_eq!(loaded.tasks.len(), 1);
     assert!(loaded.bad[0].to_string().contains("rows.jsonl:1"), "{}", loaded.bad[0]);
@@ -465,7 +465,7 @@ fn two_rows_of_one_id_are_told_by_their_places() {
 }
 
 #[test]
-fn rows_that_call_their_id_otherwise_are_known_by_their_shape() {
+fn rows_with_other_id_fields_are_detected() {
     let dir = tempfile::tempdir().unwrap();
     let shape = r#"
         name = "swe-bench"
@@ -496,11 +496,11 @@ fn rows_that_call_their_id_otherwise_are_known_by_their_shape() {
     assert!(loaded.bad.iter().any(|bad| bad.to_string().contains("a__b-2")), "{:?}", loaded.bad);
     fs::write(dir.path().join("quarry.toml"), shape.replace("id = ", "di = ")).unwrap();
     let refused = load(&["rows.jsonl#shape=quarry.toml".into()], dir.path()).unwrap_err();
-    assert!(refused.to_string().contains("fields.di: no such field; there are "), "{refused}");
+    assert!(refused.to_string().contains("fields.di: no such field; fields: "), "{refused}");
 }
 
 #[test]
-fn a_row_of_no_shape_is_told_what_the_nearest_one_misses() {
+fn row_without_a_shape_names_the_missing_field() {
     let mut nameless = classic();
     nameless.as_object_mut().unwrap().remove("instance_id");
     let loaded = load_rows(&[nameless], "");
@@ -512,7 +512,7 @@ fn a_row_of_no_shape_is_told_what_the_nearest_one_misses() {
 }
 
 #[test]
-fn a_row_whose_parser_is_unknown_is_rejected_when_it_is_loaded() {
+fn row_with_an_unknown_parser_is_rejected() {
     let row = |name: &str| with(classic(), &[("log_parser", json!(name))]);
     let said = complaint(row("parse_log_gotset"), "");
     assert!(said.starts_with("log_parser: ") && said.contains("\"parse_log_gotset\""), "{said}");
@@ -526,7 +526,7 @@ fn a_row_whose_parser_is_unknown_is_rejected_when_it_is_loaded() {
 }
 
 #[test]
-fn a_row_of_another_language_says_how_its_tests_are_run() {
+fn row_of_another_language_needs_a_test_command() {
     let go = [("repo", json!("gin-gonic/gin"))];
     let said = complaint(with(classic(), &go), "");
     assert!(

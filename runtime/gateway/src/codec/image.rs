@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn images_pass_between_all_formats_after_the_result_that_held_them() {
+    fn images_of_tool_results_are_translated_between_all_formats() {
         for from in [Chat, Responses, Messages, Gemini] {
             for to in [Chat, Responses, Messages, Gemini] {
                 let body = conversation(from);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_an_image_only_where_it_says_so() {
+    fn url_is_an_image_only_in_an_image_part() {
         let web = Image::of_url("https://a/b.png");
         assert_eq!(web, Some(Image::Url("https://a/b.png".into())));
         assert!(Image::of_url("data:application/pdf;base64,AAAA").is_none());
@@ -145,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn gemini_is_not_given_an_address_that_it_does_not_fetch() {
+    fn gemini_rejects_image_urls() {
         let body = json!({"messages": [{"role": "user", "content": [
             {"type": "image_url", "image_url": {"url": "https://a/b.png"}}]}]});
         let body = body.as_object().unwrap();
         let request = codec::read_request(Chat, body, &mut Losses::default()).unwrap();
         let refused = codec::request_for(Gemini, &request, &mut Losses::default()).unwrap_err();
-        assert!(refused.contains("address"), "{refused}");
+        assert!(refused.contains("image URLs"), "{refused}");
     }
 }

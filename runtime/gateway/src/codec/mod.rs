@@ -58,7 +58,7 @@ fn fresh_call() -> String {
 /// Text that replaces a file, a sound, or an image in a place that cannot have one.
 fn media(kind: &str) -> String {
     format!(
-        "content of type {kind:?} is not translated between APIs: send text, or an image in a user's message"
+        "content of type {kind:?} cannot be translated between APIs: send text, or an image in a user message"
     )
 }
 

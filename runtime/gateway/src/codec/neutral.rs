@@ -336,7 +336,7 @@ impl Whole {
     pub(crate) fn defect(&self) -> Option<String> {
         let called = self.items.iter().any(|item| matches!(item, Item::Call(_)));
         if self.stop == Some(Stop::Calls) && !called {
-            return Some("the response promises a tool call and has none".into());
+            return Some("the response announces a tool call but has none".into());
         }
         let written = |item: &Item| match item {
             Item::Text(text) | Item::Refusal(text) => !text.is_empty(),
@@ -349,7 +349,7 @@ impl Whole {
         match self.stop.as_ref()? {
             Stop::Filter | Stop::Refusal => return None,
             Stop::Other(word) => {
-                return Some(format!("an empty response that ended with {word:?}"));
+                return Some(format!("empty response that ended with {word:?}"));
             }
             Stop::End | Stop::Calls | Stop::Sequence(_) | Stop::Length | Stop::Window => {}
         }
@@ -358,6 +358,6 @@ impl Whole {
             _ => false,
         });
         let counted = self.usage.is_some_and(|usage| usage.output > 0);
-        (!thought && !counted).then(|| "an empty response without output tokens".into())
+        (!thought && !counted).then(|| "empty response without output tokens".into())
     }
 }

@@ -64,7 +64,7 @@ impl StopWord {
     /// An error means that the endpoint did not finish the response. `field` is where the word was.
     pub(super) fn unbroken(field: &str, word: Option<&str>) -> Result<(), String> {
         match word.filter(|word| Self::of(word) == Self::Broken) {
-            Some(word) => Err(format!("the endpoint broke the response off: {field} {word:?}")),
+            Some(word) => Err(format!("the endpoint aborted the response: {field} {word:?}")),
             None => Ok(()),
         }
     }

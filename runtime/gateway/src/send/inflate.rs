@@ -26,7 +26,7 @@ impl Inflate {
                 Ok(Self::Deflate(Box::new(flate2::write::ZlibDecoder::new(Vec::new()))))
             }
             Some(other) => Err(Broken::new(format!(
-                "the response is compressed as {other:?}, which the request did not accept"
+                "the response is compressed with {other:?}, which the request does not accept"
             ))),
         }
     }
@@ -49,7 +49,7 @@ impl Inflate {
             }
         };
         if out.len() > BODY_LIMIT {
-            return Err(Broken::new(format!("the answer is longer than {BODY_LIMIT} bytes")));
+            return Err(Broken::new(format!("the response is longer than {BODY_LIMIT} bytes")));
         }
         Ok(Some(std::mem::take(out).into()))
     }

@@ -49,11 +49,11 @@ impl Call {
             Err(refusal) => {
                 // Whatever the client makes of it, the model is not involved.
                 let what = format!(
-                    "the gateway cannot pass on a request of the agent: {}",
+                    "the gateway cannot forward a request of the agent: {}",
                     refusal.message
                 );
-                let hint = "the agent asks for what the model's API cannot express: choose an endpoint of the agent's own \
-                            API, or another agent";
+                let hint = "the model's API does not support this request: use an endpoint with \
+                            the agent's own API, or another agent";
                 self.rejected = Some(Fault::new(Layer::Model, what).hint(hint).into());
                 return self.refuse(&refusal).await;
             }
@@ -86,7 +86,7 @@ impl Call {
             }
             Failure::Gone { why } => {
                 self.lost(&why);
-                let error = Some(format!("the client went away; before that: {why}"));
+                let error = Some(format!("the client disconnected; before that: {why}"));
                 self.keep(End { error, ..End::default() }).await;
             }
             Failure::BrokenOff { why, cut, charged } => {
@@ -113,10 +113,9 @@ impl Call {
     /// lost nothing; one that exits because of it was ended by the endpoint.
     fn lost(&self, why: &str) {
         if self.class == RequestClass::Main {
-            let what = format!("the agent's last request has no answer: {why}");
-            let fault = Fault::new(Layer::Model, what).hint(
-                "another try may go better; see the endpoint's own log where it happens often",
-            );
+            let what = format!("the agent's last request has no response: {why}");
+            let fault = Fault::new(Layer::Model, what)
+                .hint("a retry may succeed; if this happens often, see the endpoint's log");
             self.shared.watched.lost(AskError::Fault(fault));
         }
     }
@@ -199,9 +198,7 @@ impl Call {
         if translated {
             for name in ["previous_response_id", "conversation"] {
                 if asked.get(name).is_some_and(|id| !id.is_null()) {
-                    let why = format!(
-                        "{name}: no response with this id is known here; send the whole input"
-                    );
+                    let why = format!("{name}: unknown response id; send the whole input");
                     return Err(Refusal::bad(why));
                 }
             }

@@ -251,11 +251,11 @@ async fn respond(
     }
     let path = match found {
         Route::WrongMethod(_) => {
-            let message = format!("{} is not for {}", head.uri.path(), head.method);
+            let message = format!("{} does not support {}", head.uri.path(), head.method);
             return refuse(&Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message));
         }
         Route::Unknown(_) => {
-            let message = format!("{} is not served here", head.uri.path());
+            let message = format!("{} is not supported", head.uri.path());
             return refuse(&Refusal::new(StatusCode::NOT_FOUND, message));
         }
         Route::Models { one, .. } => {
@@ -275,7 +275,7 @@ async fn respond(
     };
     let alt = head.uri.query().is_some_and(|query| query.split('&').any(|one| one == "alt=sse"));
     if named.as_ref().is_some_and(|Named { stream, .. }| *stream) && !alt {
-        return refuse(&Refusal::bad("streamGenerateContent is served with ?alt=sse"));
+        return refuse(&Refusal::bad("streamGenerateContent needs ?alt=sse"));
     }
     let Some(on_its_way) = OnItsWay::new(&shared) else {
         return refuse(&Refusal::of(&AskError::Cancelled));

@@ -28,7 +28,7 @@ impl Refusal {
     pub(super) fn budget(kind: BudgetKind) -> Self {
         // 402 ends every known client at once; they retry 429 and 5xx for minutes or forever. The
         // text must not mention length or context: some clients would compact and retry.
-        let message = format!("the {kind} budget of this trial is spent");
+        let message = format!("the {kind} budget of this trial is used up");
         let code = Some(format!("budget_{kind}"));
         Self { status: StatusCode::PAYMENT_REQUIRED, message, code, exact: None }
     }
@@ -57,7 +57,7 @@ impl Refusal {
             // it for minutes; 403 ends every known client.
             AskError::Fault(fault) => Self {
                 status: StatusCode::FORBIDDEN,
-                message: format!("no answer can be had: {}", fault.what),
+                message: format!("no response is available: {}", fault.what),
                 code: Some("infrastructure".into()),
                 exact: None,
             },
@@ -145,7 +145,7 @@ mod tests {
     use super::Refusal;
 
     #[test]
-    fn a_spent_budget_is_402_in_every_shape_and_speaks_of_no_length() {
+    fn refusal_of_a_spent_budget_is_402_and_never_mentions_length() {
         for kind in [BudgetKind::Steps, BudgetKind::TotalTokens, BudgetKind::Cost] {
             let refusal = Refusal::budget(kind);
             assert_eq!(refusal.status, 402);

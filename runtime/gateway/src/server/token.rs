@@ -20,10 +20,9 @@ impl fmt::Debug for Token {
 impl Token {
     pub(super) fn random() -> Result<Self, Fault> {
         let mut bytes = [0; BYTES];
-        rustls::crypto::ring::default_provider()
-            .secure_random
-            .fill(&mut bytes)
-            .map_err(|_| Fault::new(Layer::Model, "the system gives no random bytes".to_owned()))?;
+        rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).map_err(|_| {
+            Fault::new(Layer::Model, "failed to get random bytes from the system".to_owned())
+        })?;
         // Some clients check the form of a key before they send it.
         Ok(Self(format!("sk-proctor-{}", hex(&bytes))))
     }
@@ -60,7 +59,7 @@ mod tests {
     use super::Token;
 
     #[test]
-    fn every_place_of_a_key_opens_and_no_other_key_does() {
+    fn token_is_accepted_in_every_header_and_other_keys_are_not() {
         let token = Token::random().expect("random bytes");
         let other = Token::random().expect("random bytes");
         assert_ne!(token.as_str(), other.as_str());

@@ -70,7 +70,7 @@ fn user(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn another_key_opens_nothing_and_is_told_in_each_apis_shape() {
+async fn server_rejects_other_keys_in_each_apis_format() {
     let served = Served::new(SCRIPT, Budget::default()).await;
     for (path, kind) in [
         ("/v1/chat/completions", "/error/type"),
@@ -94,7 +94,7 @@ async fn another_key_opens_nothing_and_is_told_in_each_apis_shape() {
 }
 
 #[tokio::test]
-async fn bytes_of_the_same_format_pass_untouched_but_for_the_models_name() {
+async fn server_forwards_the_same_format_unchanged_except_the_model_name() {
     let served = Served::new(SCRIPT, Budget::default()).await;
     let body = "{ \"messages\" : [ {\"role\":\"user\",\"content\":\"gr\\u00fc\\u00dfe\"} ],\n \
         \"temperature\": 1.0e0, \"model\" :\"asked\", \"x_vendor\": {\"b\":1,  \"a\":2} }";
@@ -121,7 +121,7 @@ async fn bytes_of_the_same_format_pass_untouched_but_for_the_models_name() {
 }
 
 #[tokio::test]
-async fn a_stream_passes_untouched_and_hides_the_usage_that_nobody_asked_for() {
+async fn server_forwards_streams_unchanged_without_unrequested_usage() {
     let served = Served::new(SCRIPT, Budget::default()).await;
     for asks in [true, false] {
         let mut body = user("hi");
@@ -164,7 +164,7 @@ async fn a_spent_budget_is_402_and_ends_the_trial() {
 }
 
 #[tokio::test]
-async fn sixteen_connections_bring_exactly_the_steps_of_the_limit() {
+async fn sixteen_connections_get_exactly_the_step_limit() {
     let served = Served::new(SCRIPT, Budget { steps: Some(20), ..Budget::default() }).await;
     let served = std::sync::Arc::new(served);
     let hammers: Vec<_> = (0..16)
@@ -190,7 +190,7 @@ async fn sixteen_connections_bring_exactly_the_steps_of_the_limit() {
 }
 
 #[tokio::test]
-async fn failures_of_the_endpoint_are_the_gateways_business() {
+async fn server_retries_endpoint_failures_itself() {
     let served = Served::new(SCRIPT, Budget::default()).await;
     for stream in [false, true] {
         let text = if stream { "flaky stream" } else { "flaky" };
@@ -206,7 +206,7 @@ async fn failures_of_the_endpoint_are_the_gateways_business() {
 }
 
 #[tokio::test]
-async fn an_endpoints_own_refusal_keeps_its_status_and_words_but_no_key() {
+async fn server_forwards_endpoint_rejections_without_the_key() {
     let served = Served::new(SCRIPT, Budget::default()).await;
     let (status, told) = served.chat(user("refused")).await;
     assert_eq!(status, 400);
@@ -216,7 +216,7 @@ async fn an_endpoints_own_refusal_keeps_its_status_and_words_but_no_key() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_is_charged_what_was_said_and_has_made_no_step() {
+async fn disconnected_client_is_charged_without_a_step() {
     let served = Served::new(SCRIPT, Budget::default()).await;
     let mut body = user("slow");
     body["stream"] = true.into();
@@ -236,7 +236,7 @@ async fn a_client_that_goes_away_is_charged_what_was_said_and_has_made_no_step()
 }
 
 #[tokio::test]
-async fn a_stream_comes_piece_by_piece() {
+async fn server_streams_piece_by_piece() {
     let served = Served::new(SCRIPT, Budget::default()).await;
     let mut body = user("slow");
     body["stream"] = true.into();
@@ -251,7 +251,7 @@ async fn a_stream_comes_piece_by_piece() {
 }
 
 #[tokio::test]
-async fn what_the_provider_would_run_is_withheld_and_on_record() {
+async fn server_withholds_and_records_provider_tools() {
     let served = Served::new(SCRIPT, Budget::default()).await;
     let mut body = user("hi");
     body["web_search_options"] = json!({"search_context_size": "low"});
@@ -266,7 +266,7 @@ async fn what_the_provider_would_run_is_withheld_and_on_record() {
 }
 
 #[tokio::test]
-async fn the_key_is_in_no_response_and_in_no_record() {
+async fn key_never_appears_in_responses_or_records() {
     let served = Served::new(SCRIPT, Budget::default()).await;
     let mut told = String::new();
     for text in ["hi", "refused", "flaky"] {
@@ -281,7 +281,7 @@ async fn the_key_is_in_no_response_and_in_no_record() {
 }
 
 #[tokio::test]
-async fn models_and_counts_are_told_without_the_model() {
+async fn server_lists_models_and_counts_tokens_without_the_model() {
     let served = Served::new(SCRIPT, Budget { steps: Some(0), ..Budget::default() }).await;
     let get = |path: &str, header: &'static str| {
         let url = format!("{}{path}", served.listening.url());
@@ -312,7 +312,7 @@ async fn models_and_counts_are_told_without_the_model() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_before_it_is_paid() {
+async fn server_rejects_unreadable_requests_before_they_cost_anything() {
     let served = Served::new(SCRIPT, Budget::default()).await;
     for body in ["", "{", "[]", "{\"n\": 2, \"messages\": []}"] {
         let sent = served.post("/v1/chat/completions", body).send().await.expect("a response");
@@ -324,7 +324,7 @@ async fn what_cannot_be_read_is_refused_before_it_is_paid() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_not_asked_for_again_and_is_charged() {
+async fn aborted_stream_is_charged_and_not_retried() {
     let script = "[default]\ncontent = 'one piece after another, and then no more of it'\n\
         fault = [{ kind = 'truncate', times = 0 }]";
     let served = Served::new(script, Budget::default()).await;
@@ -332,20 +332,20 @@ async fn a_stream_that_breaks_off_is_not_asked_for_again_and_is_charged() {
     body["stream"] = true.into();
     let (status, told) = served.chat(body).await;
     assert_eq!(status, 200, "the head had gone out");
-    assert!(told.contains("broken off") && !told.contains("[DONE]"), "{told}");
+    assert!(told.contains("aborted") && !told.contains("[DONE]"), "{told}");
     assert_eq!(served.bench.goes(), [(Some(200), true)], "one go");
     let spent = served.bench.trial.spent();
     assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");
     // A client that exits now was ended by the endpoint.
     match served.server.rejected() {
-        Some(AskError::Fault(fault)) => assert!(fault.what.contains("broken off"), "{fault}"),
+        Some(AskError::Fault(fault)) => assert!(fault.what.contains("aborted"), "{fault}"),
         other => panic!("{other:?}"),
     }
 }
 
 /// A client that compacts its conversation sends tool results only in a side request.
 #[tokio::test]
-async fn results_that_only_a_side_request_brings_back_are_recorded_once() {
+async fn results_returned_in_a_side_request_are_recorded_once() {
     let bench = Bench::new(SCRIPT, Budget::default()).await;
     let rules = json!({"rules": [{"class": "side", "tools": false}]});
     let rules: RequestRules = serde_json::from_value(rules).expect("rules");

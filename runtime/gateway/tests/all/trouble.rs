@@ -138,14 +138,14 @@ async fn to_the_wall(texts: &'static [&'static str]) -> (TrialGateway, u64) {
 }
 
 #[tokio::test]
-async fn a_hang_until_the_wall_limit_is_the_endpoints() {
+async fn hang_until_the_wall_limit_is_an_endpoint_fault() {
     // From the first request on, and after two responses.
     for (texts, answers) in [(&[""][..], 0), (&[ANSWER, ANSWER, ""][..], 2)] {
         let (trial, steps) = to_the_wall(texts).await;
         assert_eq!(steps, answers);
         let fault = trial.lost_to_the_endpoint(BudgetKind::Wall).expect("the endpoint's doing");
         assert_eq!(fault.layer, Layer::Model);
-        assert!(fault.what.contains("no byte came"), "{fault}");
+        assert!(fault.what.contains("did not start"), "{fault}");
     }
     // The time that a model takes to respond is its own, up to the limit.
     let (trial, steps) = to_the_wall(&[ANSWER]).await;
@@ -153,7 +153,7 @@ async fn a_hang_until_the_wall_limit_is_the_endpoints() {
 }
 
 #[tokio::test]
-async fn an_ask_that_is_dropped_at_the_limit_was_as_silent() {
+async fn request_dropped_at_the_limit_counts_as_silent() {
     let (url, _) = bytes(&[""]).await;
     let budget = Budget { wall_seconds: Some(0.5), ..Budget::default() };
     let kept = Arc::new(Kept::default());
@@ -166,7 +166,7 @@ async fn an_ask_that_is_dropped_at_the_limit_was_as_silent() {
 }
 
 #[tokio::test]
-async fn failures_until_the_wall_limit_are_the_endpoints_too() {
+async fn failures_until_the_wall_limit_are_an_endpoint_fault() {
     let script = "[default]\nfault = [{ kind = 'status', status = 429, retry_after = '15' }]";
     let budget = Budget { wall_seconds: Some(1.0), ..Budget::default() };
     let bench = Bench::new(script, budget).await;
@@ -178,7 +178,7 @@ async fn failures_until_the_wall_limit_are_the_endpoints_too() {
 
 /// Before the first byte and in the middle of a response; a client's request behaves the same.
 #[tokio::test]
-async fn silence_is_told_at_growing_distances() {
+async fn silence_is_reported_at_growing_intervals() {
     const STALLS: &str =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\ndata: ";
     let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
@@ -217,7 +217,7 @@ async fn silence_is_told_at_growing_distances() {
 }
 
 #[tokio::test]
-async fn silence_is_cut_by_progress_and_not_by_total_time() {
+async fn idle_timeout_restarts_with_progress() {
     let quick = |idle: f64| {
         let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
         (policy.idle_seconds, policy.attempt_seconds, policy.first_seconds) = (idle, idle, 0.01);
@@ -254,7 +254,7 @@ async fn silence_is_cut_by_progress_and_not_by_total_time() {
 }
 
 #[tokio::test]
-async fn a_retry_says_why_and_which() {
+async fn retry_reports_its_reason_and_number() {
     let (url, _) = bytes(&[BUSY, BUSY, ANSWER]).await;
     let watched = Arc::new(Watched::default());
     let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
@@ -277,7 +277,7 @@ async fn a_retry_says_why_and_which() {
 }
 
 #[tokio::test]
-async fn a_page_in_the_place_of_an_answer_is_a_wrong_address() {
+async fn web_page_instead_of_a_response_means_a_wrong_base_url() {
     // Only the host, and an API's object that is not a model's.
     const OTHER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
         {\"message\":\"welcome\"}";
@@ -306,7 +306,7 @@ async fn a_page_in_the_place_of_an_answer_is_a_wrong_address() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_out_is_given_up_once_for_the_run() {
+async fn unavailable_endpoint_is_given_up_once_per_run() {
     // Never up, and down after a response.
     let answered = script(
         "[[rule]]\nlast = 'hi'\nanswer = { content = 'x' }\n\
@@ -349,7 +349,7 @@ async fn an_endpoint_that_is_out_is_given_up_once_for_the_run() {
 }
 
 #[tokio::test]
-async fn a_rejection_that_every_trial_meets_halts_them() {
+async fn rejection_of_every_trial_halts_the_model() {
     let rejects = "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, \
         body = '{\"error\":{\"message\":\"unknown field x in request 17\"}}' }] }\n[default]\ncontent = 'ok'\n";
     let fake = script(rejects).await;
@@ -379,7 +379,7 @@ async fn a_rejection_that_every_trial_meets_halts_them() {
 }
 
 #[tokio::test]
-async fn a_403_that_every_trial_meets_halts_them_too() {
+async fn status_403_of_every_trial_halts_the_model() {
     let fake = script(
         "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 403, times = 0 }] }\n[default]\ncontent = 'ok'\n",
     )
@@ -395,7 +395,7 @@ async fn a_403_that_every_trial_meets_halts_them_too() {
 }
 
 #[tokio::test]
-async fn a_rejection_is_the_models_own_where_words_and_count_agree() {
+async fn rejection_counts_for_the_model_if_text_and_count_agree() {
     let overflow = "the maximum context length is 10 tokens";
     let rejects = |body: &str| {
         format!("{{ fault = [{{ kind = 'status', status = 400, times = 0, body = '{body}' }}] }}")
@@ -436,7 +436,7 @@ async fn a_rejection_is_the_models_own_where_words_and_count_agree() {
 }
 
 #[tokio::test]
-async fn a_model_without_tools_is_told_with_the_setting_that_helps() {
+async fn model_without_tools_is_reported_with_a_hint() {
     // Ollama's text, and a router's text with another status.
     for (status, words) in [
         (400, "registry.ollama.ai/library/x:latest does not support tools"),
@@ -465,7 +465,7 @@ async fn a_model_without_tools_is_told_with_the_setting_that_helps() {
 /// If an endpoint rejects the form of a request, it gets another form, from then on with the first
 /// attempt.
 #[tokio::test]
-async fn a_request_is_repaired_once_and_stays_repaired() {
+async fn request_repair_is_kept_for_the_run() {
     const NO_OPTIONS: &str = "HTTP/1.1 422 No\r\nconnection: close\r\n\r\n\
         {\"detail\":\"stream_options: extra fields not permitted\"}";
     const NO_STREAM: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
@@ -539,7 +539,7 @@ async fn a_model_that_has_answered_is_not_unknown() {
 
 /// The record of a request in order: under the current step, and then under its own.
 #[tokio::test]
-async fn settling_hands_out_the_step_and_each_attempt_has_its_times() {
+async fn settle_assigns_the_step_and_records_attempt_times() {
     let script = "[default]\ncontent = 'one piece after another'\nchunk_delay_seconds = 0.05\n\
         fault = [{ kind = 'status', status = 503 }]";
     let bench = Bench::new(script, Budget::default()).await;
@@ -574,7 +574,7 @@ async fn settling_hands_out_the_step_and_each_attempt_has_its_times() {
 /// The previous step is over when the next main request arrives, over HTTP as in process; a side
 /// request ends no step.
 #[tokio::test]
-async fn every_main_request_ends_the_step_before() {
+async fn main_request_ends_the_previous_step() {
     #[derive(Default)]
     struct Ends(Mutex<Vec<&'static str>>);
     #[async_trait]
@@ -638,7 +638,7 @@ async fn together(gateway: &Gateway, url: &str, budget: &Budget, trials: usize) 
 }
 
 #[tokio::test]
-async fn an_endpoint_that_never_answers_is_asked_by_one_trial_for_all() {
+async fn silent_endpoint_is_tried_by_one_trial_for_all() {
     let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
     (policy.first_seconds, policy.silent_attempts) = (0.01, 2);
     (policy.idle_seconds, policy.attempt_seconds) = (0.3, 0.3);
@@ -659,7 +659,7 @@ async fn an_endpoint_that_never_answers_is_asked_by_one_trial_for_all() {
 }
 
 #[tokio::test]
-async fn a_wall_limit_below_its_silence_ends_the_round_as_well() {
+async fn wall_limit_below_the_idle_timeout_ends_the_round() {
     let (url, count) = bytes(&[""]).await;
     let budget = Budget { wall_seconds: Some(0.5), ..Budget::default() };
     let gateway = gateway();
@@ -696,7 +696,7 @@ async fn trickle(head: &'static str, byte: &'static str) -> String {
 }
 
 #[tokio::test]
-async fn what_keeps_a_connection_open_is_no_answer() {
+async fn keepalive_is_not_a_response() {
     let json = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
     let events = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
     let budget = Budget { wall_seconds: Some(0.5), ..Budget::default() };
@@ -710,7 +710,7 @@ async fn what_keeps_a_connection_open_is_no_answer() {
 }
 
 #[tokio::test]
-async fn an_endpoint_drives_no_terminal() {
+async fn endpoint_text_cannot_control_the_terminal() {
     const BINARY: &str =
         "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n\x1b[2J\x1b]0;title\x07\0\u{9b}31m bytes";
     const ERROR: &str =
@@ -728,7 +728,7 @@ async fn an_endpoint_drives_no_terminal() {
 }
 
 #[tokio::test]
-async fn silence_in_the_middle_is_an_outage_after_several_trials_in_a_row() {
+async fn stalls_of_several_consecutive_trials_are_an_outage() {
     let (url, _) = bytes(&[ANSWER, ""]).await;
     let budget = Budget { wall_seconds: Some(0.2), ..Budget::default() };
     let gateway = gateway();
@@ -748,7 +748,7 @@ async fn silence_in_the_middle_is_an_outage_after_several_trials_in_a_row() {
 }
 
 #[tokio::test]
-async fn all_may_ask_from_the_first_words_of_the_first_answer_on() {
+async fn all_trials_start_requests_after_the_first_words_of_a_response() {
     // The head and the first event arrive; the rest of this response never does.
     const BEGINS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"x\"},\"index\":0}]}\n\n";

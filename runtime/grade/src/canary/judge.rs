@@ -46,7 +46,7 @@ impl Judged {
             if let Some(error) = left_out.and_then(|why| why.strip_prefix(FAILED)) {
                 judged
                     .evidence
-                    .push(note(evidence::CANARY_BROKEN, format!("{error} at laying it")));
+                    .push(note(evidence::CANARY_BROKEN, format!("{error} while inserting it")));
             }
             if left_out.is_some() || !run.complete && laid.is_none() {
                 judged.silent.push("left out");
@@ -76,12 +76,14 @@ impl Judged {
         );
         match status {
             TestStatus::Failed if failed_by(canary, &phases) => self.failed.push(number),
-            TestStatus::Failed | TestStatus::Error => self.silent.push("it failed otherwise"),
+            TestStatus::Failed | TestStatus::Error => {
+                self.silent.push("it failed for another reason")
+            }
             TestStatus::Missing if run.complete => {
                 self.evidence.push(note(evidence::CANARY_MISSING, &*canary.what));
             }
             TestStatus::Missing => self.silent.push("it did not run"),
-            TestStatus::Flaky => self.silent.push("it was run again"),
+            TestStatus::Flaky => self.silent.push("it was rerun"),
             _ if phases
                 .iter()
                 .any(|phase| phase.when == "call" && phase.reached == Some(false)) =>
@@ -129,24 +131,27 @@ impl Judged {
         }
         let failed = || self.failed.iter().filter_map(|number| canaries.list.get(*number));
         let what = if canaries.list.is_empty() {
-            "no test lends itself to one".to_owned()
+            "no test is suitable for a canary".to_owned()
         } else if failed().next().is_none() && !self.passed.is_empty() {
             return None; // True of each canary.
         } else if failed().next().is_none() {
             let why: BTreeSet<&str> = self.silent.iter().copied().collect();
             let why: Vec<&str> = why.into_iter().collect();
-            format!("none of {} was judged: {}", canaries.list.len(), why.join(", "))
+            format!("none of {} canaries was judged: {}", canaries.list.len(), why.join(", "))
         } else if !task.fail_to_pass.iter().all(passed) {
             return None;
         } else {
             if self.slow {
-                return Some(note(evidence::NO_CANARY, "some were left out: the others were slow"));
+                return Some(note(
+                    evidence::NO_CANARY,
+                    "some canaries were skipped, because the others were slow",
+                ));
             }
             let tries = |kind: Kind| !canaries.compares || kind.tries_agreement();
             if failed().any(|canary| canary.is_fail_to_pass && tries(canary.kind)) {
                 return None;
             }
-            "none of a comparison in a fail-to-pass test was judged".to_owned()
+            "no canary of a comparison in a fail-to-pass test was judged".to_owned()
         };
         Some(note(evidence::NO_CANARY, what))
     }
@@ -268,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_canary_accuses_only_a_run_that_passes_something() {
+    fn missing_canary_is_evidence_only_if_a_test_passed() {
         let judged = |status| {
             let run = run(status);
             Judged::of(&canaries(Kind::Raises, false), &Records::default(), &run).evidence
@@ -316,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_must_fail_at_its_own_mistake() {
+    fn canary_counts_only_if_it_fails_at_its_own_mistake() {
         let passed = run(TestStatus::Passed);
         let canaries = canaries(Kind::Value, true);
         let of = |call| {
@@ -371,7 +376,10 @@ mod tests {
             let said = told(&judged).unwrap();
             assert_eq!(
                 said,
-                note(evidence::NO_CANARY, "none of 1 was judged: it failed otherwise")
+                note(
+                    evidence::NO_CANARY,
+                    "none of 1 canaries was judged: it failed for another reason"
+                )
             );
         }
         let silent = Judged::of(&canaries, &Records::default(), &passed);
@@ -383,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_that_was_left_out_for_its_time_is_told() {
+    fn canary_skipped_for_its_time_is_reported() {
         let passed = run(TestStatus::Passed);
         let list = vec![Canary::of_test(ID, Kind::Value), Canary::of_test(ID, Kind::Value)];
         let canaries = Canaries { list, compares: true };
@@ -400,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_be_verified_was_tried() {
+    fn verified_requires_a_failed_canary_of_a_fail_to_pass_test() {
         let failed = records(phase("call", "failed", Some(7), true));
         let told = |kind, compares, tests: &[(&str, TestStatus)]| {
             let canaries = canaries(kind, compares);
@@ -421,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_canary_may_have_disturbed_is_run_again() {
+    fn only_files_that_a_canary_may_have_disturbed_are_rerun() {
         let test = |id: &str| {
             let (when, outcome) = ("call".to_owned(), "failed".to_owned());
             Record::Test(TestRecord {

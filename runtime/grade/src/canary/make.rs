@@ -470,7 +470,7 @@ fn fraction() -> Result<f64, Fault> {
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Fault {
-    Fault::new(Layer::Grade, format!("making canaries: {error}"))
+    Fault::new(Layer::Grade, format!("creating canaries: {error}"))
 }
 
 #[cfg(test)]
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn many_tests_and_good_kinds_come_first() {
+    fn canaries_prefer_many_tests_and_strong_kinds() {
         let all = || {
             vec![
                 candidate("a", Kind::Fail, "f"),
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_solution_defines_is_known_by_name() {
+    fn names_that_the_solution_defines_are_found() {
         let task = |mask: Option<&str>, gold: Option<&str>| -> Task {
             serde_json::from_value(serde_json::json!({
                 "schema_version": 1, "id": "t", "statement": "", "environment": {}, "mask": mask,
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_the_conftests_above_it_the_nearest_first() {
+    fn conftests_above_a_file_are_listed_nearest_first() {
         let mut pristine = Pristine::default();
         for name in ["conftest.py", "a/conftest.py", "b/conftest.py", "a/b/test_x.py"] {
             let file = Current::File { bytes: name.into(), mode: 0o644 };

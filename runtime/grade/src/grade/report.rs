@@ -219,7 +219,7 @@ impl ReportGrading<'_> {
                 Ok(entries) => entries,
                 // The folder is not there any more.
                 Err(SandboxError::Refused(_)) => continue,
-                Err(error) => return Err(error.fault("looking at the tests")),
+                Err(error) => return Err(error.fault("checking the tests")),
             };
             for entry in entries {
                 let name = entry.name.escaped();
@@ -241,16 +241,16 @@ impl ReportGrading<'_> {
             format!("if command -v {word} > /dev/null; then echo found; else echo missing; fi");
         let look = self.prepared(Command::shell(&line)).time_limit(LOOK_LIMIT);
         let found = self.handle.run(look).await;
-        let found = found.map_err(|error| error.fault("looking for the test command"))?;
+        let found = found.map_err(|error| error.fault("checking the test command"))?;
         // Without a shell in the sandbox the answer is unknown.
         if found.stdout.text().trim() != "missing" {
             return Ok(());
         }
         let what =
-            format!("the environment has no program {program:?}, which `test_command` starts");
+            format!("the environment does not have {program:?}, the program of `test_command`");
         Err(Fault::new(Layer::Grade, what)
             .cause(Cause::Missing)
-            .hint("install it in the task's set-up lines, or correct `test_command`"))
+            .hint("install it in the task's set-up lines, or fix `test_command`"))
     }
 
     /// Prepares a command like the tests': in the work directory, with the task's variables and
@@ -348,7 +348,7 @@ impl ReportGrading<'_> {
         if on_stdout {
             if !done.stdout.is_whole() {
                 let what = format!(
-                    "the report on standard output has more than {} bytes",
+                    "the report on standard output is larger than {} bytes",
                     limits.report_bytes
                 );
                 unread.push(what);
@@ -387,7 +387,7 @@ impl ReportGrading<'_> {
         limit: u64,
     ) -> Result<Result<Vec<u8>, String>, Fault> {
         let found = handle.stat(path).await;
-        match found.map_err(|error| error.fault("looking at the report"))? {
+        match found.map_err(|error| error.fault("checking the report"))? {
             Some(entry) if entry.kind == EntryKind::File => {}
             // A link could point to any file of the sandbox.
             _ => return Ok(Err("not a regular file".to_owned())),
@@ -414,7 +414,7 @@ impl ReportGrading<'_> {
                 Ok(found) => Ok(found.map(|_| full).into_iter().collect()),
                 // A parent is not a directory.
                 Err(SandboxError::Refused(_)) => Ok(Vec::new()),
-                Err(error) => Err(error.fault("looking for the report")),
+                Err(error) => Err(error.fault("finding the report")),
             };
         }
         let folder = match folder {
@@ -426,7 +426,7 @@ impl ReportGrading<'_> {
             Ok(entries) => entries,
             // The directory does not exist or is something else.
             Err(SandboxError::Refused(_)) => return Ok(Vec::new()),
-            Err(error) => return Err(error.fault("looking for the report")),
+            Err(error) => return Err(error.fault("finding the report")),
         };
         let fits = |entry: &RawPath| matches_wildcard(name, &entry.escaped());
         let mut names: Vec<RawPath> = entries.into_iter().map(|entry| entry.name).collect();
@@ -449,7 +449,7 @@ impl ReportGrading<'_> {
         {
             // A runner may fail for another reason, such as coverage or a linter in the same
             // script.
-            let what = format!("exit status {code}, and the report shows no failure");
+            let what = format!("exit status {code}, but the report has no failure");
             evidence.push(note(evidence::READ_FROM_REPORT, what));
         }
         let exited = &done.exited;
@@ -493,8 +493,8 @@ impl ReportGrading<'_> {
         }
         let format = self.results.format;
         let last = match (run.files.iter().all(Vec::is_empty), reading.report.tests.len()) {
-            (true, _) => "\nthe run left no report\n".to_owned(),
-            (false, 0) => format!("\nthe report has no test in the format {format}\n"),
+            (true, _) => "\nthe run did not write a report\n".to_owned(),
+            (false, 0) => format!("\nthe report has no tests in the format {format}\n"),
             (false, count) => format!("\nthe report has {}\n", plural(count, "test")),
         };
         log.extend_from_slice(last.as_bytes());

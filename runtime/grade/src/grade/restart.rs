@@ -105,10 +105,13 @@ impl Grading<'_> {
     fn not_laid(&self, error: ApplyError) -> Fault {
         match error {
             ApplyError::Patch(error) => {
-                let what = format!("{}: the patch fits one sandbox and not another", self.task.id);
+                let what = format!(
+                    "{}: the patch applies in one sandbox but not in another",
+                    self.task.id
+                );
                 Fault::new(Layer::Grade, format!("{what}: {error}"))
             }
-            ApplyError::SandboxHandle(error) => error.fault("laying the patch once more"),
+            ApplyError::SandboxHandle(error) => error.fault("applying the patch again"),
         }
     }
 }

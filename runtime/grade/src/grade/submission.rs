@@ -50,7 +50,7 @@ impl Grading<'_> {
             Ok(submission) => submission,
             Err(ApplyError::Patch(error)) => return self.rejected(&error),
             Err(ApplyError::SandboxHandle(error)) => {
-                return Err(error.fault("laying the submission"));
+                return Err(error.fault("copying the submission"));
             }
         };
         let submitted = Submitted {

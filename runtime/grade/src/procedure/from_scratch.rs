@@ -32,7 +32,7 @@ impl Live<'_> {
         let parent = rules.pristine.rsplit_once('/').map_or("/", |(parent, _)| parent);
         let copy =
             format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", shell_word(parent));
-        self.must(&copy, "keeping the library").await?;
+        self.must(&copy, "saving the library").await?;
         // `.` and `..` cannot be removed and cause error messages.
         self.shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;
         for (path, text) in &start.files {
@@ -50,11 +50,11 @@ impl Live<'_> {
         let mut log = format!("+ {}\n", start.install).into_bytes();
         log.extend_from_slice(&done.stdout.head);
         if !done.success() {
-            log.extend_from_slice(b"the installation failed; the harness goes on\n");
+            log.extend_from_slice(b"the installation failed; the harness continues\n");
         }
         // Dotfiles of the submission stay, as in the harness.
         let back = format!("rm -rf {root}/* && cp -r {kept}/* {root}/");
-        self.must(&back, "putting the library back").await?;
+        self.must(&back, "restoring the library").await?;
         log.extend(self.lay_test_patch().await?);
         self.files(log).await
     }

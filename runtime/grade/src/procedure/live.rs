@@ -134,7 +134,7 @@ pub async fn run_official(
     run.evidence.extend(exceptions(hidden));
     // The repository of a masked source contains what the mask removes.
     if task.mask.is_some() && live.asks_history() {
-        run.evidence.push(note(KEPT_FOR_TOOL, "the repository: the procedure's commands ask Git"));
+        run.evidence.push(note(KEPT_FOR_TOOL, "the repository: the procedure's commands use Git"));
     }
     Ok(Some(run))
 }
@@ -257,7 +257,7 @@ impl Live<'_> {
             SANDBOX_KILLED => Trouble::Killed,
             _ => Trouble::Exhausted,
         });
-        let log = format!("the run could not be completed: {}\n", found.what).into_bytes();
+        let log = format!("the run failed: {}\n", found.what).into_bytes();
         Ok(OfficialRun { trouble, ..self.not_run(&found.what, log) })
     }
 
@@ -442,7 +442,7 @@ impl Live<'_> {
         let mut official = with_cut(graded?, cut);
         if late && !official.resolved {
             let seconds = self.time_limit.as_secs_f64();
-            official.why.push_str(&format!("; a run was ended at the time limit of {seconds} s"));
+            official.why.push_str(&format!("; a run was stopped at the time limit of {seconds} s"));
         }
         let trouble = late.then_some(Trouble::TimedOut);
         Ok(OfficialRun { official, log, trouble, evidence: Vec::new() })
@@ -504,7 +504,7 @@ impl Live<'_> {
 fn with_cut(mut official: Official, cut: u64) -> Official {
     if cut > 0 {
         let kept = 2 * (OUTPUT >> 20);
-        official.why.push_str(&format!("; {cut} bytes of output beyond {kept} MiB were not kept"));
+        official.why.push_str(&format!("; {cut} bytes of output beyond {kept} MiB were discarded"));
     }
     official
 }
@@ -540,7 +540,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn laying_a_patch_asks_no_history() {
+    fn applying_a_patch_reads_no_history() {
         assert!(!asks_history("git apply --verbose\ngit apply --whitespace=fix -v\npatch -p1 -i"));
         assert!(!asks_history("pytest tests/test_digits.py"));
         for asked in ["git apply --verbose --3way", "git checkout -- .", "cd /x && git  status"] {

@@ -98,7 +98,7 @@ fn resolved(verdict: &Verdict) -> (bool, bool) {
 }
 
 #[test]
-fn gold_and_nothing_are_told_alike_by_both() {
+fn gold_and_noop_get_the_same_verdict_from_both_procedures() {
     for change in [swe_bench, swe_smith, featurebench] {
         let verdict = both(change, &gold());
         assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
@@ -114,7 +114,7 @@ fn gold_and_nothing_are_told_alike_by_both() {
 
 /// Forged lines followed by exit status zero: the harnesses resolve it.
 #[test]
-fn a_process_that_ends_itself_is_resolved_officially_only() {
+fn process_that_exits_early_resolves_only_officially() {
     let lines: String = F2P.iter().chain(&P2P).map(|id| format!("PASSED {id}\\n")).collect();
     let cheat = format!("import os\nos.write(1, b\"{lines}\")\nos._exit(0)\n");
     let forged = patch(&[("roman/__init__.py", Some(&package(&cheat)))]);
@@ -133,7 +133,7 @@ fn a_process_that_ends_itself_is_resolved_officially_only() {
 /// An expected failure, and lines that are printed when the interpreter ends. A result that strict
 /// does not confirm is not clean. If gold differs in the same way, it says nothing about a patch.
 #[test]
-fn what_only_the_procedure_resolves_is_not_clean() {
+fn task_resolved_only_officially_is_not_clean() {
     // A failure of a test that does not count explains the exit status.
     let lines: String = F2P.iter().map(|id| format!("PASSED {id}\\n")).collect();
     let lines = format!("{lines}FAILED tests/test_none.py::test_none\\n");
@@ -176,7 +176,7 @@ fn what_only_the_procedure_resolves_is_not_clean() {
 /// The code under test removes all tests. Grading by the graded run's collection is fooled; frozen
 /// ids are not.
 #[test]
-fn a_test_file_holds_what_it_holds_on_the_unmasked_source() {
+fn test_file_has_the_tests_of_the_unmasked_source() {
     let parametrized = "import pytest\nimport roman\nfrom roman import to_roman\n\n\n\
         @pytest.mark.parametrize('n', getattr(roman, 'CASES', [1, 2, 3]))\n\
         def test_each(n):\n    assert to_roman(n) == 'I' * n\n\n\n\
@@ -207,7 +207,7 @@ fn a_test_file_holds_what_it_holds_on_the_unmasked_source() {
 /// No patch can resolve a task whose own source fails its tests, so the result is a fault rather
 /// than a zero.
 #[test]
-fn a_file_that_the_unmasked_source_does_not_pass_is_a_fault() {
+fn test_file_failing_on_the_unmasked_source_is_a_fault() {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     lay(&workdir);
@@ -235,7 +235,7 @@ fn a_file_that_the_unmasked_source_does_not_pass_is_a_fault() {
 
 /// The agent may see the test and change it; both policies restore it.
 #[test]
-fn a_test_that_the_agent_was_shown_is_put_back_by_both() {
+fn shown_test_is_restored_by_both_procedures() {
     let white = |task: &mut Task| {
         featurebench(task);
         task.hidden.clear();
@@ -248,7 +248,7 @@ fn a_test_that_the_agent_was_shown_is_put_back_by_both() {
 
 /// FeatureBench does not restore regression tests, and a conftest decides what runs.
 #[test]
-fn a_conftest_that_passes_everything_is_resolved_officially_only() {
+fn conftest_that_passes_everything_resolves_only_officially() {
     let conftest = "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    report = out.get_result()\n    report.outcome = \"passed\"\n    report.longrepr = None\n\n\n@pytest.fixture\ndef given():\n    return 1\n";
     let cheat = patch(&[("tests/conftest.py", Some(conftest))]);
     let verdict = both(featurebench, &cheat);
@@ -268,7 +268,7 @@ fn a_patch_that_does_not_apply_is_not_resolved() {
 /// SWE-smith removes its hidden tests before it applies a patch, so a patch with a file in their
 /// place does not apply. On SWE-bench the tests come after the patch, with the same result.
 #[test]
-fn a_file_in_the_place_of_a_hidden_test_is_in_the_way_of_one_harness_only() {
+fn file_at_a_hidden_test_path_breaks_only_one_harness() {
     let own = "diff --git a/tests/test_roman.py b/tests/test_roman.py\nnew file mode 100644\n\
                --- /dev/null\n+++ b/tests/test_roman.py\n@@ -0,0 +1,2 @@\n+def test_four():\n+    pass\n";
     let patch = gold() + own;
@@ -283,7 +283,7 @@ fn a_file_in_the_place_of_a_hidden_test_is_in_the_way_of_one_harness_only() {
 
 /// Changes of a patch to visible tests are reverted, too.
 #[test]
-fn smith_puts_all_expected_tests_back() {
+fn smith_restores_all_expected_tests() {
     let easy = "def test_kept():\n    assert False\n\n\ndef test_helper():\n    assert False\n";
     let patch = gold() + &patch(&[("tests/test_kept.py", Some(easy))]);
     let verdict = both(swe_smith, &patch);
@@ -303,26 +303,26 @@ fn solution_that_first(runs: &str) -> String {
 
 /// SWE-bench 5.0.2 replaces invalid bytes before it writes the log that it reads.
 #[test]
-fn bytes_that_are_no_text_do_not_void_the_official_run() {
+fn invalid_utf8_does_not_void_the_official_run() {
     let patch = solution_that_first("os.write(1, b'\\xff\\xfe caf\\xe9\\n')");
     let verdict = both(uncaptured, &patch);
     assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
 }
 
 #[test]
-fn the_end_of_a_long_output_is_read() {
+fn end_of_a_long_output_is_read() {
     let patch = solution_that_first("for _ in range(140): os.write(1, b'x' * 1048575 + b'\\n')");
     let (_, run) = apart(uncaptured, |_| (), &patch);
     assert!(run.official.resolved, "{:#?}", run.official.why);
     assert!(
-        run.official.why.contains("bytes of output beyond 128 MiB were not kept"),
+        run.official.why.contains("bytes of output beyond 128 MiB were discarded"),
         "{:#?}",
         run.official.why
     );
 }
 
 #[test]
-fn the_official_run_has_the_variables_of_the_image() {
+fn official_run_has_the_variables_of_the_image() {
     let patch = solution_that_first(
         "assert os.environ.get('FROM_IMAGE') == VALUE and 'LANG' not in os.environ",
     );

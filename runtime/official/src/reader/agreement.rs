@@ -34,16 +34,16 @@ impl Account {
             // Test runners exit with 0 or 1 at the end of a run. Every other status is a signal, an
             // interruption or an internal error, and no count of failures explains it.
             if !matches!(exit, 0 | 1) {
-                found.push(format!("exit status {exit} is not that of a run that ended"));
+                found.push(format!("exit status {exit} means that the run did not end"));
             } else if let Some(succeeded) = self.succeeded
                 && (exit == 0) != succeeded
             {
                 let said = match self.counted {
                     Some(counted) => plural(counted, "failure"),
-                    None if succeeded => "the run calls itself a success".to_owned(),
-                    None => "the run calls itself a failure".to_owned(),
+                    None if succeeded => "the run reports success".to_owned(),
+                    None => "the run reports a failure".to_owned(),
                 };
-                found.push(format!("exit status {exit}, and {said}"));
+                found.push(format!("exit status {exit}, but {said}"));
             }
         }
         if let Some(counted) = self.counted {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn witnesses_that_agree_leave_no_doubt() {
+    fn consistent_counts_raise_no_doubt() {
         for (exit, succeeded, counted) in
             [(Some(0), true, 0), (Some(1), false, 2), (None, false, 2), (None, true, 0)]
         {
@@ -87,16 +87,16 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_of_witnesses_can_disagree() {
+    fn each_inconsistent_pair_raises_a_doubt() {
         let good = || Account { succeeded: Some(true), counted: Some(0), ..Account::default() };
         let of = |account: Account| account.disagreements().join("; ");
         for exit in [-9, 2, 5, 137, 139] {
             let said = of(Account { exit: Some(exit), ..good() });
-            assert_eq!(said, format!("exit status {exit} is not that of a run that ended"));
+            assert_eq!(said, format!("exit status {exit} means that the run did not end"));
         }
-        assert_eq!(of(Account { exit: Some(1), ..good() }), "exit status 1, and 0 failures");
+        assert_eq!(of(Account { exit: Some(1), ..good() }), "exit status 1, but 0 failures");
         let failed = Account { exit: Some(0), succeeded: Some(false), ..Account::default() };
-        assert_eq!(of(failed), "exit status 0, and the run calls itself a failure");
+        assert_eq!(of(failed), "exit status 0, and the run reports a failure");
         let hidden = Account { counted: Some(3), shown_max: 2, ..Account::default() };
         assert_eq!(of(hidden), "failures counted: 3, shown: 2");
         let shown = Account { shown_min: 1, shown_max: 1, ..good() };

@@ -131,7 +131,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     };
     reading.doubts.extend(account.disagreements());
     if last.is_none() && exit == Some(1) && found.failures.is_empty() && found.subtests.is_empty() {
-        reading.doubts.push("the run failed, and shows no failure".into());
+        reading.doubts.push("the run failed without showing a failure".into());
     }
     reading
 }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_is_counted_in_all_its_forms() {
+    fn all_forms_of_the_summary_line_are_read() {
         for (line, passed, bad) in [
             ("=== 3 failed, 2 passed, 1 xfailed, 2 errors in 0.10s ===", 2, 5),
             ("1 passed in 0.01s", 1, 0),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_with_spaces_dashes_and_brackets_are_whole() {
+    fn ids_with_spaces_dashes_and_brackets_are_kept() {
         let log = "== test session starts ==\na.py::t[x PASSED y] PASSED [ 50%]\n== x ==\n\
                    == short test summary info ==\nPASSED a.py::t[a - b]\nFAILED a.py::u[c] d] - e - f\n\
                    == 1 failed, 1 passed in 0.1s ==\n";
@@ -342,14 +342,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_that_a_test_printed_is_none() {
+    fn printed_pass_lines_are_ignored() {
         let log = "== test session starts ==\na.py F\n== FAILURES ==\nPASSED a.py::t\na.py::t PASSED\n\
                    == short test summary info ==\n== 1 failed in 0.1s ==\n";
         assert_eq!(read(log, &ids(&["a.py::t"]), None).tests["a.py::t"], TestStatus::Missing);
     }
 
     #[test]
-    fn a_subtest_that_failed_fails_its_test() {
+    fn failed_subtest_fails_its_test() {
         for line in [
             "[a - b] (number=2) SUBFAIL a.py::t - assert",
             "(<subtest>) SUBFAIL a.py::t - assert",
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_id_that_was_cut_stands_for_longer_ones() {
+    fn only_truncated_ids_match_longer_ones() {
         let log = "== test session starts ==\n== short test summary info ==\nPASSED a.py::t[[]]\n\
                    PASSED a.py::u[a b]\nPASSED a.py::v[[] c]\nPASSED a.py::w[/tmp/x]\n== 4 passed in 1s ==";
         let wanted =
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_on_a_rerun_is_flaky_and_no_doubt() {
+    fn pass_on_a_rerun_is_flaky_without_doubt() {
         let summary = "== short test summary info ==\nPASSED a.py::t\nPASSED b.py::u\n";
         for (progress, totals) in [
             ("a.py::t RERUN   [ 50%]\na.py::t PASSED   [ 50%]\nb.py::u PASSED   [100%]", "1 rerun"),
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_one_behind_the_other_are_all_read() {
+    fn consecutive_sessions_are_all_read() {
         let session = |file: &str, letter: &str, totals: &str| {
             format!(
                 "+ pytest {file}\n== test session starts ==\ncollected 1 item\n\n{file} {letter}  [100%]\n\n\
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_collected_takes_its_tests_with_it() {
+    fn uncollectable_file_fails_its_tests() {
         let log = "== test session starts ==\na.py::t PASSED\n== ERRORS ==\n== short test summary info ==\n\
                    PASSED a.py::t\nERROR a.py - ImportError: x\n== 1 passed, 1 error in 0.1s ==\n";
         assert_eq!(read(log, &ids(&["a.py::t"]), Some(1)).tests["a.py::t"], TestStatus::Error);

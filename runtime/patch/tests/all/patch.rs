@@ -22,11 +22,11 @@ fn creation(path: &str) -> String {
 }
 
 #[test]
-fn hostile_paths_are_refused_by_name() {
+fn hostile_paths_are_rejected_by_name() {
     let base = nodes(&[]);
     for (path, why) in [
-        ("../x", "leads out"),
-        ("a/../../x", "leads out"),
+        ("../x", "leaves the work"),
+        ("a/../../x", "leaves the work"),
         (".git/config", ".git"),
         ("sub/.GIT/hooks/x", ".git"),
         ("a//x", "empty component"),
@@ -44,7 +44,7 @@ fn hostile_paths_are_refused_by_name() {
 }
 
 #[test]
-fn nothing_is_written_through_a_link() {
+fn patches_never_write_through_links() {
     let link = "diff --git a/d b/d\nnew file mode 120000\n--- /dev/null\n+++ b/d\n\
                 @@ -0,0 +1 @@\n+/etc\n\\ No newline at end of file\n";
     let both = format!("{link}{}", creation("d/x"));
@@ -56,36 +56,36 @@ fn nothing_is_written_through_a_link() {
 }
 
 #[test]
-fn a_wrong_line_count_names_the_file_the_hunk_and_the_counts() {
+fn wrong_line_count_names_file_hunk_and_counts() {
     let base = nodes(&[("x.py", file("a\nb\nc\n"))]);
     let short = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,9 @@\n a\n-b\n+B\n c\n";
     let text = error(&base, short);
-    assert!(text.contains("line 3: x.py: hunk 1 says 3 old and 9 new"), "{text}");
+    assert!(text.contains("line 3: x.py: the header of hunk 1 says 3 old and 9 new"), "{text}");
     assert!(text.contains("its body has 3 and 3"), "{text}");
     let long = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n c\n";
     assert!(error(&base, long).contains("its body has 3 and 3"));
     let header = "--- a/x.py\n+++ b/x.py\n@@ ... @@\n a\n";
-    assert!(error(&base, header).contains("no hunk follows"));
+    assert!(error(&base, header).contains("no hunk after"));
     let range = "--- a/x.py\n+++ b/x.py\n@@ -1,x +1 @@\n a\n";
-    assert!(error(&base, range).contains("header that cannot be read"));
+    assert!(error(&base, range).contains("has an invalid header"));
 }
 
 #[test]
-fn a_conflict_says_what_stands_there() {
+fn conflict_shows_the_existing_line() {
     let base = nodes(&[("x.py", file("a\nb\nc\n"))]);
     let other = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\n-z\n+B\n c\n";
-    assert_eq!(error(&base, other), "x.py: hunk 1 does not apply: line 2 is \"b\" and not \"z\"");
+    assert_eq!(error(&base, other), "x.py: hunk 1 does not apply: line 2 is \"b\", not \"z\"");
     let ends = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\r\n-b\r\n+B\r\n c\r\n";
-    assert!(error(&base, ends).contains("only the ends of its lines differ"));
+    assert!(error(&base, ends).contains("only its line ends differ"));
     let tail = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n";
     assert!(error(&base, tail).contains("must apply at the end of the file"));
     let absent = "--- a/y.py\n+++ b/y.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n";
     assert!(error(&base, absent).contains("y.py: there is no such file"));
-    assert!(error(&base, &creation("x.py")).contains("it is there already"));
+    assert!(error(&base, &creation("x.py")).contains("it already exists"));
 }
 
 #[test]
-fn text_that_is_no_patch_is_said_to_be_none() {
+fn text_without_a_patch_is_rejected() {
     let base = nodes(&[]);
     assert!(error(&base, "I could not do it.\n").contains("no file in it"));
     assert!(error(&base, "@@ -1 +1 @@\n-a\n+b\n").contains("a hunk without a file"));
@@ -95,7 +95,7 @@ fn text_that_is_no_patch_is_said_to_be_none() {
 }
 
 #[test]
-fn the_habits_of_models_are_read() {
+fn sloppy_patches_of_models_are_read() {
     let base = nodes(&[("x.py", file("a\n\nc\n"))]);
     let end = nodes(&[("x.py", file("a\n\nC\n"))]);
     // No git header, a mail's head, an empty context line without its space, no final newline.
@@ -126,7 +126,7 @@ fn files_may_swap_their_names() {
 }
 
 #[test]
-fn binary_content_that_is_not_there_is_said_so() {
+fn missing_binary_content_is_reported() {
     let base = nodes(&[("x", Node::File(vec![0], false))]);
     let text = "diff --git a/x b/x\nindex 1..2 100644\nBinary files a/x and b/x differ\n";
     assert!(error(&base, text).contains("--binary"));
@@ -138,11 +138,11 @@ fn binary_content_that_is_not_there_is_said_so() {
         "1".repeat(40),
         "2".repeat(40)
     );
-    assert!(error(&base, &other).contains("another content"));
+    assert!(error(&base, &other).contains("for other content"));
 }
 
 #[test]
-fn what_fuzzing_found_is_written_as_it_was_read() {
+fn fuzzing_finds_round_trip() {
     let base = nodes(&[("x", Node::File(b"1\n".to_vec(), false))]);
     let body = "--- a/x\n+++ b/x\n@@ -1 +1 @@ f\r\r\n-1\n+2\n";
     for text in [
@@ -181,7 +181,7 @@ fn new_deleted_renamed_and_odd_names_are_found() {
 /// Code that only inspects a patch (what to hide, what to count) sees what could be parsed; code
 /// that needs the whole patch gets the error.
 #[test]
-fn what_can_be_read_is_read_and_nothing_of_it_is_applied() {
+fn readable_patches_need_not_apply() {
     for (text, names, lines) in [
         ("--- a/x\n+++ b/x\n@@ -1,x +1 @@\n-1\n@@ -9 +9 @@\n-a\n+b\n", vec!["x"], (1, 1)),
         ("--- a/x\n+++ b/x\n@@ -1,1 +1,9 @@\n-1\n+a\n+b\n", vec!["x"], (2, 1)),
@@ -214,7 +214,7 @@ fn what_can_be_read_is_read_and_nothing_of_it_is_applied() {
 
 /// Found by fuzzing: written with a header, `b.py` had to be there already.
 #[test]
-fn a_file_without_a_header_is_written_without_one() {
+fn headerless_patch_is_written_headerless() {
     let base = nodes(&[("a.py", file("a\n"))]);
     // The header before it changes nothing; without a line between them it would become the header
     // of `b.py`.
@@ -251,7 +251,7 @@ fn parts(base: &[(&str, &str)], patch: &str) -> Result<Parts, String> {
 const GOOD: &str = "diff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-g\n+G\n";
 
 #[test]
-fn a_part_that_no_tool_can_apply_is_named_and_left_out() {
+fn inapplicable_parts_are_reported_and_skipped() {
     let gitlink = |body: &str| format!("diff --git a/v/d b/v/d\n{body}");
     let commit = "Subproject commit 1111111111111111111111111111111111111111\n";
     for (odd, name) in [
@@ -325,7 +325,7 @@ fn trailing_blank_context_may_be_stripped() {
 }
 
 #[test]
-fn a_patch_with_carriage_returns_applies_to_a_file_without() {
+fn patch_with_carriage_returns_applies_to_a_file_without() {
     let lf = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n";
     let crlf = lf.replace('\n', "\r\n");
     let written = |text: &str| vec![("x".to_owned(), text.to_owned())];

@@ -129,7 +129,7 @@ fn a_known_kind_that_does_not_read_is_named() {
     for (fields, named) in [
         (
             r#""kind":"tool_called","call_id":"1","name":"ls""#,
-            "tool_called: the key `arguments` is missing",
+            "tool_called: missing key `arguments`",
         ),
         (
             r#""kind":"patch_collected","bytes":-1,"files":1,"hash":"0""#,

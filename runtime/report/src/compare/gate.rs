@@ -79,7 +79,7 @@ impl Gate {
         }
         if arm == reference {
             let what = format!("--gate {text}: both sides are the arm `{arm}`");
-            return Err(GateError { what, hint: "name two arms".to_owned() });
+            return Err(GateError { what, hint: "give two different arms".to_owned() });
         }
         Ok(Self { text: text.trim().to_owned(), arm, reference, points })
     }
@@ -97,7 +97,7 @@ impl Gate {
         let missing: Vec<String> = missing
             .into_iter()
             .filter(|(_, missing, _)| *missing > 0)
-            .map(|(name, missing, all)| format!("{missing} of {} of {name}", plural(all, "trial")))
+            .map(|(name, missing, all)| format!("{missing} of {} in {name}", plural(all, "trial")))
             .collect();
         let result = match interval {
             _ if !missing.is_empty() => GateResult::Incomplete,
@@ -114,7 +114,7 @@ impl Gate {
                 points(upper),
                 plural(tasks, "shared task")
             ),
-            _ => "no task is shared".to_owned(),
+            _ => "no shared tasks".to_owned(),
         };
         let said = match result {
             GateResult::Passed => format!("passed: {numbers}"),
@@ -158,8 +158,7 @@ impl Gate {
 fn form(text: &str) -> GateError {
     GateError {
         what: format!("--gate {text}: expected ARM >= ARM - POINTS"),
-        hint: "write it as in --gate 'new >= old - 2'; a name with spaces or signs may be quoted: \
-               --gate '\"my arm\" >= \"gpt-5\" - 2'"
+        hint: "example: --gate 'new >= old - 2'; quote names that contain spaces or operators: --gate '\"my arm\" >= \"gpt-5\" - 2'"
             .to_owned(),
     }
 }
@@ -172,11 +171,11 @@ fn unknown(text: &str, name: &str, names: &[&str]) -> GateError {
         .filter(|known| known.strip_prefix(name).is_some_and(|rest| rest.starts_with(" (")))
         .collect();
     let (what, of) = match same.is_empty() {
-        true => (format!("--gate {text}: no arm is called `{name}`"), names),
-        false => (format!("--gate {text}: several arms are called `{name}`"), &same[..]),
+        true => (format!("--gate {text}: unknown arm `{name}`"), names),
+        false => (format!("--gate {text}: several arms have the name `{name}`"), &same[..]),
     };
     let known: Vec<String> = of.iter().map(|name| format!("`{name}`")).collect();
-    GateError { what, hint: format!("the arms are {}", known.join(", ")) }
+    GateError { what, hint: format!("arms: {}", known.join(", ")) }
 }
 
 /// A quoted name, and what follows it.
@@ -241,7 +240,7 @@ mod tests {
         ["new", "old", "gpt-5", "gpt-5.1", "tools/steps=50", "my >= arm", "twice (0a1b)"];
 
     #[test]
-    fn a_gate_names_arms_as_they_are_or_quoted() {
+    fn gate_parse_accepts_plain_and_quoted_names() {
         for (text, arm, reference, points) in [
             ("new >= old - 2", "new", "old", 2.0),
             ("new>=old-2.5", "new", "old", 2.5),
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_gate_says_what_to_write() {
+    fn gate_parse_error_has_an_example() {
         for text in ["", "new", "new > old", ">= old", "new >=", "'new >= old - 2", "'new' old"] {
             let error = Gate::parse(text, &NAMES).unwrap_err();
             assert!(error.what.contains("expected ARM >= ARM"), "{text}: {error:?}");
@@ -275,11 +274,11 @@ mod tests {
             "new >= old - NaN",
         ] {
             let error = Gate::parse(text, &NAMES).unwrap_err();
-            assert!(error.what.contains("no arm is called"), "{text}: {error:?}");
+            assert!(error.what.contains("unknown arm"), "{text}: {error:?}");
             assert!(error.hint.contains("`gpt-5.1`"), "{error:?}");
         }
         let error = Gate::parse("twice >= new - 1", &NAMES).unwrap_err();
-        assert!(error.what.contains("several arms are called `twice`"), "{error:?}");
+        assert!(error.what.contains("several arms have the name `twice`"), "{error:?}");
         assert!(error.hint.contains("`twice (0a1b)`") && !error.hint.contains("gpt"), "{error:?}");
         assert!(Gate::parse("new >= new - 1", &NAMES).unwrap_err().what.contains("both sides"));
     }

@@ -380,7 +380,7 @@ pub fn comparison_text_with(comparison: &Comparison, texts: Texts) -> String {
         }
         if last != Some(arms) {
             // Writing to a string cannot fail.
-            let _ = writeln!(out, "{} against {}{kind}", pair.a, pair.b);
+            let _ = writeln!(out, "{} vs {}{kind}", pair.a, pair.b);
         }
         last = Some(arms);
         let _ = writeln!(out, "  {}", pair.sentence);

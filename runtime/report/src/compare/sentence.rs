@@ -21,7 +21,7 @@ pub(super) fn sentence(pair: &Pair) -> String {
     let excluded = excluded(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
         return format!(
-            "{} and {} share no task on which both have verdicts{excluded}.",
+            "{} and {} have no shared tasks with verdicts for both{excluded}.",
             pair.a, pair.b
         );
     };
@@ -58,9 +58,9 @@ pub(super) fn repository(pair: &Pair, distinguishable: bool) -> String {
     let p = probability(by.p_adjusted.unwrap_or(by.p_value));
     match distinguishable {
         true => format!(
-            "; with whole {repositories} resampled p = {p}, so the difference may not hold in other repositories"
+            "; when whole {repositories} are resampled, p = {p}, so the difference may not hold in other repositories"
         ),
-        false => format!("; with whole {repositories} resampled p = {p}"),
+        false => format!("; when whole {repositories} are resampled, p = {p}"),
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn end_of(pair: &Pair, end: f64, distinguishable: bool) -> String {
     let shown = (2..=12)
         .map(|digits| format!("{:.digits$}", end * scale))
         .find(|text| text.parse::<f64>().is_ok_and(|shown| shown != 0.0));
-    shown.unwrap_or_else(|| if end > 0.0 { "over 0".to_owned() } else { "under 0".to_owned() })
+    shown.unwrap_or_else(|| if end > 0.0 { "above 0".to_owned() } else { "below 0".to_owned() })
 }
 
 fn claim(pair: &Pair, difference: f64) -> String {
@@ -91,13 +91,13 @@ fn claim(pair: &Pair, difference: f64) -> String {
         "resolved" => format!("{a} resolves {size} points {more} than {b}"),
         "passed_rate" if none => format!("{a} passes as many F2P tests as {b}"),
         "passed_rate" => format!("{a} passes {size} points {more} of the F2P tests than {b}"),
-        "cost" if none => format!("{a} costs as much a trial as {b}"),
-        "cost" => format!("{a} costs ${size} {more} a trial than {b}"),
-        unit if none => format!("{a} uses as many {unit} a trial as {b}"),
+        "cost" if none => format!("{a} costs as much per trial as {b}"),
+        "cost" => format!("{a} costs ${size} {more} per trial than {b}"),
+        unit if none => format!("{a} uses as many {unit} per trial as {b}"),
         unit => {
             let fewer = if difference < 0.0 { "fewer" } else { "more" };
             let unit = if size == "1" { unit.trim_end_matches('s') } else { unit };
-            format!("{a} uses {size} {fewer} {unit} a trial than {b}")
+            format!("{a} uses {size} {fewer} {unit} per trial than {b}")
         }
     }
 }
@@ -113,9 +113,9 @@ fn needed(pair: &Pair) -> String {
             let unit = match pair.metric.as_str() {
                 "resolved" | "passed_rate" => " points",
                 "cost" => " dollars",
-                unit => return format!("; a difference under {least} {unit} would not be visible"),
+                unit => return format!("; differences below {least} {unit} could not be detected"),
             };
-            format!("; a difference under {least}{unit} would not be visible")
+            format!("; differences below {least}{unit} could not be detected")
         }
         _ => String::new(),
     }
@@ -127,9 +127,9 @@ pub(super) fn excluded(pair: &Pair) -> String {
     }
     let by = pair.excluded_by;
     let parts = [
-        (by.without_verdict, "without a verdict in every trial"),
-        (by.not_shared, "given to one arm only"),
-        (by.revised, "in different revisions"),
+        (by.without_verdict, "without a verdict in some trial"),
+        (by.not_shared, "run by only one arm"),
+        (by.revised, "with different revisions"),
     ];
     let parts: Vec<String> = parts
         .into_iter()
@@ -152,7 +152,7 @@ pub(super) fn number(pair: &Pair, value: f64) -> String {
 
 pub(super) fn probability(p: f64) -> String {
     if p < 0.0001 {
-        return "under 0.0001".into();
+        return "below 0.0001".into();
     }
     if p >= 0.1 {
         return format!("{p:.2}");
@@ -170,14 +170,14 @@ mod tests {
     use super::probability;
 
     #[test]
-    fn what_is_beside_the_level_does_not_read_as_the_level() {
+    fn probability_near_alpha_is_not_rounded_to_alpha() {
         for (p, said) in [
             (0.04999, "0.04999"),
             (0.050001, "0.050001"),
             (0.0312, "0.0312"),
             (0.05, "0.0500"),
             (0.14, "0.14"),
-            (1e-9, "under 0.0001"),
+            (1e-9, "below 0.0001"),
         ] {
             assert_eq!(probability(p), said);
         }

@@ -235,7 +235,7 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{text}");
     };
-    line(format!("\nwhat differs between {} and {}", why.a, why.b));
+    line(format!("\ndifferences between {} and {}", why.a, why.b));
     let (mut only_a, mut only_b) = (0_usize, 0_usize);
     for factor in &why.factors {
         match (factor.factor.starts_with(PACKAGES), &factor.a, &factor.b) {
@@ -247,7 +247,7 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
                 if texts == Texts::Full && is_long {
                     line(format!("  {name}:\n{}\n{}", of_arm(&why.a, a), of_arm(&why.b, b)));
                 } else {
-                    line(format!("  {name}: {} against {}", on_one_line(a), on_one_line(b)));
+                    line(format!("  {name}: {} vs {}", on_one_line(a), on_one_line(b)));
                 }
             }
         }
@@ -255,7 +255,7 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
     if only_a + only_b > 0 {
         // Two agents have almost no bundled packages in common: a hundred lines would hide the
         // others.
-        line(format!("  packages that only one of them brings along: {only_a} against {only_b}"));
+        line(format!("  packages in only one of them: {only_a} vs {only_b}"));
     }
     let shares = |limits: &BTreeMap<String, f64>| {
         let shares = limits.iter().map(|(kind, share)| format!("{kind} {}", percent(*share)));
@@ -263,11 +263,11 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
         if shares.is_empty() { "none".to_owned() } else { shares.join(", ") }
     };
     line(format!(
-        "  trials ended at a limit: {} against {}",
+        "  trials ended at a limit: {} vs {}",
         shares(&why.a_limits),
         shares(&why.b_limits)
     ));
-    line(format!("  infrastructure faults: {} against {}", why.a_faults, why.b_faults));
+    line(format!("  infrastructure faults: {} vs {}", why.a_faults, why.b_faults));
     for (name, responders) in [(&why.a, &why.a_responders), (&why.b, &why.b_responders)] {
         if responders.is_mixture() {
             line(format!("  {name}: {}", mixture(responders)));

@@ -166,61 +166,64 @@ pub static STEPS: &[Column<Of>] = &[
     text("arm_name", "the arm's name", |row| row.arm_name.into()),
     count("attempt", "", "the attempt, counted from 1", |row| row.trial.attempt.into()),
     count("step", "", "the step, counted from 1", |row| row.facts.step.into()),
-    seconds("started_seconds", "when the request left, since the try began", |row| {
+    seconds("started_seconds", "when the request was sent, from the start of the try", |row| {
         row.facts.started.into()
     }),
-    seconds("seconds", "from the request to the last thing that the step did", |row| {
+    seconds("seconds", "from the request to the step's last action", |row| {
         (row.facts.ended - row.facts.started).max(0.0).into()
     }),
     seconds("response_seconds", "from the request to the complete response", |row| {
         (row.facts.answered - row.facts.started).max(0.0).into()
     }),
-    seconds("model_seconds", "requests to the endpoint, without waits", |row| {
+    seconds("model_seconds", "time in requests to the endpoint, without waits", |row| {
         row.facts.model_seconds.into()
     }),
-    seconds("waited_seconds", "back-off and queue before the sends", |row| {
+    seconds("waited_seconds", "time in backoff and queues before the requests", |row| {
         row.facts.waited_seconds.into()
     }),
-    seconds("tool_seconds", "in tools, all calls together", |row| row.facts.tool_seconds.into()),
-    count("sends", "requests", "sends of the request, failed ones included", |row| {
+    seconds("tool_seconds", "total time in tools", |row| row.facts.tool_seconds.into()),
+    count("sends", "requests", "attempts to send the request, including failed ones", |row| {
         row.facts.sends.into()
     }),
-    count("failed_sends", "requests", "sends that failed", |row| row.facts.failed_sends.into()),
-    count("side_requests", "requests", "side requests since the step before", |row| {
+    count("failed_sends", "requests", "failed attempts", |row| row.facts.failed_sends.into()),
+    count("side_requests", "requests", "side requests since the previous step", |row| {
         row.facts.side_requests.into()
     }),
-    count("input_tokens", "tokens", "tokens in, those from a cache included", |row| {
+    count("input_tokens", "tokens", "input tokens, including cached ones", |row| {
         row.facts.usage.input.into()
     }),
-    count("output_tokens", "tokens", "tokens out, reasoning included", |row| {
+    count("output_tokens", "tokens", "output tokens, including reasoning", |row| {
         row.facts.usage.output.into()
     }),
-    count("cached_tokens", "tokens", "tokens in that a cache served", |row| {
+    count("cached_tokens", "tokens", "input tokens read from a cache", |row| {
         row.facts.usage.cached.into()
     }),
-    count("fresh_input_tokens", "tokens", "class: in, neither from a cache nor into one", |row| {
-        row.facts.usage.classes.fresh_input.into()
-    }),
-    count("cache_read_tokens", "tokens", "class: in, served by a cache", |row| {
+    count(
+        "fresh_input_tokens",
+        "tokens",
+        "class: input, neither read from nor written to a cache",
+        |row| row.facts.usage.classes.fresh_input.into(),
+    ),
+    count("cache_read_tokens", "tokens", "class: input, read from a cache", |row| {
         row.facts.usage.classes.cache_read.into()
     }),
-    count("cache_write_tokens", "tokens", "class: in, written to a cache", |row| {
+    count("cache_write_tokens", "tokens", "class: input, written to a cache", |row| {
         row.facts.usage.classes.cache_write.into()
     }),
-    count("cache_write_1h_tokens", "tokens", "the part of cache_write kept for an hour", |row| {
+    count("cache_write_1h_tokens", "tokens", "part of cache_write kept for an hour", |row| {
         row.facts.usage.classes.cache_write_1h.into()
     }),
-    count("output_visible_tokens", "tokens", "class: out, without reasoning", |row| {
+    count("output_visible_tokens", "tokens", "class: output, without reasoning", |row| {
         row.facts.usage.classes.output_visible.into()
     }),
-    count("reasoning_tokens", "tokens", "class: out, reasoning", |row| {
+    count("reasoning_tokens", "tokens", "class: output, reasoning", |row| {
         row.facts.usage.classes.reasoning.into()
     }),
     column(
         "usage_estimated",
         ColumnKind::Boolean,
         "",
-        "the tokens are local counts, not the endpoint's",
+        "the tokens were counted locally, not by the endpoint",
         |row| row.facts.usage.estimated.into(),
     ),
     column(
@@ -230,30 +233,27 @@ pub static STEPS: &[Column<Of>] = &[
         "cost of the response; null without a price",
         |row| row.facts.cost_usd.into(),
     ),
-    text("finish_reason", "why the response ended, in the endpoint's words", |row| {
+    text("finish_reason", "why the response ended, as the endpoint reported it", |row| {
         row.facts.finish_reason.as_deref().into()
     }),
     count("tool_calls", "calls", "tool calls of the step", |row| {
         (row.facts.tools.len() as u64).into()
     }),
-    text("tools", "the tools that were called, in order", |row| {
+    text("tools", "the tools called, in order", |row| {
         let tools = &row.facts.tools;
         (!tools.is_empty()).then(|| tools.join(" ")).into()
     }),
-    count("malformed_calls", "calls", "tool calls whose arguments can't be read", |row| {
+    count("malformed_calls", "calls", "tool calls with invalid arguments", |row| {
         row.facts.malformed_calls.into()
     }),
-    count(
-        "failed_calls",
-        "calls",
-        "malformed calls, and those with a status other than 0",
-        |row| row.facts.failed_calls.into(),
-    ),
+    count("failed_calls", "calls", "malformed calls and calls with a nonzero status", |row| {
+        row.facts.failed_calls.into()
+    }),
     count("changed_paths", "paths", "paths that the step created or changed", |row| {
         row.facts.changed.into()
     }),
     count("removed_paths", "paths", "paths that the step removed", |row| row.facts.removed.into()),
-    count("urls", "requests", "requests of the agent to the egress proxy", |row| {
+    count("urls", "requests", "the agent's requests to the egress proxy", |row| {
         row.facts.urls.into()
     }),
     text("snapshot", "the hash of the work directory after the step", |row| {

@@ -79,7 +79,7 @@ pub static TRIALS: &[Column<Of>] = &[
     text("arm", "the arm's id: SHA-256 of its factors", |row| row.trial.arm.as_str().into()),
     text("arm_name", "the arm's name", |row| row.arm.map(|arm| arm.name.as_str()).into()),
     count("attempt", "", "the attempt, counted from 1", |row| row.trial.attempt.into()),
-    text("outcome", "how the trial ended; null until it has", |row| {
+    text("outcome", "how the trial ended; null while it runs", |row| {
         row.trial.outcome.as_deref().into()
     }),
     flag("resolved", "whether the task is resolved; null without a verdict", |row| {
@@ -88,98 +88,100 @@ pub static TRIALS: &[Column<Of>] = &[
     number("passed_rate", "share", "fail-to-pass tests that passed, from 0 to 1", |row| {
         row.trial.passed_rate.into()
     }),
-    flag("score_valid", "whether there is a verdict; false is no score, not a zero", |row| {
+    flag("score_valid", "whether there is a verdict; false means no score, not zero", |row| {
         row.trial.score_valid.into()
     }),
     text("reason", "why the task isn't resolved (docs/report.md)", |row| row.trial.reason.into()),
-    text("limit", "the limit of its own that ended the trial", |row| row.trial.limit.into()),
+    text("limit", "the trial's own limit that ended it", |row| row.trial.limit.into()),
     text("integrity", "clean, unverified, suspect or contaminated", |row| {
         row.trial.integrity.into()
     }),
     count("steps", "steps", "responses delivered to the main conversation", |row| {
         row.trial.steps.into()
     }),
-    number("cost_usd", "US dollars", "cost of the try that counts; null without a price", |row| {
+    number("cost_usd", "US dollars", "cost of the counted try; null without a price", |row| {
         row.trial.cost_usd.into()
     }),
-    number("paid_usd", "US dollars", "all that was billed, discarded tries included", |row| {
+    number("paid_usd", "US dollars", "everything billed, including discarded tries", |row| {
         row.trial.paid_usd.into()
     }),
-    number("wall_seconds", "seconds", "from the start of the try to its end", |row| {
+    number("wall_seconds", "seconds", "from start to end of the try", |row| {
         row.trial.wall_seconds.into()
     }),
-    number("waited_seconds", "seconds", "waiting for the model endpoint", |row| {
+    number("waited_seconds", "seconds", "time spent waiting for the model endpoint", |row| {
         row.trial.waited_seconds.into()
     }),
     text("fault", "the infrastructure fault that ended the trial", |row| {
         row.trial.fault.as_deref().into()
     }),
     // What limits did to the sandboxes.
-    text("touched", "limits of its sandbox that the trial touched", |row| {
-        joined(&row.trial.touched)
-    }),
-    text("grading_touched", "limits that a grading sandbox touched", |row| {
+    text("touched", "sandbox limits that the trial hit", |row| joined(&row.trial.touched)),
+    text("grading_touched", "sandbox limits that the grading hit", |row| {
         joined(&row.trial.grading_touched)
     }),
-    number("memory_peak_mb", "MiB", "peak memory of the sandbox, page cache included", |row| {
+    number("memory_peak_mb", "MiB", "peak memory of the sandbox, including page cache", |row| {
         let peak = row.sandbox().and_then(|counts| counts.memory.peak_bytes);
         peak.map(|bytes| (bytes as f64 / f64::from(1 << 20) * 10.0).round() / 10.0).into()
     }),
     count("oom_kills", "processes", "processes that the kernel killed for memory", |row| {
         row.sandbox().and_then(|counts| counts.memory.oom_kills).into()
     }),
-    number("throttled_seconds", "seconds", "CPU quota used up, each CPU on its own", |row| {
+    number("throttled_seconds", "seconds", "time with the CPU quota used up, per CPU", |row| {
         row.sandbox().and_then(|counts| counts.cpu.throttled_seconds).into()
     }),
     // Of trials with one response.
-    flag("applied", "single-shot: some of the answer was applied", |row| {
+    flag("applied", "single-shot: part of the response was applied", |row| {
         row.answer().map(|answer| answer.applied).into()
     }),
-    flag("whole", "single-shot: all of the answer was applied", |row| {
+    flag("whole", "single-shot: the whole response was applied", |row| {
         row.answer().map(|answer| answer.whole).into()
     }),
-    number("shown_precision", "share", "single-shot: shown files that the gold changes", |row| {
-        row.quality().map(|quality| quality.precision).into()
-    }),
-    number("shown_recall", "share", "single-shot: files of the gold that were shown", |row| {
-        row.quality().map(|quality| quality.recall).into()
-    }),
-    flag("shown_recall_all", "single-shot: every file of the gold was shown", |row| {
+    number(
+        "shown_precision",
+        "share",
+        "single-shot: share of shown files that the gold changes",
+        |row| row.quality().map(|quality| quality.precision).into(),
+    ),
+    number(
+        "shown_recall",
+        "share",
+        "single-shot: share of the gold's files that were shown",
+        |row| row.quality().map(|quality| quality.recall).into(),
+    ),
+    flag("shown_recall_all", "single-shot: all of the gold's files were shown", |row| {
         row.quality().map(|quality| quality.recall_all).into()
     }),
-    text("interruptions", "whether the trial was resumed or started again", |row| {
+    text("interruptions", "whether the trial was resumed or started over", |row| {
         let all = &row.trial.interruptions;
         (!all.is_none()).then(|| all.to_string()).into()
     }),
-    text("exceptions", "failed tests by the class of their exception, as `CLASS=COUNT`", |row| {
+    text("exceptions", "failed tests by exception class, as `CLASS=COUNT`", |row| {
         joined(row.trial.exceptions.iter().map(|(class, count)| format!("{class}={count}")))
     }),
     // How it ended.
-    text("cause", "why the scaffold left without a submission", |row| row.trial.cause.into()),
-    text("why", "the words of the scaffold or of the model that refused", |row| {
+    text("cause", "why the scaffold ended without a submission", |row| row.trial.cause.into()),
+    text("why", "the message of the scaffold, or of the model that refused", |row| {
         row.trial.why.as_deref().into()
     }),
-    text("evidence_classes", "what speaks against the verdict, by class", |row| {
+    text("evidence_classes", "evidence against the verdict, by class", |row| {
         joined(row.trial.evidence_classes.iter().map(|class| class.name()))
     }),
-    text("labels", "labels that people gave the trial and its steps", |row| {
+    text("labels", "labels that people gave to the trial and its steps", |row| {
         joined(&row.trial.labels)
     }),
-    text("damage", "files of the record that aren't what was recorded", |row| {
+    text("damage", "files that differ from what was recorded", |row| {
         let all = &row.trial.damage;
         (!all.is_empty()).then(|| all.join("; ")).into()
     }),
     // What it did.
-    count("main_steps", "steps", "steps of the agent itself, without its sub-agents", |row| {
+    count("main_steps", "steps", "steps of the main agent, without sub-agents", |row| {
         row.spent().map(Spent::main_steps).into()
     }),
     count("tool_calls", "calls", "tool calls in the record", |row| row.trial.tool_calls.into()),
-    count("malformed_calls", "calls", "tool calls whose arguments can't be read", |row| {
+    count("malformed_calls", "calls", "tool calls with invalid arguments", |row| {
         row.trial.malformed_calls.into()
     }),
-    number("tool_seconds", "seconds", "in tools, all calls together", |row| {
-        row.trial.tool_seconds.into()
-    }),
+    number("tool_seconds", "seconds", "total time in tools", |row| row.trial.tool_seconds.into()),
     count("patch_bytes", "bytes", "size of the patch", |row| row.trial.patch_bytes.into()),
     count("fail_to_pass", "tests", "fail-to-pass tests of the task", |row| {
         row.tests().map(|tests| tests.fail_to_pass).into()
@@ -194,49 +196,52 @@ pub static TRIALS: &[Column<Of>] = &[
         row.tests().map(|tests| tests.pass_to_pass_passed).into()
     }),
     // Tokens, of the try that counts.
-    count("input_tokens", "tokens", "tokens in, those from a cache included", |row| {
+    count("input_tokens", "tokens", "input tokens, including cached ones", |row| {
         row.spent().map(|spent| spent.input_tokens).into()
     }),
-    count("output_tokens", "tokens", "tokens out, reasoning included", |row| {
+    count("output_tokens", "tokens", "output tokens, including reasoning", |row| {
         row.spent().map(|spent| spent.output_tokens).into()
     }),
-    count("cached_tokens", "tokens", "tokens in that a cache served", |row| {
+    count("cached_tokens", "tokens", "input tokens read from a cache", |row| {
         row.spent().map(|spent| spent.cached_tokens).into()
     }),
-    count("uncached_input_tokens", "tokens", "tokens in that no cache served", |row| {
+    count("uncached_input_tokens", "tokens", "input tokens not read from a cache", |row| {
         row.spent().map(Spent::uncached_input_tokens).into()
     }),
-    count("fresh_input_tokens", "tokens", "class: in, neither from a cache nor into one", |row| {
-        row.classes().fresh_input.into()
-    }),
-    count("cache_read_tokens", "tokens", "class: in, served by a cache", |row| {
+    count(
+        "fresh_input_tokens",
+        "tokens",
+        "class: input, neither read from nor written to a cache",
+        |row| row.classes().fresh_input.into(),
+    ),
+    count("cache_read_tokens", "tokens", "class: input, read from a cache", |row| {
         row.classes().cache_read.into()
     }),
-    count("cache_write_tokens", "tokens", "class: in, written to a cache", |row| {
+    count("cache_write_tokens", "tokens", "class: input, written to a cache", |row| {
         row.classes().cache_write.into()
     }),
-    count("cache_write_1h_tokens", "tokens", "the part of cache_write kept for an hour", |row| {
+    count("cache_write_1h_tokens", "tokens", "part of cache_write kept for an hour", |row| {
         row.classes().cache_write_1h.into()
     }),
-    count("output_visible_tokens", "tokens", "class: out, without reasoning", |row| {
+    count("output_visible_tokens", "tokens", "class: output, without reasoning", |row| {
         row.classes().output_visible.into()
     }),
-    count("reasoning_tokens", "tokens", "class: out, reasoning", |row| {
+    count("reasoning_tokens", "tokens", "class: output, reasoning", |row| {
         row.classes().reasoning.into()
     }),
-    flag("usage_estimated", "some tokens are local counts, not the endpoint's", |row| {
+    flag("usage_estimated", "some tokens were counted locally, not by the endpoint", |row| {
         row.spent().map(|spent| spent.estimated).into()
     }),
-    count("side_requests", "requests", "side requests that were answered", |row| {
+    count("side_requests", "requests", "side requests with a response", |row| {
         row.spent().map(|spent| spent.side_requests).into()
     }),
-    count("side_input_tokens", "tokens", "the part of input_tokens of side requests", |row| {
+    count("side_input_tokens", "tokens", "part of input_tokens used by side requests", |row| {
         row.spent().map(|spent| spent.side_input_tokens).into()
     }),
-    count("side_output_tokens", "tokens", "the part of output_tokens of side requests", |row| {
+    count("side_output_tokens", "tokens", "part of output_tokens used by side requests", |row| {
         row.spent().map(|spent| spent.side_output_tokens).into()
     }),
-    count("grace_answers", "responses", "responses after the limit; in no other count", |row| {
+    count("grace_answers", "responses", "responses after the limit; in no other column", |row| {
         row.spent().map(|spent| spent.grace_answers).into()
     }),
     number("grace_cost_usd", "US dollars", "cost of responses after the limit", |row| {
@@ -246,14 +251,14 @@ pub static TRIALS: &[Column<Of>] = &[
         row.trial.earlier_tries.tries.into()
     }),
     // The task.
-    text("repo", "the repository of the task", |row| row.trial.repo.as_deref().into()),
-    count("level", "", "the level of the task (FeatureBench)", |row| row.trial.level.into()),
+    text("repo", "the task's repository", |row| row.trial.repo.as_deref().into()),
+    count("level", "", "the task's level (FeatureBench)", |row| row.trial.level.into()),
     // The arm's factors.
     flag("control", "whether the arm is a control", |row| row.arm.map(|arm| arm.control).into()),
     text("scaffold", "factor: the scaffold", |row| {
         row.arm.and_then(|arm| arm.scaffold.as_deref()).into()
     }),
-    text("model", "factor: the model, as the endpoint calls it", |row| {
+    text("model", "factor: the model's name at the endpoint", |row| {
         row.arm.and_then(|arm| arm.model.as_deref()).into()
     }),
     count("limit_steps", "steps", "factor: the limit `steps`", |row| {
@@ -271,9 +276,12 @@ pub static TRIALS: &[Column<Of>] = &[
     count("limit_total_tokens", "tokens", "factor: the limit `total_tokens`", |row| {
         row.budget().and_then(|budget| budget.total_tokens).into()
     }),
-    count("limit_uncached_input_tokens", "tokens", "factor: that limit", |row| {
-        row.budget().and_then(|budget| budget.uncached_input_tokens).into()
-    }),
+    count(
+        "limit_uncached_input_tokens",
+        "tokens",
+        "factor: the limit `uncached_input_tokens`",
+        |row| row.budget().and_then(|budget| budget.uncached_input_tokens).into(),
+    ),
     number("limit_cost_usd", "US dollars", "factor: the limit `cost_usd`", |row| {
         row.budget().and_then(|budget| budget.cost_usd).into()
     }),
@@ -289,7 +297,7 @@ pub static TRIALS: &[Column<Of>] = &[
     number("limit_command_seconds", "seconds", "factor: the limit `command_seconds`", |row| {
         row.budget().and_then(|budget| budget.command_seconds).into()
     }),
-    text("factors", "all factors of the arm as JSON; prompts as a SHA-256", |row| {
+    text("factors", "all factors of the arm as JSON; prompts as SHA-256", |row| {
         row.arm.and_then(|arm| arm.factors.as_ref()).map(ToString::to_string).into()
     }),
 ];

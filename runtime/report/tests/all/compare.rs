@@ -69,7 +69,7 @@ fn of<'a>(comparison: &'a Comparison, a: &str, b: &str, metric: &str) -> &'a Pai
 }
 
 #[test]
-fn one_attempt_is_compared_by_mcnemar() {
+fn compare_one_attempt_uses_mcnemar() {
     let found = compare(&two_arms(), None);
     let pair = of(&found, "a", "b", "resolved");
     assert_eq!((pair.a_only, pair.b_only, pair.tasks, pair.excluded), (Some(12), Some(5), 200, 0));
@@ -107,7 +107,7 @@ fn one_attempt_is_compared_by_mcnemar() {
 }
 
 #[test]
-fn several_attempts_are_one_value_a_task() {
+fn compare_several_attempts_uses_one_value_per_task() {
     let mut trials = two_arms();
     trials.extend(two_arms().into_iter().map(|one| TrialResult { attempt: 2, ..one }));
     let found = compare(&trials, None);
@@ -122,7 +122,7 @@ fn several_attempts_are_one_value_a_task() {
 }
 
 #[test]
-fn holm_is_within_one_metric_and_pairs_are_in_the_order_of_the_plan() {
+fn compare_adjusts_within_a_metric_and_keeps_plan_order() {
     let mut trials = two_arms();
     trials.extend((0..200).map(|task| trial("c", task, 1, Some(false))));
     let found = compare(&trials, None);
@@ -141,7 +141,7 @@ fn holm_is_within_one_metric_and_pairs_are_in_the_order_of_the_plan() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_counted_and_said() {
+fn compare_counts_and_reports_excluded_tasks() {
     let mut trials = two_arms();
     trials[0].verdict = None;
     trials[2].facts.revision = Some("r2".into());
@@ -151,8 +151,8 @@ fn what_cannot_be_compared_is_counted_and_said() {
     assert_eq!((pair.tasks, pair.excluded), (197, 3));
     assert!(
         pair.sentence.ends_with(
-            "; 3 tasks excluded: 1 without a verdict in every trial, 1 given to one arm only, \
-             1 in different revisions."
+            "; 3 tasks excluded: 1 without a verdict in some trial, 1 run by only one arm, 1 with \
+             different revisions."
         ),
         "{}",
         pair.sentence
@@ -161,11 +161,11 @@ fn what_cannot_be_compared_is_counted_and_said() {
     let found = compare(&apart, None);
     let pair = of(&found, "a", "b", "resolved");
     assert_eq!((pair.tasks, pair.excluded, pair.p_value), (0, 2, None));
-    assert!(pair.sentence.starts_with("a and b share no task"), "{}", pair.sentence);
+    assert!(pair.sentence.starts_with("a and b have no shared tasks"), "{}", pair.sentence);
 }
 
 #[test]
-fn a_cost_that_is_not_known_is_not_compared() {
+fn compare_skips_unknown_costs() {
     let mut trials = two_arms();
     trials[7].outcome.as_mut().unwrap().spent.unpriced = true;
     let found = compare(&trials, None);
@@ -174,7 +174,7 @@ fn a_cost_that_is_not_known_is_not_compared() {
 }
 
 #[test]
-fn failures_at_a_limit_are_warned_of_above_five_in_a_hundred() {
+fn report_warns_above_five_percent_failures_at_a_limit() {
     let with = |limited: usize| {
         let mut trials: Vec<_> = (0..40).map(|task| trial("a", task, 1, Some(false))).collect();
         for trial in &mut trials[..limited] {
@@ -189,7 +189,7 @@ fn failures_at_a_limit_are_warned_of_above_five_in_a_hundred() {
 }
 
 #[test]
-fn intervals_are_by_task_and_wider_while_a_verdict_is_missing() {
+fn intervals_are_clustered_by_task_and_wider_with_missing_verdicts() {
     let single: Vec<_> = (0..20).map(|task| trial("a", task, 1, Some(task < 8))).collect();
     let interval =
         |trials: Vec<TrialResult>| build(trials).arms[0].intervals.resolved_rate.unwrap();
@@ -243,7 +243,7 @@ fn why_of(factors: Vec<FactorDifference>, a_changes: RequestChanges) -> PairWhy 
 }
 
 #[test]
-fn each_factor_is_one_line_and_texts_are_shown_in_full_on_request() {
+fn why_prints_one_line_per_factor_and_full_texts_on_request() {
     let tools = serde_json::json!([{ "name": "shell", "description": "x".repeat(300) }]);
     let why = why_of(
         vec![
@@ -255,17 +255,17 @@ fn each_factor_is_one_line_and_texts_are_shown_in_full_on_request() {
     );
     let comparison = Comparison { why: vec![why], ..compare(&two_arms(), None) };
     let text = comparison_text(&comparison);
-    assert!(text.contains("  prompts.system: first line\\nsecond line against none\n"), "{text}");
+    assert!(text.contains("  prompts.system: first line\\nsecond line vs none\n"), "{text}");
     let tools = text.lines().find(|line| line.starts_with("  prompts.tools: ")).unwrap();
-    assert!(tools.contains(": list of 1 value, sha256 ") && tools.ends_with(" against none"));
+    assert!(tools.contains(": list of 1 value, sha256 ") && tools.ends_with(" vs none"));
     let full = comparison_text_with(&comparison, Texts::Full);
     let system = "  prompts.system:\n    a:\n      first line\n      second line\n    b: none\n";
     assert!(full.contains(system), "{full}");
-    assert!(full.contains("\"name\": \"shell\"") && full.contains("  scaffold: x against y\n"));
+    assert!(full.contains("\"name\": \"shell\"") && full.contains("  scaffold: x vs y\n"));
 }
 
 #[test]
-fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
+fn why_counts_packages_in_only_one_agent() {
     let versions = "prompts.bundle.versions";
     let mut factors: Vec<_> =
         (0..9).map(|n| factor(&format!("{versions}.p{n}"), "1".into(), ().into())).collect();
@@ -279,23 +279,23 @@ fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
     let why = why_of(factors, changes);
     let text = comparison_text(&Comparison { why: vec![why], ..compare(&two_arms(), None) });
     for line in [
-        "  packages that only one of them brings along: 9 against 1\n",
-        "  prompts.bundle.versions.both: 3.0 against 3.1\n",
-        "  scaffold: x against y\n",
+        "  packages in only one of them: 9 vs 1\n",
+        "  prompts.bundle.versions.both: 3.0 vs 3.1\n",
+        "  scaffold: x vs y\n",
         "  a: requests repaired: merged_roles (1)\n",
         "  a: lost in translation: thinking (2)\n",
     ] {
         assert!(text.contains(line), "{text}");
     }
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = "a: a mixture of 2 models, providers or servers answered: `m` from A: 2 responses, \
+    let line = "a: 2 different models, providers or servers responded: `m` from A: 2 responses, \
                 `m-mini` (fingerprint fp2): 1 response";
     assert!(words.contains(line), "{text}");
     assert!(!text.contains("versions.p0") && !text.contains("versions.q"), "{text}");
 }
 
 #[test]
-fn a_trial_without_a_snapshot_did_not_fail_to_resolve() {
+fn curve_trial_without_snapshots_is_unknown() {
     let first = |name: &str, step, trees| FirstResolved {
         task: TaskId::new("t".to_owned()),
         arm: ArmId::new(name.to_owned()),
@@ -317,7 +317,7 @@ fn a_trial_without_a_snapshot_did_not_fail_to_resolve() {
     });
     for line in [
         "t / gold / 1: first resolved: no step has a snapshot\n",
-        "t / none / 1: first resolved: at no step\n",
+        "t / none / 1: first resolved: never\n",
         "t / some / 1: first resolved: step 3\n",
     ] {
         assert!(text.contains(line), "{text}");
@@ -325,7 +325,7 @@ fn a_trial_without_a_snapshot_did_not_fail_to_resolve() {
 }
 
 #[test]
-fn a_curve_is_a_table_a_list_and_a_page() {
+fn curve_has_text_csv_and_html_forms() {
     let trials: Vec<_> = (0..3).map(|task| trial("=a<b>,c", task, 1, Some(task < 2))).collect();
     let all: Vec<&TrialResult> = trials.iter().collect();
     let points = vec![
@@ -358,7 +358,7 @@ fn in_repository(repo: &str, trial: TrialResult) -> TrialResult {
 }
 
 #[test]
-fn controls_are_listed_apart_and_change_no_other_p_value() {
+fn compare_lists_controls_separately_without_changing_p_values() {
     let alone = compare(&two_arms(), None);
     let mut trials = two_arms();
     for task in 0..200 {
@@ -380,10 +380,7 @@ fn controls_are_listed_apart_and_change_no_other_p_value() {
         assert!(!pair.sentence.contains("adjusted"), "{}", pair.sentence);
     }
     let text = comparison_text(&found);
-    assert!(
-        text.contains("a against gold (control)\n") && text.contains("a against b\n"),
-        "{text}"
-    );
+    assert!(text.contains("a vs gold (control)\n") && text.contains("a vs b\n"), "{text}");
     // One arm and its controls.
     let one: Vec<_> = trials.into_iter().filter(|trial| trial.arm_name != "b").collect();
     let found = compare(&one, None);
@@ -396,7 +393,7 @@ fn controls_are_listed_apart_and_change_no_other_p_value() {
 }
 
 #[test]
-fn thirds_that_cancel_are_no_difference() {
+fn compare_rounding_of_thirds_is_no_difference() {
     // Over three attempts, a is one third better on three tasks and b is three thirds better on
     // one.
     let mut trials = Vec::new();
@@ -418,7 +415,7 @@ fn thirds_that_cancel_are_no_difference() {
 }
 
 #[test]
-fn two_tasks_have_an_interval_with_a_width_or_none() {
+fn compare_two_tasks_has_no_zero_width_interval() {
     let mut trials = Vec::new();
     for task in 0..2 {
         trials.push(trial("a", task, 1, Some(true)));
@@ -440,7 +437,7 @@ fn two_tasks_have_an_interval_with_a_width_or_none() {
 }
 
 #[test]
-fn one_arm_of_thirty_three_is_told_apart_on_sixteen_tasks() {
+fn compare_distinguishes_one_of_33_arms_on_16_tasks() {
     let mut trials = Vec::new();
     for task in 0..16 {
         for arm in 0..32 {
@@ -469,14 +466,14 @@ fn agrees(pair: &Pair) {
     let distinguishable = !sentence.contains("not distinguishable");
     assert_eq!(lower > 0.0 || upper < 0.0, distinguishable, "{sentence}");
     let p = after("p = ").unwrap();
-    let p = p.strip_prefix("under ").unwrap_or(p);
+    let p = p.strip_prefix("below ").unwrap_or(p);
     let p: f64 = p.split([',', ':']).next().unwrap().parse().unwrap();
     assert_eq!(p < 0.05, distinguishable, "{sentence}");
     assert_eq!(pair.adjusted_for > 1, sentence.contains("adjusted for"), "{sentence}");
 }
 
 #[test]
-fn no_sentence_contradicts_its_interval_or_its_p_value() {
+fn sentences_agree_with_interval_and_p_value() {
     // Of four arms, b is better than a by more and more tasks; c and d are in between.
     for better in 0..24 {
         for attempts in [1, 2] {
@@ -501,7 +498,7 @@ fn no_sentence_contradicts_its_interval_or_its_p_value() {
 }
 
 #[test]
-fn repositories_are_named_where_they_change_the_conclusion() {
+fn compare_mentions_repositories_if_they_change_the_conclusion() {
     // 40 tasks of four repositories; in only one of these, a resolves all ten that b does not.
     let arms = |spread: bool| {
         let mut trials = Vec::new();
@@ -518,7 +515,8 @@ fn repositories_are_named_where_they_change_the_conclusion() {
     let by = pair.by_repository.unwrap();
     assert!(pair.p_value.unwrap() < 0.01 && by.p_value > 0.05 && by.changes_conclusion, "{pair:?}");
     assert!(
-        pair.sentence.contains("distinguishable; with whole 4 repositories resampled p = 1.00"),
+        pair.sentence
+            .contains("distinguishable; when whole 4 repositories are resampled, p = 1.00"),
         "{}",
         pair.sentence
     );
@@ -541,7 +539,7 @@ fn decided(text: &str, trials: &[TrialResult]) -> GateReport {
 }
 
 #[test]
-fn a_gate_is_decided_by_the_interval_of_the_difference() {
+fn gate_result_follows_the_interval() {
     // Equal on 200 tasks: the interval is from -1.4 to 1.4 points.
     let alike = gated(200, 100, 100);
     assert_eq!(decided("a >= b - 2", &alike).result, GateResult::Passed);
@@ -570,7 +568,7 @@ fn a_gate_is_decided_by_the_interval_of_the_difference() {
 }
 
 #[test]
-fn a_gate_on_an_incomplete_arm_is_not_decided() {
+fn gate_on_incomplete_arm_is_incomplete() {
     let mut trials = gated(100, 30, 60);
     trials[0].verdict = None;
     let found = decided("a >= b - 5", &trials);

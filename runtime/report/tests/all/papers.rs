@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::report::{submitted, trial};
 
 #[test]
-fn the_main_table_and_the_errors_of_featurebench_are_those_counted_by_hand() {
+fn featurebench_main_table_and_errors_match_hand_counts() {
     let of = |task: &str, passed: f64, errors: &[(&str, u64)]| {
         let mut one = trial("codex", task, submitted(), Some(passed));
         let counts = errors.iter().map(|(class, count)| ((*class).to_owned(), *count));
@@ -49,7 +49,7 @@ fn shot(task: usize, shown: (f64, f64, bool), resolved: bool, functions: u64) ->
 }
 
 #[test]
-fn tables_3_and_4_and_figure_5_of_feabench_are_those_counted_by_hand() {
+fn feabench_tables_and_figure_match_hand_counts() {
     let mut trials = vec![
         // 1 of 2 shown files is one of the gold's, which has no other; 1 of 4, of two; 2 of 5, of two; 1 of 1; 0 of 4.
         shot(1, (0.5, 1.0, true), true, 1),

@@ -121,7 +121,7 @@ fn three_arms() -> Report {
 }
 
 #[test]
-fn the_stable_part_is_as_the_design_says() {
+fn report_json_has_the_documented_fields() {
     let report = serde_json::to_value(three_arms()).unwrap();
     assert_eq!(report["schema_version"], 1);
     assert_eq!(
@@ -210,7 +210,7 @@ fn the_stable_part_is_as_the_design_says() {
 }
 
 #[test]
-fn a_trial_that_has_not_ended_is_in_the_denominator_and_in_no_mean() {
+fn report_unfinished_trial_counts_in_rates_but_not_in_means() {
     let report =
         build(vec![trial("tools", "t1", submitted(), Some(1.0)), trial("tools", "t2", None, None)]);
     let arm = &report.arms[0];
@@ -225,7 +225,7 @@ fn a_trial_that_has_not_ended_is_in_the_denominator_and_in_no_mean() {
 
 /// The JSON keeps the fault of each trial.
 #[test]
-fn a_fault_that_repeats_is_printed_once_with_its_trials() {
+fn report_prints_a_repeated_fault_once() {
     let faulted = ["t1", "t2", "t3"].map(|task| trial("tools", task, fault(), None));
     let report = build(Vec::from(faulted));
     let text = text(&report);
@@ -236,12 +236,12 @@ fn a_fault_that_repeats_is_printed_once_with_its_trials() {
 }
 
 #[test]
-fn the_table_reads_at_a_glance() {
+fn report_text_matches_the_golden_file() {
     assert_eq!(text(&three_arms()), include_str!("../table.txt"));
 }
 
 #[test]
-fn attempts_of_a_task_are_counted_together() {
+fn report_groups_attempts_of_a_task() {
     let mut trials = vec![
         trial("tools", "t1", submitted(), Some(1.0)),
         trial("tools", "t1", submitted(), Some(0.5)),
@@ -255,7 +255,7 @@ fn attempts_of_a_task_are_counted_together() {
 
 /// If the official and the strict policy differ, both give their reasons, in text and in JSON.
 #[test]
-fn policies_that_differ_are_listed_with_their_reasons() {
+fn report_lists_differing_policies_with_reasons() {
     let policy = |resolved, why: &str| proctor_types::PolicyVerdict {
         name: None,
         version: None,
@@ -279,7 +279,7 @@ fn policies_that_differ_are_listed_with_their_reasons() {
 }
 
 #[test]
-fn what_is_doubtful_is_said() {
+fn report_names_suspect_and_contaminated_verdicts() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
     let verdict = one.verdict.as_mut().unwrap();
     verdict.integrity = Integrity::Suspect;
@@ -298,10 +298,10 @@ fn what_is_doubtful_is_said() {
     assert_eq!(json["tasks"][0]["evidence_classes"], serde_json::json!(["answer_upstream"]));
     assert_eq!(json["arms"][0]["evidence_classes"], serde_json::json!({"answer_upstream": 1}));
     assert!(
-        text.contains("tools: 2/2 resolved, 1/2 (50.0 %) with clean integrity alone."),
+        text.contains("tools: 2/2 resolved, 1/2 (50.0 %) counting only clean integrity."),
         "{text}"
     );
-    assert!(!self::text(&three_arms()).contains("with clean integrity"));
+    assert!(!self::text(&three_arms()).contains("counting only clean integrity"));
     assert!(text.contains("~10.0k") && text.contains("are estimates"), "{text}");
     assert_eq!(self::text(&build(vec![])), "No trials.\n");
 }
@@ -309,7 +309,7 @@ fn what_is_doubtful_is_said() {
 /// A verdict with no evidence against it that nothing has tested is not clean; one line gives the
 /// number of these.
 #[test]
-fn what_no_canary_tried_is_counted_apart() {
+fn report_counts_unverified_verdicts_separately() {
     let unverified = |task: &str| {
         let mut trial = trial("tools", task, submitted(), Some(1.0));
         trial.verdict.as_mut().unwrap().integrity = Integrity::Unverified;
@@ -324,8 +324,8 @@ fn what_no_canary_tried_is_counted_apart() {
     assert_eq!(json["tasks"][0]["integrity"], "unverified");
     let text = text(&report);
     for line in [
-        "tools: 3/3 resolved, 1/3 (33.3 %) with clean integrity alone.\n",
-        "tools: 2 verdicts are unverified: no canary was judged.\n",
+        "tools: 3/3 resolved, 1/3 (33.3 %) counting only clean integrity.\n",
+        "tools: 2 verdicts are unverified: no canary test was judged.\n",
     ] {
         assert!(text.contains(line), "{text}");
     }
@@ -333,7 +333,7 @@ fn what_no_canary_tried_is_counted_apart() {
 }
 
 #[test]
-fn a_mixture_of_responders_is_noted() {
+fn report_notes_several_responders() {
     let responder = |model: &str, provider: Option<&str>| Responder {
         model: Some(model.into()),
         provider: provider.map(Into::into),
@@ -352,8 +352,8 @@ fn a_mixture_of_responders_is_noted() {
     ]);
     assert!(!text(&report).contains("mixture"), "one responder is none");
     let report = build(vec![answered("t0", &[own.clone(), own]), answered("t1", &[other])]);
-    let line = "tools: a mixture of 2 models, providers or servers answered: `m` from A: 2 responses, \
-                `m-mini` from B: 1 response.";
+    let line = "tools: 2 different models, providers or servers responded: `m` from A: 2 \
+                responses, `m-mini` from B: 1 response.";
     let said = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains(line), "{said}");
     assert_eq!(
@@ -376,7 +376,7 @@ fn in_csv(report: &Report, column: &str) -> String {
 
 /// The sheet of an earlier version had these columns first, in this order.
 #[test]
-fn csv_keeps_its_first_columns_and_gains_the_others() {
+fn csv_keeps_its_first_columns_and_appends_new_ones() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
     one.verdict.as_mut().unwrap().fail_to_pass =
         TestGroup { passed: vec!["a".into()], failed: vec!["b".into()] };
@@ -402,7 +402,7 @@ fn csv_keeps_its_first_columns_and_gains_the_others() {
 }
 
 #[test]
-fn interrupted_trials_are_marked_in_every_form() {
+fn report_marks_interrupted_trials_in_every_format() {
     let mut plain = vec![trial("tools", "t0", submitted(), Some(1.0))];
     let report = build(plain.clone());
     assert!(!text(&report).contains("interrupted"));
@@ -413,7 +413,7 @@ fn interrupted_trials_are_marked_in_every_form() {
     interruptions.started_again = Some("a server ran, and a pipe".into());
     interruptions.resumed_after = vec![2, 5];
     let report = build(plain);
-    let words = "started again (a server ran, and a pipe), then resumed after step 2, 5";
+    let words = "started over (a server ran, and a pipe), then resumed after step 2, 5";
     let said = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains(&format!("tools / t0 / 1: interrupted: {words}.")), "{said}");
     let sheet = proctor_report::csv(&report);
@@ -425,7 +425,7 @@ fn interrupted_trials_are_marked_in_every_form() {
 }
 
 #[test]
-fn a_cost_without_a_price_is_unknown() {
+fn report_cost_without_price_is_unknown() {
     let mut one = trial("tools", "t0", submitted(), Some(1.0));
     let spent = &mut one.outcome.as_mut().unwrap().spent;
     (spent.unpriced, spent.cost_usd, spent.grace_cost_usd) = (true, 0.0, 0.0);
@@ -443,7 +443,7 @@ fn a_cost_without_a_price_is_unknown() {
 }
 
 #[test]
-fn nearly_all_is_not_all() {
+fn percent_never_rounds_to_0_or_100() {
     let trials = (0..3000).map(|at| {
         let rate = if at == 0 { 0.0 } else { 1.0 };
         trial("tools", &format!("t{at}"), submitted(), Some(rate))
@@ -466,7 +466,7 @@ fn described(level: u32, attempt: u32, passed: f64) -> TrialResult {
 }
 
 #[test]
-fn groups_tell_levels_sizes_and_attempts_apart() {
+fn groups_separate_levels_sizes_and_attempts() {
     let mut trials = vec![
         described(1, 1, 1.0),
         described(1, 2, 0.5),
@@ -503,7 +503,7 @@ fn groups_tell_levels_sizes_and_attempts_apart() {
 }
 
 #[test]
-fn a_patch_that_grading_rejected_is_not_applied() {
+fn report_rejected_patch_is_not_applied() {
     let mut one = trial("tools", "t1", submitted(), Some(0.0));
     let verdict = one.verdict.as_mut().unwrap();
     let rejected = Evidence::new(proctor_types::PATCH_REJECTED, "hunk 1", vec![]);
@@ -512,12 +512,12 @@ fn a_patch_that_grading_rejected_is_not_applied() {
 }
 
 #[test]
-fn what_is_counted_apart_is_shown_apart() {
+fn report_shows_side_requests_and_grace_separately() {
     let text = text(&three_arms());
     for line in [
-        "tools: 6 side requests, 600 tokens in, 30 out; no steps.",
-        "tools: 3 answers after the limit, counted apart: 90 tokens in, 60 out, $0.3000.",
-        "waited 4 s for the endpoint, no working time.",
+        "tools: 6 side requests, 600 tokens in, 30 out; not counted as steps.",
+        "tools: 3 responses after the limit, counted separately: 90 tokens in, 60 out, $0.3000.",
+        "waited 4 s for the endpoint (not working time).",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
@@ -525,7 +525,7 @@ fn what_is_counted_apart_is_shown_apart() {
 }
 
 #[test]
-fn a_limit_that_trials_share_says_nothing_of_an_arm() {
+fn report_shared_limits_do_not_count_against_an_arm() {
     let shared = Ending::Budget { budget: BudgetKind::Cost, scope: BudgetScope::Run };
     let report = build(vec![
         trial("tools", "t1", Some(Ending::Submitted), Some(1.0)),
@@ -539,7 +539,7 @@ fn a_limit_that_trials_share_says_nothing_of_an_arm() {
 
 /// Attempts that a kill or a fault ended were paid for: the total includes them, but no mean does.
 #[test]
-fn earlier_tries_are_paid_and_in_no_metric() {
+fn report_earlier_tries_count_only_as_paid() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
     let spent = Spent {
         steps: 4,
@@ -559,9 +559,10 @@ fn earlier_tries_are_paid_and_in_no_metric() {
     assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (Some(1.0), Some(1.35)));
     assert_eq!(report.tasks[0].earlier_tries.cost_usd, 0.25);
     let said = text(&report);
-    for part in
-        ["$1.3500", "tools: 2 discarded tries: $0.2500 (400 tokens in, 40 out), billed, excluded"]
-    {
+    for part in [
+        "$1.3500",
+        "tools: 2 discarded tries: $0.2500 (400 tokens in, 40 out), billed but excluded",
+    ] {
         assert!(said.contains(part), "{part}\n{said}");
     }
     assert!(!text(&plain).contains("discarded"));
@@ -575,18 +576,18 @@ fn earlier_tries_are_paid_and_in_no_metric() {
 }
 
 #[test]
-fn an_answer_that_outgrew_its_request_is_told() {
+fn report_notes_outgrown_responses() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
     one.outcome.as_mut().unwrap().spent.outgrown = true;
     let report = build(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
     assert_eq!((report.arms[0].outgrown, report.tasks[0].outgrown), (1, true));
     let said = text(&report);
-    assert!(said.contains("tools: outgrown in 1 trial: an answer was larger"), "{said}");
+    assert!(said.contains("tools: outgrown in 1 trial: a response was larger"), "{said}");
     assert!(!text(&three_arms()).contains("outgrown"));
 }
 
 #[test]
-fn groups_are_shown_where_they_tell_more_than_the_tasks() {
+fn groups_are_shown_if_they_combine_tasks() {
     let of = |tasks: u32, levels: u32| {
         let trials = (0..tasks).map(|at| {
             let mut one = described(at % levels, 1, 1.0);
@@ -604,7 +605,7 @@ fn groups_are_shown_where_they_tell_more_than_the_tasks() {
 }
 
 #[test]
-fn exceptions_are_counted_by_arm_and_task() {
+fn report_counts_exceptions_by_arm_and_task() {
     let failed = |arm: &str, task: &str, counts: &[(&str, u64)]| {
         let mut one = trial(arm, task, submitted(), Some(0.0));
         let exceptions = &mut one.verdict.as_mut().unwrap().exceptions;
@@ -641,7 +642,7 @@ fn of_row(row: Value) -> TaskFacts {
 }
 
 #[test]
-fn facts_know_the_cutoff_and_the_category_of_a_repository() {
+fn facts_have_cutoff_and_repository_category() {
     assert_eq!(of_row(json!({"created_at": "2024-05-31T23:59:59Z"})).after_cutoff, Some(false));
     assert_eq!(of_row(json!({"created_at": "2024-06-01T00:00:00Z"})).after_cutoff, Some(true));
     assert_eq!(of_row(json!({})).after_cutoff, None);
@@ -676,7 +677,7 @@ fn ranked(arm: &str, lite: usize, rest: usize, after: usize) -> Vec<TrialResult>
 }
 
 #[test]
-fn sets_of_tasks_are_compared_by_how_they_rank_the_arms() {
+fn report_compares_rankings_between_task_sets() {
     let arms = [ranked("a", 2, 1, 15), ranked("b", 5, 4, 15), ranked("c", 9, 2, 15)];
     let report = build(arms.concat());
     let value = serde_json::to_value(&report).unwrap();
@@ -691,7 +692,7 @@ fn sets_of_tasks_are_compared_by_how_they_rank_the_arms() {
     );
     let shown = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        shown.contains("lite (10 tasks) and full (20 tasks) agree with Kendall's tau 1.00"),
+        shown.contains("Kendall's tau between lite (10 tasks) and full (20 tasks) is 1.00"),
         "{shown}"
     );
     // 15 tasks from before: 2 + 1, 5 + 4 and 9 + 2 resolved; none of the others.
@@ -705,7 +706,7 @@ fn sets_of_tasks_are_compared_by_how_they_rank_the_arms() {
 }
 
 #[test]
-fn prompts_beyond_the_window_are_marked_x() {
+fn report_marks_prompts_beyond_the_window() {
     let shot = |arm: &str, task: &str, beyond: bool| {
         let mut one = trial(arm, task, submitted(), Some(0.0));
         let shot = json!({"prompt_tokens": 20_000, "beyond_window": beyond});
@@ -736,7 +737,7 @@ fn prompts_beyond_the_window_are_marked_x() {
 }
 
 #[test]
-fn benchmarks_are_compared_on_the_repositories_that_they_share() {
+fn groups_compare_benchmarks_on_shared_repositories() {
     let of = |task: &str, repo: &str, benchmark: &str, passed: f64| {
         let mut one = trial("tools", task, submitted(), Some(passed));
         one.facts.repo = Some(repo.to_owned());
@@ -762,7 +763,7 @@ fn benchmarks_are_compared_on_the_repositories_that_they_share() {
 }
 
 #[test]
-fn a_task_of_two_splits_counts_in_both() {
+fn groups_count_a_task_in_each_of_its_splits() {
     let of = |arm: &str, split: &str, task: usize, passed: bool| {
         let passed = Some(f64::from(u8::from(passed)));
         let mut one = trial(arm, &format!("t{task}"), submitted(), passed);

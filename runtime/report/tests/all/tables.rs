@@ -69,7 +69,7 @@ fn called() -> Event {
 }
 
 #[test]
-fn steps_hold_their_own_sends_calls_and_changes() {
+fn steps_table_has_sends_calls_and_changes_per_step() {
     let snapshot = Event::SnapshotTaken {
         snapshot: "abc".into(),
         changed: 2,
@@ -104,7 +104,7 @@ fn steps_hold_their_own_sends_calls_and_changes() {
 
 /// Each cell has its column's type, so that no writer has to drop a value.
 #[test]
-fn cells_fit_their_columns() {
+fn table_cells_match_column_types() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
     let verdict = one.verdict.as_mut().unwrap();
     verdict.fail_to_pass = TestGroup { passed: vec!["a".into()], failed: vec!["b".into()] };
@@ -171,7 +171,7 @@ fn cells_fit_their_columns() {
 }
 
 #[test]
-fn names_of_columns_are_unique_and_all_are_explained() {
+fn table_columns_are_unique_and_documented() {
     for table in tables() {
         let names: BTreeSet<&str> = table.columns.iter().map(|column| column.name).collect();
         assert_eq!(names.len(), table.columns.len(), "{}", table.name);
@@ -198,7 +198,7 @@ fn names_of_columns_are_unique_and_all_are_explained() {
 
 /// `docs/tables.md` lists the columns. `PROCTOR_WRITE=1` writes them.
 #[test]
-fn the_page_of_tables_is_current() {
+fn docs_tables_page_is_current() {
     const BEGIN: &str = "<!-- begin: columns -->\n";
     const END: &str = "\n<!-- end: columns -->";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tables.md");

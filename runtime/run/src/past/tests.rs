@@ -140,7 +140,7 @@ fn in_the_second_step() -> (Record, String) {
 }
 
 #[test]
-fn every_answer_is_kept_and_only_calls_that_the_tree_holds() {
+fn past_keeps_every_response_and_only_calls_in_the_tree() {
     let (record, tree) = in_the_second_step();
     let past = record.read().unwrap();
     assert_eq!((past.try_number, past.whole_steps), (3, 1), "the same try");
@@ -155,7 +155,7 @@ fn every_answer_is_kept_and_only_calls_that_the_tree_holds() {
 }
 
 #[test]
-fn what_was_used_counts() {
+fn past_counts_what_was_spent() {
     let (record, _) = in_the_second_step();
     let used = record.read().unwrap().used;
     assert_eq!((used.spent.steps, used.spent.input_tokens, used.spent.output_tokens), (2, 20, 2));
@@ -171,7 +171,7 @@ fn what_was_used_counts() {
 }
 
 #[test]
-fn an_answer_that_was_in_flight_is_paid_and_no_step() {
+fn response_in_flight_is_paid_but_not_a_step() {
     let (mut record, _) = in_the_second_step();
     record.answered("three");
     let text = std::fs::read_to_string(record.folder.path().join("trajectory.jsonl")).unwrap();
@@ -183,7 +183,7 @@ fn an_answer_that_was_in_flight_is_paid_and_no_step() {
 }
 
 #[test]
-fn what_an_earlier_kill_undid_stays_undone() {
+fn steps_undone_by_an_earlier_kill_stay_undone() {
     let (mut record, tree) = in_the_second_step();
     let stands_to = record.read().unwrap().stands_to;
     record.add(Event::TrialResumed { snapshot: tree.clone(), whole_steps: 1, stands_to });
@@ -199,7 +199,7 @@ fn what_an_earlier_kill_undid_stays_undone() {
 /// A fault ends a try and its trial. Recorded events are kept, and the time that led to the fault
 /// is not charged.
 #[test]
-fn a_fault_from_outside_costs_no_answer() {
+fn fault_from_outside_keeps_all_responses() {
     let (mut record, tree) = in_the_second_step();
     let before = record.read().unwrap();
     record.add(Event::ModelAttempted {
@@ -234,7 +234,7 @@ fn a_fault_from_outside_costs_no_answer() {
 /// If the same response breaks its sandbox every time, ask the model again. An endpoint may be down
 /// for longer.
 #[test]
-fn a_sandbox_that_breaks_twice_after_one_answer_ends_the_try() {
+fn sandbox_that_fails_twice_after_one_response_ends_the_try() {
     let said = |layer: Layer, between: &dyn Fn(&mut Record)| {
         let (mut record, tree) = in_the_second_step();
         let fail = |record: &mut Record| {
@@ -247,14 +247,14 @@ fn a_sandbox_that_breaks_twice_after_one_answer_ends_the_try() {
         fail(&mut record);
         record.read().map(|past| past.steps.len())
     };
-    let twice = "its sandbox broke twice after the same answer";
+    let twice = "its sandbox failed twice after the same response";
     assert_eq!(said(Layer::Sandbox, &|_| ()), Err(twice.to_owned()));
     assert_eq!(said(Layer::Sandbox, &|record| record.answered("three")), Ok(3));
     assert_eq!(said(Layer::Model, &|_| ()), Ok(2));
 }
 
 #[test]
-fn time_in_which_no_agent_ran_is_nobodys() {
+fn idle_time_is_not_charged() {
     let mut reader = Reader::default();
     let mut at = |t_mono: f64, event: Event| {
         let envelope =
@@ -270,26 +270,26 @@ fn time_in_which_no_agent_ran_is_nobodys() {
 }
 
 #[test]
-fn what_cannot_be_gone_on_with_says_why() {
+fn trial_that_cannot_be_resumed_says_why() {
     let said = |make: &dyn Fn(&mut Record)| {
         let mut record = Record::new();
         make(&mut record);
         record.read().err().unwrap()
     };
     let not_begun = said(&|record| record.add(Event::Noted { note: Map::new() }));
-    assert_eq!(not_begun, "its agent had not begun");
+    assert_eq!(not_begun, "its agent had not started");
     let failed = said(&|record| {
         record.begun();
         let fault = Fault::new(Layer::Model, "400").cause(proctor_types::Cause::Rejected);
         record.add(Event::TryFailed { fault, will_retry: false });
     });
-    assert_eq!(failed, "a fault ended it");
+    assert_eq!(failed, "it ended with a fault");
     let large = said(&|record| {
         record.begun();
         let tree = record.tree(&[("huge.bin", EntryKind::File, false)]);
         record.kept(&tree);
     });
-    assert_eq!(large, "huge.bin was too large for the record");
+    assert_eq!(large, "huge.bin is too large for the record");
     let pipe = said(&|record| {
         record.begun();
         let tree = record.tree(&[("pipe", EntryKind::Other, false)]);
@@ -299,7 +299,7 @@ fn what_cannot_be_gone_on_with_says_why() {
 }
 
 #[test]
-fn state_outside_the_work_directory_is_restored_or_the_trial_starts_again() {
+fn outside_state_is_restored_or_the_trial_restarts() {
     let (mut record, tree) = in_the_second_step();
     assert_eq!(record.read().unwrap().outside, None);
     let taken = |state| Event::SnapshotTaken {
@@ -318,12 +318,12 @@ fn state_outside_the_work_directory_is_restored_or_the_trial_starts_again() {
 }
 
 #[test]
-fn interruptions_are_read_from_the_journal() {
+fn past_reads_interruptions_from_the_journal() {
     let (mut record, tree) = in_the_second_step();
     assert!(record.read().unwrap().interruptions.is_none());
     let note = Map::from_iter([(STARTED_AGAIN.to_owned(), Value::from("a server was running"))]);
     record.add(Event::Noted { note });
     record.add(Event::TrialResumed { snapshot: tree, whole_steps: 1, stands_to: u64::MAX });
     let all = record.read().unwrap().interruptions;
-    assert_eq!(all.to_string(), "started again (a server was running), then resumed after step 1");
+    assert_eq!(all.to_string(), "started over (a server was running), then resumed after step 1");
 }

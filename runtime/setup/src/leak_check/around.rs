@@ -28,7 +28,7 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
     variables.dedup();
     for (name, value) in &variables {
         if !value.is_empty() && policy.variables.iter().any(|glob| matches(glob, name)) {
-            let what = "its value looks like a secret by its name";
+            let what = "its name suggests a secret";
             leaks.push(Leak::secret(LeakKind::SecretVariable, name, what));
         }
     }
@@ -38,13 +38,13 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
             point.strip_prefix(mount.as_str()).is_some_and(|r| r.is_empty() || r.starts_with('/'))
         };
         if policy.mounts.iter().any(below) {
-            let what = "something of the host is mounted there";
+            let what = "it is mounted from the host";
             leaks.push(Leak::secret(LeakKind::SecretMount, point, what));
         }
     }
     for socket in &policy.sockets {
         if exists(handle, socket).await? {
-            let what = "a container engine of the host answers there";
+            let what = "it reaches a container engine of the host";
             leaks.push(Leak::secret(LeakKind::EngineSocket, socket, what));
         }
     }
@@ -52,7 +52,7 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
         for file in &policy.home_files {
             let path = format!("{home}/{file}");
             if exists(handle, &path).await? {
-                let mut leak = Leak::secret(LeakKind::SecretFile, &path, "it holds credentials");
+                let mut leak = Leak::secret(LeakKind::SecretFile, &path, "it contains credentials");
                 leak.remove = Some(RawPath::from(path));
                 leaks.push(leak);
             }
@@ -77,7 +77,7 @@ async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
     // does.
     match found {
         Ok(found) => Ok(found.is_some()),
-        Err(error) if error.is_broken() => Err(error.fault(format!("looking for {path}"))),
+        Err(error) if error.is_broken() => Err(error.fault(format!("checking {path}"))),
         Err(_) => Ok(false),
     }
 }

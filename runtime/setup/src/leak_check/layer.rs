@@ -139,7 +139,7 @@ impl LayerFindings {
             Ok(())
         };
         write().map_err(|error| {
-            let what = format!("keep the leak check in {}: {error}", folder.display());
+            let what = format!("saving the leak check to {}: {error}", folder.display());
             Fault::new(Layer::Setup, what).cause(Cause::of_io(&error))
         })
     }
@@ -318,7 +318,7 @@ impl LayerFindings {
         handle
             .scan(request, &self.labelled.secrets)
             .await
-            .map_err(|error| error.fault("looking for hidden content"))
+            .map_err(|error| error.fault("searching for hidden content"))
     }
 }
 
@@ -383,7 +383,7 @@ async fn unmatched(
         }
         let full = workdir.join(&RawPath::from(hidden.as_str()));
         let found = handle.stat(&full).await;
-        let found = found.map_err(|error| error.fault(format!("looking for {hidden}")))?;
+        let found = found.map_err(|error| error.fault(format!("checking {hidden}")))?;
         if found.is_none() {
             unmatched.push(hidden.clone());
         }
@@ -394,7 +394,7 @@ async fn unmatched(
 /// The names in the work directory.
 async fn top(handle: &SandboxHandle, workdir: &RawPath) -> Result<Vec<String>, Fault> {
     let entries = handle.list(workdir).await;
-    let entries = entries.map_err(|error| error.fault("listing the source"))?;
+    let entries = entries.map_err(|error| error.fault("listing the source files"))?;
     Ok(entries.iter().map(|entry| entry.name.escaped()).collect())
 }
 

@@ -89,16 +89,15 @@ pub(crate) fn refusal(task: &Task, leaks: &[Leak], is_cut: bool, on_finding: OnF
         let _ = write!(what, "; and {} more", leaks.len() - NAMED);
     }
     if is_cut {
-        what.push_str("; and more than can be reported");
+        what.push_str("; and more that are not listed");
     }
     let hint = match on_finding {
         OnFinding::Refuse => {
-            "remove it in the environment's set-up, list it under `hidden`, or set \
-             leak_check.on_finding = \"remove\""
+            "remove them in the environment's set-up, add them to `hidden`, or set leak_check.on_finding = \"remove\""
         }
         OnFinding::Remove => {
-            "this cannot be removed from a sandbox: remove it in the environment's set-up, or from the \
-             host or the image"
+            "they cannot be removed from a running sandbox: remove them in the environment's \
+             set-up, on the host or in the image"
         }
     };
     Fault::new(Layer::Setup, what).cause(Cause::Leak).context(&task.id).hint(hint)

@@ -61,8 +61,8 @@ fn collect(root: &Path, folder: &Path, out: &mut Vec<(Vec<u8>, String)>) -> Resu
             out.push((name, format!("file {executable} {}", sha256_hex(&bytes))));
         }
         if out.len() > ENTRY_LIMIT {
-            let what = format!("{} holds more than {ENTRY_LIMIT} files", root.display());
-            return Err(fault(what).hint("name the project's own folder as the source"));
+            let what = format!("{} contains more than {ENTRY_LIMIT} files", root.display());
+            return Err(fault(what).hint("use the project's own folder as the source"));
         }
     }
     Ok(())
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_mode_and_names_count_and_history_does_not() {
+    fn digest_covers_content_mode_and_names_but_not_history() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.py"), "1").unwrap();
         let first = of_folder(dir.path()).unwrap();

@@ -38,7 +38,7 @@ impl Sources {
                 let folder = fs::canonicalize(&folder).map_err(|error| {
                     io(&folder, &error)
                         .context("source folder")
-                        .hint("a relative path starts at the folder of the task's file")
+                        .hint("relative paths start at the folder of the task's file")
                 })?;
                 let found = folder.clone();
                 let digest = blocking(move || digest::of_folder(&found)).await?;
@@ -144,7 +144,7 @@ fn check(what: &str, wanted: &str, found: &str) -> Result<(), Fault> {
     }
     Err(fault(format!("{what}: SHA-256 is {found}, expected {wanted}"))
         .cause(Cause::Invalid)
-        .hint("correct the task's sha256, or do not trust this file"))
+        .hint("fix the task's sha256, unless the file was tampered with"))
 }
 
 pub(super) fn fault(what: impl Into<String>) -> Fault {
@@ -159,7 +159,7 @@ pub(super) fn io(path: &Path, error: &std::io::Error) -> Fault {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(fault(format!("a task that prepared a source ended early: {error}")))
-    })
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(fault(format!("preparing a source: {error}"))))
 }

@@ -19,7 +19,7 @@ pub(super) async fn checkout(
     into: &Path,
 ) -> Result<(), Fault> {
     if url.starts_with('-') || url.starts_with("ext::") {
-        return Err(fault(format!("{url:?} is not the address of a repository")));
+        return Err(fault(format!("{url:?} is not a repository URL")));
     }
     // A relative directory is resolved against the task's file, like every other path of a task.
     let local = base_dir.join(url);
@@ -33,7 +33,7 @@ pub(super) async fn checkout(
     git(into, &["checkout", "--quiet", "--detach", "--force", commit, "--"]).await?;
     let found = git(into, &["rev-parse", "HEAD"]).await?;
     if found.trim() != commit {
-        return Err(fault(format!("{url}: asked for commit {commit}, got {}", found.trim())));
+        return Err(fault(format!("{url}: expected commit {commit}, got {}", found.trim())));
     }
     let history = into.join(".git");
     fs::remove_dir_all(&history).map_err(|error| io(&history, &error))
@@ -57,7 +57,7 @@ async fn git(cwd: &Path, args: &[&str]) -> Result<String, Fault> {
         .kill_on_drop(true)
         .output()
         .await
-        .map_err(|error| fault(format!("git cannot be started: {error}")).hint("install git"))?;
+        .map_err(|error| fault(format!("cannot run git: {error}")).hint("install git"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -52,16 +52,17 @@ fn absent(files: &[Offer], name: &str, version: &str) -> Fault {
     if files.is_empty() {
         return missing(
             format!("the package index has no project {name}"),
-            "correct the name (pip's settings say which index is asked), or name a folder or git+URL@COMMIT".into(),
+            "fix the name (the index is the one in pip's settings), or use a folder or git+URL@COMMIT".into(),
         );
     }
-    let from_git = "name a commit that has its sources: git+URL@COMMIT";
+    let from_git = "use a commit that has the sources: git+URL@COMMIT";
     let releases = releases(files, name);
     let Some((_, newest)) = releases.last() else {
         return missing(format!("the package index has no sdist of {name}"), from_git.into());
     };
     if files.iter().any(|file| file.is_wheel_of(name, version)) {
-        let what = format!("the package index has {name} {version} as a wheel alone, and no sdist");
+        let what =
+            format!("the package index has {name} {version} only as a wheel, without an sdist");
         return missing(what, from_git.into());
     }
     let wanted = numbers(version).unwrap_or_default();
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_index_does_not_have_is_told_with_what_could_be_meant() {
+    fn missing_release_suggests_the_nearest() {
         let offer = |name: &str| Offer {
             name: name.to_owned(),
             url: "https://index.test/x".parse().unwrap(),
@@ -139,12 +140,12 @@ mod tests {
             ("24.1", "did you mean a-b==24.1.0? The newest is a-b==25.0.0"),
             ("24.7.3", "did you mean a-b==24.2.0?"),
             ("x", "the newest is a-b==25.0.0"),
-            ("25.1", "as a wheel alone, and no sdist: name a commit"),
+            ("25.1", "only as a wheel, without an sdist: use a commit"),
         ] {
             let told = told(&files, version);
             assert!(told.contains(hint), "{version}: {told}");
         }
         assert!(told(&files[4..], "1").contains("no sdist of a-b"));
-        assert!(told(&[], "1").contains("no project a-b: correct the name"));
+        assert!(told(&[], "1").contains("no project a-b: fix the name"));
     }
 }

@@ -23,8 +23,8 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
     let staging = tempfile::tempdir_in(to).map_err(|error| io(to, &error))?;
     let mut archive = tar::Archive::new(GzDecoder::new(bytes));
     archive.set_preserve_permissions(false);
-    let refuse = |what: String| fault(format!("the archive is refused: {what}"));
-    let broken = |error: std::io::Error| fault(format!("the archive cannot be read: {error}"));
+    let refuse = |what: String| fault(format!("invalid archive: {what}"));
+    let broken = |error: std::io::Error| fault(format!("cannot read the archive: {error}"));
     let (mut total, mut count) = (0_u64, 0_usize);
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
@@ -36,10 +36,10 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         count += 1;
         total += entry.size();
         if count > ENTRY_LIMIT || total > BYTE_LIMIT {
-            return Err(refuse("it unpacks to more than a source tree may hold".into()));
+            return Err(refuse("it unpacks to more than the limit of a source tree".into()));
         }
         let Some(clean) = inside(&path) else {
-            return Err(refuse(format!("{} leaves the folder", path.display())));
+            return Err(refuse(format!("{} points outside the folder", path.display())));
         };
         if kind.is_symlink() || kind.is_hard_link() {
             let target = entry.link_name().map_err(broken)?.unwrap_or_default().into_owned();
@@ -48,14 +48,14 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
             let start = start.unwrap_or(Path::new(""));
             if target.is_absolute() || inside(&start.join(&target)).is_none() {
                 let link = format!("{} -> {}", path.display(), target.display());
-                return Err(refuse(format!("{link} leaves the folder")));
+                return Err(refuse(format!("{link} points outside the folder")));
             }
         } else if !kind.is_file() && !kind.is_dir() {
-            return Err(refuse(format!("{} is neither file, folder nor link", path.display())));
+            return Err(refuse(format!("{} is not a file, folder or link", path.display())));
         }
         // The library checks again, including links that are on disk by now.
         if !entry.unpack_in(staging.path()).map_err(broken)? {
-            return Err(refuse(format!("{} leaves the folder", path.display())));
+            return Err(refuse(format!("{} points outside the folder", path.display())));
         }
     }
     let root = single_folder(staging.path()).unwrap_or_else(|| staging.path().to_path_buf());
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outer_folder_is_taken_off() {
+    fn tar_gz_strips_a_single_outer_folder() {
         let bytes = archive(&[
             ("pkg-1/a.py", EntryType::Regular, "x = 1\n"),
             ("pkg-1/sub/b.py", EntryType::Regular, "y = 2\n"),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_folder_is_refused() {
+    fn tar_gz_rejects_paths_outside_the_folder() {
         let cases: [&[(&str, EntryType, &str)]; 6] = [
             &[("../evil", EntryType::Regular, "x")],
             &[("/etc/evil", EntryType::Regular, "x")],
@@ -152,7 +152,7 @@ mod tests {
             let dir = outer.path().join("to");
             fs::create_dir(&dir).unwrap();
             let error = tar_gz(&archive(case), &dir).unwrap_err();
-            assert!(error.what.contains("refused"), "{case:?}: {error}");
+            assert!(error.what.contains("invalid archive"), "{case:?}: {error}");
             assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1, "{case:?}");
         }
         let device = archive(&[("a/null", EntryType::Char, "")]);

@@ -191,7 +191,7 @@ pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
         plane: Plane {
             id: "cost".to_owned(),
             title: "Resolved against cost".to_owned(),
-            x_title: "US dollars a trial, retries included".to_owned(),
+            x_title: "US dollars per trial, including retries".to_owned(),
             y_title: "resolved".to_owned(),
             x_ticks: axis.ticks(|value| dollar_tick(axis.step, value)),
             y_ticks: Axis::SHARES.ticks_from_top(whole_percent),

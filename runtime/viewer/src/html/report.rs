@@ -399,7 +399,7 @@ fn run_row(run: &RunPage) -> RunRow<'_> {
                 let digests = record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
                 format!(". {}", attacks.cite(digests))
             });
-            format!("{} on {backend}, made {made}{attacks}", certificate.repeat)
+            format!("{} on {backend}, created {made}{attacks}", certificate.repeat)
         }),
         config: pretty(&record.config),
         arms: record

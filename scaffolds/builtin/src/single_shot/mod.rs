@@ -111,7 +111,7 @@ impl SingleShot {
         let bytes = std::fs::read(&file.path)
             .map_err(|error| fault(format!("cannot read {shown}: {error}")))?;
         if sha256_hex(&bytes) != file.sha256 {
-            return Err(fault(format!("{shown} was changed since the run was planned")).into());
+            return Err(fault(format!("{shown} has changed since the run was planned")).into());
         }
         let tokenizer = Tokenizer::read(&bytes).map_err(|why| fault(format!("{shown}: {why}")))?;
         let tokenizer = Arc::new(tokenizer);

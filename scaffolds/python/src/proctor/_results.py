@@ -311,5 +311,5 @@ class Curve:
         points = sorted((point for point in self.points if point.arm == arm), key=lambda p: p.at)
         if not points:
             known = ", ".join(sorted({point.arm for point in self.points}))
-            raise KeyError(f"no arm is called {arm!r}; the curve has: {known}")
+            raise KeyError(f"unknown arm {arm!r}; the curve has: {known}")
         return [point.at for point in points], [point.resolved_rate for point in points]

@@ -318,7 +318,7 @@ def _incomplete(run: Run, halted: Optional[str]) -> IncompleteRun:
     count = f"{len(missing)} of {len(run.trials)} trials have no verdict"
     hint = f"proctor.resume({str(run.path)!r}) continues"
     if of_model or halted:
-        # The binary shortens a repeated error to "as printed for ...". The report has it whole.
+        # The binary shortens a repeated error to "same error as ...". The report has it whole.
         why = of_model[0] if of_model else halted
         return EndpointError(f"{count}: {why}", run=run, hint=hint, status=INCOMPLETE)
     why = f": {faults[0]}" if faults else ""

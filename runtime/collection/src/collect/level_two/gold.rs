@@ -89,10 +89,10 @@ pub(super) fn copy(
             continue;
         }
         let text = fs::read_to_string(tree.join(file))
-            .map_err(|error| format!("{file} cannot be read: {error}"))?;
+            .map_err(|error| format!("cannot read {file}: {error}"))?;
         let is_package = file.ends_with("/__init__.py");
         let copied = copied(&text, &module, is_package, &by_module)
-            .ok_or_else(|| format!("{file} cannot be parsed"))?;
+            .ok_or_else(|| format!("cannot parse {file}"))?;
         open.extend(copied.needs);
         out.insert(copied_to(file, &project.root), copied.text);
     }
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_imports_itself_and_holds_what_it_needs() {
+    fn copied_package_imports_itself_and_is_complete() {
         let tree = tempfile::tempdir().unwrap();
         let files = [
             ("src/pkg/__init__.py", "from .a import f\n"),

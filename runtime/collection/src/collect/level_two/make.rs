@@ -136,8 +136,10 @@ impl Shared<'_> {
         };
         let broken: Vec<&String> = steady.iter().filter(|id| !passes("shim", id)).collect();
         if !broken.is_empty() {
-            let why =
-                format!("rewritten, tests fail on the library's own objects: {}", few(&broken));
+            let why = format!(
+                "the rewritten tests fail with the library's own objects: {}",
+                few(&broken)
+            );
             return Err(Stop::Reject("oracle", why));
         }
         // A test that compares with the library's own classes requires what no rewrite can provide.
@@ -145,8 +147,7 @@ impl Shared<'_> {
         task.fail_to_pass =
             steady.iter().filter(|id| passes("gold", id) && fails("empty", id)).cloned().collect();
         if task.fail_to_pass.is_empty() {
-            let why =
-                "no test passes on a copy of the library under another name and fails on nothing";
+            let why = "no test passes with a renamed copy of the library and fails without it";
             return Err(Stop::Reject("gold", why.to_owned()));
         }
         let solvability = self.solvability_from_scratch(
@@ -163,7 +164,7 @@ impl Shared<'_> {
         solvability.leave(&mut task)?;
         if !task.fail_to_pass.iter().any(|id| fails(IDLE, id)) {
             let why =
-                "functions that do nothing resolve it: its tests look at nothing that they return";
+                "functions that do nothing resolve it, because its tests check no return value";
             return Err(Stop::Reject("verify", why.to_owned()));
         }
         self.no_constant_does(&task, &plan, &constants).await?;
@@ -291,7 +292,7 @@ impl Shared<'_> {
         )
         .await?;
         if graded.verdict.resolved {
-            let why = "handing the library's own objects on resolves it".to_owned();
+            let why = "re-exporting the library's own objects resolves it".to_owned();
             return Err(Stop::Reject("verify", why));
         }
         Ok(())

@@ -46,12 +46,12 @@ pub(super) fn rewrite(
     for owner in owners {
         if let Some(other) = by_name.insert(&owner.name, owner) {
             return Err(format!(
-                "{} and {} both have a {}, and {PACKAGE} can have one",
+                "{} and {} both have a {}, but {PACKAGE} can have only one",
                 other.module, owner.module, owner.name
             ));
         }
     }
-    let parsed = parse_module(text).map_err(|error| format!("it cannot be parsed: {error}"))?;
+    let parsed = parse_module(text).map_err(|error| format!("cannot parse it: {error}"))?;
     let mut found = Found { own, by_name, ..Found::default() };
     // Imports may follow their uses in the text.
     let mut imports = Imports(Vec::new());
@@ -67,7 +67,7 @@ pub(super) fn rewrite(
         }
     }
     if found.asked.is_empty() {
-        return Err("its tests reach what they are about by no import of their own".to_owned());
+        return Err("its tests do not import what they test".to_owned());
     }
     let mut out = text.to_owned();
     found.edits.sort_by_key(|(span, _)| (span.start, span.end));
@@ -75,9 +75,7 @@ pub(super) fn rewrite(
         out.replace_range(span.clone(), new);
     }
     if out.lines().count() != text.lines().count() || parse_module(&out).is_err() {
-        return Err(
-            "its imports are written so that they cannot be changed line by line".to_owned()
-        );
+        return Err("its imports cannot be rewritten line by line".to_owned());
     }
     Ok(Rewritten { text: out, asked: found.asked.into_iter().cloned().collect() })
 }
@@ -246,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_imports_bind_is_asked_of_the_package_and_lines_stay() {
+    fn rewrite_redirects_imports_and_keeps_line_numbers() {
         let text = "\
 from __future__ import annotations
 from pkg.m import (
@@ -296,7 +294,7 @@ class Sub(agent_code.Tree):
     }
 
     #[test]
-    fn relative_imports_begin_at_the_tests_own_package() {
+    fn relative_imports_start_at_the_tests_package() {
         let text = "\
 from . import m, test_help
 from .m import idle, parse
@@ -319,17 +317,17 @@ assert agent_code.parse, agent_code.walk
 "
         );
         let beside = rewrite("from .m import parse\n", "tests.test_m", &owners).unwrap_err();
-        assert!(beside.contains("by no import"), "{beside}");
+        assert!(beside.contains("do not import"), "{beside}");
     }
 
     #[test]
-    fn what_cannot_be_rewritten_is_told() {
+    fn rewrite_says_why_it_fails() {
         let one = owners(&[("pkg.m", "parse")]);
         let two = owners(&[("pkg.m", "parse"), ("pkg.n", "parse")]);
         let told = |text: &str, owners| rewrite(text, "tests.test_m", owners).unwrap_err();
         assert!(told("from pkg.m import parse\n", &two).contains("both have a parse"));
-        assert!(told("import pkg.n\npkg.n.parse\n", &one).contains("by no import"));
-        assert!(told("def f(:\n", &one).contains("cannot be parsed"));
+        assert!(told("import pkg.n\npkg.n.parse\n", &one).contains("do not import"));
+        assert!(told("def f(:\n", &one).contains("cannot parse it"));
         let split = "import pkg.m as m\nx = (m\n     .parse)\n";
         assert!(told(split, &one).contains("line by line"));
         let star = rewrite("from pkg.m import *\nparse(1)\n", "tests.test_m", &one).unwrap();

@@ -72,7 +72,7 @@ impl Candidate {
         let whole = clone.diff(&base, &head).map_err(stop(Stage::Tests))?;
         let Parts { patch, test_patch, non_py_patch, python } = split(&whole, is_test);
         if test_patch.is_empty() {
-            return Err(Stop::Reject(Stage::Tests, "it changes no test".into()));
+            return Err(Stop::Reject(Stage::Tests, "it changes no tests".into()));
         }
         let mut components = Vec::new();
         for path in &python {
@@ -81,12 +81,14 @@ impl Candidate {
             components.extend(added(path, &before, &after).unwrap_or_default());
         }
         if components.is_empty() {
-            return Err(Stop::Reject(Stage::Components, "it adds no function and no class".into()));
+            return Err(Stop::Reject(Stage::Components, "it adds no function or class".into()));
         }
         let (edited, new_lines) = share(&patch, &components);
         let share = new_lines as f64 / edited.max(1) as f64;
         if share <= settings.filters.share {
-            let why = format!("{new_lines} of {edited} edited lines are in what it adds");
+            let why = format!(
+                "only {new_lines} of {edited} edited lines are in added functions and classes"
+            );
             return Err(Stop::Reject(Stage::Share, why));
         }
         let (title, body) = match row {
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_of_tests_are_no_test_files() {
+    fn test_helpers_are_not_test_files() {
         let file = |name: &str| {
             format!(
                 "diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-x\n+y\n"

@@ -30,11 +30,11 @@ impl Stage {
     const ALL: [(Self, &'static str); 7] = [
         (Self::Tests, "change tests"),
         (Self::Components, "add a function or a class"),
-        (Self::Share, "have most of their lines there"),
+        (Self::Share, "have most of their lines in these"),
         (Self::Intent, "are about a feature"),
-        (Self::Size, "have a patch that is small enough"),
-        (Self::Run, "have tests that fail before and none that fails after"),
-        (Self::Verify, "are resolved by gold, and not by nothing"),
+        (Self::Size, "have a small enough patch"),
+        (Self::Run, "have tests that fail before and pass after"),
+        (Self::Verify, "are resolved by gold but not by noop"),
     ];
 }
 
@@ -248,17 +248,17 @@ impl PullReport {
             out.extend(against.iter().map(|(name, count)| format!("| {name} | {count} |\n")));
         }
         if !self.faults.is_empty() {
-            out.push_str("\n| not tried, for a fault of this machine | |\n| --- | --- |\n");
+            out.push_str("\n| not tried because of a fault on this machine | |\n| --- | --- |\n");
             out.extend(self.faults.iter().map(row));
         }
         let ran: Vec<&PullReject> =
             self.rejects.iter().filter(|reject| reject.stage >= Stage::Run).collect();
         if !ran.is_empty() {
-            out.push_str("\n| ran and gave no task | because |\n| --- | --- |\n");
+            out.push_str("\n| ran without becoming a task | because |\n| --- | --- |\n");
             out.extend(ran.into_iter().map(row));
         }
         if !self.rejects.is_empty() {
-            out.push_str("\n`rejects.jsonl` has every other pull request, with its reason.\n");
+            out.push_str("\n`rejects.jsonl` lists all other pull requests with reasons.\n");
         }
         out
     }
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_stage_tells_what_it_left() {
+    fn summary_counts_what_each_stage_left() {
         let reject =
             |stage| PullReject { pull_number: 1, title: "a | b".into(), stage, reason: "c".into() };
         let head = |dry_run| Head {

@@ -43,11 +43,11 @@ pub(super) fn intent(
         for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
             let feature = has(&settings.feature_words, word);
             if feature || has(&settings.other_words, word) {
-                return decided(feature, format!("its {place} says {word:?}"));
+                return decided(feature, format!("its {place} contains {word:?}"));
             }
         }
     }
-    decided(true, "nothing speaks against it".to_owned())
+    decided(true, "no rule rejects it".to_owned())
 }
 
 #[derive(Serialize)]
@@ -95,7 +95,7 @@ pub(super) async fn asked(
     let what = "saying whether it is a new feature";
     let answered: Answered =
         answers.ask("intent", &question, last_json, (of.as_str(), what)).await?;
-    let why = format!("{} says: {}", answers.model().name(), answered.reasoning);
+    let why = format!("{} decided: {}", answers.model().name(), answered.reasoning);
     Ok(Intent { feature: answered.new_feature, why })
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::{super::settings::PullSettings, *};
 
     #[test]
-    fn the_first_thing_that_says_something_decides() {
+    fn first_matching_rule_decides() {
         let settings = &PullSettings::get().unwrap().intent;
         let label = |name: &str| vec![name.to_owned()];
         for (title, body, labels, feature, why) in [
@@ -123,7 +123,7 @@ mod tests {
             ("Add x to fix y", "", vec![], true, "title says \"Add\""),
             ("Bump black from 1 to 2", "", vec![], false, "title says \"Bump\""),
             ("Lazy files", "It introduces lazy files.", vec![], true, "text says \"introduces\""),
-            ("Lazy files", "", vec![], true, "nothing speaks against it"),
+            ("Lazy files", "", vec![], true, "no rule rejects it"),
         ] {
             let found = intent(title, body, &labels, settings);
             assert!(found.feature == feature && found.why.contains(why), "{title}: {found:?}");

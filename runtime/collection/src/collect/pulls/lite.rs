@@ -42,11 +42,11 @@ pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<Aga
     let reference = "its request refers to an issue, a pull request or a commit".into();
     if_so(words < settings.words, "words", format!("its request has {words} words"));
     if_so(refers(&request), "reference", reference);
-    if_so(has_image(&request), "image", "its request has an image".into());
-    if_so(deletes, "deleted_file", "it deletes a file of code".into());
-    if_so(files > settings.files, "files", format!("it changes {files} files of code"));
+    if_so(has_image(&request), "image", "its request contains an image".into());
+    if_so(deletes, "deleted_file", "it deletes a code file".into());
+    if_so(files > settings.files, "files", format!("it changes {files} code files"));
     if_so(hunks > settings.hunks, "hunks", format!("its patch has {hunks} hunks"));
-    let of_answer = format!("its change is {tokens} tokens as an answer");
+    let of_answer = format!("its change has {tokens} tokens as a response");
     if_so(tokens > settings.tokens, "tokens", of_answer);
     if_so(candidate.classes > 0, "class", "it adds a class".into());
     if_so(functions > settings.functions, "functions", format!("it adds {functions} functions"));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_is_told_from_a_word_and_a_number() {
+    fn commit_ids_are_distinguished_from_words_and_numbers() {
         for (text, is) in [
             ("as in 1a2b3c4d", true),
             ("gh-12", true),

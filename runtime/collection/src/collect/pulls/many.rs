@@ -175,14 +175,14 @@ mod tests {
             "pass_to_pass": 0, "lite": at == 0, "not_lite": []})
         };
         let report = json!({"schema_version": 1, "repo": repo, "commit": "0123", "since": null, "dry_run": false,
-            "funnel": [["merged pull requests", 9], ["change tests", 5], ["have a patch that is small enough", 3]],
+            "funnel": [["merged pull requests", 9], ["change tests", 5], ["have a small enough patch", 3]],
             "tasks": (0..tasks).map(task).collect::<Vec<_>>(), "rejects": [], "faults": [], "not_tried": 0,
             "last_pull": 40});
         CloneCollection { folder, report: serde_json::from_value(report).unwrap() }
     }
 
     #[test]
-    fn clones_become_one_dataset_with_a_funnel_for_each() {
+    fn join_clones_makes_one_dataset_with_a_funnel_per_clone() {
         let dir = tempfile::tempdir().unwrap();
         let clones = vec![collection(dir.path(), "a/one", 2), collection(dir.path(), "b/two", 1)];
         let failed = vec![FailedClone { clone: "c".into(), reason: "no | history".into() }];

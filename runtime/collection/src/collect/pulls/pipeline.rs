@@ -80,7 +80,7 @@ pub async fn collect_pulls(
         mine(&clone, search, &texts, (settings, by_rules), tell)?;
     if let Some(answers) = answers {
         let of = plural(candidates.len(), "pull request");
-        tell(&format!("asking {} whether {of} are about a feature", answers.model().name()));
+        tell(&format!("asking {} whether {of} add a feature", answers.model().name()));
         (candidates, rejects) = judged(answers, &repo, candidates, rejects).await?;
     }
     let mut ready = Vec::new();
@@ -125,7 +125,10 @@ pub async fn collect_pulls(
         if tasks == 0 {
             head.not_tried += ready.split_off(first).len();
             let of = plural(first, "candidate");
-            tell(&format!("fast validation: none of the first {of} of {} is a task", head.repo));
+            tell(&format!(
+                "fast validation: none of the first {of} of {} became a task",
+                head.repo
+            ));
         }
     }
     outcomes.extend(tried(&bench, &ready[first..], tell).await);
@@ -254,9 +257,9 @@ async fn tried<'a>(
         let outcome = bench.outcome(candidate, id, &forms.said.statement).await;
         let said = match &outcome {
             Ok(Tried::Task(task)) => {
-                format!("a task: {} to be made pass", plural(task.fail_to_pass.len(), "test"))
+                format!("new task: {} to pass", plural(task.fail_to_pass.len(), "test"))
             }
-            Ok(Tried::Reject(_, why)) => format!("no task: {why}"),
+            Ok(Tried::Reject(_, why)) => format!("rejected: {why}"),
             Err(fault) => format!("not tried: {}", fault.what),
         };
         let said = said.lines().next().unwrap_or_default();
@@ -267,9 +270,8 @@ async fn tried<'a>(
     outcomes.buffered(bench.context.jobs.max(1)).collect().await
 }
 
-const CLONE_HINT: &str = "name the folder of a git clone with its whole history";
-const DUMP_HINT: &str =
-    "one pull request a line, as the forge's API gives them: {\"number\": 7, \"title\": \"...\"}";
+const CLONE_HINT: &str = "give the folder of a git clone with its full history";
+const DUMP_HINT: &str = "write one pull request per line, as returned by the forge's API: {\"number\": 7, \"title\": \"...\"}";
 
 fn nothing(what: String, hint: &'static str) -> CollectError {
     CollectError::Nothing { what, hint: hint.to_owned() }
@@ -328,7 +330,8 @@ fn mine(
             0 => format!("none of {} commits is a merged pull request", history.len()),
             all => format!("all of {all} pull requests were merged earlier"),
         };
-        let hint = "a merge says `Merge pull request #7 from ...`, a squashed commit ends its first line with `(#7)`";
+        let hint = "a merge commit starts with `Merge pull request #7 from ...`, the first line of \
+                    a squashed commit ends with `(#7)`";
         return Err(nothing(what, hint));
     }
     tell(&format!("{} commits, {} merged pull requests", history.len(), found.len()));

@@ -85,7 +85,7 @@ impl Bench<'_> {
         let rejected = |why: &str| Stop::Reject(Stage::Run, why.to_owned());
         let files = candidate.test_files();
         if files.is_empty() {
-            return Err(rejected("it changes no file that pytest looks into"));
+            return Err(rejected("it changes no test file of pytest"));
         }
         let source = Source::Git { git: self.clone.clone(), commit: candidate.base.clone() };
         let tree = self.context.sources.fetch(&source, Path::new(".")).await?;
@@ -96,7 +96,7 @@ impl Bench<'_> {
         }
         if project.modules.is_empty() {
             return Err(rejected(
-                "before it there is no Python package at the top, in src or in lib",
+                "its base has no Python package at the top level, in src or in lib",
             ));
         }
         let environment = self.environment(&tree, &project).await?;
@@ -122,7 +122,7 @@ impl Bench<'_> {
             let ran = run(place, &task, &plan, &[patch, tests]).await?;
             if let Some((file, why)) = ran.collect_errors.iter().next() {
                 let why = why.lines().last().unwrap_or_default();
-                return Err(rejected(&format!("with it {file} cannot be collected: {why}")));
+                return Err(rejected(&format!("after it, pytest cannot collect {file}: {why}")));
             }
             let ran = ended(ran, "gold")?;
             fails_nowhere(&ran)?;
@@ -136,7 +136,7 @@ impl Bench<'_> {
         if sorted.fail_to_pass.is_empty() {
             let kept = sorted.pass_to_pass.len();
             return Err(rejected(&format!(
-                "no test fails before and passes after: {kept} pass on both sides"
+                "no test fails before and passes after; {kept} pass on both sides"
             )));
         }
         task.fail_to_pass = sorted.fail_to_pass;
@@ -239,7 +239,7 @@ fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
         [first, more @ ..] => {
             let more =
                 if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-            Err(Stop::Reject(Stage::Run, format!("with it {first} fails{more}")))
+            Err(Stop::Reject(Stage::Run, format!("after it, {first} fails{more}")))
         }
     }
 }

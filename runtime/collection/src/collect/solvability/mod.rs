@@ -126,10 +126,10 @@ impl SolvabilityCounts {
     /// A row of each count, with its share of all requirements.
     pub(super) fn rows(&self) -> Vec<(&'static str, usize, f64)> {
         let rows = [
-            ("the code that stays says it", self.in_tree),
-            ("the statement said it", self.in_statement),
+            ("stated by the remaining code", self.in_tree),
+            ("stated by the statement", self.in_statement),
             ("added to the statement", self.added),
-            ("nothing says it; its tests left", self.uncovered),
+            ("not stated; its tests were removed", self.uncovered),
         ];
         let share = |count: usize| count as f64 / self.requirements.max(1) as f64;
         rows.into_iter().map(|(name, count)| (name, count, share(count))).collect()
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_statement_gets_a_sentence_for_each_requirement_that_was_added() {
+    fn statement_gets_a_sentence_for_each_added_requirement() {
         let report = Solvability {
             task: "t".into(),
             requirements: vec![

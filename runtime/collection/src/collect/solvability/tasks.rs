@@ -36,7 +36,7 @@ impl Solvability {
         let uncovered = self.requirements.iter().filter(|it| it.coverage == Coverage::Uncovered);
         let named: Vec<&str> = uncovered.map(|it| it.what.as_str()).take(NAMED).collect();
         let why = format!(
-            "each of its tests requires what neither code nor statement says: {}",
+            "each of its tests requires something that neither the code nor the statement mentions: {}",
             named.join(", ")
         );
         Err(Stop::Reject("solvability", why))

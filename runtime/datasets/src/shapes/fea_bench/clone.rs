@@ -50,12 +50,12 @@ pub(super) fn complete(
         Complaint::at("base_commit", format!("{base} is not in {}", folder.display()))
     })?;
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Complaint::at("pull_number", format!("{number:?} is no number")));
+        return Err(Complaint::at("pull_number", format!("{number:?} is not a number")));
     }
     let change = find(&clone, &base, number).map_err(fault)?.ok_or_else(|| {
         let what = format!(
-            "{number} is neither refs/pull/{number}/head, nor a merge, nor a squashed commit of {}; \
-             fetch `+refs/pull/*/head:refs/pull/*/head`",
+            "{number} is not refs/pull/{number}/head, a merge or a squashed commit in {}; fetch \
+             `+refs/pull/*/head:refs/pull/*/head`",
             folder.display()
         );
         Complaint::at("pull_number", what)
@@ -71,7 +71,7 @@ pub(super) fn complete(
         components.extend(added.into_iter().map(|added| added.component));
     }
     if patch.is_empty() {
-        return Err(Complaint::at("pull_number", format!("{number} changes nothing but tests")));
+        return Err(Complaint::at("pull_number", format!("{number} changes only tests")));
     }
     let (title, body) = said(&change.message, number);
     Ok(Completed {
@@ -123,7 +123,7 @@ fn folder_of(repos: &Path, repo: &str) -> Result<std::path::PathBuf, Complaint> 
     let wanted = repo.replace('/', "__");
     let candidates = [repos.join(&wanted), repos.join(format!("{wanted}.git")), repos.join(name)];
     candidates.into_iter().find(|folder| folder.is_dir()).ok_or_else(|| {
-        Complaint::at("repo", format!("there is no clone {}", repos.join(&wanted).display()))
+        Complaint::at("repo", format!("no such clone: {}", repos.join(&wanted).display()))
     })
 }
 

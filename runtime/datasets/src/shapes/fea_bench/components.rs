@@ -29,10 +29,10 @@ pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
         Value::String(text) => {
             return match serde_json::from_str(&text) {
                 Ok(inner @ (Value::Object(_) | Value::Array(_))) => of_row(inner),
-                _ => Err(wrong("is text that does not hold components")),
+                _ => Err(wrong("is text that does not contain components")),
             };
         }
-        _ => return Err(wrong("is neither an object nor a list")),
+        _ => return Err(wrong("is not an object or a list")),
     };
     let mut out = Vec::new();
     for (file, components) in files {
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_names_have_their_whole_signature_and_docstring() {
+    fn components_have_full_signatures_and_docstrings() {
         let before = "def kept():\n    pass\n";
         let after = "def kept():\n    pass\n\n@cache\nasync def f(\n    a,  # first\n    *, b: int = 1,\n) -> dict:\n    '''One.\n\n      Two.\n    '''\n    def inner(): return 1\n\nclass C(Base):\n    def m(self): ...\nif X:\n    def g(): pass\ntry:\n    import x\nexcept ImportError:\n    def h(): pass\n";
         let new = added("p/a.py", before, after).unwrap();

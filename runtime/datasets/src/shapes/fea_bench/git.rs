@@ -109,7 +109,7 @@ impl Repository {
 
     fn git(&self, args: &[&str]) -> Result<String, String> {
         let printed = self.output(args)?;
-        String::from_utf8(printed).map_err(|_| "git printed what is not UTF-8".to_owned())
+        String::from_utf8(printed).map_err(|_| "git's output is not UTF-8".to_owned())
     }
 
     fn output(&self, args: &[&str]) -> Result<Vec<u8>, String> {
@@ -132,7 +132,7 @@ impl Repository {
             .env_remove("GIT_EXTERNAL_DIFF")
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| format!("git cannot be started: {error}"))?;
+            .map_err(|error| format!("cannot run git: {error}"))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             let verb = args.first().copied().unwrap_or_default();

@@ -56,8 +56,8 @@ pub(super) fn complete(
     let mut source = "row";
     if !fields.holds("patch") {
         let Some(repos) = &options.repos else {
-            let what = "is missing: rows of the hub have ids only; complete them from clones \
-                        `owner__name` below a folder with `#repos=FOLDER`";
+            let what = "is missing: the published rows only have ids; complete them with \
+                        `#repos=FOLDER`, a folder of clones named `owner__name`";
             return Err(Complaint::at("patch", what));
         };
         let base = details.base_commit.text().unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::codec::{
 pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     // Some gateways in front of models wrap an upstream failure in status 200.
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
-        return Err(format!("an error within status 200: {error}"));
+        return Err(format!("error in a response with status 200: {error}"));
     }
     let choice = &one_choice(body).ok_or("no choices")?;
     broken_off(choice)?;
@@ -37,7 +37,7 @@ pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> 
     for (index, call) in calls(message.get("tool_calls"))?.iter().enumerate() {
         let function = &call["function"];
         let name = function["name"].as_str();
-        let name = name.ok_or(format!("tool_calls[{index}] names no function"))?.to_owned();
+        let name = name.ok_or(format!("tool_calls[{index}]: no function name"))?.to_owned();
         let id = match call["id"].as_str() {
             Some(id) if !id.is_empty() => id.to_owned(),
             _ => format!("call_{step}_{index}"),
@@ -209,11 +209,11 @@ pub(super) fn odd_usage(choice: &Value, groq: &Value) -> Option<Usage> {
 pub(super) fn broken_off(choice: &Value) -> Result<(), String> {
     let error = &choice["error"];
     if !error.is_null() {
-        return Err(format!("an error within the answer: {error}"));
+        return Err(format!("error in the response: {error}"));
     }
     match choice["finish_reason"].as_str().filter(|reason| StopWord::of(reason) == StopWord::Broken)
     {
-        Some(reason) => Err(format!("the endpoint broke the answer off: finish_reason {reason:?}")),
+        Some(reason) => Err(format!("the endpoint aborted the response: finish_reason {reason:?}")),
         None => Ok(()),
     }
 }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_leave_out_or_add_is_read() {
+    fn answer_tolerates_missing_and_extra_fields() {
         let body = message(json!({
             "role": "assistant", "content": [{"type": "text", "text": "a"}, {"text": "b"}],
             "tool_calls": [
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_completion_says_why() {
+    fn parse_says_why_a_body_is_not_a_completion() {
         for (body, why) in [
             (json!({"choices": []}), "no choices"),
             (json!({"error": {"message": "upstream"}}), "upstream"),
@@ -381,7 +381,7 @@ mod tests {
             ),
             (json!({"choices": [{"message": {"content": "a"}, "error": {"code": 502}}]}), "502"),
             (message(json!({"content": 3})), "content"),
-            (message(json!({"tool_calls": [{"function": {}}]})), "names no function"),
+            (message(json!({"tool_calls": [{"function": {}}]})), "no function name"),
             (json!([]), "no choices"),
         ] {
             let error = parse(&body, 0).expect_err(why);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_needs_both_counts() {
+    fn usage_requires_both_counts() {
         let half = json!({"usage": {"prompt_tokens": 3}});
         assert_eq!(usage(&half), None);
         let deepseek = json!({"usage": {

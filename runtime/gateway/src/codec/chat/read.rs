@@ -37,10 +37,10 @@ pub(crate) fn read_request(
     let field = |name: &str| body.get(name).unwrap_or(&Value::Null);
     losses.unknown("", body, &KNOWN);
     if field("n").as_u64().is_some_and(|n| n > 1) {
-        return Err("n: only one choice is answered".into());
+        return Err("n: only one choice is supported".into());
     }
     if !field("functions").is_null() || !field("function_call").is_null() {
-        return Err("functions: give them as tools".into());
+        return Err("functions: unsupported; use tools".into());
     }
     if !field("reasoning_effort").is_null() {
         losses.dropped("reasoning_effort");
@@ -102,7 +102,7 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
     }
     for (at, call) in message["tool_calls"].as_array().into_iter().flatten().enumerate() {
         let name = call["function"]["name"].as_str();
-        let name = name.ok_or_else(|| format!("{place}.tool_calls[{at}]: names no function"))?;
+        let name = name.ok_or_else(|| format!("{place}.tool_calls[{at}]: no function name"))?;
         let arguments = match &call["function"]["arguments"] {
             Value::String(text) => text.clone(),
             Value::Null => String::new(),

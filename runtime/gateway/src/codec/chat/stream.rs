@@ -101,7 +101,7 @@ impl Reader for ChatReader {
                 .map_err(|_| wrong(error))?,
         };
         if !chunk.error.is_null() {
-            return Err(format!("an error within the stream: {}", chunk.error).into());
+            return Err(format!("error in the stream: {}", chunk.error).into());
         }
         let mut deltas = Vec::new();
         if !self.started {
@@ -114,7 +114,7 @@ impl Reader for ChatReader {
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
         let begins_again = self.identity.begins_again(&chunk.id, delta["role"].is_string());
         if begins_again && self.wrote && self.calls.is_empty() && delta["tool_calls"].is_null() {
-            let why = "another response began in the middle of the stream";
+            let why = "another response started within the stream";
             return Err(ReadError::Torn(why.into()));
         }
         self.delta(delta, &mut deltas)?;
@@ -270,7 +270,7 @@ impl ChatReader {
                 // Ignore an empty piece at an index without a call.
                 (None, None) if text.is_empty() => continue,
                 (None, None) => {
-                    let why = "a piece of a tool call that names no function";
+                    let why = "a piece of a tool call without a function name";
                     return Err(ReadError::Torn(why.into()));
                 }
             };
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_response_in_a_stream_is_told_from_ids_and_roles_of_chunks() {
+    fn stream_detects_a_second_response_by_ids_and_roles() {
         // Whether each chunk can be read: its id, and its delta.
         let is_read = |chunks: &[(&str, Value)]| {
             let mut reader = ChatReader::default();
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_may_end_without_a_reason_if_it_is_whole() {
+    fn complete_stream_may_end_without_a_finish_reason() {
         let stop = |deltas: &[Value]| {
             let mut reader = ChatReader::default();
             let mut whole = Whole::default();
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_apart_by_their_ids_where_they_share_a_place() {
+    fn stream_separates_calls_with_the_same_index_by_id() {
         let call = |place: Value, id: &str, text: &str| {
             let mut call = json!({"id": id, "function": {"name": "f", "arguments": text}});
             if !place.is_null() {

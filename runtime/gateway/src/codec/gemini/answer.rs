@@ -9,7 +9,7 @@ use crate::codec::{
 
 pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
-        return Err(format!("an error within status 200: {error}"));
+        return Err(format!("error in a response with status 200: {error}"));
     }
     broken_off(body)?;
     let mut deltas = vec![started(body)];

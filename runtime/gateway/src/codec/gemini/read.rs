@@ -47,7 +47,7 @@ pub(crate) fn read_request(
         losses.unknown("generationConfig.", config, &KNOWN_CONFIG);
     }
     if config["candidateCount"].as_u64().is_some_and(|count| count > 1) {
-        return Err("generationConfig.candidateCount: only one answer is given".into());
+        return Err("generationConfig.candidateCount: only one candidate is supported".into());
     }
     let mut reader = Parts::default();
     let mut turns = Vec::new();

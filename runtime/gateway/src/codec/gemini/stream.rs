@@ -27,7 +27,7 @@ impl Reader for GeminiReader {
         let data: Value = tolerant::value(event.data.as_bytes())
             .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
         if let Some(error) = data.get("error").filter(|error| !error.is_null()) {
-            return Err(format!("an error within the stream: {error}").into());
+            return Err(format!("error in the stream: {error}").into());
         }
         answer::broken_off(&data)?;
         let mut deltas = Vec::new();

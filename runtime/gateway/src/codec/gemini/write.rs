@@ -157,7 +157,7 @@ impl Parts {
                     parts.push(json!({"inlineData": {"mimeType": media_type, "data": data}}));
                 }
                 Part::Image(Image::Url(_)) => {
-                    let what = "an image by its address is not translated to Gemini: send its data";
+                    let what = "image URLs are not supported for Gemini: send the image data";
                     return Err(what.to_owned());
                 }
                 Part::Media(kind) => return Err(crate::codec::media(kind)),

@@ -9,7 +9,7 @@ use crate::codec::{
 
 pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     if body["type"] == "error" || body.get("error").is_some_and(|error| !error.is_null()) {
-        return Err(format!("an error within status 200: {}", body["error"]));
+        return Err(format!("error in a response with status 200: {}", body["error"]));
     }
     broken_off(body)?;
     let content = body["content"].as_array().ok_or("no content")?;

@@ -65,7 +65,7 @@ impl Reader for MessagesReader {
                 deltas.extend(answer::usage(&usage).map(Delta::Usage));
             }
             "message_stop" => self.done = true,
-            "error" => return Err(format!("an error within the stream: {}", data["error"]).into()),
+            "error" => return Err(format!("error in the stream: {}", data["error"]).into()),
             _ => {}
         }
         Ok(deltas)
@@ -160,7 +160,7 @@ impl MessagesReader {
                 let found = self.calls.iter_mut().enumerate().find(|(_, (one, _))| *one == block);
                 let of_text = self.blocks.iter().rev().find(|(one, ..)| *one == block);
                 if found.is_none() && of_text.is_some_and(|(_, block, _)| block["type"] == "text") {
-                    let why = "the input of a call within a block of text";
+                    let why = "tool input within a text block";
                     return Err(ReadError::Torn(why.into()));
                 }
                 if let Some((index, (_, argued))) = found

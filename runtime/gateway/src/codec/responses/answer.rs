@@ -10,7 +10,7 @@ use crate::codec::{
 
 pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
-        return Err(format!("an error within status 200: {error}"));
+        return Err(format!("error in a response with status 200: {error}"));
     }
     let output = body["output"].as_array().ok_or("no output")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -99,7 +99,7 @@ pub(super) fn read_stop(response: &Value) -> Result<Stop, String> {
     match response["incomplete_details"]["reason"].as_str().unwrap_or_default() {
         "max_output_tokens" | "max_tokens" => Ok(Stop::Length),
         "content_filter" => Ok(Stop::Filter),
-        other => Err(format!("an incomplete response, reason {other:?}")),
+        other => Err(format!("incomplete response, reason {other:?}")),
     }
 }
 

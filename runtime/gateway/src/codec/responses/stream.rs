@@ -117,7 +117,7 @@ impl Reader for ResponsesReader {
             "response.failed" => {
                 return Err(format!("the response failed: {}", data["response"]["error"]).into());
             }
-            "error" => return Err(format!("an error within the stream: {data}").into()),
+            "error" => return Err(format!("error in the stream: {data}").into()),
             _ => {}
         }
         Ok(deltas)
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_told_apart_by_id_or_by_index() {
+    fn stream_separates_items_by_id_or_index() {
         let wanted = vec![
             ("c0".to_owned(), "{\"n\": 0}".to_owned()),
             ("c1".to_owned(), "{\"n\": 1}".to_owned()),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_come_before_the_end_alone_are_kept() {
+    fn stream_keeps_arguments_of_the_done_event() {
         let item = |arguments: &str| {
             json!({"type": "function_call", "id": "a", "call_id": "c", "name": "shell",
                 "arguments": arguments})
