@@ -171,7 +171,10 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Res
     }
     for arm in &record.arms {
         if !resolved.arms.iter().any(|one| one.id == arm.id) {
-            say(format!("note: the configuration does not have the arm `{}`; it stays unchanged", arm.name));
+            say(format!(
+                "note: the configuration does not have the arm `{}`; it stays unchanged",
+                arm.name
+            ));
         }
     }
     record.arms.extend(added);

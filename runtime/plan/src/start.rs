@@ -43,8 +43,7 @@ pub fn start(
         let what = format!("--out {}: {why}", out.display());
         return Err(UserError::new(what).hint("choose a new or an empty folder").into());
     }
-    let certificate =
-        file.grading.certificate.as_deref().map(read_certificate).transpose()?;
+    let certificate = file.grading.certificate.as_deref().map(read_certificate).transpose()?;
     let run = RunDir::create(out)?;
     let record = RunRecord {
         schema_version: RUN_SCHEMA,

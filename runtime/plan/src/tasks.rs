@@ -101,7 +101,11 @@ fn on_disk(pattern: &str, cache: &Path, say: Say<'_>) -> String {
     if !folder.is_dir() {
         return pattern.to_owned();
     }
-    say(format!("note: reading the rows of {} from {}", pattern.trim_start_matches(HUB), folder.display()));
+    say(format!(
+        "note: reading the rows of {} from {}",
+        pattern.trim_start_matches(HUB),
+        folder.display()
+    ));
     let options = pattern.split_once('#').map(|(_, options)| options.to_owned());
     let options: Vec<String> =
         split.map(|split| format!("split={split}")).into_iter().chain(options).collect();

@@ -106,7 +106,8 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         add(Rank::Doubtful, format!("{}: {}.", arm.name, mixture(&arm.responders)));
     }
     if report.arms.iter().any(|arm| arm.usage_estimated) {
-        let text = "~: an endpoint reported no usage, or only part of it; tokens and cost are estimates.";
+        let text =
+            "~: an endpoint reported no usage, or only part of it; tokens and cost are estimates.";
         add(Rank::Known, text.to_owned());
     }
     for arm in report.arms.iter().filter(|arm| arm.earlier_tries.is_paid()) {
@@ -135,12 +136,14 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         let cost = dollars(grace.cost_usd, arm.paid.cost_known);
         let tokens = format!("{input} in, {} out, {cost}", grace.output);
         let answers = plural(grace.answers, "response");
-        let text = format!("{}: {answers} after the limit, counted separately: {tokens}.", arm.name);
+        let text =
+            format!("{}: {answers} after the limit, counted separately: {tokens}.", arm.name);
         add(Rank::Known, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.waited_seconds.total >= 1.0) {
         let waited = arm.waited_seconds.total;
-        let text = format!("{}: waited {waited:.0} s for the endpoint (not working time).", arm.name);
+        let text =
+            format!("{}: waited {waited:.0} s for the endpoint (not working time).", arm.name);
         add(Rank::Known, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.outgrown > 0) {
@@ -191,8 +194,10 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
     for arm in report.arms.iter().filter(|arm| arm.integrity.unverified > 0) {
         let count = arm.integrity.unverified;
         let (verdicts, are) = if count == 1 { ("verdict", "is") } else { ("verdicts", "are") };
-        let text =
-            format!("{}: {count} {verdicts} {are} unverified: no canary test was judged.", arm.name);
+        let text = format!(
+            "{}: {count} {verdicts} {are} unverified: no canary test was judged.",
+            arm.name
+        );
         add(Rank::Known, text);
     }
     for line in each(doubtful(report), detail) {

@@ -136,9 +136,7 @@ impl Settings {
             })?;
             if known != Some(sha256_hex(&bytes).as_str()) {
                 let what = format!("arm {name}: {path} has changed since the run was planned");
-                return Err(
-                    UserError::new(what).hint("restore the trajectory, or start a new run")
-                );
+                return Err(UserError::new(what).hint("restore the trajectory, or start a new run"));
             }
             found.insert(name.to_owned(), path.into());
         }

@@ -7,7 +7,9 @@ use proctor_report::{
 };
 use serde::Serialize;
 
-use crate::html::plot::{Axis, Dot, Line, Plane, Strip, Strips, places, tenth, tick, whole_percent};
+use crate::html::plot::{
+    Axis, Dot, Line, Plane, Strip, Strips, places, tenth, tick, whole_percent,
+};
 
 /// Arms under study with their numbers, counted from 1.
 pub(crate) type Numbered<'a> = [(usize, &'a ArmReport)];

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use proctor_viewer::html::{ReportPage, report};
 use proctor_report::{CURVE_SCHEMA, Cost, Curve, Point, TaskFacts, TrialResult, build, compare};
 use proctor_types::{
     Arm, EarlierTries, Ending, Integrity, Outcome, Reason, Spent, TaskId, TestGroup, Verdict,
 };
+use proctor_viewer::html::{ReportPage, report};
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::json;
 
