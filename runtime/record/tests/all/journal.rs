@@ -133,7 +133,7 @@ fn a_known_kind_that_does_not_read_is_named() {
         ),
         (
             r#""kind":"patch_collected","bytes":-1,"files":1,"hash":"0""#,
-            "patch_collected: must be a whole number",
+            "patch_collected: must be a non-negative whole number",
         ),
     ] {
         let line =
