@@ -107,6 +107,77 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::slurm::{ended_starts, jobs, nodes, restarts};
+
+    /// What the programs of one version of Slurm printed about seven jobs on two nodes.
+    struct Recorded {
+        squeue: &'static str,
+        sacct: &'static str,
+        scontrol: &'static str,
+        sinfo: &'static str,
+    }
+
+    macro_rules! recorded {
+        ($version:literal, $moment:literal) => {
+            Recorded {
+                squeue: recorded!($version, "squeue", $moment),
+                sacct: recorded!($version, "sacct", $moment),
+                scontrol: recorded!($version, "scontrol", $moment),
+                sinfo: recorded!($version, "sinfo", $moment),
+            }
+        };
+        ($version:literal, $program:literal, $moment:literal) => {
+            include_str!(concat!("../tests/slurm-", $version, "/", $program, "-", $moment, ".txt"))
+        };
+    }
+
+    /// Seconds after the second node lost its power: Slurm has not noticed it.
+    const SILENT: [Recorded; 2] = [recorded!("22.05", "silent"), recorded!("24.11", "silent")];
+    /// Minutes later.
+    const END: [Recorded; 2] = [recorded!("22.05", "end"), recorded!("24.11", "end")];
+
+    impl Recorded {
+        /// `accounts`: whether the site keeps them, so that `sacct` prints something.
+        fn ending(&self, start: &Start<'_>, accounts: bool) -> Option<String> {
+            let ended = if accounts { ended_starts(self.sacct) } else { Vec::new() };
+            let history =
+                History { ended, restarts: restarts(self.scontrol), nodes: nodes(self.sinfo) };
+            Answer { at: Instant::now(), jobs: jobs(self.squeue), history }.ending(start)
+        }
+    }
+
+    #[test]
+    fn endings_of_recorded_jobs_have_slurms_states() {
+        for recorded in END {
+            for (job, node, with_accounts, without) in [
+                ("1_0", "n1", "TIMEOUT", "TIMEOUT, TimeLimit"),
+                ("2_0", "n1", "OUT_OF_MEMORY", "OUT_OF_MEMORY, OutOfMemory"),
+                ("3_0", "n2", "NODE_FAIL", "NODE_FAIL, NodeDown"),
+                // Requeued when its node was lost, and waits.
+                ("4_0", "n2", "NODE_FAIL", "REQUEUED, node n2 is down*"),
+                // Preempted and requeued, and runs again.
+                ("5_0", "n1", "PREEMPTED", "REQUEUED"),
+                ("6_0", "n1", "PREEMPTED", "PREEMPTED"),
+                ("7_0", "n1", "CANCELLED, by 0", "CANCELLED"),
+            ] {
+                let start = Start { job, restarts: 0, node };
+                assert_eq!(recorded.ending(&start, true).as_deref(), Some(with_accounts), "{job}");
+                assert_eq!(recorded.ending(&start, false).as_deref(), Some(without), "{job}");
+            }
+            let again = Start { job: "5_0", restarts: 1, node: "n1" };
+            assert_eq!(recorded.ending(&again, true).as_deref(), Some("RUNNING"));
+        }
+    }
+
+    #[test]
+    fn ending_of_a_job_names_a_node_that_does_not_respond() {
+        for recorded in SILENT {
+            let start = Start { job: "4_0", restarts: 0, node: "n2" };
+            let ending = Some("RUNNING, node n2 is mixed*");
+            assert_eq!(recorded.ending(&start, true).as_deref(), ending);
+            assert_eq!(recorded.ending(&start, false).as_deref(), ending);
+        }
+    }
 
     fn job(id: &str, state: &str, reason: &str) -> Job {
         let (id, state, reason) = (id.into(), state.into(), reason.into());

@@ -213,7 +213,7 @@ fn parsed_id(out: &str) -> Option<(String, Option<String>)> {
     is_number.then(|| (id.to_owned(), cluster))
 }
 
-fn jobs(out: &str) -> Vec<Job> {
+pub(crate) fn jobs(out: &str) -> Vec<Job> {
     let job = |line: &str| {
         let mut parts = line.split('|').map(str::trim);
         let (array, index, _, state) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -225,7 +225,7 @@ fn jobs(out: &str) -> Vec<Job> {
 }
 
 /// `sacct`'s rows: one for each start of a job, oldest first. `CANCELLED by 1000` has its reason in the state.
-fn ended_starts(out: &str) -> Vec<Job> {
+pub(crate) fn ended_starts(out: &str) -> Vec<Job> {
     let job = |line: &str| {
         let (id, state) = line.split_once('|')?;
         let (state, reason) = state.trim().split_once(' ').unwrap_or((state.trim(), ""));
@@ -237,7 +237,7 @@ fn ended_starts(out: &str) -> Vec<Job> {
 }
 
 /// From `scontrol -o show job`: a line of `KEY=VALUE` for each job.
-fn restarts(out: &str) -> BTreeMap<String, u32> {
+pub(crate) fn restarts(out: &str) -> BTreeMap<String, u32> {
     let job = |line: &str| {
         let value = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key));
         let (array, index) = (value("ArrayJobId=")?, value("ArrayTaskId=")?);
@@ -247,7 +247,7 @@ fn restarts(out: &str) -> BTreeMap<String, u32> {
 }
 
 /// From `sinfo`: a line for each partition of a node.
-fn nodes(out: &str) -> BTreeMap<String, String> {
+pub(crate) fn nodes(out: &str) -> BTreeMap<String, String> {
     let node = |line: &str| {
         let (name, state) = line.trim().split_once('|')?;
         Some((name.to_owned(), state.to_owned()))
