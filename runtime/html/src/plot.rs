@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn axes_end_at_round_numbers() {
+    fn plot_axes_end_at_round_numbers() {
         for (least, step) in [(0.0, 1.0), (0.013, 0.02), (0.2, 0.2), (3.1, 5.0), (7.0, 10.0)] {
             let found = round_step(least);
             assert!((found - step).abs() < 1e-9, "{least}: {found}");
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_its_plot() {
+    fn plot_marks_stay_inside() {
         let dot = |x, y| Dot { name: "a", x, y, ends: Some([0.0, 1.0]), number: 1 };
         let plot = scatter("p", ["", "", ""], &[dot(0.37, 0.0), dot(12.5, 1.0)], |_| String::new());
         for dot in &plot.dots {

@@ -280,7 +280,7 @@ fn cost(arms: &[ArmRow<'_>]) -> Option<Scatter> {
     if !dots.iter().any(|dot| dot.x > 0.0) {
         return None;
     }
-    let titles = ["Resolved against cost", "US dollars per trial, including retries", "resolved"];
+    let titles = ["Resolved by cost", "US dollars per trial, including retries", "resolved"];
     let most = dots.iter().map(|dot| dot.x).fold(0.0, f64::max);
     let digits = (2.0 - most.log10().floor()).clamp(0.0, 7.0) as usize;
     Some(scatter("cost", titles, &dots, |dollars| format!("${dollars:.digits$}")))
