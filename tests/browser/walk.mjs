@@ -122,11 +122,11 @@ try {
   await follow("u");
   check("a key leads up", page.url() === trial, page.url());
 
-  // Two trials beside each other.
+  // Two trials side by side.
   await follow("b");
-  check("they part where one did something else", (await text("main p")).includes("they part at step 3"), await text("main p"));
-  await harmless("trials beside each other");
-  await accessible("trials beside each other");
+  check("trials diverge where one did something else", (await text("main p")).includes("the trials diverge at step 3"), await text("main p"));
+  await harmless("trials side by side");
+  await accessible("trials side by side");
 
   // Search, from the keyboard to a step.
   await page.keyboard.press("/");

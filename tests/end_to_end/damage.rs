@@ -550,7 +550,7 @@ fn bytes_behind_the_end_of_a_trial_are_told() {
     for command in [&["report", "RUN"][..], &["report", "RUN", "--verify"]] {
         let (output, said) = runs.ran(command, &run);
         let said = said + &String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains("something that is no event follows its last one"), "{said}");
+        assert!(said.contains("the last event is followed by other data"), "{said}");
         assert!(said.contains("no score depends on it"), "{said}");
     }
     is_whole(&runs.report(&run));

@@ -20,7 +20,7 @@ fn exported(stage: &Stage, form: &str) -> (std::path::PathBuf, String) {
 
 /// The tables of a run, and the parts that the Python package reads.
 #[test]
-fn a_run_is_exported_as_tables_and_shown_in_parts() {
+fn export_writes_tables_and_show_prints_parts() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&[DEMO_SOLUTION.to_owned()]))).unwrap();
     let stage = Stage::new();
@@ -121,7 +121,7 @@ fn a_run_is_exported_as_tables_and_shown_in_parts() {
 }
 
 #[test]
-fn a_run_is_exported_and_says_what_stayed_behind() {
+fn export_reports_what_is_left_out() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&[DEMO_SOLUTION.to_owned()]))).unwrap();
     let stage = Stage::new();
@@ -223,7 +223,7 @@ fn a_run_is_exported_and_says_what_stayed_behind() {
     let line: Value = serde_json::from_str(lines.trim_end()).unwrap();
     assert_eq!(line["instance_id"], "demo__roman-1");
     assert!(line["model_patch"].as_str().unwrap().starts_with("diff --git"), "{line}");
-    assert!(said.contains("left out: answers of the model"), "{said}");
+    assert!(said.contains("left out: the model's responses"), "{said}");
     // They are predictions: graded again they say the same.
     let again = stage.path("again");
     let file = out.join("tools-scripted.1.jsonl");
@@ -306,7 +306,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn tasks_with_names_alike_have_files_of_their_own() {
+fn export_separates_tasks_with_similar_names() {
     let stage = Stage::new();
     let long = |end: &str| "t".repeat(300) + end;
     let tasks: Vec<String> =
@@ -356,7 +356,7 @@ fn tasks_with_names_alike_have_files_of_their_own() {
 }
 
 #[test]
-fn what_lies_in_the_place_of_a_patch_does_not_stop_an_export() {
+fn export_continues_if_a_patch_is_not_a_file() {
     let stage = Stage::new();
     let run = run_of(&stage, &["one".to_owned(), "two".to_owned()]);
     let (out, _) = exported(&stage, "swebench");

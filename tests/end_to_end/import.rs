@@ -122,7 +122,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
         .map(|one| one["format"].as_str().unwrap())
         .collect();
     assert_eq!(formats, ["mini", "swe-agent", "swebench"]);
-    assert!(said.contains("swe-agent: missing in the files: times of answers (2)"), "{said}");
+    assert!(said.contains("swe-agent: missing in the files: times of responses (2)"), "{said}");
     let run = stage.path("from-three");
     let run = run.to_str().unwrap();
     for arm in ["mini-swe-agent", "swe-agent"] {
@@ -140,7 +140,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let text = fs::read_to_string(&first).unwrap();
     let cut = stage.file("cut.json", &text[..text.len() / 2]);
     let said = refused(stage, &cut, &[]);
-    assert!(said.contains("cut.json: line ") && said.contains("cut off"), "{said}");
+    assert!(said.contains("cut.json: line ") && said.contains("truncated"), "{said}");
     let mut value = read(&first);
     value["steps"][2]["step_id"] = json!(7);
     let gap = stage.file("gap.json", &value.to_string());
@@ -182,7 +182,7 @@ fn arm_id<'a>(report: &'a Value, name: &str) -> &'a Value {
 
 /// An arm's id is made of what tells it apart, and two makers may hand in the same.
 #[test]
-fn makers_of_equal_patches_are_arms_of_their_own() {
+fn import_keeps_models_with_equal_patches_as_separate_arms() {
     let stage = Stage::new();
     let row = |model: &str| {
         json!({"instance_id": "demo__roman-1", "model_name_or_path": model, "model_patch": ""})

@@ -105,7 +105,7 @@ fn what_is_too_much_to_look_at_does_not_keep_a_trial_from_its_verdict() {
         "{refused:?}"
     );
     let left_out = std::fs::read_to_string(&find(&out, "outcome.json")[0]).unwrap();
-    assert!(left_out.contains("to be scanned completely"), "{left_out:.2000}");
+    assert!(left_out.contains("too large to scan completely"), "{left_out:.2000}");
     let patch = std::fs::read_to_string(&find(&out, "patch.diff")[0]).unwrap();
     assert!(patch.contains("+kept") && !patch.contains("xxx"), "{patch}");
     let report = stage.report(&out);

@@ -157,6 +157,6 @@ fn a_run_that_its_owner_closed_is_no_damaged_or_missing_run() {
         let refused = stage.run(["report", "closed"], 1);
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains("ask its owner for permission"), "{said}");
+        assert!(said.contains("no permission to read the run; ask its owner"), "{said}");
     }
 }

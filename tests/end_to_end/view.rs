@@ -221,7 +221,7 @@ fn a_run_can_be_looked_at() {
     let sent = viewer.get(&bytes);
     assert!(sent.contains("content-type: text/plain") && sent.contains("\"messages\""), "{sent}");
     let task = links(&matrix).into_iter().find(|link| link.contains("/beside/")).unwrap();
-    assert!(viewer.get(&task).contains("beside each other"));
+    assert!(viewer.get(&task).contains("side by side"));
     for (name, kind) in [("viewer.js", "text/javascript"), ("viewer.css", "text/css")] {
         assert!(viewer.get(&format!("{root}{name}")).contains(kind), "{name}");
     }

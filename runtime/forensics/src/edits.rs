@@ -76,7 +76,7 @@ fn by_step(
 }
 
 fn finding(path: &str, step: Option<u64>) -> Finding {
-    let what = format!("changed a test or its configuration, which grading restores: {path}");
+    let what = format!("changed a test or its configuration (grading restores it): {path}");
     Finding { kind: Kind::TestsEdited, what, step }
 }
 

@@ -332,7 +332,7 @@ mod tests {
     const ASSERTION: &str = "E       assert 0 == 4\n\nt.py:9: AssertionError\n";
 
     #[test]
-    fn what_ended_it_comes_before_what_its_tests_say() {
+    fn reason_prefers_the_ending_over_test_results() {
         let steps = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
         assert_eq!(found(steps.clone(), &[], "", ""), Some(Reason::OutOfBudget));
         assert_eq!(found(steps, &[], "p", ASSERTION), Some(Reason::OutOfBudget));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_never_calls_right_has_format_errors_whatever_ended_it() {
+    fn reason_without_a_valid_call_is_format_errors() {
         let steps = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
         let events = [step(1, "", false, true), step(2, "", false, true)].concat();
         assert_eq!(found(steps.clone(), &events, "", ""), Some(Reason::FormatErrors));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_that_nothing_tried_are_told_from_those_that_something_did() {
+    fn reason_separates_untested_edits() {
         let edit = |line| step(2, line, true, false);
         let before = step(1, "pytest -q", false, false);
         let ran = |after: Vec<Envelope>| {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exception_of_most_failures_is_the_reason() {
+    fn reason_is_the_most_frequent_exception() {
         let of = |log: &str| found(Ending::Submitted, &[], "p", log);
         let import = "E   ImportError: cannot import name 'a' from 'b' (/testbed/b.py)\n";
         assert_eq!(of(import), Some(Reason::ImportOrNameError));
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_broke_or_did_not_end_are_told() {
+    fn reason_reports_broken_tests_and_timeouts() {
         let of = |failed, evidence: &[&str]| {
             judged(Ending::Submitted, &[], "p", ASSERTION, failed, evidence)
         };
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_runs_tests_is_told_from_one_that_runs_something() {
+    fn command_lines_that_run_tests_are_recognized() {
         for (line, runs) in [
             ("cd /testbed && python -m pytest -q tests/test_a.py", true),
             ("timeout 60 ./runtests.py admin", true),

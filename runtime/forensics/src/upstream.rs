@@ -25,9 +25,9 @@ pub(crate) fn requests(events: &[Envelope]) -> Vec<Finding> {
             return None;
         }
         let (kind, said) = if came(request) {
-            (Kind::UpstreamFetched, "got what the task blocks, in audit mode")
+            (Kind::UpstreamFetched, "received a resource that the task blocks (audit mode)")
         } else {
-            (Kind::UpstreamTried, "asked for what the task blocks")
+            (Kind::UpstreamTried, "requested a resource that the task blocks")
         };
         let what = format!("{said}: {} {} ({reason})", request.method, request.url);
         Some(Finding { kind, what, step: Some(envelope.step) })

@@ -72,7 +72,7 @@ impl Call {
         if let Value::Object(arguments) = &self.arguments {
             return arguments.clone();
         }
-        fidelity.leave_out("arguments that are no JSON object: kept as text", 1);
+        fidelity.leave_out("arguments that are not a JSON object: kept as text", 1);
         Map::from_iter([("text".to_owned(), self.arguments.clone())])
     }
 }
@@ -118,13 +118,13 @@ impl Conversation {
         let count = |is_missing: &dyn Fn(&Answered) -> bool| {
             self.answers().filter(|answered| is_missing(answered)).count() as u64
         };
-        fidelity.lacks("times of answers", count(&|one| one.at == 0.0));
-        fidelity.lacks("tokens of answers", count(&|one| one.answer.usage == Usage::default()));
-        fidelity.lacks("prices of answers", count(&|one| one.answer.cost_usd.is_none()));
+        fidelity.lacks("times of responses", count(&|one| one.at == 0.0));
+        fidelity.lacks("tokens of responses", count(&|one| one.answer.usage == Usage::default()));
+        fidelity.lacks("prices of responses", count(&|one| one.answer.cost_usd.is_none()));
         let calls = self.answers().flat_map(|answered| &answered.calls);
         let without = calls
             .filter(|call| call.output.as_ref().is_none_or(|output| output.exit_status.is_none()));
-        fidelity.lacks("exit statuses of calls", without.count() as u64);
+        fidelity.lacks("exit statuses of tool calls", without.count() as u64);
     }
 
     pub(crate) fn of(events: &[Envelope]) -> Self {

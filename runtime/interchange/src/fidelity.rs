@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_names_a_form_and_a_kind_that_there_is() {
+    fn left_out_table_names_existing_formats_and_events() {
         let kinds = include_str!("../../types/src/event.rs");
         for row in &TABLE.get().unwrap().left_out {
             for format in &row.formats {

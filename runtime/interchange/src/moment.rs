@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_that_is_written_is_read_again() {
+    fn moment_round_trips() {
         for at in [1_764_000_000.123457, 1_764_000_000.0, 1.5, 1_799_999_999.999999] {
             assert_eq!(seconds(&timestamp(at).unwrap()), Some(at));
         }

@@ -11,7 +11,7 @@ use crate::Trial;
 /// The patch is not text, so no such line can hold it.
 pub fn prediction(trial: &Trial<'_>) -> Result<String, String> {
     let patch = std::str::from_utf8(trial.patch)
-        .map_err(|_| "its patch is no text, and a prediction is".to_owned())?;
+        .map_err(|_| "the patch is not UTF-8, but a prediction must be".to_owned())?;
     let line = json!({
         "instance_id": trial.task.id,
         "model_name_or_path": trial.arm.name,

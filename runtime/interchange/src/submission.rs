@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_is_that_of_the_official_procedure_alone() {
+    fn test_output_is_only_that_of_the_official_procedure() {
         let official =
             json!({ "name": "swe-bench", "version": "5.0.2", "resolved": true, "why": "" });
         let strict = json!({ "resolved": false, "why": "" });
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_eight_digits() {
+    fn day_has_eight_digits() {
         assert_eq!(day(1_764_000_000), "20251124");
     }
 }

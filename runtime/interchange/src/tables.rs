@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn json_lines_and_csv_hold_every_column() {
+    fn jsonl_and_csv_have_every_column() {
         let text = String::from_utf8(written(TableFormat::JsonLines, &rows())).unwrap();
         let lines: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn parquet_holds_values_nulls_and_the_columns_meaning() {
+    fn parquet_has_values_nulls_and_column_metadata() {
         // More rows than a group has.
         let mut all = rows();
         all.extend(std::iter::repeat_n(rows().remove(0), GROUP_ROWS));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_has_its_columns() {
+    fn empty_table_has_its_columns() {
         let bytes = written(TableFormat::Parquet, &[]);
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         assert_eq!(reader.metadata().file_metadata().schema().get_fields().len(), 4);

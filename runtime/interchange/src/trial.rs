@@ -144,7 +144,7 @@ impl Trial<'_> {
 fn text_of<'p>(patch: &'p [u8], fidelity: &mut Fidelity) -> Cow<'p, str> {
     let text = String::from_utf8_lossy(patch);
     if matches!(text, Cow::Owned(_)) {
-        fidelity.leave_out("patches with bytes that are not UTF-8: each such byte is U+FFFD", 1);
+        fidelity.leave_out("patches with bytes that are not UTF-8: replaced by U+FFFD", 1);
     }
     text
 }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_that_is_no_text_is_counted() {
+    fn fidelity_counts_patches_that_are_not_utf8() {
         let mut fidelity = Fidelity::new(Format::Mini);
         assert_eq!(text_of("+\u{e9}\n".as_bytes(), &mut fidelity), "+\u{e9}\n");
         assert!(fidelity.left_out.is_empty());

@@ -150,14 +150,11 @@ impl Blobs {
                 // Report content that the pack lost as the pack's: it may never have been in the
                 // directory.
                 Ok(None) if !self.path(hash)?.is_file() => {
-                    let how = if pack.path().exists() {
-                        "it does not hold"
-                    } else {
-                        "it is missing, with"
-                    };
+                    let how =
+                        if pack.path().exists() { "has no blob" } else { "missing, with blob" };
                     return Err(RecordError::Corrupt {
                         path: pack.path().to_owned(),
-                        why: format!("{how} {hash}, and the run's blobs do not hold that either"),
+                        why: format!("{how} {hash}; the run's blobs lack it, too"),
                         hint: FROM_A_COPY,
                     });
                 }
@@ -229,7 +226,7 @@ impl Blobs {
         let named = blake3::Hash::from_hex(hash).ok().filter(|_| hash.bytes().all(digits));
         let named = named.ok_or_else(|| RecordError::Misuse {
             path: self.root.clone(),
-            why: format!("{hash:?} is not the name of a blob"),
+            why: format!("{hash:?} is not a valid blob name"),
         });
         Ok(*named?.as_bytes())
     }
@@ -302,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_blob_is_found_by_its_hash_and_put_once() {
+    fn blobs_store_content_once_by_hash() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::at(folder.path());
         let hash = blobs.put(b"hello").unwrap();
@@ -315,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_in_pieces_is_the_same_blob() {
+    fn blob_written_in_pieces_is_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::at(folder.path());
         for size in [0, 10, HELD, HELD + 1, 3 * HELD] {
@@ -334,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_blob_is_refused_and_repaired() {
+    fn torn_blob_is_rejected_and_repaired() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::at(folder.path());
         let hash = blobs.put(b"hello").unwrap();
@@ -347,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_hash_never_becomes_a_path() {
+    fn blobs_reject_names_that_are_not_hashes() {
         let blobs = Blobs::at("/nowhere");
         for name in ["../../etc/passwd", "", "ab", &"A".repeat(64)] {
             assert!(matches!(blobs.get(name), Err(RecordError::Misuse { .. })), "{name}");

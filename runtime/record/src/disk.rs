@@ -93,7 +93,7 @@ pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
         std::path::PathBuf::from(name)
     };
     let free = (1..).map(named).find(|aside| !is_there(aside)).unwrap_or_else(|| named(0));
-    fs::rename(path, free).map_err(RecordError::io(path, "cannot be put aside"))
+    fs::rename(path, free).map_err(RecordError::io(path, "cannot be moved aside"))
 }
 
 /// Sets aside anything in a file's place that is not a file: a directory, a pipe, a device, a
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_written_whole_has_the_permissions_of_any_new_file() {
+    fn write_whole_uses_the_umask() {
         let folder = tempfile::tempdir().unwrap();
         let (whole, plain) = (folder.path().join("whole"), folder.path().join("plain"));
         write_whole(&whole, b"x").unwrap();

@@ -18,17 +18,16 @@ pub enum RecordError {
     #[error("{}: {what}: {}", path.display(), of_io(source))]
     Io { path: PathBuf, what: &'static str, source: io::Error },
     #[error(
-        "{}: another process ({holder}) holds this run; wait for it or stop it, or work on its trials, too, with `proctor worker` (`resume --join`)",
+        "{}: another process ({holder}) is working on this run; wait for it, stop it, or join it with `proctor worker` (`resume --join`)",
         path.display()
     )]
     Locked { path: PathBuf, holder: String },
-    #[error("{}: a run is already here; use `resume`, or another `--out`", path.display())]
+    #[error("{}: a run already exists; use `proctor resume`, or a different `--out`", path.display())]
     RunExists { path: PathBuf },
-    #[error("{}: not a run directory: {}; give the directory that `proctor run --out` named", path.display(), lack(path))]
+    #[error("{}: not a run directory: {}; give the directory that `proctor run` wrote", path.display(), lack(path))]
     NotARun { path: PathBuf },
     #[error(
-        "{}: run.json and run.json.gz are both missing, and what else a run has is there; restore one of \
-         the two from a copy of the run directory",
+        "{}: run.json and run.json.gz are both missing, but the run's trials exist; restore one of the two files from a copy of the run directory",
         path.display()
     )]
     PlanLost { path: PathBuf },
@@ -48,11 +47,10 @@ fn made_by(schema: u64, proctor: &str) -> String {
     let forms = format!("run format {schema}; this version reads format {RUN_SCHEMA}");
     if schema < 2 {
         return format!(
-            "was made before Proctor 0.1.0 ({forms}): arms and events had another meaning; read it with \
-             the build that made it, from before 0.1.0"
+            "was written by a version before Proctor 0.1.0 ({forms}), in which arms and events had a different meaning; read it with the build that wrote it"
         );
     }
-    format!("was made by proctor {proctor} ({forms}); read it with proctor {proctor}")
+    format!("was written by proctor {proctor} ({forms}); read it with proctor {proctor}")
 }
 
 impl RecordError {
@@ -83,5 +81,5 @@ impl RecordError {
 
 /// What a directory lacks to be a run's.
 fn lack(path: &Path) -> &'static str {
-    if path.exists() { "it has no run.json" } else { "it does not exist" }
+    if path.exists() { "no run.json" } else { "does not exist" }
 }

@@ -194,7 +194,7 @@ mod tests {
     use crate::Journal;
 
     #[test]
-    fn a_line_is_found_again_by_its_place() {
+    fn events_finds_a_line_by_its_offset() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         let mut journal = Journal::create(&path, 1).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_in_another_order_is_read_all_the_same() {
+    fn events_reads_keys_in_any_order() {
         for (line, kind) in [
             (r#"{"v":2,"step":3,"kind":"noted","note":{}}"#, "noted"),
             (r#"{"note":{"a":1,"kind":"x"},"step":3,"kind":"noted"}"#, "noted"),

@@ -43,7 +43,7 @@ impl Journal {
             .append(true)
             .create_new(true)
             .open(&path)
-            .map_err(RecordError::io(&path, "the journal cannot be begun"))?;
+            .map_err(RecordError::io(&path, "the journal cannot be created"))?;
         lock(&file, &path)?;
         Ok(Self::over(file, path, try_number, 1, 0, 0.0))
     }
@@ -69,12 +69,13 @@ impl Journal {
         }
         let mut length = reading.whole_bytes;
         if reading.torn {
-            file.set_len(length).map_err(RecordError::io(&path, "the torn line stays"))?;
+            file.set_len(length)
+                .map_err(RecordError::io(&path, "the incomplete last line cannot be removed"))?;
             file.sync_data().map_err(RecordError::io(&path, "cannot be synced"))?;
         }
         if reading.unended {
             file.write_all(b"\n")
-                .map_err(RecordError::io(&path, "its last line cannot be ended"))?;
+                .map_err(RecordError::io(&path, "the last line cannot be completed"))?;
             length += 1;
         }
         file.seek(SeekFrom::End(0)).map_err(RecordError::io(&path, "cannot be read"))?;
@@ -133,7 +134,7 @@ impl Journal {
         if self.broken {
             return Err(RecordError::Misuse {
                 path: self.path.clone(),
-                why: "an earlier event could not be written whole".into(),
+                why: "an earlier event was only partly written".into(),
             });
         }
         let seq = self.next_seq;
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_can_be_opened_again_while_a_process_that_starts_shares_its_descriptor() {
+    fn journal_can_be_reopened_while_a_child_shares_its_descriptor() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         let journal = Journal::create(&path, 1).unwrap();
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_passes_in_a_moment_is_waited_for() {
+    fn lock_waits_for_a_short_holder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         drop(Journal::create(&path, 1).unwrap());

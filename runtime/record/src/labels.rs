@@ -64,7 +64,7 @@ impl RunDir {
         let io = |what| RecordError::io(&path, what);
         let mut line = serde_json::to_string(label).map_err(|error| RecordError::Misuse {
             path: path.clone(),
-            why: format!("the label is no JSON: {error}"),
+            why: format!("the label is not JSON: {error}"),
         })?;
         line.push('\n');
         let mut options = OpenOptions::new();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_counts_and_a_bad_line_takes_no_other_away() {
+    fn labels_use_the_last_line_and_skip_bad_lines() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
         assert_eq!(run.labels(), Labels::default());
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_in_its_place_is_named_and_no_error() {
+    fn labels_report_non_files() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
         let path = file(run.path());

@@ -117,13 +117,14 @@ fn member() -> Result<Member, String> {
     static TABLE: ShippedTable<Table> =
         ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
     let seconds = match std::env::var("PROCTOR_LEASE_SECONDS") {
-        Ok(text) => {
-            text.parse::<f64>().map_err(|_| format!("PROCTOR_LEASE_SECONDS={text}: no number"))?
-        }
+        Ok(text) => text
+            .parse::<f64>()
+            .map_err(|_| format!("PROCTOR_LEASE_SECONDS={text}: not a number"))?,
         Err(_) => TABLE.get()?.lease_seconds,
     };
     let lease = Duration::try_from_secs_f64(seconds).ok().filter(|lease| !lease.is_zero());
-    let lease = lease.ok_or_else(|| format!("PROCTOR_LEASE_SECONDS={seconds}: no time"))?;
+    let lease =
+        lease.ok_or_else(|| format!("PROCTOR_LEASE_SECONDS={seconds}: not a positive duration"))?;
     let from_engine = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let host = from_engine("PROCTOR_NODE").unwrap_or_else(|| {
         fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
@@ -300,7 +301,7 @@ impl Replacement {
         }
         copied?;
         fs::rename(&part, &new)?;
-        fs::write(folder.join("superseded.txt"), format!("{dead} was taken for dead\n"))?;
+        fs::write(folder.join("superseded.txt"), format!("{dead} was considered dead\n"))?;
         let mut free = (1_u32..).map(|number| self.named(&number.to_string()));
         let old = free.find(|old| !old.exists()).unwrap_or_else(|| self.named("0"));
         fs::rename(folder, &old)?;
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_is_one_workers_at_a_time() {
+    fn lease_belongs_to_one_worker() {
         let folder = tempfile::tempdir().unwrap();
         let one = RunDir::create(folder.path()).unwrap();
         let other = RunDir::create(folder.path().join("x")).unwrap();
@@ -380,7 +381,7 @@ mod tests {
 
     /// Two values of one run represent two workers. The first is made to look dead.
     #[test]
-    fn a_worker_that_was_taken_for_dead_writes_into_its_own_folder_only() {
+    fn lease_superseded_worker_writes_only_into_its_own_folder() {
         let folder = tempfile::tempdir().unwrap();
         let made = RunDir::create(folder.path()).unwrap();
         fs::write(folder.path().join("run.json"), "{}").unwrap();
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_takeover_that_was_cut_short_is_finished() {
+    fn lease_finishes_an_interrupted_takeover() {
         let folder = tempfile::tempdir().unwrap();
         let trial = folder.path().join("trial");
         let superseded = folder.path().join(SUPERSEDED);
@@ -450,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_was_not_started_leaves_nothing() {
+    fn lease_of_an_unstarted_trial_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         drop(RunDir::create(folder.path()).unwrap());
         fs::write(folder.path().join("run.json"), "{}").unwrap();
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_the_place_of_a_folder_and_no_descriptor() {
+    fn readable_replaces_descriptor_paths() {
         let folder = tempfile::tempdir().unwrap();
         let open = File::open(folder.path()).unwrap();
         let path = PathBuf::from(format!("/proc/self/fd/{}/x/y", open.as_raw_fd()));

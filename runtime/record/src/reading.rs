@@ -80,7 +80,7 @@ fn sum(line: &[u8]) -> String {
 /// The line without its checksum, if that is valid.
 pub(crate) fn without_sum(line: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\"sum\":\"0123456789abcdef\"}".len();
-    let no_sum = || "the line has no checksum at its end".to_owned();
+    let no_sum = || "the line has no checksum".to_owned();
     let at = line.len().checked_sub(TAIL).ok_or_else(no_sum)?;
     let (body, tail) = line.split_at(at);
     let claimed = tail
@@ -231,19 +231,19 @@ fn walk<T>(
             })
             .and_then(|whole| {
                 read(&whole).map_err(|error| {
-                    let hint = "its checksum is right: another version of Proctor wrote it";
+                    let hint = "the checksum is valid, so another version of Proctor wrote it";
                     let why = with_causes(&error);
                     format!("not an event of this format: {why} ({hint})")
                 })
             });
         match event {
             Ok(_) if last == Some(line) => {
-                scan.bad_lines.push(bad("it repeats the line before it".into(), true));
+                scan.bad_lines.push(bad("repeats the previous line".into(), true));
             }
             Ok((Numbers { seq, try_number }, event)) => {
                 scan.try_number = scan.try_number.max(try_number);
                 if seq != expected && !scan.bad_lines.iter().any(|bad| !bad.repeated) {
-                    let why = format!("found event {seq} where event {expected} should be");
+                    let why = format!("expected event {expected}, found event {seq}");
                     scan.bad_lines.push(bad(why, false));
                 }
                 // A disk may hold any number here.

@@ -54,7 +54,7 @@ impl RunDir {
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
         fs::create_dir_all(root.join("trials"))
-            .map_err(RecordError::io(&root, "the run directory cannot be made"))?;
+            .map_err(RecordError::io(&root, "the run directory cannot be created"))?;
         let lock = hold(&root)?;
         if run_file::is_in(&root)? {
             return Err(RecordError::RunExists { path: root });
@@ -135,7 +135,7 @@ impl RunDir {
             {
                 return Err(RecordError::Misuse {
                     path: self.root.clone(),
-                    why: format!("arms {other} and {arm} would share a folder; split the run"),
+                    why: format!("arms {other} and {arm} would use the same folder; split the run"),
                 });
             }
         }
@@ -268,7 +268,7 @@ impl RunDir {
             Ok(None) => return None,
             Ok(Some(bytes)) => match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
                 Ok(_) => return None,
-                Err(_) => "it is no report".to_owned(),
+                Err(_) => "not a report".to_owned(),
             },
             Err(error) => cannot_be_read(&error),
         };
@@ -293,12 +293,11 @@ impl Verifier<'_> {
         let dir = self.run.trial_path(id);
         dir.verify(&self.run.blobs(), &mut self.seen, &mut checked);
         if !checked.finished && self.reported.contains(id) {
-            let why = "it is missing, and report.json has a verdict of this trial";
+            let why = "missing, but report.json has a verdict for this trial";
             checked.damage.push(Damage::new(dir.trajectory(), why, Remedy::Drive));
         }
         if checked.finished && self.reported.contains(id) && dir.is_ungraded() {
-            let why =
-                "it is missing, with the verdict, and report.json has a verdict of this trial";
+            let why = "missing, as is the verdict, but report.json has a verdict for this trial";
             checked.damage.push(Damage::new(dir.gradings(), why, Remedy::Grade));
         }
         checked
@@ -328,7 +327,7 @@ fn hold(root: &Path) -> Result<File, RecordError> {
             // A holder that is just writing its id still holds the lock.
             let _ = file.read_to_string(&mut holder);
             let holder = match holder.trim() {
-                "" => "process unknown".to_owned(),
+                "" => "unknown process".to_owned(),
                 pid => format!("process {pid}"),
             };
             return Err(RecordError::Locked { path: root.to_owned(), holder });
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_at_a_time_and_the_error_names_it() {
+    fn run_dir_is_locked_and_the_error_names_the_holder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let run = RunDir::create(&path).unwrap();
@@ -390,12 +389,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_another_version_is_named_with_the_version_that_reads_it() {
+    fn run_of_another_version_names_the_version_that_reads_it() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path()).unwrap();
-        for (schema, proctor, said) in
-            [(1, "0.1.0", "made before Proctor 0.1.0"), (7, "0.9.0", "read it with proctor 0.9.0")]
-        {
+        for (schema, proctor, said) in [
+            (1, "0.1.0", "a version before Proctor 0.1.0"),
+            (7, "0.9.0", "read it with proctor 0.9.0"),
+        ] {
             // The rest of it need not be readable.
             let old = json!({"schema_version": schema, "proctor": proctor, "arms": "other"});
             fs::write(folder.path().join("run.json"), old.to_string()).unwrap();
@@ -405,13 +405,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_a_run_is_not_opened() {
+    fn open_rejects_a_folder_without_a_run() {
         let folder = tempfile::tempdir().unwrap();
         assert!(matches!(RunDir::open(folder.path()), Err(RecordError::NotARun { .. })));
     }
 
     #[test]
-    fn a_trial_has_its_own_folder_whatever_its_names() {
+    fn trial_folders_are_distinct_for_any_names() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path()).unwrap();
         let arm = ArmId::new("0123456789abcdef".repeat(4));

@@ -33,7 +33,7 @@ pub(crate) fn is_in(root: &Path) -> Result<bool, RecordError> {
 }
 
 /// What another user's umask does to a run.
-const CLOSED: &str = "this user can't read the run; ask its owner for permission";
+const CLOSED: &str = "no permission to read the run; ask its owner";
 
 /// Why a folder without a plan is not opened: it never had one, or it lost it.
 pub(crate) fn missing(root: PathBuf) -> RecordError {
@@ -75,7 +75,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
         Ok(None) if !root.join(COPY).exists() => {
             return Err(missing(root.to_owned()));
         }
-        Ok(None) => "it is missing".to_owned(),
+        Ok(None) => "missing".to_owned(),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return Err(RecordError::io(&path, CLOSED)(error));
         }
@@ -88,7 +88,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
     };
     match read {
         Some(Ok(run)) => {
-            let damage = Damage::new(path, format!("{why}; {COPY} is used"), Remedy::Evidence);
+            let damage = Damage::new(path, format!("{why}; using {COPY}"), Remedy::Evidence);
             Ok((identified(&copy, run)?, Some(damage)))
         }
         other => {
@@ -105,7 +105,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
 fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = GzDecoder::new(packed).read_to_end(&mut bytes);
-    read.map_err(|_| "it is cut short or damaged".to_owned())?;
+    read.map_err(|_| "truncated or damaged".to_owned())?;
     Ok(bytes)
 }
 
@@ -125,9 +125,9 @@ fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
         Err(error) => Some(Err(cannot_be_read(&error))),
     };
     let why = match kept {
-        None => "it is missing".to_owned(),
+        None => "missing".to_owned(),
         Some(Err(error)) => error,
-        Some(Ok(bytes)) if Some(&bytes) != written.as_ref() => format!("it is no copy of {NAME}"),
+        Some(Ok(bytes)) if Some(&bytes) != written.as_ref() => format!("not a copy of {NAME}"),
         Some(Ok(_)) => return Ok(None),
     };
     Ok(Some(Damage::new(copy, why, Remedy::Evidence)))
@@ -141,8 +141,7 @@ pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
     write(root, &run)
 }
 
-const RESTORE: &str =
-    "restore one of the two from a copy of the run directory; the trials are all still there";
+const RESTORE: &str = "restore one of the two from a copy of the run directory; no trial is lost";
 
 /// Pretty JSON whose last key is the BLAKE3 of the text without it.
 fn signed(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
@@ -161,7 +160,7 @@ const END: &str = "\n}";
 fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
     let text = checked(bytes)?;
     serde_json::from_slice(&text)
-        .map_err(|error| format!("it cannot be read: {}", with_causes(&error)))
+        .map_err(|error| format!("cannot be parsed: {}", with_causes(&error)))
 }
 
 /// The schema and version of a plan from another version. A plan with a wrong checksum is damaged,
@@ -179,9 +178,9 @@ fn other_version(bytes: &[u8]) -> Option<(u64, String)> {
 fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\n  \"sum\": \"\"\n}\n".len() + 64;
     if bytes.is_empty() {
-        return Err("it is empty".into());
+        return Err("empty".into());
     }
-    let no_sum = || "it does not end with its checksum".to_owned();
+    let no_sum = || "no checksum at the end".to_owned();
     let at = bytes.len().checked_sub(TAIL).ok_or_else(no_sum)?;
     let (body, tail) = bytes.split_at(at);
     let claimed =
@@ -189,7 +188,7 @@ fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let claimed = claimed.ok_or_else(no_sum)?;
     let text = [body, END.as_bytes()].concat();
     if blake3::hash(&text).to_hex().as_bytes() != claimed {
-        return Err("it does not match its checksum".into());
+        return Err("checksum mismatch".into());
     }
     Ok(text)
 }
@@ -204,8 +203,8 @@ fn identified(path: &Path, run: RunRecord) -> Result<RunRecord, RecordError> {
         None => Ok(run),
         Some(why) => Err(RecordError::PlanDamaged {
             path: path.to_owned(),
-            why: format!("{why} (this run is of Proctor {})", run.proctor),
-            hint: "read it with the version of Proctor that made it, or restore it from a copy",
+            why: format!("{why} (written by Proctor {})", run.proctor),
+            hint: "read it with the version of Proctor that wrote it, or restore it from a copy",
         }),
     }
 }

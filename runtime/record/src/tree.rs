@@ -75,7 +75,7 @@ impl Tree {
         let manifest: Manifest =
             serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if manifest.manifest != MANIFEST_VERSION {
-            return Err(format!("manifest version {} is not known", manifest.manifest));
+            return Err(format!("unknown manifest version {}", manifest.manifest));
         }
         let entries = manifest.entries.into_iter().map(|entry| (entry.path.clone(), entry));
         Ok(Self { entries: entries.collect(), unwalked: manifest.unwalked })
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_survives_the_blobs_bytes_and_all() {
+    fn tree_round_trips_through_blobs() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::at(folder.path());
         let tree = tree(&[file(b"a", b"1"), file(b"b\xff\n%", b"2")]);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_sorted_and_complete() {
+    fn tree_differences_are_sorted_and_complete() {
         let base = tree(&[file(b"a", b"1"), file(b"b", b"1"), file(b"c", b"1")]);
         let mut end = base.clone();
         end.advance(&SnapshotReply {

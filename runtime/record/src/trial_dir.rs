@@ -102,7 +102,7 @@ impl TrialDir {
 
     pub(crate) fn make(&self) -> Result<(), RecordError> {
         fs::create_dir_all(&self.path)
-            .map_err(RecordError::io(&self.path, "the trial's folder cannot be made"))
+            .map_err(RecordError::io(&self.path, "the trial's folder cannot be created"))
     }
 
     /// The number of a try that would start now, counted from 1.
@@ -138,14 +138,14 @@ impl TrialDir {
         }
         let misuse = |why: String| RecordError::Misuse { path: self.path.clone(), why };
         let Some(before) = k.checked_sub(1).filter(|before| *before > 0) else {
-            return Err(misuse("the first try finds the evidence of another one".into()));
+            return Err(misuse("the first try found evidence of another try".into()));
         };
         let folder = self.tries().join(before.to_string());
-        fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be made"))?;
+        fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be created"))?;
         for name in there {
             let to = folder.join(name);
             if disk::is_there(&to) {
-                return Err(misuse(format!("tries/{before}/{name} is there already")));
+                return Err(misuse(format!("tries/{before}/{name} already exists")));
             }
             fs::rename(self.path.join(name), &to)
                 .map_err(RecordError::io(&to, "the evidence cannot be moved"))?;
@@ -162,12 +162,12 @@ impl TrialDir {
         let folder = self.path.join(SCAFFOLD);
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         if name.is_empty() || !Path::new(name).components().all(plain) {
-            let why = format!("no name of a file below it: {name}");
+            let why = format!("not a path in this folder: {name}");
             return Err(RecordError::Misuse { path: folder, why });
         }
         let file = folder.join(name);
         let parent = file.parent().unwrap_or(&folder);
-        fs::create_dir_all(parent).map_err(RecordError::io(parent, "cannot be made"))?;
+        fs::create_dir_all(parent).map_err(RecordError::io(parent, "cannot be created"))?;
         disk::make_way(&file)?;
         fs::write(&file, content).map_err(RecordError::io(&file, "cannot be written"))
     }
@@ -183,7 +183,7 @@ impl TrialDir {
         disk::make_way(&path)?;
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(RecordError::io(&path, "it cannot be removed")(error))
+                Err(RecordError::io(&path, "cannot be removed")(error))
             }
             _ => Ok(()),
         }
@@ -200,7 +200,7 @@ impl TrialDir {
         if !folder.is_dir() {
             disk::put_aside(&folder)?;
         }
-        fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be made"))?;
+        fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be created"))?;
         disk::remove_half_written(&folder);
         for (name, bytes) in [(GRADING_LOG, grading.log), (GRADING_RESULTS, grading.results)] {
             disk::write_whole(&folder.join(name), bytes)?;
@@ -288,7 +288,7 @@ impl TrialDir {
             Some(graded) if graded.results == Blobs::hash(&bytes) => Ok(bytes),
             _ => Err(RecordError::Corrupt {
                 path,
-                why: "it is not what grading wrote".into(),
+                why: "differs from what grading wrote".into(),
                 hint: FROM_A_COPY,
             }),
         }
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_absence_is_no_error() {
+    fn trial_dir_round_trips_and_tolerates_absence() {
         let folder = tempfile::tempdir().unwrap();
         let trial = TrialDir::at(folder.path().join("t"));
         assert_eq!(trial.read_outcome().unwrap(), None);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_evidence_of_a_try_that_did_not_count_is_kept() {
+    fn begin_try_keeps_evidence_of_the_previous_try() {
         let folder = tempfile::tempdir().unwrap();
         let trial = TrialDir::at(folder.path());
         assert_eq!(trial.next_try().unwrap(), 1);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_that_was_cut_short_is_finished() {
+    fn begin_try_finishes_an_interrupted_move() {
         let folder = tempfile::tempdir().unwrap();
         let trial = TrialDir::at(folder.path());
         fs::create_dir_all(folder.path().join("tries/1")).unwrap();

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn unplanned_names_moved_copied_and_foreign_folders() {
+    fn unplanned_finds_moved_copied_and_foreign_folders() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
         let planned = [id("one", "a", 1), id("two", "a", 1), id("two", "a", 2)];
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn begun_finds_the_trials_with_a_folder_and_others_are_not_read() {
+    fn begun_lists_only_trials_with_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path()).unwrap();
         assert!(run.begun().unwrap().is_empty());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_trial_is_that_of_its_copies_alone() {
+    fn beginning_differs_between_runs_of_a_trial() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
         let again = RunDir::create(folder.path().join("again")).unwrap();

@@ -1,16 +1,16 @@
-// Keys, filters and what is new, for the viewer's pages. All pages work without it.
-// It loads nothing but pages of the same server, and puts nothing on a page that the server did not write as a page.
+// Keys, filters and live updates of the viewer's pages. All pages work without it.
+// It loads only pages of the same server, and inserts only content that the server rendered as a page.
 "use strict";
 
-/** How long a filter waits for the next letter, in milliseconds. */
+/** How long a filter waits for the next key press, in milliseconds. */
 const PAUSE = 120;
 
-/** @param {EventTarget | null} where @returns {boolean} whether letters are being written there */
+/** @param {EventTarget | null} where @returns {boolean} whether the user is typing there */
 function isWritten(where) {
   return where instanceof HTMLElement && where.matches("input, select, textarea");
 }
 
-/** Keys: whatever has the key as its `data-key` is followed, or focused. @param {KeyboardEvent} event */
+/** Follows or focuses the element whose `data-key` is the pressed key. @param {KeyboardEvent} event */
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (isWritten(event.target)) {
@@ -27,7 +27,7 @@ function onKey(event) {
     return;
   }
   if (!/^[a-zA-Z/]$/.test(event.key)) return;
-  // Of several, such as a page's own filter and the search of all, the page's own.
+  // If there are several, such as a page's filter and the global search, prefer the page's own.
   const all = [...document.querySelectorAll(`[data-key="${event.key}"]`)];
   const one = all.find((it) => it.closest("main")) ?? all[0];
   if (!(one instanceof HTMLElement)) return;
@@ -40,15 +40,15 @@ function onKey(event) {
   }
 }
 
-/** @param {string} words for those who do not see the page change */
+/** @param {string} words for screen readers */
 function tell(words) {
   const told = document.getElementById("told");
   if (told) told.textContent = words;
 }
 
 /**
- * Puts a part of a newer page in the place of the same part of this one. What is open stays open, and the focus where
- * it was.
+ * Replaces a part of this page with the same part of a newer page. Open details stay open, and the focus stays in
+ * place.
  * @param {string} page @param {string} id
  */
 function replace(page, id) {
@@ -84,7 +84,7 @@ async function filterServed(form) {
   const number = ++asked;
   const answer = await fetch(address);
   const page = await answer.text();
-  // A slower answer to an older filter comes too late.
+  // A slow response to an older filter is outdated.
   if (!answer.ok || number !== asked) return;
   replace(page, "found");
   tag = "";
@@ -92,7 +92,7 @@ async function filterServed(form) {
   tell(document.getElementById("count")?.textContent ?? "");
 }
 
-/** Hides what a filter does not let through: the whole matrix is on this page. @param {HTMLFormElement} form */
+/** Hides the trials that do not match; the whole matrix is on this page. @param {HTMLFormElement} form */
 function filterHere(form) {
   const given = new FormData(form);
   /** @param {string} name */
@@ -130,7 +130,7 @@ function filterHere(form) {
 function filter(form) {
   form.hidden = false;
   const apply = () => {
-    if (form.dataset.filter === "served") filterServed(form).catch(() => tell("the viewer does not answer"));
+    if (form.dataset.filter === "served") filterServed(form).catch(() => tell("the viewer does not respond"));
     else filterHere(form);
   };
   let waiting = 0;
@@ -144,10 +144,10 @@ function filter(form) {
   });
 }
 
-/** What the server called the page as it is here. */
+/** The ETag of this page as it is shown. */
 let tag = "";
 
-/** Asks whether the page has changed, and shows what it is now. */
+/** Asks the server for a newer page and shows it. */
 async function renew() {
   if (document.hidden || isWritten(document.activeElement)) return;
   const answer = await fetch(location.href, { headers: tag ? { "If-None-Match": tag } : {} });
@@ -158,11 +158,11 @@ async function renew() {
   findFilters();
 }
 
-/** Asks again and again, for as long as the page says that more is to come. */
+/** Repeats the request while the page is marked as live. */
 function live() {
   const seconds = Number(document.getElementById("main")?.dataset.live ?? 0);
   if (!seconds) return;
-  setTimeout(() => renew().catch(() => tell("the viewer does not answer")).finally(live), seconds * 1000);
+  setTimeout(() => renew().catch(() => tell("the viewer does not respond")).finally(live), seconds * 1000);
 }
 
 function findFilters() {

@@ -130,7 +130,7 @@ impl<'a> Comparison<'a> {
             self.unread |= passed && (request.method == "CONNECT" || request.not_compared > 0);
             let (Some(kept), Some(blobs)) = (&request.kept, self.blobs) else { continue };
             let body = blobs.get(kept).map_err(lost)?;
-            let how = || format!("{} {} brought the solution", request.method, request.url);
+            let how = || format!("{} {} returned the solution", request.method, request.url);
             let source = (Kind::AnswerUpstream, &how as &dyn Fn() -> String);
             self.tally.came(source, (&body, Some(of)), &mut self.known)?;
         }
@@ -138,7 +138,7 @@ impl<'a> Comparison<'a> {
     }
 
     fn tool(&mut self, shown: &str, step: u64) -> Result<(), Fault> {
-        let how = self.how("a tool showed what was hidden");
+        let how = self.how("a tool showed hidden content");
         let how = || how.clone();
         let source = (Kind::AnswerInEnvironment, &how as &dyn Fn() -> String);
         self.tally.came(source, (shown.as_bytes(), Some(step)), &mut self.known)
@@ -157,7 +157,7 @@ impl<'a> Comparison<'a> {
                 // is attributed to it.
                 Writer::Model if self.answered => {}
                 Writer::Model | Writer::Scaffold { .. } => {
-                    let how = || "the scaffold told the model what was hidden".to_owned();
+                    let how = || "the scaffold showed the model hidden content".to_owned();
                     let source = (Kind::AnswerInScaffold, &how as &dyn Fn() -> String);
                     self.tally.came(source, (text.as_bytes(), Some(step)), &mut self.known)?;
                 }
@@ -167,11 +167,7 @@ impl<'a> Comparison<'a> {
     }
 
     fn how(&self, what: &str) -> String {
-        let unread = if self.unread {
-            " (connections had passed by then that nobody could read)"
-        } else {
-            ""
-        };
+        let unread = if self.unread { " (earlier connections could not be inspected)" } else { "" };
         format!("{what}{unread}")
     }
 }

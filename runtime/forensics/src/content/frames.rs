@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pack_is_put_together_and_nothing_else_is_taken_for_one() {
+    fn frames_reassemble_git_packs_only() {
         assert_eq!(
             content(b"0008NAK\n0009\x01PACK0008\x02so 0006\x01!0000"),
             Some(b"PACK!".to_vec())

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_as_far_as_it_is_new() {
+    fn requests_read_only_new_messages() {
         let mut requests = Requests::default();
         let mut read = |body: Value| {
             let mut all = Vec::new();

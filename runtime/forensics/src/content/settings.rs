@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_short_solution_all_is_needed_and_of_a_long_one_a_bounded_share() {
+    fn required_share_depends_on_the_solution_length() {
         let settings = Settings::get().unwrap();
         let needs = [2, 4, 5, 30, 1000].map(|all| settings.need(all));
         assert_eq!(needs, [2, 4, 4, 6, 40]);

@@ -80,7 +80,7 @@ impl Tally {
             }
             let line: String = known.shown(&runs).chars().take(settings.limits.shown).collect();
             let what = format!(
-                "{how}: {} of the {all} runs of {WINDOW_LINES} lines that only the solution has, with: {line}",
+                "{how}: {} of {all} sequences of {WINDOW_LINES} lines that only the solution has, including: {line}",
                 runs.len()
             );
             let finding = |step| Finding { kind, what: what.clone(), step };

@@ -104,7 +104,7 @@ fn one(kind: &str, steps: &[u64]) -> Vec<(String, Vec<u64>)> {
 
 /// In any wire format, a text is attributed to the scaffold, a tool or the model.
 #[test]
-fn what_a_scaffold_tells_is_seen() {
+fn content_match_covers_scaffold_messages() {
     let record = Record::new();
     let quoted = format!("Remember:\n> {}", CODE.replace('\n', "\n> "));
     for body in [
@@ -139,7 +139,7 @@ fn what_a_scaffold_tells_is_seen() {
 }
 
 #[test]
-fn the_first_source_counts_and_the_ledger_may_lag_behind() {
+fn content_match_blames_the_first_source() {
     let record = Record::new();
     let told = record.asked(2, &json!({"messages": [{"role": "user", "content": CODE}]}));
     let [called, returned] = ran(1, "curl https://mirror.test/a", CODE);
@@ -159,13 +159,13 @@ fn the_first_source_counts_and_the_ledger_may_lag_behind() {
         patch: b"",
     };
     let what = &examine(&look).unwrap().evidence[0].what;
-    assert!(what.contains("a tool showed what was hidden (connections had passed"), "{what}");
-    assert!(what.contains("4 of the 4 runs of 3 lines"), "{what}");
-    assert!(what.ends_with("with: stack = [root]"), "{what}");
+    assert!(what.contains("a tool showed hidden content (earlier connections"), "{what}");
+    assert!(what.contains("4 of 4 sequences of 3 lines"), "{what}");
+    assert!(what.ends_with("including: stack = [root]"), "{what}");
 }
 
 #[test]
-fn own_work_is_no_copy_however_it_is_shown() {
+fn content_match_ignores_the_models_own_work() {
     let record = Record::new();
     let [called, shown] = ran(2, "cat a.py", CODE);
     let shown = [called, shown];
@@ -197,7 +197,7 @@ fn own_work_is_no_copy_however_it_is_shown() {
 }
 
 #[test]
-fn what_the_row_or_the_tree_has_is_no_secret() {
+fn content_match_ignores_text_of_the_task_and_repository() {
     let record = Record::new();
     let [called, shown] = ran(2, "cat a.py", CODE);
     let mut given = Record::new();
@@ -222,7 +222,7 @@ fn what_the_row_or_the_tree_has_is_no_secret() {
 
 /// A copy that no tool showed is still in the patch, and the model never wrote it.
 #[test]
-fn a_copy_that_was_never_shown_is_in_the_patch() {
+fn content_match_finds_copies_in_the_patch() {
     let record = Record::new();
     let taken = |step, files: &[(&str, &str)]| {
         let snapshot = record.tree(files);

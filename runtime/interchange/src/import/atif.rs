@@ -14,9 +14,9 @@ use crate::{
     moment::seconds,
 };
 
-const VERSIONS: &str = "ATIF-v1.0 to ATIF-v1.8 are read";
-const STEPS: &str = "ATIF counts its steps 1, 2, 3, ... without a gap";
-const CALLS: &str = "a result names a call of the same step";
+const VERSIONS: &str = "supported: ATIF-v1.0 to ATIF-v1.8";
+const STEPS: &str = "ATIF numbers its steps 1, 2, 3, ... without gaps";
+const CALLS: &str = "a result must refer to a call of the same step";
 /// The newest minor version that is supported.
 const NEWEST: u32 = 8;
 
@@ -104,7 +104,7 @@ struct FinalMetrics {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a text, or a list of parts")]
+#[serde(untagged, expecting = "a string or a list of parts")]
 enum Content {
     Text(String),
     Parts(Vec<Value>),
@@ -118,7 +118,7 @@ impl Content {
             Self::Parts(parts) => parts,
         };
         let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
-        fidelity.leave_out("pictures and sounds in messages", (parts.len() - texts.len()) as u64);
+        fidelity.leave_out("images and audio in messages", (parts.len() - texts.len()) as u64);
         texts.join("\n")
     }
 }
@@ -127,11 +127,11 @@ pub(super) fn read(text: &str, fidelity: &mut Fidelity) -> Result<Imported, BadS
     let document: Document = shaped(text)?;
     let minor = document.schema_version.strip_prefix("ATIF-v1.");
     if minor.and_then(|minor| minor.parse().ok()).is_none_or(|minor: u32| minor > NEWEST) {
-        let why = format!("`{}` is another version", document.schema_version);
+        let why = format!("unsupported version `{}`", document.schema_version);
         return Err(BadSource::at("schema_version", why, VERSIONS));
     }
     if document.steps.is_empty() {
-        return Err(BadSource::at("steps", "there is none", "a trajectory has one step or more"));
+        return Err(BadSource::at("steps", "empty", "a trajectory has at least one step"));
     }
     let subagents = document.subagent_trajectories.len() as u64;
     fidelity.leave_out("conversations of subagents", subagents);
@@ -140,7 +140,7 @@ pub(super) fn read(text: &str, fidelity: &mut Fidelity) -> Result<Imported, BadS
     for (index, step) in document.steps.into_iter().enumerate() {
         let expected = index as u64 + 1;
         if step.step_id != expected {
-            let why = format!("is {}, where {expected} comes next", step.step_id);
+            let why = format!("expected {expected}, found {}", step.step_id);
             return Err(BadSource::at(format!("steps[{index}].step_id"), why, STEPS));
         }
         add(&mut turns, step, index, fidelity)?;
@@ -180,7 +180,11 @@ fn add(
         None => 0.0,
         Some(text) => seconds(text).ok_or_else(|| {
             let place = format!("steps[{index}].timestamp");
-            BadSource::at(place, format!("`{text}` is no time"), "write it as ISO 8601 does")
+            BadSource::at(
+                place,
+                format!("invalid time `{text}`"),
+                "use ISO 8601, such as 2025-01-31T12:00:00Z",
+            )
         })?,
     };
     let results = step.observation.map(|all| all.results).unwrap_or_default();
@@ -251,7 +255,7 @@ fn told(
     fidelity: &mut Fidelity,
 ) -> Result<(), BadSource> {
     for result in results {
-        fidelity.leave_out("that a result is of no call: kept as a message", 1);
+        fidelity.leave_out("results without a tool call: kept as messages", 1);
         let text = output(result, fidelity).shown;
         turns.push(Turn::Told(Told { is_system: false, text, at }));
     }

@@ -90,9 +90,10 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
             "exit" => {}
             other => {
                 let place = format!("messages[{index}].role");
-                let hint = "system, developer, user, assistant, tool and exit are read, and the items of the \
-                            Responses interface: response, function_call, function_call_output, reasoning";
-                return Err(BadSource::at(place, format!("`{other}` is unknown"), hint));
+                let hint = "supported: system, developer, user, assistant, tool, exit, and the \
+                            items of the Responses API: response, function_call, \
+                            function_call_output, reasoning";
+                return Err(BadSource::at(place, format!("unknown role `{other}`"), hint));
             }
         }
     }
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_read_with_their_calls_and_what_came_of_them() {
+    fn mini_reads_responses_with_calls_and_results() {
         let response = json!({
             "object": "response", "model": "m", "status": "completed",
             "output": [
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_are_not_in_a_response_are_read_too() {
+    fn mini_reads_items_outside_a_response() {
         let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "bash", "arguments": "{}"});
         let output =
             |id: &str| json!({"type": "function_call_output", "call_id": id, "output": id});

@@ -64,9 +64,9 @@ impl fmt::Display for BadSource {
 
 /// Maximum number of characters quoted of an error about a value.
 const QUOTED: usize = 300;
-const NO_JSON: &str = "the file may be cut off: fetch it again, or leave it out";
+const NO_JSON: &str = "the file may be truncated: download it again, or leave it out";
 const OTHER_SHAPE: &str =
-    "correct the file, or leave it out; docs/import.md says what is read of each form";
+    "correct the file, or leave it out; docs/import.md lists what each format may contain";
 
 /// The format of a file, judged by its content. `None` if it is not a known trajectory.
 pub fn trajectory_format(name: &str, text: &str) -> Option<Format> {
@@ -108,9 +108,9 @@ pub fn read_trajectory(
         Format::SweAgent => swe_agent::read(text)?,
         _ => {
             return Err(BadSource::at(
-                "the form",
-                format!("{format} is not read"),
-                "atif, mini, swe-agent and swebench are",
+                "format",
+                format!("importing {format} is not supported"),
+                "supported: atif, mini, swe-agent, swebench",
             ));
         }
     };
@@ -148,7 +148,7 @@ impl Imported {
 pub(super) fn shaped<T: DeserializeOwned>(text: &str) -> Result<T, BadSource> {
     let value = python_json(text.as_bytes()).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
-        BadSource::at(place, "this is no JSON, or it is cut off", NO_JSON)
+        BadSource::at(place, "invalid or truncated JSON", NO_JSON)
     })?;
     serde_path_to_error::deserialize(value).map_err(|error| {
         let place = error.path().to_string();
@@ -180,7 +180,9 @@ pub(super) fn ending(said: Option<&str>) -> Ending {
     }
     match said {
         "" => exited("the imported file does not say how it ended".to_owned()),
-        "model_refused" => Ending::ModelRefused { why: "as the imported file says".to_owned() },
+        "model_refused" => {
+            Ending::ModelRefused { why: "according to the imported file".to_owned() }
+        }
         said => exited(format!("the imported file says: {said}")),
     }
 }

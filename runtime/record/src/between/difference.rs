@@ -62,12 +62,12 @@ pub fn between(
         if let Some((length, why)) = excluded.find(path.as_bytes(), is_new) {
             leave(length, why);
         } else if let Some(length) = ignored.find(path).filter(|_| is_new) {
-            leave(length, "new, and ignored by the tree's .gitignore");
+            leave(length, "new, and ignored by the repository's .gitignore");
         } else if check_path(path).is_err() {
-            leave(whole, "no patch may touch this path");
+            leave(whole, "patches must not touch this path");
         } else if whole > policy.path_limit_bytes {
             // List its directory instead: the paths of a deep tree would fill the outcome.
-            let why = format!("a path of more than {} bytes", policy.path_limit_bytes);
+            let why = format!("path longer than {} bytes", policy.path_limit_bytes);
             leave(path.as_bytes().iter().position(|byte| *byte == b'/').unwrap_or(whole), &why);
         } else {
             wanted.push(change);
@@ -90,7 +90,7 @@ pub fn between(
     for folder in &end.unwalked {
         let folder = if folder.as_bytes().is_empty() { b"." } else { folder.as_bytes() };
         let shown = &folder[..folder.len().min(policy.path_limit_bytes)];
-        left_out.add(shown, "too deep, or too large, to be scanned completely");
+        left_out.add(shown, "too deep or too large to scan completely");
     }
     let files = pieces.len() as u64;
     let mut bytes = Vec::new();
@@ -144,7 +144,7 @@ impl LeftOutPaths {
         let listed = self.paths.into_iter().map(|(path, why)| LeftOut { path, why });
         let more = (self.more > 0).then(|| LeftOut {
             path: "...".into(),
-            why: format!("and {} further path{}", self.more, if self.more == 1 { "" } else { "s" }),
+            why: format!("and {} more path{}", self.more, if self.more == 1 { "" } else { "s" }),
         });
         listed.chain(more).collect()
     }
@@ -170,7 +170,7 @@ impl Used {
     ) -> Result<Result<Vec<u8>, String>, RecordError> {
         if self.files >= policy.files_limit {
             let limit = policy.files_limit;
-            return Ok(Err(format!("the patch would change more than {limit} files")));
+            return Ok(Err(format!("the patch would exceed {limit} files")));
         }
         let read: u64 = sides
             .iter()
@@ -180,11 +180,13 @@ impl Used {
             .sum();
         if self.content + read > policy.content_limit_bytes {
             let limit = policy.content_limit_bytes;
-            return Ok(Err(format!("with the files before it more than {limit} bytes to compare")));
+            return Ok(Err(format!(
+                "comparing this file and those before it would exceed {limit} bytes"
+            )));
         }
         let over = || {
             let limit = policy.bytes_limit;
-            Ok(Err(format!("this file would bring the patch over {limit} bytes")))
+            Ok(Err(format!("the patch would exceed {limit} bytes with this file")))
         };
         if read >= self.too_large {
             return over();
@@ -229,16 +231,16 @@ fn sides_of(
             EntryKind::Other => return Ok(Err("neither a file nor a link".into())),
             EntryKind::Link => match &entry.link {
                 Some(target) => Some((MODE_LINK, target.as_bytes().to_vec())),
-                None => return Ok(Err("a link with an unknown target".into())),
+                None => return Ok(Err("link with an unknown target".into())),
             },
             EntryKind::File => {
                 let limit = policy.file_limit_bytes;
                 if entry.size > limit {
                     let size = entry.size;
-                    return Ok(Err(format!("{size} bytes, over the limit of {limit}")));
+                    return Ok(Err(format!("{size} bytes exceed the limit of {limit}")));
                 }
                 let Some(hash) = &entry.hash else {
-                    return Ok(Err("larger than a snapshot takes".into()));
+                    return Ok(Err("too large for a snapshot".into()));
                 };
                 let executable = entry.mode & 0o100 != 0;
                 let mode = if executable { MODE_EXECUTABLE } else { MODE_FILE };
@@ -262,7 +264,7 @@ fn one(
     let contents = [&old, &new].map(|side| side.as_ref().map_or(&[][..], |(_, bytes)| bytes));
     let is_binary = contents.iter().any(|bytes| is_binary(bytes));
     if is_binary && !policy.binary {
-        return Some("binary, by policy");
+        return Some("binary, excluded by policy");
     }
     // A file that becomes a link, or the reverse, is a deletion and an addition.
     if old.is_some() && new.is_some() && is_link(&old) != is_link(&new) {

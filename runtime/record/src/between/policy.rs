@@ -95,10 +95,10 @@ impl Excluded {
             let end = start + component.len();
             let name = OsStr::from_bytes(component);
             if self.never.is_match(name) {
-                return Some((end, "a cache or a tool's own data, by policy"));
+                return Some((end, "cache or internal data of a tool, excluded by policy"));
             }
             if is_new && self.new.is_match(name) {
-                return Some((end, "new, and made by a tool, by policy"));
+                return Some((end, "new and created by a tool, excluded by policy"));
             }
             start = end + 1;
         }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shipped_policy_is_sound() {
+    fn shipped_patch_policy_is_valid() {
         let policy = PatchPolicy::from_toml(SHIPPED).unwrap();
         assert_eq!(&policy, PatchPolicy::shipped().unwrap());
         let excluded = Excluded::of(&policy).unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_policy_is_named() {
+    fn invalid_patch_policy_is_an_error() {
         assert!(PatchPolicy::from_toml("binary = true\nnever = []\nnew = []").is_err());
         let text = SHIPPED.replace("never = [", "never = [\"[\",");
         assert!(PatchPolicy::from_toml(&text).unwrap_err().contains('['));
@@ -133,7 +133,7 @@ mod tests {
     /// A policy does not always come from a checked file: its globs can be invalid when they are
     /// used.
     #[test]
-    fn a_glob_that_cannot_be_read_leaves_nothing_in_silently() {
+    fn invalid_globs_are_errors() {
         for (never, new) in [(vec!["[".to_owned()], vec![]), (vec![], vec!["a{b".to_owned()])] {
             let policy = PatchPolicy { never, new, ..PatchPolicy::shipped().unwrap().clone() };
             let error = Excluded::of(&policy).err().unwrap().to_string();

@@ -61,12 +61,12 @@ impl Remedy {
             Self::Restore(Source::Journal | Source::Gradings) => {
                 "`proctor resume` restores it from the journal"
             }
-            Self::Grade => "`proctor resume` grades the trial again",
+            Self::Grade => "`proctor resume` re-grades the trial",
             Self::Drive => {
-                "restore the trial's folder from a copy of the run directory, or `proctor resume` drives it again"
+                "restore the trial's folder from a copy of the run directory; otherwise `proctor resume` runs the trial again"
             }
             Self::Copy => {
-                "restore it from a copy of the run directory; until then the trial has no verdict"
+                "restore it from a copy of the run directory; the trial has no verdict until then"
             }
             Self::Evidence => "restore it from a copy of the run directory; no score depends on it",
         }

@@ -60,17 +60,17 @@ impl Lost {
         let of_folder = self.of_folder.map(|(hash, count, remedy)| {
             let path = shared.shared_path(&hash).unwrap_or_else(|_| shared.root().to_owned());
             let why = match count - 1 {
-                0 => "it is missing, and the journal names it".to_owned(),
+                0 => "missing, but the journal refers to it".to_owned(),
                 more => format!(
-                    "it is missing, with {} that the journal names",
+                    "missing, with {} that the journal refers to",
                     plural(more, "other blob")
                 ),
             };
             Damage::new(path, why, remedy)
         });
         let of_pack = self.of_pack.map(|(count, remedy)| {
-            let how = if pack.exists() { "it does not hold" } else { "it is missing, with" };
-            let why = format!("{how} {} that the journal names", plural(count, "blob"));
+            let how = if pack.exists() { "lacks" } else { "missing, with" };
+            let why = format!("{how} {} that the journal refers to", plural(count, "blob"));
             Damage::new(pack.to_owned(), why, remedy)
         });
         of_folder.into_iter().chain(of_pack)

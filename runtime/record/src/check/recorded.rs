@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layout_and_order_do_not_matter_and_content_does() {
+    fn recorded_ignores_layout_and_key_order() {
         let recorded: Recorded =
             serde_json::from_str(r#"{"a":"x \" y","b":[1, 2],"c":1.0}"#).unwrap();
         for same in [

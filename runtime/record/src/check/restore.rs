@@ -39,7 +39,7 @@ fn last_field(journal: &std::path::Path, field: &str) -> Result<Vec<u8>, RecordE
     let bytes = disk::read(journal).map_err(RecordError::io(journal, "cannot be read"))?;
     let text = reading::last_field(&bytes, field).ok_or_else(|| RecordError::Corrupt {
         path: journal.to_owned(),
-        why: format!("its last line has no {field}"),
+        why: format!("the last line has no {field}"),
         hint: crate::error::FROM_A_COPY,
     })?;
     Ok(format!("{text}\n").into_bytes())

@@ -86,8 +86,8 @@ impl Written {
         }
         match serde_json::from_slice(&bytes) {
             Ok(read) => Found::Read(read),
-            Err(_) if bytes.is_empty() => Found::Unreadable("it is empty".into()),
-            Err(error) => Found::Unreadable(format!("it cannot be read: {}", with_causes(&error))),
+            Err(_) if bytes.is_empty() => Found::Unreadable("empty".into()),
+            Err(error) => Found::Unreadable(format!("cannot be parsed: {}", with_causes(&error))),
         }
     }
 }
@@ -96,7 +96,7 @@ impl<T> Found<T> {
     /// How it differs from the journal.
     fn differs(&self, what: &str) -> Option<String> {
         match self {
-            Self::Missing => Some("it is missing".into()),
+            Self::Missing => Some("missing".into()),
             Self::Unreadable(why) => Some(why.clone()),
             Self::AsRecorded => None,
             Self::Read(_) => Some(what.to_owned()),
@@ -113,7 +113,7 @@ impl Check<'_> {
         let (facts, stamp, known) = match self.facts(&mut found.damage) {
             Ok(Some(read)) => read,
             Ok(None) => {
-                self.without_journal(&written.beside(None), graded, "it is missing", &mut found);
+                self.without_journal(&written.beside(None), graded, "missing", &mut found);
                 self.earlier_tries(0, &mut found);
                 return found;
             }
@@ -141,20 +141,20 @@ impl Check<'_> {
         };
         let stranger = facts.named.as_ref().filter(|named| !named.is(self.id));
         let why = match (&ended, stranger) {
-            (_, Some(named)) => Some(format!("it is the journal of another trial, {named}")),
+            (_, Some(named)) => Some(format!("this is the journal of another trial, {named}")),
             (Some(Err(error)), _) => {
-                Some(format!("its outcome cannot be read: {}", with_causes(error)))
+                Some(format!("the outcome cannot be parsed: {}", with_causes(error)))
             }
             (Some(Ok(outcome)), _) if graded && outcome.ending.is_unfinished() => {
-                Some("it does not end with what was graded".to_owned())
+                Some("does not end with the outcome that was graded".to_owned())
             }
             (None, _) if found.finished => {
-                Some("it ends before the trial does, and its outcome is there".to_owned())
+                Some("ends before the trial's end, but there is an outcome".to_owned())
             }
             // A trial without any started try ends in a fault, which 0.1.0 wrote without a
             // beginning.
             (Some(Ok(outcome)), _) if facts.named.is_none() && !outcome.ending.is_unfinished() => {
-                Some("it does not begin with the start of a trial".to_owned())
+                Some("does not begin with the start of a trial".to_owned())
             }
             _ => None,
         };
@@ -176,7 +176,7 @@ impl Check<'_> {
         // The journal of a running try may be cut anywhere; that of an ended try is no longer
         // written.
         if facts.torn && !found.is_lost() {
-            let why = "something that is no event follows its last one";
+            let why = "the last event is followed by other data";
             found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Evidence));
         }
         let recorded = facts.packed;
@@ -201,10 +201,10 @@ impl Check<'_> {
     fn pack(&self, recorded: u64, found: &mut Checked) {
         let path = self.dir.pack();
         let why = match std::fs::metadata(&path) {
-            Ok(is) if !is.is_file() => "it is no file".to_owned(),
+            Ok(is) if !is.is_file() => "not a file".to_owned(),
             Ok(is) if is.len() >= recorded => return,
-            Ok(is) => format!("{} of its {recorded} bytes are left", is.len()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "it is missing".into(),
+            Ok(is) => format!("only {} of {recorded} bytes are left", is.len()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "missing".into(),
             Err(error) => cannot_be_read(&error),
         };
         let before = found.damage.len();
@@ -260,7 +260,7 @@ impl Check<'_> {
         };
         if finished {
             found.finished = true;
-            self.lost(found, &format!("{why}, and other files of the trial are there"));
+            self.lost(found, &format!("{why}, but other files of the trial exist"));
             if let Found::Read(outcome) = written {
                 found.outcome = Some(outcome.clone());
             }
@@ -269,7 +269,7 @@ impl Check<'_> {
 
     fn outcome(&self, ended: Option<Outcome>, written: Found<Outcome>, found: &mut Checked) {
         if ended.is_some()
-            && let Some(why) = written.differs("it is not the outcome that the journal ends with")
+            && let Some(why) = written.differs("differs from the outcome in the journal")
         {
             let remedy = Remedy::Restore(Source::Journal);
             found.damage.push(Damage::new(self.dir.outcome(), why, remedy));
@@ -283,7 +283,7 @@ impl Check<'_> {
     /// The stamp of a patch that matches the journal.
     fn patch(&self, facts: &Facts, known: Option<Stamp>, found: &mut Checked) -> Option<Stamp> {
         let Some(recorded) = &facts.patch else {
-            self.lost(found, "it names no patch");
+            self.lost(found, "has no patch event");
             return None;
         };
         found.patch = Some(recorded.clone());
@@ -294,8 +294,8 @@ impl Check<'_> {
         }
         let why = match disk::read_present(&path) {
             Ok(Some(bytes)) if Blobs::hash(&bytes) == recorded.hash => return stamp,
-            Ok(Some(_)) => "it is not the patch that the journal names".to_owned(),
-            Ok(None) => "it is missing".to_owned(),
+            Ok(Some(_)) => "differs from the patch in the journal".to_owned(),
+            Ok(None) => "missing".to_owned(),
             Err(error) => cannot_be_read(&error),
         };
         let remedy = match self.blobs.get(&recorded.hash) {
@@ -314,7 +314,7 @@ impl Check<'_> {
             Ok(None) => {
                 if path.exists() {
                     let why = format!(
-                        "no recorded grading gave this verdict: {} is missing",
+                        "no recorded grading has this verdict: {} is missing",
                         journal.display()
                     );
                     found.damage.push(again(&path, &why));
@@ -337,25 +337,27 @@ impl Check<'_> {
                 // A verdict is written after its line, so a kill cannot tear the line and leave the
                 // verdict.
                 () if gradings.torn && there => {
-                    found.damage.push(again(&journal, "its last line is cut short"));
+                    found.damage.push(again(&journal, "the last line is incomplete"));
                 }
                 () if gradings.empty && there => {
-                    found.damage.push(again(&journal, "it is empty, and a verdict is there"));
+                    found.damage.push(again(&journal, "empty, but there is a verdict"));
                 }
                 () => {}
             }
             return;
         };
         if gradings.torn && there {
-            found.damage.push(again(&journal, "its last line is cut short"));
+            found.damage.push(again(&journal, "the last line is incomplete"));
         } else if !graded.named.is(self.id) {
-            let why = format!("it is the grading of another trial, {}", graded.named);
+            let why = format!("this is the grading of another trial, {}", graded.named);
             found.damage.push(again(&journal, &why));
         } else if found.patch.as_ref().is_some_and(|recorded| recorded.hash != graded.patch) {
-            found.damage.push(again(&journal, "another patch was graded"));
+            found.damage.push(again(&journal, "the graded patch is not the trial's patch"));
         } else {
             let written = written.beside::<Verdict>(Some(&graded.verdict));
-            if let Some(why) = written.differs("it is not the verdict that grading found") {
+            if let Some(why) =
+                written.differs("differs from the verdict in the journal of gradings")
+            {
                 found.damage.push(Damage::new(path, why, Remedy::Restore(Source::Gradings)));
             }
             match graded.verdict.read() {
@@ -363,7 +365,7 @@ impl Check<'_> {
                 Err(error) => {
                     found.damage.push(again(
                         &journal,
-                        &format!("its verdict cannot be read: {}", with_causes(&error)),
+                        &format!("the verdict cannot be parsed: {}", with_causes(&error)),
                     ));
                 }
             }
@@ -374,7 +376,7 @@ impl Check<'_> {
 /// A directory in place of a file, another user's file, or a disk error.
 pub(crate) fn cannot_be_read(error: &std::io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::IsADirectory => "it is a folder, and a file was recorded".to_owned(),
-        _ => format!("it cannot be read: {}", of_io(error)),
+        std::io::ErrorKind::IsADirectory => "expected a file, found a directory".to_owned(),
+        _ => format!("cannot be read: {}", of_io(error)),
     }
 }

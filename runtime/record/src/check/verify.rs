@@ -63,8 +63,8 @@ impl TrialDir {
             let path = self.grade().join(name);
             let why = match disk::read_present(&path) {
                 Ok(Some(bytes)) if Blobs::hash(&bytes) == hash => continue,
-                Ok(Some(_)) => "it is not what grading wrote".to_owned(),
-                Ok(None) => "it is missing".to_owned(),
+                Ok(Some(_)) => "differs from what grading wrote".to_owned(),
+                Ok(None) => "missing".to_owned(),
                 Err(error) => cannot_be_read(&error),
             };
             damage.push(Damage::new(path, why, Remedy::Evidence));
@@ -103,13 +103,13 @@ impl TrialDir {
         for number in (1..=last.max(latest.saturating_sub(1))).take(MOST_TRIES) {
             let journal = self.tries().join(number.to_string()).join(TRAJECTORY);
             let why = match fs::metadata(&journal) {
-                Ok(found) if !found.is_file() => "it is no file".to_owned(),
-                Ok(found) if found.len() == 0 && self.left_more(number) => "it is empty".to_owned(),
+                Ok(found) if !found.is_file() => "not a file".to_owned(),
+                Ok(found) if found.len() == 0 && self.left_more(number) => "empty".to_owned(),
                 Ok(_) => continue,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => "it is missing".to_owned(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => "missing".to_owned(),
                 Err(error) => cannot_be_read(&error),
             };
-            let billed = format!("{why}: what try {number} was billed is not in the report");
+            let billed = format!("{why}: the report lacks the cost of try {number}");
             lost.push(evidence(journal, &billed));
         }
         lost
@@ -171,7 +171,7 @@ fn blobs_of(
                     return lost.add(hash, remedy);
                 }
                 let why =
-                    format!("event {} names {what} that cannot be read: {error}", envelope.seq);
+                    format!("event {} refers to {what} that cannot be read: {error}", envelope.seq);
                 damage.push(Damage::new(journal.to_owned(), why, remedy.clone()));
             };
         for (hash, what) in named_by(&envelope.event) {
@@ -217,7 +217,7 @@ fn snapshot_of(event: &Event) -> Option<&str> {
 }
 
 fn named_by(event: &Event) -> Vec<(&str, &'static str)> {
-    let (request, response) = ("the body of a request", "the body of a response");
+    let (request, response) = ("a request body", "a response body");
     match event {
         Event::ModelAttempted { request: sent, body, .. } => {
             let sent = sent.iter().map(|hash| (hash.as_str(), request));
@@ -233,7 +233,7 @@ fn named_by(event: &Event) -> Vec<(&str, &'static str)> {
             full.chain(edited.map(|hash| (hash.as_str(), "an edited file"))).collect()
         }
         Event::UrlRequested(request) => {
-            request.kept.iter().map(|hash| (hash.as_str(), "an answer of the network")).collect()
+            request.kept.iter().map(|hash| (hash.as_str(), "a network response")).collect()
         }
         Event::PatchCollected { hash, .. } => vec![(hash, "the patch")],
         Event::SnapshotTaken { outside: Some(OutsideState::Kept(hash)), .. }

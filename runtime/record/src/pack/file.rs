@@ -177,7 +177,7 @@ impl Pack {
         if state.broken {
             return Err(RecordError::Misuse {
                 path: self.path.clone(),
-                why: "an earlier entry could not be written whole".into(),
+                why: "an earlier entry was only partly written".into(),
             });
         }
         let failed = || RecordError::io(&self.path, "cannot be written");
@@ -313,7 +313,7 @@ impl Pack {
                 Some((Kind::Splice, payload)) => {
                     let base = Splice::read(&payload).map(|splice| splice.base);
                     let Some(base) = base.filter(|_| splices.len() < state.entries.len()) else {
-                        return Err(self.damaged(0, "an entry is based on nothing"));
+                        return Err(self.damaged(0, "an entry has no base"));
                     };
                     splices.push(payload);
                     wanted = base;
@@ -325,7 +325,8 @@ impl Pack {
         };
         for payload in splices.iter().rev() {
             let next = Splice::read(payload).and_then(|splice| splice.apply(&body));
-            body = Arc::new(next.ok_or_else(|| self.damaged(0, "an entry does not fit its base"))?);
+            body =
+                Arc::new(next.ok_or_else(|| self.damaged(0, "an entry does not match its base"))?);
         }
         // Cache only content that others are based on.
         if !splices.is_empty() {
@@ -356,7 +357,7 @@ impl Pack {
                     let read: Option<(Hash, Changes)> =
                         read.filter(|_| steps.len() < state.entries.len());
                     let Some((base, changes)) = read else {
-                        return Err(self.damaged(0, "a manifest's changes cannot be read"));
+                        return Err(self.damaged(0, "a manifest's changes cannot be parsed"));
                     };
                     steps.push(changes);
                     wanted = base;
@@ -390,7 +391,7 @@ pub(crate) fn examine(bytes: &[u8]) -> Vec<(u64, &'static str)> {
         let entry = head.and_then(|head| Some((head, rest.get(..head.length())?)));
         let why = match entry {
             Some((head, entry)) => head.payload(entry).err(),
-            None => Some("this is not a whole entry"),
+            None => Some("incomplete entry"),
         };
         let Some(why) = why else {
             at += entry.map_or(1, |(_, entry)| entry.len());

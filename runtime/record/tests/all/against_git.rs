@@ -52,7 +52,7 @@ fn round_trip(base: &Nodes, end: &Nodes) {
 }
 
 #[test]
-fn every_kind_of_change_goes_round() {
+fn between_and_git_apply_round_trip_every_change() {
     let big: Vec<u8> = (0..200u32).flat_map(|at| format!("line {at}\n").into_bytes()).collect();
     let binary: Vec<u8> = (0..5000u32).map(|at| (at * at / 7) as u8).collect();
     let mut binary_after = binary.clone();
@@ -151,13 +151,13 @@ proptest! {
     })]
 
     #[test]
-    fn any_two_trees_go_round(base in some_nodes(), end in some_nodes()) {
+    fn between_and_git_apply_round_trip_any_trees(base in some_nodes(), end in some_nodes()) {
         round_trip(&base, &end);
     }
 
     /// A hunk moves with its context to the place that Git finds, or is rejected with it.
     #[test]
-    fn a_drifted_patch_lands_where_gits_does(
+    fn drifted_patch_applies_where_git_applies_it(
         old in content(), new in content(), head in content(), tail in content()
     ) {
         prop_assume!([&old, &new, &head, &tail].iter().all(|text| !text.contains(&0)));

@@ -10,7 +10,7 @@ fn nodes(list: &[(&str, Node)]) -> Nodes {
 }
 
 #[test]
-fn the_policy_leaves_out_what_it_says_and_lists_it() {
+fn between_lists_paths_excluded_by_policy() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::at(folder.path());
     let base = nodes(&[
@@ -45,14 +45,14 @@ fn the_policy_leaves_out_what_it_says_and_lists_it() {
     let made = between(&base_tree, &end_tree, &blobs, &policy).unwrap();
     let left: Vec<_> =
         made.left_out.iter().map(|one| (one.path.to_string(), &one.why[..])).collect();
-    let ignored = "new, and ignored by the tree's .gitignore";
+    let ignored = "new, and ignored by the repository's .gitignore";
     let expected = [
-        ("image.png", "binary, by policy"),
-        ("long", "200 bytes, over the limit of 150"),
-        ("new.egg-info", "new, and made by a tool, by policy"),
+        ("image.png", "binary, excluded by policy"),
+        ("long", "200 bytes exceed the limit of 150"),
+        ("new.egg-info", "new and created by a tool, excluded by policy"),
         ("new.log", ignored),
         ("out", ignored),
-        ("pkg/__pycache__", "a cache or a tool's own data, by policy"),
+        ("pkg/__pycache__", "cache or internal data of a tool, excluded by policy"),
     ];
     assert_eq!(left, expected.map(|(path, why)| (path.to_owned(), why)));
     let after = resolved(&base, &made.bytes).unwrap();
@@ -70,7 +70,7 @@ fn the_policy_leaves_out_what_it_says_and_lists_it() {
 /// The limit of a whole patch: the work comes first, whatever surrounds it, and what does not fit
 /// is listed.
 #[test]
-fn a_heap_of_data_never_pushes_out_the_work() {
+fn between_prefers_source_changes_over_many_new_files() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::at(folder.path());
     let base = nodes(&[("src/work.py", file("a\n"))]);
@@ -89,12 +89,12 @@ fn a_heap_of_data_never_pushes_out_the_work() {
     let text = String::from_utf8(few.bytes).unwrap();
     assert!(text.contains("+b\n") && text.contains("+new\n") && !text.contains("a00"), "{text}");
     assert_eq!((few.files, few.left_out.len()), (2, 40));
-    assert!(few.left_out[0].why.contains("more than 2 files"), "{:?}", few.left_out[0]);
+    assert!(few.left_out[0].why.contains("would exceed 2 files"), "{:?}", few.left_out[0]);
 
     let small = of(&PatchPolicy { bytes_limit: 4000, ..PatchPolicy::shipped().unwrap().clone() });
     assert!(small.bytes.len() <= 4000 && small.files > 2, "{} bytes", small.bytes.len());
     assert!(String::from_utf8(small.bytes).unwrap().contains("+b\n"));
-    assert!(small.left_out[0].why.contains("over 4000 bytes"), "{:?}", small.left_out[0]);
+    assert!(small.left_out[0].why.contains("would exceed 4000 bytes"), "{:?}", small.left_out[0]);
 
     let cheap =
         of(&PatchPolicy { content_limit_bytes: 3000, ..PatchPolicy::shipped().unwrap().clone() });
@@ -106,11 +106,11 @@ fn a_heap_of_data_never_pushes_out_the_work() {
         ..PatchPolicy::shipped().unwrap().clone()
     });
     let last = listed.left_out.last().unwrap();
-    assert_eq!((listed.left_out.len(), &last.why[..]), (4, "and 37 further paths"));
+    assert_eq!((listed.left_out.len(), &last.why[..]), (4, "and 37 more paths"));
 }
 
 #[test]
-fn a_path_that_no_sandbox_can_name_at_once_is_left_out() {
+fn between_leaves_out_too_long_paths() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::at(folder.path());
     let deep = format!("{}f", "d/".repeat(600));

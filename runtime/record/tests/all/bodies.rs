@@ -24,7 +24,7 @@ fn body(messages: &[String]) -> Vec<u8> {
 }
 
 #[test]
-fn every_body_of_a_long_conversation_is_given_back_and_none_is_kept_twice() {
+fn pack_returns_all_bodies_and_stores_none_twice() {
     let folder = tempfile::tempdir().unwrap();
     let pack = folder.path().join("trial/blobs.pack");
     let blobs = Blobs::at(folder.path().join("blobs")).with_pack(&pack);
@@ -56,7 +56,7 @@ fn every_body_of_a_long_conversation_is_given_back_and_none_is_kept_twice() {
 }
 
 #[test]
-fn a_kill_in_mid_write_costs_the_last_entry_alone() {
+fn pack_kill_during_write_loses_only_the_last_entry() {
     let folder = tempfile::tempdir().unwrap();
     let pack = folder.path().join("blobs.pack");
     let blobs = Blobs::at(folder.path()).with_pack(&pack);
@@ -77,7 +77,7 @@ fn a_kill_in_mid_write_costs_the_last_entry_alone() {
 }
 
 #[test]
-fn damage_costs_what_it_hits_and_is_named() {
+fn pack_damage_loses_only_the_damaged_entry() {
     let folder = tempfile::tempdir().unwrap();
     let pack = folder.path().join("blobs.pack");
     let blobs = Blobs::at(folder.path()).with_pack(&pack);
@@ -114,7 +114,7 @@ fn changed(entries: Vec<SnapEntry>, removed: Vec<RawPath>) -> SnapshotReply {
 }
 
 #[test]
-fn a_large_tree_with_one_changed_file_a_step_costs_little_and_is_given_back_whole() {
+fn pack_stores_changed_manifests_as_differences() {
     let folder = tempfile::tempdir().unwrap();
     let pack = folder.path().join("blobs.pack");
     let shared = Blobs::at(folder.path().join("blobs"));
@@ -160,7 +160,7 @@ fn a_large_tree_with_one_changed_file_a_step_costs_little_and_is_given_back_whol
 
 proptest! {
     #[test]
-    fn any_bodies_in_any_order_come_back(bodies in prop::collection::vec(prop::collection::vec(0u8..4, 0..300), 1..20)) {
+    fn pack_returns_any_bodies_in_any_order(bodies in prop::collection::vec(prop::collection::vec(0u8..4, 0..300), 1..20)) {
         let folder = tempfile::tempdir().unwrap();
         let pack = folder.path().join("blobs.pack");
         let blobs = Blobs::at(folder.path()).with_pack(&pack);

@@ -244,7 +244,7 @@ const HARMS: [(&str, Harm); 12] = [
 ];
 
 #[test]
-fn a_whole_trial_is_believed() {
+fn check_accepts_an_intact_trial() {
     let made = Made::new();
     for _ in 0..2 {
         let checked = made.check(1);
@@ -257,7 +257,7 @@ fn a_whole_trial_is_believed() {
 
 /// The journal is authoritative; the file is restored byte for byte.
 #[test]
-fn files_that_repeat_the_journal_are_restored_from_it() {
+fn check_restores_files_from_the_journal() {
     for name in ["patch.diff", "outcome.json", "verdict.json"] {
         for (what, harm) in HARMS {
             let made = Made::new();
@@ -286,7 +286,7 @@ fn files_that_repeat_the_journal_are_restored_from_it() {
 
 /// The journal is the reference for everything else: no other file has its content.
 #[test]
-fn a_damaged_journal_is_named_and_takes_the_verdict_with_it() {
+fn check_damaged_journal_withholds_the_verdict() {
     for (what, harm) in HARMS {
         let made = Made::new();
         made.check(1);
@@ -308,7 +308,7 @@ fn a_damaged_journal_is_named_and_takes_the_verdict_with_it() {
 
 /// Grading again is enough, and it depends only on the patch.
 #[test]
-fn a_damaged_journal_of_gradings_means_grading_again() {
+fn check_damaged_gradings_require_grading_again() {
     for (what, harm) in HARMS {
         let made = Made::new();
         made.check(1);
@@ -330,7 +330,7 @@ fn a_damaged_journal_of_gradings_means_grading_again() {
 
 /// A grading replaces anything that is not a file, and leaves no partial files.
 #[test]
-fn a_grading_puts_aside_what_is_no_file_in_the_place_of_its_own() {
+fn grading_moves_non_files_aside() {
     for name in ["grade/log.txt", "grade/results.jsonl", "grade/journal.jsonl", "verdict.json"] {
         for (what, put) in NO_FILES {
             let made = Made::new();
@@ -356,7 +356,7 @@ fn a_grading_puts_aside_what_is_no_file_in_the_place_of_its_own() {
 }
 
 #[test]
-fn a_grading_puts_aside_what_is_no_folder_in_the_place_of_its_own() {
+fn grading_moves_non_directories_aside() {
     for (what, put) in NO_FILES.into_iter().skip(1) {
         let made = Made::new();
         let (run, id) = (RunDir::open(made.path()).unwrap(), made.id(1));
@@ -374,7 +374,7 @@ fn a_grading_puts_aside_what_is_no_folder_in_the_place_of_its_own() {
 
 /// Earlier checks only save time: without their file every check reads everything.
 #[test]
-fn what_is_no_file_of_earlier_checks_stops_no_check() {
+fn check_ignores_non_files_in_place_of_its_cache() {
     for (what, put) in NO_FILES {
         let made = Made::new();
         let before = made.check(1);
@@ -387,7 +387,7 @@ fn what_is_no_file_of_earlier_checks_stops_no_check() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_by_who_would_write_to_it() {
+fn writers_reject_non_files() {
     for (what, put) in NO_FILES {
         let made = Made::new();
         let lock = made.path().join("lock");
@@ -427,7 +427,7 @@ fn what_is_no_file_is_refused_by_who_would_write_to_it() {
 
 /// A new try finds its paths free, whatever the previous one left there.
 #[test]
-fn the_next_try_moves_what_is_no_file_out_of_its_way() {
+fn next_try_moves_non_files_aside() {
     for (what, put) in NO_FILES {
         let made = Made::new();
         let run = RunDir::open(made.path()).unwrap();
@@ -445,7 +445,7 @@ fn the_next_try_moves_what_is_no_file_out_of_its_way() {
 
 /// An unfinished try is tried again; another trial's journal is not such a try.
 #[test]
-fn the_journal_of_a_trial_that_is_not_finished_elsewhere_does_not_unfinish_this_one() {
+fn check_rejects_the_journal_of_another_trial() {
     let made = Made::new();
     let id = made.id(3);
     let run = RunDir::open(made.path()).unwrap();
@@ -470,7 +470,7 @@ fn the_journal_of_a_trial_that_is_not_finished_elsewhere_does_not_unfinish_this_
 }
 
 #[test]
-fn a_line_said_twice_is_read_once() {
+fn check_ignores_a_repeated_line() {
     let made = Made::new();
     let path = made.file(1, "trajectory.jsonl");
     let text = fs::read_to_string(&path).unwrap();
@@ -491,7 +491,7 @@ fn a_line_said_twice_is_read_once() {
 }
 
 #[test]
-fn a_verdict_written_by_hand_is_not_believed() {
+fn check_rejects_a_verdict_without_a_grading() {
     let made = Made::new();
     let path = made.file(2, "verdict.json");
     let forged = fs::read_to_string(&path).unwrap().replace("false", "true");
@@ -506,7 +506,7 @@ fn a_verdict_written_by_hand_is_not_believed() {
 }
 
 #[test]
-fn a_patch_that_is_nowhere_else_takes_the_verdict_with_it() {
+fn check_lost_patch_withholds_the_verdict() {
     let made = Made::new();
     flip(&made.file(1, "patch.diff"));
     fs::remove_file(made.file(1, "blobs.pack")).unwrap();
@@ -519,7 +519,7 @@ fn a_patch_that_is_nowhere_else_takes_the_verdict_with_it() {
 }
 
 #[test]
-fn only_reading_everything_finds_damaged_blobs_and_logs() {
+fn verify_finds_damaged_blobs_and_logs() {
     for (name, remedy) in [
         ("blobs.pack", Remedy::Evidence),
         ("grade/log.txt", Remedy::Evidence),
@@ -535,14 +535,18 @@ fn only_reading_everything_finds_damaged_blobs_and_logs() {
 }
 
 #[test]
-fn a_lost_pack_is_one_damage_that_names_the_pack() {
+fn verify_reports_a_lost_pack_once() {
     let made = Made::new();
     let pack = made.file(1, "blobs.pack");
     fs::remove_file(&pack).unwrap();
     let damage = made.verify(1).damage;
     assert_eq!(damage.len(), 1, "{damage:?}");
     assert_eq!(damage[0].path, pack);
-    assert!(damage[0].to_string().ends_with("with 1 blob that the journal names"), "{}", damage[0]);
+    assert!(
+        damage[0].to_string().ends_with("with 1 blob that the journal refers to"),
+        "{}",
+        damage[0]
+    );
     let run = RunDir::view(made.path()).unwrap();
     let blobs = run.blobs_of(&run.trial_path(&made.id(1)));
     let error = blobs.get(&Blobs::hash(PATCHES[0])).unwrap_err().to_string();
@@ -555,7 +559,7 @@ fn a_lost_pack_is_one_damage_that_names_the_pack() {
 
 /// A report that trusts earlier checks and one that reads everything agree.
 #[test]
-fn a_pack_that_is_shorter_than_recorded_is_noticed_by_its_size() {
+fn check_notices_a_truncated_pack() {
     let harms: [fn(&Path); 4] = [
         |pack| fs::write(pack, "").unwrap(),
         |pack| {
@@ -583,7 +587,7 @@ fn a_pack_that_is_shorter_than_recorded_is_noticed_by_its_size() {
 
 /// Only its journal has what a discarded try was billed.
 #[test]
-fn a_discarded_try_that_is_gone_is_named() {
+fn check_reports_missing_discarded_tries() {
     /// Damages a directory of tries.
     type Harm = fn(&Path);
     let harms: [(&str, Harm); 5] = [
@@ -623,7 +627,7 @@ fn a_discarded_try_that_is_gone_is_named() {
 
 /// The checksum shows where a line ends, too.
 #[test]
-fn a_journal_that_lost_only_its_last_newline_is_whole() {
+fn check_accepts_a_journal_without_its_last_newline() {
     let made = Made::new();
     let whole = made.check(1);
     for name in ["trajectory.jsonl", "grade/journal.jsonl"] {
@@ -649,7 +653,7 @@ fn a_journal_that_lost_only_its_last_newline_is_whole() {
 /// Without the verdict and its journal, a trial looks as if it was never graded. The report knows
 /// that it was.
 #[test]
-fn a_grading_that_is_gone_altogether_is_named_by_the_last_report() {
+fn verify_reports_missing_gradings_from_the_report() {
     let made = Made::new();
     let run = RunDir::view(made.path()).unwrap();
     let id = |attempt: u32| json!({"task": "t", "arm": made.arm, "attempt": attempt, "resolved": attempt == 1});
@@ -677,7 +681,7 @@ fn a_grading_that_is_gone_altogether_is_named_by_the_last_report() {
 }
 
 #[test]
-fn a_run_whose_plan_is_gone_says_so_and_is_not_begun_anew() {
+fn run_without_plan_is_an_error_and_not_replaced() {
     let made = Made::new();
     for name in ["run.json", "run.json.gz"] {
         fs::remove_file(made.path().join(name)).unwrap();
@@ -693,7 +697,7 @@ fn a_run_whose_plan_is_gone_says_so_and_is_not_begun_anew() {
 }
 
 #[test]
-fn run_json_is_read_from_its_copy_and_restored() {
+fn run_json_is_restored_from_its_copy() {
     for (what, harm) in HARMS {
         if what.starts_with("swapped") {
             continue;
@@ -720,7 +724,7 @@ fn run_json_is_read_from_its_copy_and_restored() {
 }
 
 #[test]
-fn arms_and_tasks_are_held_to_their_ids() {
+fn run_json_rejects_arms_and_tasks_with_wrong_ids() {
     for (from, to) in
         [("\"steps\": 50", "\"steps\": 51"), ("\"statement\": \"s\"", "\"statement\": \"z\"")]
     {

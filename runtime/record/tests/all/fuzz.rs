@@ -10,7 +10,7 @@ use proctor_types::{Envelope, Event};
 const SUM: &[u8] = b",\"sum\":\"";
 
 #[test]
-fn journals_are_read_line_by_line() {
+fn read_journal_survives_random_damage() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trajectory.jsonl");
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/journals");

@@ -40,7 +40,7 @@ fn three_lines(folder: &std::path::Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn events_come_back_as_they_were_written() {
+fn journal_round_trips_events() {
     let folder = tempfile::tempdir().unwrap();
     let path = three_lines(folder.path());
     let reading = read_journal(&path).unwrap();
@@ -54,7 +54,7 @@ fn events_come_back_as_they_were_written() {
 
 /// Every byte offset, not a sample.
 #[test]
-fn cut_at_any_byte_everything_before_the_torn_line_is_kept_and_it_goes_on() {
+fn journal_truncated_anywhere_keeps_complete_lines() {
     let folder = tempfile::tempdir().unwrap();
     let path = three_lines(folder.path());
     let whole = fs::read(&path).unwrap();
@@ -87,7 +87,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_flipped_byte_is_named(at in any::<prop::sample::Index>(), mask in 1u8..=255) {
+    fn read_journal_reports_a_flipped_byte(at in any::<prop::sample::Index>(), mask in 1u8..=255) {
         let folder = tempfile::tempdir().unwrap();
         let path = three_lines(folder.path());
         let mut bytes = fs::read(&path).unwrap();
@@ -108,7 +108,7 @@ proptest! {
 }
 
 #[test]
-fn a_kind_of_a_later_version_is_kept() {
+fn read_journal_keeps_unknown_kinds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trajectory.jsonl");
     let line = r#"{"v":9,"seq":1,"try":1,"step":0,"t_mono":0.0,"t_wall":1.0,"kind":"dreamt","of":["sheep"]}"#;
@@ -123,7 +123,7 @@ fn a_kind_of_a_later_version_is_kept() {
 }
 
 #[test]
-fn a_known_kind_that_does_not_read_is_named() {
+fn read_journal_reports_invalid_fields() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trajectory.jsonl");
     for (fields, named) in [
@@ -150,7 +150,7 @@ fn a_known_kind_that_does_not_read_is_named() {
 }
 
 #[test]
-fn a_lost_line_is_named() {
+fn read_journal_reports_a_missing_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = three_lines(folder.path());
     let text = fs::read_to_string(&path).unwrap();
@@ -158,11 +158,11 @@ fn a_lost_line_is_named() {
     fs::write(&path, format!("{}{}", lines[0], lines[2])).unwrap();
     let reading = read_journal(&path).unwrap();
     assert_eq!(reading.bad_lines.len(), 1);
-    assert!(reading.bad_lines[0].why.contains("found event 3 where event 2 should be"));
+    assert!(reading.bad_lines[0].why.contains("expected event 2, found event 3"));
 }
 
 #[test]
-fn a_journal_has_one_writer() {
+fn journal_allows_one_writer() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trajectory.jsonl");
     let journal = Journal::create(&path, 1).unwrap();

@@ -28,7 +28,7 @@ fn with(entries: Vec<SnapEntry>) -> SnapshotReply {
 }
 
 #[test]
-fn a_lost_file_of_the_base_is_the_folders_and_a_lost_file_of_the_agent_the_packs() {
+fn verify_assigns_lost_blobs_to_folder_or_pack() {
     let folder = tempfile::tempdir().unwrap();
     let run = RunDir::create(folder.path().join("run")).unwrap();
     let id =
@@ -71,12 +71,12 @@ fn a_lost_file_of_the_base_is_the_folders_and_a_lost_file_of_the_agent_the_packs
 
     fs::remove_file(place(&one)).unwrap();
     let told = verify();
-    let wanted = format!("{}: it is missing, and the journal names it", place(&one).display());
+    let wanted = format!("{}: missing, but the journal refers to it", place(&one).display());
     assert_eq!(told, vec![wanted]);
     fs::remove_file(place(&two)).unwrap();
     let told = verify();
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].ends_with("with 1 other blob that the journal names"), "{told:?}");
+    assert!(told[0].ends_with("with 1 other blob that the journal refers to"), "{told:?}");
 
     // The pack as well: a separate damage that counts its own blobs.
     fs::write(dir.pack(), "").unwrap();
@@ -84,5 +84,5 @@ fn a_lost_file_of_the_base_is_the_folders_and_a_lost_file_of_the_agent_the_packs
     let of_pack = |line: &&String| line.starts_with(&dir.pack().display().to_string());
     let of_pack: Vec<_> = told.iter().filter(of_pack).collect();
     assert_eq!(of_pack.len(), 1, "{told:?}");
-    assert!(of_pack[0].ends_with("it does not hold 1 blob that the journal names"), "{told:?}");
+    assert!(of_pack[0].ends_with("lacks 1 blob that the journal refers to"), "{told:?}");
 }

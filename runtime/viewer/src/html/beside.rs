@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_part_where_one_does_something_else_or_ends() {
+    fn trials_diverge_where_one_differs_or_ends() {
         let (a, b) = (rows(&[1, 2, 3], &[1, 1, 1]), rows(&[1, 2, 4, 5], &[1, 9, 1, 1]));
         let short = rows(&[1], &[1]);
         assert_eq!(parted(&[&a, &b]), Parted { alike: 2, saw: Some(2), never: false });

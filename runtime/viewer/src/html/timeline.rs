@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_was_reached_touches_its_line() {
+    fn timeline_reached_limit_touches_its_line() {
         let caps = [
             Cap { kind: CapKind::Steps, most: 10.0 },
             Cap { kind: CapKind::InputTokens, most: 4000.0 },
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn long_trials_stay_small_and_nothing_leaves_the_drawing() {
+    fn timeline_of_long_trials_stays_small_and_inside() {
         let caps = [CapKind::Steps, CapKind::WallSeconds, CapKind::TotalTokens]
             .map(|kind| Cap { kind, most: 5_000.0 });
         let drawn = timeline(&rows(5_000), &caps).unwrap();

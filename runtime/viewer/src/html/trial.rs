@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_lead_to_the_next_step_of_a_kind_and_back() {
+    fn keys_go_to_next_and_previous_steps_of_a_kind() {
         let row = |number, failed, changed, tests| StepRow {
             number,
             failed,

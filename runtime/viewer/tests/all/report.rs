@@ -151,7 +151,7 @@ fn tree(page: &str) -> Document<'_> {
 }
 
 #[test]
-fn hostile_text_is_text() {
+fn report_page_escapes_hostile_text() {
     let page = page();
     let tree = tree(&page);
     let names: Vec<&str> = tree
@@ -219,7 +219,7 @@ fn hostile_text_is_text() {
 }
 
 #[test]
-fn nothing_on_the_page_acts_on_who_reads_it() {
+fn report_page_has_no_active_content() {
     let page = page();
     assert_eq!(
         proctor_types::visible(&page),
@@ -229,7 +229,7 @@ fn nothing_on_the_page_acts_on_who_reads_it() {
 }
 
 #[test]
-fn the_page_asks_nobody_for_anything() {
+fn report_page_loads_nothing() {
     let page = page();
     let tree = tree(&page);
     for node in tree.descendants() {
@@ -256,7 +256,7 @@ fn the_page_asks_nobody_for_anything() {
 }
 
 #[test]
-fn the_page_has_every_arm_plot_and_section() {
+fn report_page_has_every_arm_plot_and_section() {
     let page = page();
     let tree = tree(&page);
     let ids: Vec<&str> = tree.descendants().filter_map(|node| node.attribute("id")).collect();
@@ -328,7 +328,7 @@ fn alone<'a>(report: &'a Report, trials: &'a [TrialResult]) -> ReportPage<'a> {
 }
 
 #[test]
-fn a_run_without_a_model_and_with_one_arm_has_a_page_too() {
+fn report_page_without_model_or_trials_renders() {
     let arm = ArmId::new("a".repeat(64));
     let mut one = trial(&self::arm("gold"), 0, Some(1.0));
     one.arm = arm;
@@ -339,7 +339,7 @@ fn a_run_without_a_model_and_with_one_arm_has_a_page_too() {
     let report_of = build(trials.to_vec());
     let page = report(&alone(&report_of, &trials)).unwrap();
     tree(&page);
-    assert!(page.contains("there is nothing to draw") && !page.contains("id=\"comparisons\""));
+    assert!(page.contains("there is nothing to plot") && !page.contains("id=\"comparisons\""));
     // A plan without trials does not fail either.
     let none = build(Vec::new());
     let page = report(&alone(&none, &[])).unwrap();

@@ -159,7 +159,7 @@ fn all_pages() -> Vec<String> {
 }
 
 #[test]
-fn hostile_text_is_text_on_every_page() {
+fn viewer_escapes_hostile_text() {
     for page in all_pages() {
         assert_eq!(proctor_types::visible(&page), page, "something on the page acts on its reader");
         let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
@@ -188,7 +188,7 @@ fn hostile_text_is_text_on_every_page() {
 }
 
 #[test]
-fn pages_lead_to_each_other() {
+fn viewer_pages_link_to_each_other() {
     let pages = all_pages();
     let links = |page: &str| -> Vec<String> {
         let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
@@ -203,7 +203,7 @@ fn pages_lead_to_each_other() {
 }
 
 #[test]
-fn what_every_page_loads_is_small_and_leads_nowhere() {
+fn viewer_assets_are_small_and_self_contained() {
     let bytes: usize = FILES.iter().map(|(_, _, pieces)| whole(pieces).len()).sum();
     assert!(bytes < 40_000, "{bytes}");
     for (name, _, pieces) in &FILES {
