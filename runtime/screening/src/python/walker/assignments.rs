@@ -24,6 +24,7 @@ impl Walker<'_> {
                 self.assigned(target.range(), &attribute.value, name);
             }
             Expr::Subscript(subscript) => {
+                self.filled(target.range(), &subscript.value);
                 let Some(path) = self.names.path(&subscript.value) else { return };
                 if path == "sys.modules" {
                     self.module_table(target.range(), Some(&subscript.slice));
@@ -35,9 +36,18 @@ impl Walker<'_> {
                 }
             }
             Expr::Name(name) if name.id.as_str() == "__class__" => {
-                self.hit_each(target.range(), |rule| !rule.class_names.is_empty());
+                let is_it = |rule: &Rule| rule.class_names.iter().any(|it| it == "__class__");
+                self.hit_each(target.range(), is_it);
             }
             _ => {}
+        }
+    }
+
+    /// A table whose entries are assigned.
+    pub(super) fn filled(&mut self, range: TextRange, table: &Expr) {
+        if let Expr::Attribute(table) = table {
+            let name = table.attr.as_str();
+            self.hit_each(range, |rule| rule.filled.iter().any(|it| it == name));
         }
     }
 

@@ -35,6 +35,11 @@ impl Walker<'_> {
             self.lists(&keyword.value);
         }
         args.iter().for_each(|value| self.lists(value));
+        if let Expr::Attribute(function) = &*call.func
+            && matches!(function.attr.as_str(), "update" | "setdefault" | "__setitem__")
+        {
+            self.filled(range, &function.value);
+        }
         let Some(function) = self.names.path(&call.func) else { return };
         self.reference(range, &format!("{function}()"), Some(&function));
         let (first, second) = (args.first(), args.get(1));
