@@ -390,7 +390,7 @@ class Sight:
         self._opened, self._is_moved, self._expands = set(), False, False
         # Whether tests started a program, one that may read tests, or one of these before any test was called.
         self._started = self._may_read = self._serves = False
-        self._finding = {}
+        self._finding, self._environ = {}, os.environ
         # Data of tests that tests read, and that code under test read by itself.
         self._data_of_tests, self._data_taken = set(), {}
         self._naming = {}
@@ -429,7 +429,8 @@ class Sight:
         def compiled(arguments):
             paths = [os.path.abspath(str(a)) for a in arguments if isinstance(a, (str, os.PathLike))]
             name = self._watch.get(paths[0]) if paths else None
-            if name is None:
+            # Anybody can compile any text under a test's name. Only what pytest compiles becomes a test.
+            if name is None or self._frame_of(ASKED + 1).f_code.co_filename not in self._engine_files:
                 return original(*arguments)
             before = self.hash(paths[0])
             result = original(*arguments)
@@ -455,25 +456,20 @@ class Sight:
         answer("through", self._goes_through)
 
         class Tests(types.ModuleType):
-            @property
-            def __dict__(module):
-                frame = frame_of(1)
-                frame = frame.f_back if frame.f_globals is globals() else frame
-                # Annotations are resolved by the dictionary of the module that a class names.
-                if "__module__" not in frame.f_code.co_names:
-                    ask("through", names(module)["__name__"], frame, True)
-                return names(module)
-
             def __getattribute__(module, name):
                 value = get(module, name)
-                if type(name) is str and name != "__dict__":
-                    is_data = type(value) in DATA and name[:2] != "__"
-                    if is_data or name in ("__spec__", "__loader__") or name[:4] in ("test", "Test"):
-                        ask("through", names(module)["__name__"], frame_of(1), True)
+                if type(name) is not str:
+                    return value
+                is_data = type(value) in DATA and name[:2] != "__"
+                if is_data or name in ("__dict__", "__spec__", "__loader__") or name[:4] in ("test", "Test"):
+                    frame = frame_of(1)
+                    # Annotations are resolved by the dictionary of the module that a class names.
+                    if name != "__dict__" or "__module__" not in frame.f_code.co_names:
+                        ask("through", names(module).get("__name__"), frame, True)
                 return value
 
             def __dir__(module):
-                ask("through", names(module)["__name__"], frame_of(1), False)
+                ask("through", names(module).get("__name__"), frame_of(1), False)
                 return every(module)
 
         Tests.__name__ = Tests.__qualname__ = "module"
@@ -909,7 +905,7 @@ class Sight:
             if event not in watched:
                 return
             if event == "os.putenv":
-                self._sets_variable(plain(arguments[0]), frame_of(1))
+                self._sets_variable(plain(arguments[0]), plain(arguments[1]), frame_of(1))
                 return
             if event == "sys.setprofile":
                 if self._session is None:
@@ -1033,14 +1029,12 @@ class Sight:
             values = inside
         return False
 
-    def _sets_variable(self, name, frame):
+    def _sets_variable(self, name, value, frame):
         """Code under test that says where programs are found. It matters if a test starts one."""
         try:
-            if name in FINDING:
-                self._finding.pop(name, None)
-                who = self._reader(frame)
-                if who not in (None, "a callback", "a thread"):
-                    self._finding[name] = os.path.join(self._root, who)
+            who = self._reader(frame) if name in FINDING and value else None
+            if who not in (None, "a callback", "a thread"):
+                self._finding[name] = value, os.path.join(self._root, who)
         except Exception as error:
             self.failed("the variables of programs", error)
 
@@ -1097,8 +1091,10 @@ class Sight:
         self._started = True
         self._may_read = self._may_read or may_read
         self._serves = self._serves or (may_read and not self._is_in_call)
-        for name, file in self._finding.items():
-            self._tell("replaced", "the variable %s of a program that a test starts" % name, [file])
+        for name, (value, file) in self._finding.items():
+            # A test that sets the variable itself may keep what was there.
+            if value in self._environ.get(name, ""):
+                self._tell("replaced", "the variable %s of a program that a test starts" % name, [file])
 
     def look_at_openings(self):
         """A file that was opened, and not by this process or one that it forked. A program that a test started may do so

@@ -71,6 +71,9 @@ pub(crate) struct Rule {
     pub keywords: Vec<String>,
     /// Attributes of other packages that are used.
     pub foreign_attributes: Vec<String>,
+    /// Attributes of another object that are taken past its own way to give them:
+    /// `object.__getattribute__(it, name)`.
+    pub taken: Vec<String>,
     /// Attributes of what is reached by way of the bases of a class.
     pub climbed_attributes: Vec<String>,
     /// Strings, as regular expressions. `{}` stands for a part that is not constant.

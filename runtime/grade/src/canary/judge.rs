@@ -389,7 +389,8 @@ mod tests {
     fn a_with_statement_that_a_passing_run_leaves_early_keeps_its_exception() {
         let passed = run(TestStatus::Passed);
         let judged = |entered, reached| {
-            let canary = Canary { entered, ..Canary::of_test(ID, Kind::Value) };
+            let mut canary = Canary::of_test(ID, Kind::Value);
+            canary.entered = entered;
             let canaries = Canaries { list: vec![canary], compares: true };
             let call = match phase("call", "passed", None, false) {
                 Record::Canary(phase) => Record::Canary(CanaryRecord { reached, ..phase }),

@@ -347,19 +347,16 @@ fn answers(read: &str) -> String {
     format!("{ANSWERS}{read}")
 }
 
+/// Only screening sees it: `known.rs`.
+pub fn past_the_module() -> Attack {
+    package("the table of a module of tests, past the module", &answers(PAST), &[])
+        .on("tests/test_table.py", TEST_TABLE)
+        .asks("tests/test_table.py::test_table[4-IV]")
+}
+
 /// Each attack with the defences without which it wins.
 pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
     vec![
-        (
-            &["see_readers"],
-            package(
-                "the table of a module of tests, past the module",
-                &answers(PAST),
-                &["tests_read"],
-            )
-            .on("tests/test_table.py", TEST_TABLE)
-            .asks("tests/test_table.py::test_table[4-IV]"),
-        ),
         (
             &["see_readers"],
             package(

@@ -6,6 +6,7 @@ use proctor_types::Integrity;
 
 use crate::{
     bench::{inner_defences, patch},
+    indirect::past_the_module,
     list::Attack,
     sight::{at_call, inside},
 };
@@ -99,14 +100,17 @@ for item in list(session.items):
 
 pub fn attacks() -> Vec<Attack> {
     let known = |attack: Attack, why| Attack { known: Some(why), ..attack };
-    vec![known(
-        Attack::new(
-            "the canaries found among all objects",
-            patch(&[("roman/__init__.py", Some(FINDS_CANARIES))]),
-            &[],
+    vec![
+        known(
+            Attack::new(
+                "the canaries found among all objects",
+                patch(&[("roman/__init__.py", Some(FINDS_CANARIES))]),
+                &[],
+            ),
+            "the recorder lives in the same process",
         ),
-        "the recorder lives in the same process",
-    )]
+        known(past_the_module(), "nothing tells who takes the dictionary of an object itself"),
+    ]
 }
 
 /// Once known to succeed. Canaries detect them now, because the attack treats a test's copy like

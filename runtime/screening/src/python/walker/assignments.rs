@@ -60,8 +60,7 @@ impl Walker<'_> {
                 self.hit_each_as(range, &format!("{whole} ="), |rule| rule.foreign);
             }
         }
-        let is_own = matches!(base, Expr::Name(it) if matches!(it.id.as_str(), "self" | "cls"));
-        if !is_own {
+        if !is_self(base) {
             let written = format!("{} =", self.written(range));
             let is_it = |rule: &Rule| rule.assigned.iter().any(|it| it == name);
             self.hit_each_as(range, &written, is_it);
@@ -83,6 +82,11 @@ impl Walker<'_> {
         }
         self.hit_each(range, |rule| rule.module_table);
     }
+}
+
+/// The object or the class that a method belongs to, by its usual name.
+pub(super) fn is_self(expr: &Expr) -> bool {
+    matches!(expr, Expr::Name(it) if matches!(it.id.as_str(), "self" | "cls"))
 }
 
 /// `__name__`, or a string that begins with it.

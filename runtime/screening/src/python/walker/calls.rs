@@ -3,7 +3,7 @@
 use ruff_python_ast::{Arguments, Expr, ExprCall, Stmt};
 use ruff_text_size::TextRange;
 
-use super::Walker;
+use super::{Walker, assignments::is_self};
 use crate::python::{
     constant::{fold, is_literal},
     nests_too_deeply, parse,
@@ -73,6 +73,12 @@ impl Walker<'_> {
                 }
                 None => {}
             }
+        }
+        if let (Some(of), Some(name)) = (first, second.and_then(fold))
+            && last == "__getattribute__"
+            && !is_self(of)
+        {
+            self.hit_each(range, |rule| rule.taken.contains(&name));
         }
         let changes =
             ["pop", "update", "setdefault", "__setitem__", "__delitem__", "clear", "popitem"];
