@@ -260,7 +260,7 @@ fn watch_names_the_straggler_and_its_deadline() {
     watch.wait().unwrap();
     // 900 s for the agent, 300 s for the tests, 120 s for the rest, and ten minutes have passed.
     assert!(line.contains("longest: demo__roman-1 asks for 10:"), "{line}");
-    assert!(line.contains("its limits end it within 11:"), "{line}");
+    assert!(line.contains("ends in at most 11:"), "{line}");
 }
 
 /// USR1 lets a step end, hands the trial back and says by the status that there is more to do.
