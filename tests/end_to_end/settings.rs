@@ -163,7 +163,6 @@ fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
         "::",
         "struct ",
         "enum ",
-        "expected ",
         "invalid type",
         "invalid value",
         "variant",
