@@ -505,7 +505,7 @@ impl ReportGrading<'_> {
     fn untried(&self) -> Evidence {
         let format = self.results.format;
         let what =
-            format!("the {format} results are written by the process that runs the graded code");
+            format!("the process that runs the graded code writes the {format} results");
         note(evidence::READ_FROM_REPORT, what)
     }
 }
