@@ -263,7 +263,7 @@ content = '{"new_feature": true, "reasoning": "it is new"}'
     assert_eq!(fake.requests().len(), 3);
     assert!(said.contains(&format!("{name}: 3 questions answered, ")), "{said}");
     let (_, said) = collect("second");
-    assert!(fake.requests().len() == 3 && said.contains("not asked"), "{said}");
+    assert!(fake.requests().len() == 3 && said.contains("no requests"), "{said}");
 }
 
 #[test]
