@@ -11,7 +11,6 @@ mod content;
 mod exhaustion;
 mod holes;
 mod honest;
-mod indirect;
 mod inside;
 mod known;
 mod list;

@@ -20,7 +20,7 @@ use crate::{
     bench::{Seen, graded, inner_defences, package, patch, python},
     closed,
     content::with_helper,
-    indirect, known,
+    known,
     loading::SITE,
     pack::{made, outcome, script, task},
     reading, roots, scratch,
@@ -148,9 +148,9 @@ fn others() -> Vec<Case> {
     ]
 }
 
-/// Attacks on what the recorder itself relies on, and indirect ones.
+/// Attacks on what the recorder itself relies on.
 fn of_recorder() -> Vec<Case> {
-    let attacks = closed::attacks().into_iter().chain(indirect::attacks());
+    let attacks = closed::attacks().into_iter();
     attacks
         .map(|(stopped_by, attack)| {
             let name = attack.name;
