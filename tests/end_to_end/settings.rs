@@ -250,7 +250,10 @@ fn a_key_is_named_where_it_was_written() {
         told(&stage, &with("[arms.network]", "ca_file = 'no.pem'\nmode = 'open_except'"), &[]);
     assert!(said.contains("key `arms.0.network.ca_file` (arm `a`)"), "{said}");
     let said = told(&stage, &with("", ""), &["--set", "budget.steps=many"]);
-    assert!(said.contains("--set: key `budget.steps`: expected a whole number, found text"), "{said}");
+    assert!(
+        said.contains("--set: key `budget.steps`: expected a whole number, found text"),
+        "{said}"
+    );
     let said = told(&stage, &with("", ""), &["--set", "arms.0.budget.cost_usd=-1"]);
     assert!(said.contains("--set: key `arms.0.budget.cost_usd` (arm `a`): -1 is out"), "{said}");
     let said = told(&stage, &with("[grading]", "certificate = 'no.json'"), &[]);

@@ -122,7 +122,13 @@ mod tests {
             ("Add x", "", label("bug"), false, "the label \"bug\""),
             ("Add x to fix y", "", vec![], true, "title contains \"Add\""),
             ("Bump black from 1 to 2", "", vec![], false, "title contains \"Bump\""),
-            ("Lazy files", "It introduces lazy files.", vec![], true, "text contains \"introduces\""),
+            (
+                "Lazy files",
+                "It introduces lazy files.",
+                vec![],
+                true,
+                "text contains \"introduces\"",
+            ),
             ("Lazy files", "", vec![], true, "no rule rejects it"),
         ] {
             let found = intent(title, body, &labels, settings);
