@@ -150,7 +150,9 @@ PATH_LIKE = os.PathLike
 SEARCHERS = ("grep", "egrep", "fgrep", "rg", "ag", "ack", "tar", "zip", "rsync", "cpio", "find")
 SWALLOWED = 4  # The tool id at `sys.monitoring`: none of those that are given names there.
 # Instructions around the making of a function.
+FUNCTION = types.FunctionType
 IDLE = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "RESUME"))
+EXTENDED_ARG, OPERATIONS = dis.EXTENDED_ARG, tuple(dis.opname)
 MAKES_FUNCTION = ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
 # What a function is replaced by without a line of code.
 REPLACING = (functools.partial, type("".join), type(iter("").__next__), type(operator.itemgetter(0)), bool)
@@ -180,8 +182,9 @@ def unwrapped(value):
 
 def state(value):
     """What makes a function do what it does, besides itself."""
-    value = unwrapped(value)
-    if isinstance(value, types.FunctionType):
+    if type(value) is not FUNCTION:
+        value = unwrapped(value)
+    if isinstance(value, FUNCTION):
         return value, value.__code__, value.__defaults__, value.__kwdefaults__
     return (value,)
 
@@ -198,7 +201,7 @@ def inner(code):
 
 
 def same(one, other):
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other))
+    return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
 # Functions that this file puts into classes of the engine.
@@ -243,23 +246,40 @@ def holders():
                     yield key + "." + value.__qualname__, value
 
 
+def instructions(code):
+    """Names and arguments of the instructions that do something. `dis` also finds lines, jumps and every argument's
+    value, which takes twenty times as long: a quarter of a grading."""
+    found, extended, raw = [], 0, code.co_code
+    for operation, argument in zip(raw[::2], raw[1::2]):
+        if operation == EXTENDED_ARG:
+            extended = (extended | argument) << 8
+            continue
+        name = OPERATIONS[operation]
+        if name not in IDLE:
+            found.append((name, extended | argument))
+        extended = 0
+    return found
+
+
 def defined(code, kind):
     """The functions or classes that a module's or a class's code defines exactly once and without a decorator: name and
     code."""
-    stores, found, lines = {}, {}, list(dis.get_instructions(code))
-    for at, line in enumerate(lines):
-        if line.opname not in ("STORE_NAME", "STORE_GLOBAL"):
+    stores, found, lines = {}, {}, instructions(code)
+    for at, (operation, argument) in enumerate(lines):
+        if operation not in ("STORE_NAME", "STORE_GLOBAL"):
             continue
-        stores[line.argval] = stores.get(line.argval, 0) + 1
-        before = [one for one in lines[max(0, at - 12) : at] if one.opname not in IDLE]
-        if kind == "def" and before and before[-1].opname in MAKES_FUNCTION:
-            made = [one.argval for one in before if isinstance(one.argval, types.CodeType)]
-            if made and made[-1].co_name == line.argval:
-                found[line.argval] = made[-1]
-        if kind == "class" and before and before[-1].opname.startswith(("CALL", "PRECALL")):
-            made = [one for one in code.co_consts if isinstance(one, types.CodeType) and one.co_name == line.argval]
+        stored = code.co_names[argument]
+        stores[stored] = stores.get(stored, 0) + 1
+        before = lines[max(0, at - 12) : at]
+        if kind == "def" and before and before[-1][0] in MAKES_FUNCTION:
+            made = [code.co_consts[argument] for operation, argument in before if operation == "LOAD_CONST"]
+            made = [one for one in made if isinstance(one, types.CodeType)]
+            if made and made[-1].co_name == stored:
+                found[stored] = made[-1]
+        if kind == "class" and before and before[-1][0].startswith(("CALL", "PRECALL")):
+            made = [one for one in code.co_consts if isinstance(one, types.CodeType) and one.co_name == stored]
             if len(made) == 1:
-                found[line.argval] = made[0]
+                found[stored] = made[0]
     return {name: made for name, made in found.items() if stores[name] == 1}
 
 
@@ -267,19 +287,18 @@ def introduced(code):
     """The names that a module's code sets once: by a definition, with or without a decorator, or by an import from another
     module under the same name. Each with the name of that module."""
     made = {one.co_name for one in code.co_consts if isinstance(one, types.CodeType)}
-    found, stores, before, module = {}, {}, None, None
-    for line in dis.get_instructions(code):
-        if line.opname in IDLE:
-            continue
-        if line.opname == "IMPORT_NAME":
-            module = line.argval
-        if line.opname in ("STORE_NAME", "STORE_GLOBAL"):
-            stores[line.argval] = stores.get(line.argval, 0) + 1
-            if line.argval in made:
-                found[line.argval] = None
-            elif before is not None and before.opname == "IMPORT_FROM" and before.argval == line.argval:
-                found[line.argval] = module
-        before = line
+    found, stores, module, given = {}, {}, None, None
+    for operation, argument in instructions(code):
+        if operation == "IMPORT_NAME":
+            module = code.co_names[argument]
+        if operation in ("STORE_NAME", "STORE_GLOBAL"):
+            stored = code.co_names[argument]
+            stores[stored] = stores.get(stored, 0) + 1
+            if stored in made:
+                found[stored] = None
+            elif given == stored:
+                found[stored] = module
+        given = code.co_names[argument] if operation == "IMPORT_FROM" else None
     return {name: module for name, module in found.items() if stores[name] == 1}
 
 
@@ -295,6 +314,7 @@ class Sight:
         self._sees = frozenset(order["sees"])
         self._known = frozenset(order["loaded"])
         self._early = early
+        self._found_in = {}
         self._watch = {os.path.join(self._work, name): name for name in order["watch"]}
         self._open, self._read, self._close = os.open, os.read, os.close
         self._sha256, self._now, self._pid = hashlib.sha256, time.perf_counter, os.getpid
@@ -563,7 +583,7 @@ class Sight:
             return True
         if code.co_flags & ASYNCHRONOUS:
             return True
-        lines = [line.opname for line in dis.get_instructions(code)]
+        lines = [operation for operation, _ in instructions(code)]
         bare = ("PUSH_EXC_INFO", "POP_TOP")
         return bool({"CHECK_EXC_MATCH", "CHECK_EG_MATCH"}.intersection(lines)) or bare in zip(lines, lines[1:])
 
@@ -679,10 +699,23 @@ class Sight:
                     elif "/" in word or word == ".":
                         yield files.get(identity(word)) or around.get(identity(word))
 
+        looking, thread, function = set(), threading.get_ident, types.FunctionType
+
+        def unseen(look, *arguments):
+            """Looks at frames. Each frame that is read raises an event, and a stack has a hundred."""
+            me = thread()
+            if me in looking:
+                return look(*arguments)
+            looking.add(me)
+            try:
+                return look(*arguments)
+            finally:
+                looking.discard(me)
+
         def audit(event, arguments):
             if event == "os.chdir":
                 # By code under test, until a test moves elsewhere itself.
-                self._is_moved = self._is_of_graded(frame_of(2))
+                self._is_moved = unseen(self._is_of_graded, frame_of(2))
                 return
             if event == "open":
                 if self._is_moved:
@@ -697,18 +730,17 @@ class Sight:
             elif event in ("os.link", "os.symlink", "os.rename"):
                 tests = [test_at(arguments[0], False)]
             elif event in LISTING:
-                self._lists_tests(folder_at(arguments[0]), frame_of(2))
+                unseen(self._lists_tests, folder_at(arguments[0]), frame_of(2))
                 return
             else:
                 return
             if event in STARTING:
-                self._started = self._started or self._is_of_test(frame_of(2))
+                self._started = self._started or unseen(self._is_of_test, frame_of(2))
             for name in tests:
-                reader = name and self._reader(frame_of(2))
+                reader = name and unseen(self._reader, frame_of(2))
                 if reader:
                     self._tell("readers", name, [reader])
 
-        looking, thread, function = set(), threading.get_ident, types.FunctionType
         watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename", "sys.setprofile") + LISTING) | STARTING | SEARCHING
 
         def safely(event, arguments):
@@ -724,17 +756,12 @@ class Sight:
                     return
                 if name == "__code__" and not (type(arguments[0]) is function and arguments[0].__name__[:4] == "test"):
                     return
-                me = thread()
-                # What is looked at here raises such an event itself.
-                if me not in looking:
-                    looking.add(me)
-                    try:
-                        if name == "__code__":
-                            self._takes_code(arguments[0], frame_of(1))
-                        else:
-                            self._searches(SEARCHED[name], frame_of(1))
-                    finally:
-                        looking.discard(me)
+                if thread() not in looking:
+                    # `frame_of` raises such an event, too.
+                    if name == "__code__":
+                        unseen(lambda: self._takes_code(arguments[0], frame_of(3)))
+                    else:
+                        unseen(lambda: self._searches(SEARCHED[name], frame_of(3)))
                 return
             try:
                 try:
@@ -760,19 +787,20 @@ class Sight:
         last = callee = None
         lines = shown = nowhere = drawn = is_called = called_back = False
         while frame is not None:
-            file, last, known = frame.f_code.co_filename, frame, frame.f_globals
-            lines = lines or any(frame.f_code is code for code in LINES)
-            shown = shown or (lines and any(frame.f_code is code for code in SHOWING))
+            code, last, known = frame.f_code, frame, frame.f_globals
+            file = code.co_filename
+            lines = lines or any(code is one for one in LINES)
+            shown = shown or (lines and any(code is one for one in SHOWING))
             from_file = dict.get(known, "__file__")
             own = file in self._watch and (from_file == file or from_file is None)
             nowhere = nowhere or (own and from_file is None)
             # The first that is neither the language's nor a library's is who asks, unless nothing of it does.
             if not is_called and known is not globals():
-                called_back = called_back or self._is_callback(frame, known)
+                called_back = called_back or self._is_callback(code, known)
                 is_called = own or (file[:1] == "/" and not self._is_standard(file))
                 if own or (is_called and file in self._engine_files):
-                    called_back = called_back or not self._calls(frame.f_code, callee, own)
-                callee = frame.f_code
+                    called_back = called_back or not self._calls(code, callee, own)
+                callee = code
             drawn = drawn or (dict.get(known, "__name__") == "hypothesis.core" and self._is_of_module(known))
             library = "-packages" + os.sep in file or file.startswith(self._library)
             if type(from_file) is str and from_file.startswith(self._graded) and from_file not in self._watch:
@@ -812,12 +840,12 @@ class Sight:
     def _is_standard(self, file):
         return file.startswith(self._library) and "-packages" + os.sep not in file
 
-    def _is_callback(self, frame, known):
-        """Whether a frame is of what the interpreter or a loop calls later: no code that asked for it is on the stack."""
-        if frame.f_code is FINALIZE:
+    def _is_callback(self, code, known):
+        """Whether code is of what the interpreter or a loop calls later: no code that asked for it is on the stack."""
+        if code is FINALIZE:
             return True
         name = dict.get(known, "__name__")
-        return name == "asyncio.events" and frame.f_code.co_name == "_run" and self._is_of_module(known)
+        return name == "asyncio.events" and code.co_name == "_run" and self._is_of_module(known)
 
     @staticmethod
     def _calls(code, callee, own):
@@ -869,9 +897,12 @@ class Sight:
 
     def _is_of_graded(self, frame):
         """Whether the first that is not of the language is code under test."""
-        while frame is not None and (self._is_standard(frame.f_code.co_filename) or frame.f_code.co_filename[:1] != "/"):
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file[:1] == "/" and not self._is_standard(file):
+                return self._is_code_under_test(file)
             frame = frame.f_back
-        return frame is not None and self._is_code_under_test(frame.f_code.co_filename)
+        return False
 
     def _searches(self, name, frame):
         """Code that reaches frames or other objects of its callers by a name that it computes or reads from data. Screening
@@ -1431,12 +1462,19 @@ class Sight:
         # A module that runs a text may define anything in it.
         if codes and "exec" not in codes[0].co_names:
             self._compare_written(key, known, codes[0])
-            for name, source in introduced(codes[0]).items():
+            for name, source in self._once(introduced, codes[0]).items():
                 self._compare_introduced(key, name, known.get(name), source)
-            for name, code in defined(codes[0], "class").items():
+            for name, code in self._once(defined, codes[0], "class").items():
                 value = known.get(name)
                 if type(value) is type and vars(value).get("__module__") == key:
                     self._compare_written("%s.%s" % (key, name), vars(value), code)
+
+    def _once(self, find, code, *arguments):
+        """What is found in a file's code: all of it is looked at twice."""
+        key = (find, id(code)) + arguments
+        if key not in self._found_in:
+            self._found_in[key] = code, find(code, *arguments)
+        return self._found_in[key][1]
 
     def _compare_introduced(self, key, name, value, source):
         """What a module decorates or imports may be anything of the environment, but not a builtin in its place, code
@@ -1468,7 +1506,7 @@ class Sight:
         return not self._is_of_module(value.__globals__)
 
     def _compare_written(self, label, known, code):
-        for name, written in defined(code, "def").items():
+        for name, written in self._once(defined, code, "def").items():
             value = unwrapped(known.get(name, written))
             if value is written or value is None:
                 continue

@@ -187,6 +187,8 @@ impl Execution<'_> {
         // matter either, and no trial is read for them here.
         let is_scripted =
             |arm: &Arm| arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT));
+        let mut waiting = trials.iter().zip(&checked).filter(|(_, one)| !one.finished);
+        let asks_models = waiting.any(|((.., arm), _)| arm.model.is_some());
         let is_driven =
             trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.finished);
         let before: Vec<Before> = checked.iter().map(Before::of).collect();
@@ -197,7 +199,9 @@ impl Execution<'_> {
         let scripts = Scripts::serve(if is_driven { &arms } else { &[] }, say).await?;
         plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
         // Loading the token tables takes 0.2 s; do it now rather than in the first step.
-        proctor_gateway::tokens::load().await;
+        if asks_models {
+            proctor_gateway::tokens::load().await;
+        }
         let record = run.read_run()?;
         let settings = Settings::of(&record)?;
         let endpoints = scripts.limited(settings.endpoints.values());

@@ -6,7 +6,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, Layer, LayerEntry, LayerRequest, RawPath},
 };
-use proctor_types::{Cause, Fault, Layer as FaultLayer};
+use proctor_types::{Cause, Fault, Layer as FaultLayer, OutsideState};
 
 /// Concurrent file writes. Each is a round trip, which is mostly waiting.
 const AT_ONCE: usize = 16;
@@ -56,6 +56,23 @@ impl OutsideLimits {
             files_alone: false,
         }
     }
+}
+
+/// A request for the state outside a work directory.
+#[derive(Clone, PartialEq)]
+pub(crate) struct OutsideRequest {
+    pub(crate) layer: LayerRequest,
+    /// Wait for the list however long it takes.
+    pub(crate) at_any_cost: bool,
+}
+
+/// The reply.
+#[derive(Default)]
+pub(crate) struct Outside {
+    /// Absent: nothing changed.
+    pub(crate) state: Option<OutsideState>,
+    /// Bytes of content received.
+    pub(crate) bytes: u64,
 }
 
 /// Directories in a work directory that its snapshots list but do not walk.

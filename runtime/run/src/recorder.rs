@@ -20,7 +20,9 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use crate::{
-    OutsideLimits, outside, past::Past, progress::Doing, restore::restore, start_tree::RecordedTree,
+    OutsideLimits,
+    outside::{self, Outside, OutsideRequest},
+    past::Past, progress::Doing, restore::restore, start_tree::RecordedTree,
 };
 
 /// What a trial is doing, for display.
@@ -252,26 +254,26 @@ impl Recorder {
         state.keeps_all && state.is_unkept
     }
 
-    /// Captures the state outside the work directory and returns the number of content bytes
-    /// received. A fresh scan remembers what the agent starts with. If the state cannot be kept,
-    /// that matters only if the trial is interrupted.
+    /// What to ask about the state outside the work directory; `None` if it is not recorded.
+    async fn outside_request(&self, workdir: &RawPath, fresh: bool) -> Option<OutsideRequest> {
+        let state = self.state.lock().await;
+        let mut layer = state.limits?.request(workdir, &state.tree, fresh);
+        layer.files_alone = state.keeps_all && state.is_ending;
+        Some(OutsideRequest { layer, at_any_cost: state.keeps_all })
+    }
+
+    /// Captures the state outside the work directory. A fresh scan remembers what the agent starts
+    /// with.
     async fn look_outside(
         &self,
         handle: &SandboxHandle,
-        workdir: &RawPath,
-        fresh: bool,
-    ) -> Result<(Option<OutsideState>, u64), Fault> {
-        let (request, keeps_all) = {
-            let state = self.state.lock().await;
-            let Some(limits) = state.limits else { return Ok((None, 0)) };
-            let mut request = limits.request(workdir, &state.tree, fresh);
-            request.files_alone = state.keeps_all && state.is_ending;
-            (request, state.keeps_all)
-        };
+        asked: OutsideRequest,
+    ) -> Result<Outside, Fault> {
+        let fresh = asked.layer.fresh;
         let mut contents = Contents { blobs: &self.blobs, shared: false, new: None, bytes: 0 };
-        let looked = match keeps_all {
-            true => handle.whole_layer_to(request, &mut contents).await,
-            false => handle.layer_to(request, &mut contents).await,
+        let looked = match asked.at_any_cost {
+            true => handle.whole_layer_to(asked.layer, &mut contents).await,
+            false => handle.layer_to(asked.layer, &mut contents).await,
         };
         let looked = match looked {
             Ok(looked) => looked,
@@ -289,6 +291,7 @@ impl Recorder {
                 state.told_outside = None;
                 None
             }
+            // If the state cannot be kept, that matters only if the trial is interrupted.
             LayerState::Unkept(why) => Some(OutsideState::Unkept(why)),
             LayerState::Same => state.told_outside.clone(),
             LayerState::Changed(layer) => {
@@ -304,7 +307,7 @@ impl Recorder {
             }
         };
         state.is_unkept = matches!(outside, Some(OutsideState::Unkept(_)));
-        Ok((outside, contents.bytes))
+        Ok(Outside { state: outside, bytes: contents.bytes })
     }
 
     /// Takes and records a snapshot of the work directory; returns the tree.
@@ -324,7 +327,20 @@ impl Recorder {
             }
         }
         let mut contents = Contents { blobs: &self.blobs, shared: fresh, new: None, bytes: 0 };
-        let mut reply = match handle.snapshot_to(request, &mut contents).await {
+        // At once: an engine takes as long to list what was written as the agent to walk a
+        // repository. A fresh scan remembers what the agent starts with, so nothing may follow it.
+        let asked = match fresh {
+            true => None,
+            false => self.outside_request(workdir, fresh).await,
+        };
+        let look = async {
+            match asked.clone() {
+                Some(asked) => self.look_outside(handle, asked).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (replied, looked) = tokio::join!(handle.snapshot_to(request, &mut contents), look);
+        let mut reply = match replied {
             Ok(reply) => reply,
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
             // The agent's work cannot be read; the last readable tree counts. Returning a fault
@@ -355,8 +371,15 @@ impl Recorder {
             }
             (Arc::clone(&state.tree), state.digest.clone(), changed, removed)
         };
-        let (outside, more) = self.look_outside(handle, workdir, fresh).await?;
-        bytes += more;
+        let mut outside = looked?.unwrap_or_default();
+        bytes += outside.bytes;
+        let now = self.outside_request(workdir, fresh).await;
+        if let Some(now) = now.filter(|now| asked.as_ref() != Some(now)) {
+            // The first scan, or the snapshot found repositories that were not asked about.
+            outside = self.look_outside(handle, now).await?;
+            bytes += outside.bytes;
+        }
+        let outside = outside.state;
         let ms = begun.elapsed().as_secs_f64() * 1e3;
         let taken = Event::SnapshotTaken { snapshot, changed, removed, bytes, ms, outside };
         self.append(taken).await?;
@@ -382,21 +405,20 @@ impl Recorder {
         owner: Option<&str>,
     ) -> Result<(), Fault> {
         let tree = Arc::new(Tree::load(&self.blobs, &past.tree).map_err(record_fault)?);
-        let is_kept = {
+        {
             let mut state = self.state.lock().await;
             (state.tree, state.tool_calls) = (Arc::clone(&tree), past.tool_calls);
             past.tree.clone_into(&mut state.digest);
-            state.limits.is_some()
-        };
-        self.look_outside(handle, workdir, true).await?;
+        }
+        if let Some(asked) = self.outside_request(workdir, true).await {
+            self.look_outside(handle, asked).await?;
+        }
         restore(handle, workdir, &self.blobs, &tree, owner).await?;
         let Some(digest) = &past.outside else { return Ok(()) };
         let recorded = outside::load(&self.blobs, digest).map_err(outside::lost)?;
         outside::restore(handle, &self.blobs, &recorded).await?;
-        if !is_kept {
-            return Ok(());
-        }
-        match self.look_outside(handle, workdir, false).await?.0 {
+        let Some(asked) = self.outside_request(workdir, false).await else { return Ok(()) };
+        match self.look_outside(handle, asked).await?.state {
             Some(OutsideState::Kept(digest)) => {
                 let found = outside::load(&self.blobs, &digest).map_err(record_fault)?;
                 outside::verify(&recorded, &found)

@@ -33,6 +33,10 @@ pub struct Command {
     pub results: bool,
     /// Kills every process left in the sandbox when it exits: for grading.
     pub reap_all: bool,
+    /// The program to run in place of the first argument if that does not exist.
+    pub fallback: Option<RawPath>,
+    /// Standard error goes to standard output. Two captured streams lose the order of writes.
+    pub merged: bool,
 }
 
 impl Command {
@@ -58,6 +62,8 @@ impl Command {
             spill_cap: 64 << 20,
             results: false,
             reap_all: false,
+            fallback: None,
+            merged: false,
         }
     }
 

@@ -90,6 +90,12 @@ pub struct RunRequest {
     /// Kill every process that the command left in the sandbox when it exits, not only its process
     /// group: for grading.
     pub reap_all: bool,
+    /// The program to run in place of the first argument if that does not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<RawPath>,
+    /// Give the command one pipe for both outputs. Two pipes lose the order of writes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub merged: bool,
 }
 
 /// A file or link to write.

@@ -23,14 +23,10 @@ pub(crate) struct ShellSettings {
     pub(crate) output_bytes: usize,
 }
 
-/// Runs the line in bash if the sandbox has it, else in sh: models write bash whatever they are
-/// told. Standard error is redirected to standard output to keep the order of writes, which two
-/// captured streams would lose. The line itself is an argument and never spliced into another line.
-const WRAPPER: &str = "exec 2>&1; \
-                       if command -v bash >/dev/null; then exec bash -c \"$1\"; fi; \
-                       exec /bin/sh -c \"$1\"";
-
 /// Runs one line to its end or its limit. Failing or being killed is a result.
+///
+/// The line runs in bash if the sandbox has it, else in sh: models write bash whatever they are
+/// told. A wrapper in sh could choose too, but starting that shell cost a tenth of a step.
 pub(crate) async fn run_line(
     context: &ToolContext,
     prompts: &Prompts,
@@ -38,7 +34,7 @@ pub(crate) async fn run_line(
     line: &str,
     limit: Duration,
 ) -> Result<Output, ToolError> {
-    let mut command = Command::new(["/bin/sh", "-c", WRAPPER, "sh", line])
+    let mut command = Command::new(["bash", "-c", line])
         .cwd(context.workdir.as_str())
         .time_limit(limit);
     for (key, value) in &context.env {
@@ -46,8 +42,9 @@ pub(crate) async fn run_line(
     }
     command.user = context.user.clone();
     command.output_cap = settings.output_bytes;
+    (command.fallback, command.merged) = (Some("/bin/sh".into()), true);
     let done = context.handle.run(command).await?;
-    // Standard error only contains what was written before the redirection: a missing shell.
+    // Standard error only contains what the sandbox's agent says: the shell cannot be started.
     let printed = if done.stdout.total == 0 { done.stderr } else { done.stdout };
     let (output, full) = show(prompts, "shell", printed, settings.output_tokens).await?;
     let exited = done.exited;

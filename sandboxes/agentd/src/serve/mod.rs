@@ -7,6 +7,7 @@ mod eviction;
 mod files;
 mod forward;
 mod outbox;
+mod proc_file;
 mod processes;
 mod reaper;
 mod refusal;

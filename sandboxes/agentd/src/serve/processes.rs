@@ -23,6 +23,8 @@ use rustix::process::{
     test_kill_process_group,
 };
 
+use super::proc_file;
+
 /// How long killing may take before the agent stops checking.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
@@ -226,7 +228,7 @@ fn visible() -> Vec<Process> {
 }
 
 fn read_stat(pid: i32) -> Option<Process> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = proc_file::read(&format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses and may contain anything, including parentheses.
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     let text = str::from_utf8(&stat[end + 1..]).ok()?;
@@ -241,7 +243,7 @@ fn read_stat(pid: i32) -> Option<Process> {
 }
 
 fn read_mark(pid: i32) -> Option<u64> {
-    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let limits = String::from_utf8(proc_file::read(&format!("/proc/{pid}/limits")).ok()?).ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }

@@ -8,10 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_wire::{Exited, Refusal, RefusalKind, Reply, RunRequest, channel};
+use proctor_wire::{Exited, RawPath, Refusal, RefusalKind, Reply, RunRequest, channel};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{Mode, OFlags},
+    fs::{Access, AtFlags, Mode, OFlags, accessat},
     io::Errno,
     pipe::{PipeFlags, pipe_with},
 };
@@ -67,12 +67,18 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(plumbing);
     let (stdin, stdin_writer) = pipe()?;
     let (stdout_reader, stdout) = pipe()?;
-    let (stderr_reader, stderr) = pipe()?;
+    let (stderr_reader, stderr) = match request.merged {
+        true => (None, stdout.try_clone().map_err(|error| {
+            plumbing(Errno::from_io_error(&error).unwrap_or(Errno::MFILE))
+        })?),
+        false => pipe().map(|(reader, writer)| (Some(reader), writer))?,
+    };
     let (results_reader, results) = match request.results {
         true => pipe().map(|(reader, writer)| (Some(reader), Some(writer)))?,
         false => (None, None),
     };
-    for pipe in [&stdin_writer, &stdout_reader, &stderr_reader].into_iter().chain(&results_reader) {
+    let readers = stderr_reader.iter().chain(&results_reader);
+    for pipe in [&stdin_writer, &stdout_reader].into_iter().chain(readers) {
         rustix::io::ioctl_fionbio(pipe, true).map_err(plumbing)?;
     }
 
@@ -80,12 +86,24 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let started = Instant::now();
     let ended = Arc::new(Mutex::new(None));
     let (argv, env, powers) = (&request.argv, &request.env, hardening::of_commands());
-    let command =
-        prepare(Launch { argv, env, cwd, stdin, stdout, stderr, results, identity, powers, mark });
+    let program = program(&request, &cwd)?;
+    let command = prepare(Launch {
+        program,
+        argv,
+        env,
+        cwd,
+        stdin,
+        stdout,
+        stderr,
+        results,
+        identity,
+        powers,
+        mark,
+    });
     let spawned = command.and_then(|command| start(server, stream, command, mark, &ended));
     let main = match spawned {
         Ok(main) => main,
-        Err(error) => return not_started(server, stream, &request, &error, started),
+        Err(error) => return not_started(server, stream, program, &error, started),
     };
 
     let outlet = |channel, pipe| Outlet { channel, pipe, left: None };
@@ -94,7 +112,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
         stream,
         outlets: vec![
             outlet(channel::STDOUT, Some(stdout_reader)),
-            outlet(channel::STDERR, Some(stderr_reader)),
+            outlet(channel::STDERR, stderr_reader),
             outlet(channel::RESULTS, results_reader),
         ],
         // Without input the write end is closed immediately, so empty input needs no /dev/null.
@@ -189,6 +207,23 @@ fn check(request: &RunRequest) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The program to execute. `PATH` is searched here only if there is a choice: otherwise `exec` does.
+fn program<'a>(request: &'a RunRequest, cwd: &OwnedFd) -> Result<&'a RawPath, Refusal> {
+    let first = request.argv.first();
+    let first = first.ok_or_else(|| refuse(RefusalKind::BadRequest, "no program to run"))?;
+    let Some(fallback) = &request.fallback else { return Ok(first) };
+    let exists = |path: &[u8]| accessat(cwd, path, Access::EXEC_OK, AtFlags::empty()).is_ok();
+    let name = first.as_bytes();
+    let is_there = match (name.contains(&b'/'), request.env.get("PATH")) {
+        (false, Some(path)) => path
+            .as_bytes()
+            .split(|&byte| byte == b':')
+            .any(|folder| exists(&[folder, b"/", name].concat())),
+        _ => exists(name),
+    };
+    Ok(if is_there { first } else { fallback })
+}
+
 fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
     let path = if request.cwd.as_bytes().is_empty() { b"/" } else { request.cwd.as_bytes() };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -201,7 +236,7 @@ fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
 fn not_started(
     server: &Server,
     stream: &Stream,
-    request: &RunRequest,
+    program: &RawPath,
     error: &io::Error,
     started: Instant,
 ) -> Result<Reply, Refusal> {
@@ -209,7 +244,6 @@ fn not_started(
     if matches!(errno, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) {
         return Err(from_errno(errno, "starting a process"));
     }
-    let program = request.argv.first().map(ToString::to_string).unwrap_or_default();
     let line = format!("agentd: {program}: {}\n", describe(errno));
     stream.send_all(&server.outbox, channel::STDERR, line.as_bytes())?;
     let code = if errno == Errno::NOENT { NOT_FOUND } else { NOT_RUN };

@@ -40,6 +40,8 @@ const SIGNALS: [i32; 10] = [
 
 /// Everything that a process is started with.
 pub struct Launch<'a> {
+    /// What is executed, whatever the first argument says.
+    pub program: &'a RawPath,
     pub argv: &'a [RawPath],
     pub env: &'a BTreeMap<String, RawPath>,
     /// An open directory, so that a missing one is distinguished from a missing program.
@@ -90,12 +92,10 @@ fn die_first() {
 /// again if starting fails.
 #[expect(unsafe_code, reason = "the child is set up between fork and exec")]
 pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
-    let Launch { argv, env, cwd, stdin, stdout, stderr, results, identity, powers, mark } = launch;
-    let Some((program, args)) = argv.split_first() else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
+    let Launch { program, argv, env, cwd, stdin, stdout, stderr, results, identity, powers, mark } =
+        launch;
     let mut command = Command::new(OsStr::from_bytes(program.as_bytes()));
-    command.args(args.iter().map(|arg| OsStr::from_bytes(arg.as_bytes())));
+    command.args(argv.iter().skip(1).map(|arg| OsStr::from_bytes(arg.as_bytes())));
     command.env_clear();
     command.envs(env.iter().map(|(key, value)| (key, OsStr::from_bytes(value.as_bytes()))));
     command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));

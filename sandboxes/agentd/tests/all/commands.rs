@@ -10,6 +10,23 @@ use crate::{
 };
 
 #[test]
+fn a_missing_program_has_a_fallback_and_both_outputs_can_share_a_pipe() {
+    let mut agent = Agent::start();
+    let line = "echo out; echo err >&2; echo out";
+    let both = RunRequest { merged: true, fallback: Some("/bin/sh".into()), ..shell(line) };
+    let mut missing = both.clone();
+    missing.argv[0] = "no-such-shell".into();
+    let mut there = both.clone();
+    (there.argv[0], there.fallback) = ("sh".into(), Some("/bin/false".into()));
+    for request in [both, missing, there] {
+        let done = agent.ask(&Request::Run(request));
+        assert_eq!((done.stdout.as_slice(), done.stderr.len()), (&b"out\nerr\nout\n"[..], 0));
+    }
+    let nowhere = RunRequest { fallback: Some("no-such-either".into()), ..run(&["no-such"]) };
+    assert_eq!(agent.ask(&Request::Run(nowhere)).exited().code, Some(127));
+}
+
+#[test]
 fn output_code_and_exact_environment() {
     let mut agent = Agent::start();
     let answer = agent.shell("echo out; echo err >&2; exit 7");

@@ -38,6 +38,8 @@ impl SandboxHandle {
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)),
             user: command.user,
             reap_all: command.reap_all,
+            fallback: command.fallback.clone(),
+            merged: command.merged,
         });
         let spill = command.spill.as_deref();
         let caps = (command.output_cap, command.tail_cap);

@@ -49,6 +49,8 @@ impl SandboxHandle {
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)),
             user: command.user,
             reap_all: false,
+            fallback: None,
+            merged: false,
         });
         let call = Call::open(&self.link, &request)?;
         Ok(Running { call, unsent: command.stdin.into() })

@@ -45,10 +45,11 @@ pub fn layer(server: &Server, stream: &Stream, request: &LayerRequest) -> Result
     let written = if request.listed { Some(written(server, stream)?) } else { None };
     // One request at a time, and none during a snapshot: both track which contents were sent.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-    let listed = list(request, written.as_ref());
+    // Before the list: a process that runs now could write while the list is made.
+    let beside = Beside::now();
+    let listed = list(request, written.as_ref(), &beside.mounts);
     if request.fresh {
-        sent.layer =
-            LayerState { base: listed.ok(), beside: Beside::now(), ..LayerState::default() };
+        sent.layer = LayerState { base: listed.ok(), beside, ..LayerState::default() };
         end(server, stream);
         return Ok(Reply::Layer(LayerReply::default()));
     }
@@ -56,7 +57,7 @@ pub fn layer(server: &Server, stream: &Stream, request: &LayerRequest) -> Result
     let unkept = match (&state.base, listed) {
         (None, _) => Err("the state at the agent's start is unknown".to_owned()),
         (_, Err(why)) => Err(why),
-        (Some(base), Ok(listed)) => match Beside::now().since(&state.beside) {
+        (Some(base), Ok(listed)) => match beside.since(&state.beside) {
             Some(why) if !request.files_alone => Err(why),
             _ => changes(base, &listed, request).map(|changes| (listed, changes)),
         },

@@ -1,8 +1,8 @@
 //! Processes, mounts and System V objects.
 
-use std::{collections::BTreeSet, fs};
+use std::collections::BTreeSet;
 
-use crate::serve::processes;
+use crate::serve::{proc_file, processes};
 
 /// Objects that outlive their processes, each a file of `/proc/sysvipc` with a header line.
 const SYSTEM_V: [&str; 3] = ["msg", "sem", "shm"];
@@ -14,19 +14,20 @@ const NAMED: usize = 3;
 #[derive(Default)]
 pub(super) struct Beside {
     processes: BTreeSet<i32>,
-    mounts: Vec<u8>,
+    /// As in `/proc/self/mountinfo`.
+    pub(super) mounts: Vec<u8>,
     objects: [usize; 3],
 }
 
 impl Beside {
     pub(super) fn now() -> Self {
         let lines = |name: &str| {
-            let text = fs::read(format!("/proc/sysvipc/{name}")).unwrap_or_default();
+            let text = proc_file::read(&format!("/proc/sysvipc/{name}")).unwrap_or_default();
             text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count()
         };
         Self {
             processes: processes::left_behind().iter().map(|process| process.pid).collect(),
-            mounts: fs::read("/proc/self/mountinfo").unwrap_or_default(),
+            mounts: proc_file::read("/proc/self/mountinfo").unwrap_or_default(),
             objects: SYSTEM_V.map(lines),
         }
     }
@@ -36,7 +37,7 @@ impl Beside {
         let new: Vec<i32> = self.processes.difference(&start.processes).copied().collect();
         if !new.is_empty() {
             let named = |pid: &i32| {
-                let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+                let name = proc_file::read(&format!("/proc/{pid}/comm")).unwrap_or_default();
                 String::from_utf8_lossy(&name).trim().to_owned()
             };
             let mut names: Vec<String> = new.iter().take(NAMED).map(named).collect();

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fs,
     os::fd::OwnedFd,
 };
 
@@ -73,7 +72,11 @@ impl Found {
 }
 
 /// What was written; the error is why it is unknown.
-pub(super) fn list(request: &LayerRequest, written: Option<&Written>) -> Result<Listed, String> {
+pub(super) fn list(
+    request: &LayerRequest,
+    written: Option<&Written>,
+    mounts: &[u8],
+) -> Result<Listed, String> {
     let root = openat(CWD, "/", FOLDER, Mode::empty()).map_err(|error| cannot(b"", error))?;
     let mut list = List::new(request);
     match (written, upper()) {
@@ -86,7 +89,7 @@ pub(super) fn list(request: &LayerRequest, written: Option<&Written>) -> Result<
         }
         (None, None) => return Err("the back end cannot list what a sandbox wrote".to_owned()),
     }
-    for mount in writable_mounts(&fs::read("/proc/self/mountinfo").unwrap_or_default()) {
+    for mount in writable_mounts(mounts) {
         list.mount(&root, &mount)?;
     }
     Ok(list.listed)
