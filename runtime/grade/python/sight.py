@@ -746,14 +746,15 @@ class Sight:
         def safely(event, arguments):
             if event not in watched:
                 return
+            # Nine of ten events.
+            if event == "object.__getattr__" and arguments[1] not in SEARCHED:
+                return
             if event == "sys.setprofile":
                 if self._session is None:
                     self._profiles_modules(frame_of(1))
                 return
             if event in SEARCHING:
                 name = arguments[1] if event == "object.__getattr__" else event
-                if name not in SEARCHED:
-                    return
                 if name == "__code__" and not (type(arguments[0]) is function and arguments[0].__name__[:4] == "test"):
                     return
                 if thread() not in looking:
@@ -1195,6 +1196,9 @@ class Sight:
         watcher = watcher if callable(watcher) else None
         if watcher is not None:
             self._set_profile(None)
+        # A look makes many objects and no garbage.
+        collects = gc.isenabled()
+        gc.disable()
         try:
             self._look_at_plugins(recorder)
             self._look_at_bindings()
@@ -1204,6 +1208,8 @@ class Sight:
             self._look_at_folders(self._folders)
             self.look_at_path()
         finally:
+            if collects:
+                gc.enable()
             if watcher is not None:
                 self._set_profile(watcher)
 
@@ -1585,7 +1591,8 @@ class Sight:
         file = vars(module).get("__file__")
         if not isinstance(file, str):
             return
-        codes = self._codes(key, file)
+        # Tests were compiled in this run already.
+        codes = self._genuine.get(file) or self._codes(key, file)
         for name in self._shadows(module, codes):
             self._tell("replaced", key + "." + text(name), places(vars(module)[name]))
         names = {code.co_name for code in codes}
