@@ -1,5 +1,6 @@
 //! JSON that a journal holds and a file repeats.
 
+use memchr::memchr2;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
@@ -24,32 +25,47 @@ impl Recorded {
     pub(crate) fn is_said_by(&self, file: &[u8]) -> bool {
         let value = |text| serde_json::from_slice::<Value>(text).ok();
         let recorded = self.0.get().as_bytes();
-        tokens(recorded).eq(tokens(file))
+        Tokens(recorded).eq(Tokens(file))
             || value(file).is_some_and(|said| value(recorded) == Some(said))
     }
 }
 
-/// The bytes of a JSON text without white space between its tokens.
-fn tokens(text: &[u8]) -> impl Iterator<Item = u8> {
-    let (mut inside, mut escaped) = (false, false);
-    text.iter().enumerate().filter_map(move |(at, byte)| {
-        if inside {
-            inside = escaped || *byte != b'"';
-            escaped = !escaped && *byte == b'\\';
-            return Some(*byte);
-        }
-        inside = *byte == b'"';
-        (!byte.is_ascii_whitespace() || parts_words(text, at)).then_some(*byte)
-    })
+/// The tokens of a JSON text: strings, words (numbers and literals) and signs.
+struct Tokens<'a>(&'a [u8]);
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let text = self.0.trim_ascii_start();
+        let length = match text.first()? {
+            b'"' => string_length(text),
+            byte if is_of_word(byte) => {
+                text.iter().position(|byte| !is_of_word(byte)).unwrap_or(text.len())
+            }
+            _ => 1,
+        };
+        let (token, rest) = text.split_at(length);
+        self.0 = rest;
+        Some(token)
+    }
 }
 
-/// Whether the white space here separates two words, which occurs only in invalid JSON: `1 2` is
-/// not `12`.
-fn parts_words(text: &[u8], at: usize) -> bool {
-    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-    at > 0
-        && is_word(&text[at - 1])
-        && text[at..].iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(is_word)
+fn is_of_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(byte)
+}
+
+/// With both quotes; without the second, the rest of the text.
+fn string_length(text: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(found) = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if text[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
+    text.len()
 }
 
 #[cfg(test)]
