@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
+    ffi::OsString,
     fs,
     io::{self, BufRead as _, BufReader, Read as _},
     path::{Path, PathBuf},
@@ -36,16 +37,20 @@ impl RunDir {
     /// directory that contains only such directories is returned in their place.
     pub fn unplanned<'a>(&self, planned: impl IntoIterator<Item = &'a TrialId>) -> Vec<Unplanned> {
         let trials = self.path().join("trials");
-        let mut known = BTreeSet::new();
+        // By name: paths are compared part by part, which took longer than the listing.
+        let mut known = HashSet::<OsString>::new();
         for id in planned {
             let path = self.trial_path(id).path().to_owned();
-            let above = path.ancestors().take_while(|path| *path != trials).map(Path::to_owned);
-            known.extend(above);
+            for above in path.ancestors().take_while(|path| *path != trials) {
+                if !known.insert(above.into()) {
+                    break;
+                }
+            }
         }
         let (mut found, mut pending) = (Vec::new(), vec![(trials, 0)]);
         while let Some((folder, depth)) = pending.pop() {
             for path in folders(&folder) {
-                match known.contains(&path) {
+                match known.contains(path.as_os_str()) {
                     true if depth + 1 < DEPTH => pending.push((path, depth + 1)),
                     true => {}
                     false => found.push(self.described(&path, depth + 1)),
