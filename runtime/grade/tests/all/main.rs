@@ -11,6 +11,7 @@ mod content;
 mod exhaustion;
 mod holes;
 mod honest;
+mod indirect;
 mod inside;
 mod known;
 mod list;
