@@ -362,6 +362,7 @@ class Sight:
         self._known = frozenset(order["loaded"])
         self._early = early
         self._found_in = {}
+        self._data = order["data"]
         self._watch = {os.path.join(self._work, name): name for name in order["watch"]}
         self._open, self._read, self._close = os.open, os.read, os.close
         self._sha256, self._now, self._pid = hashlib.sha256, time.perf_counter, os.getpid
@@ -763,14 +764,14 @@ class Sight:
         stat, frame_of, listed, limit, limit_to = os.stat, sys._getframe, os.listdir, sys.getrecursionlimit, sys.setrecursionlimit
         expand, real = glob.glob, os.path.realpath
         files, named, stems, names, around, data = {}, {}, {}, {}, {}, {}
+        for name in self._data:
+            try:
+                found = stat(self._work + name)
+                data[found.st_dev, found.st_ino] = name
+            except OSError:
+                pass
         for path, name in self._watch.items():
-            if not name.endswith(".py"):
-                try:
-                    found = stat(path)
-                    data[found.st_dev, found.st_ino] = name
-                except OSError:
-                    pass
-            else:
+            if name.endswith(".py"):
                 base = name.rpartition("/")[2]
                 if base != "__init__.py":
                     stems[base[:-3]] = names[base] = name

@@ -16,7 +16,10 @@ use std::{
 };
 
 use proctor_patch::Current;
-use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_sandbox_api::{
+    SandboxHandle,
+    wire::{EntryKind, RawPath},
+};
 use proctor_setup::{Applied, ApplyError, Hidden, Stays, apply_parts, take_away};
 use proctor_types::{Evidence, Fault, Layer, Task, Verdict};
 
@@ -43,6 +46,10 @@ use crate::{
     shadow::{Roots, remove_shadows},
     verdict::draw_up,
 };
+
+/// Number of the tests' data files whose readers are recorded. More are large corpora, whose tests
+/// hand over what they read.
+const WATCHED_DATA: usize = 2000;
 
 /// Options of a grading.
 #[derive(Debug, Clone, Default)]
@@ -341,6 +348,12 @@ impl<'a> Grading<'a> {
                 Current::Link { .. } => None,
             })
             .collect();
+        let data = pristine.names.iter().filter(|(path, kind)| {
+            **kind == EntryKind::File
+                && !path.ends_with(".py")
+                && laid.paths.guard(path) == Some(Guard::Test)
+        });
+        let data = data.map(|(path, _)| path.clone()).take(WATCHED_DATA).collect();
         let defences = self.options.defences;
         evidence.extend(exceptions(&self.options.hidden));
         let folder = submitted.as_ref().map(|submitted| submitted.folder.clone());
@@ -350,6 +363,7 @@ impl<'a> Grading<'a> {
             probe: &self.probe,
             canaries,
             watch: expected.keys().cloned().collect(),
+            data,
             provided: roots.foreign(pristine),
             folders: laid.test_folders(),
             helpers: roots.helpers(pristine, laid.paths),

@@ -43,6 +43,7 @@ pub async fn run_tests(
         probe: &probe,
         canaries: &Canaries::default(),
         watch: Vec::new(),
+        data: Vec::new(),
         provided: BTreeSet::new(),
         folders: Vec::new(),
         helpers: BTreeSet::new(),

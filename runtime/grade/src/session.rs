@@ -39,6 +39,8 @@ pub(crate) struct TestSession<'a> {
     pub canaries: &'a Canaries,
     /// Files that the recorder hashes, relative to the work directory.
     pub watch: Vec<String>,
+    /// Other files of the tests, relative to the work directory.
+    pub data: Vec<String>,
     /// Top-level modules that belong to the environment and not to a patch.
     pub provided: BTreeSet<String>,
     /// Test folders, relative to the work directory. They must not be moved.
@@ -83,6 +85,7 @@ struct Order<'a> {
     /// Time of canary runs after which no further canary starts.
     canary_seconds: f64,
     watch: &'a [String],
+    data: &'a [String],
     lent: &'a LentModules,
     /// Whether pytest's own report of a test is checked.
     looks: bool,
@@ -212,6 +215,7 @@ impl TestSession<'_> {
             canaries_sha256: sha256_hex(canaries.as_bytes()),
             canary_seconds: policy.canaries.seconds,
             watch: &self.watch,
+            data: &self.data,
             lent: &self.lent,
             looks: self.defences.fingerprints,
             sees: self.defences.sees(),

@@ -170,9 +170,9 @@ impl TaskReport {
             grading_touched: verdict.into_iter().flat_map(touched_in).collect(),
             noise: outcome.and_then(|outcome| outcome.noise.clone()),
             // The same twelve variables in each trial were a third of a report; verdicts have them.
-            environment: verdict
-                .and_then(|verdict| verdict.environment.clone())
-                .map(|environment| EnvironmentRecord { cpu_variables: BTreeMap::new(), ..environment }),
+            environment: verdict.and_then(|verdict| verdict.environment.clone()).map(
+                |environment| EnvironmentRecord { cpu_variables: BTreeMap::new(), ..environment },
+            ),
             policies_differ: verdict.map(differing).unwrap_or_default(),
             steps: outcome.map(|outcome| outcome.spent.steps),
             cost_usd: outcome

@@ -22,7 +22,10 @@ use tokio::sync::Mutex;
 use crate::{
     OutsideLimits,
     outside::{self, Outside, OutsideRequest},
-    past::Past, progress::Doing, restore::restore, start_tree::RecordedTree,
+    past::Past,
+    progress::Doing,
+    restore::restore,
+    start_tree::RecordedTree,
 };
 
 /// What a trial is doing, for display.

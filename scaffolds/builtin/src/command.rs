@@ -34,9 +34,8 @@ pub(crate) async fn run_line(
     line: &str,
     limit: Duration,
 ) -> Result<Output, ToolError> {
-    let mut command = Command::new(["bash", "-c", line])
-        .cwd(context.workdir.as_str())
-        .time_limit(limit);
+    let mut command =
+        Command::new(["bash", "-c", line]).cwd(context.workdir.as_str()).time_limit(limit);
     for (key, value) in &context.env {
         command = command.env(key, value.as_str());
     }

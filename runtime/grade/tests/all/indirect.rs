@@ -367,8 +367,9 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             .on("tests/test_table.py", TEST_TABLE)
             .asks("tests/test_table.py::test_table[4-IV]"),
         ),
+        // Wins only if the interpreter keeps the text of a module that it has compiled.
         (
-            &["see_readers"],
+            &[],
             package("the process's own memory", &answers(MEMORY), &["tests_read"])
                 .asks("tests/test_roman.py::test_four"),
         ),
@@ -381,8 +382,9 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             )
             .asks("tests/test_roman.py::test_four"),
         ),
+        // Its own import fails first on some versions of pytest.
         (
-            &["see_readers"],
+            &[],
             package("a test run while others are collected", RUNS, &["tests_read"])
                 .on("tests/test_early.py", TEST_EARLY)
                 .on("tests/test_last.py", TEST_LAST)

@@ -68,9 +68,12 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let (stdin, stdin_writer) = pipe()?;
     let (stdout_reader, stdout) = pipe()?;
     let (stderr_reader, stderr) = match request.merged {
-        true => (None, stdout.try_clone().map_err(|error| {
-            plumbing(Errno::from_io_error(&error).unwrap_or(Errno::MFILE))
-        })?),
+        true => (
+            None,
+            stdout
+                .try_clone()
+                .map_err(|error| plumbing(Errno::from_io_error(&error).unwrap_or(Errno::MFILE)))?,
+        ),
         false => pipe().map(|(reader, writer)| (Some(reader), writer))?,
     };
     let (results_reader, results) = match request.results {
