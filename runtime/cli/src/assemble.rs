@@ -14,7 +14,7 @@ pub use proctor_run::{Flakes, Grading, capacity};
 use proctor_run::{PlannedTask, Preflight};
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::ScaffoldSource as _;
-use proctor_types::{Arm, RunRecord, SandboxKind, Selection};
+use proctor_types::{Arm, SandboxKind, Selection};
 
 use crate::{
     config::{self, CacheFile, ConfigFile, Known, RunConfig, Written},
@@ -104,14 +104,6 @@ async fn backend_with(
         tell!("removed what a dead run left: {removed}");
     }
     Ok(backend)
-}
-
-/// `[cache]` of a run's configuration.
-pub fn cache_of(record: &RunRecord) -> Result<CacheFile, CommandError> {
-    match record.config.get("cache") {
-        Some(kept) => Ok(serde_json::from_value(kept.clone())?),
-        None => Ok(CacheFile::default()),
-    }
 }
 
 /// The back ends that some arms need: for their own sandboxes and for users' programs.

@@ -9,7 +9,9 @@ use proctor_config::ConfigFile;
 use proctor_record::{RunDir, now};
 use proctor_run::PlannedTask;
 use proctor_setup::local_source;
-use proctor_types::{Arm, RULES, RUN_SCHEMA, RunRecord, RunTask, Selection, UserError};
+use proctor_types::{
+    Arm, CONFIG_VERSION, RULES, RUN_SCHEMA, RunRecord, RunTask, Selection, UserError,
+};
 
 use crate::{PlanError, host::fingerprint, read_certificate};
 
@@ -43,8 +45,7 @@ pub fn start(
         let what = format!("--out {}: {why}", out.display());
         return Err(UserError::new(what).hint("name a new or an empty folder").into());
     }
-    let certificate =
-        file.grading.certificate.as_deref().map(read_certificate).transpose()?;
+    let certificate = file.grading.certificate.as_deref().map(read_certificate).transpose()?;
     let run = RunDir::create(out)?;
     let record = RunRecord {
         schema_version: RUN_SCHEMA,
@@ -55,7 +56,8 @@ pub fn start(
         jobs: file.jobs,
         arms,
         tasks: run_tasks(tasks),
-        config: serde_json::to_value(file)?,
+        config_version: CONFIG_VERSION,
+        config: file.recorded()?,
         host: fingerprint(),
         agent: agent.to_owned(),
         certificate,

@@ -497,8 +497,9 @@ impl<'a> Drawing<'a> {
         if let Some(context) = &self.context {
             return Ok(Arc::clone(context));
         }
-        let (cache, kept) = (home::cache()?, assemble::cache_of(self.record)?);
-        let backends = assemble::backends(&self.record.arms, &cache, &kept).await?;
+        let cache = home::cache()?;
+        let kept = &self.record.config.cache;
+        let backends = assemble::backends(&self.record.arms, &cache, kept).await?;
         let run = RunDir::view(self.path).map_err(CommandError::of_run)?;
         let plan: Plan = plan_of(self.record);
         let catalog = assemble::catalog()?;

@@ -52,8 +52,8 @@ pub async fn run_for_real(
     };
     let before = steps(&results_of(path, false)?);
     tell!("{} for real: {}", plural(trials, "trial"), path.display());
-    let (cache, kept) = (home::cache()?, assemble::cache_of(record)?);
-    let backends = assemble::backends(&record.arms, &cache, &kept).await?;
+    let cache = home::cache()?;
+    let backends = assemble::backends(&record.arms, &cache, &record.config.cache).await?;
     let catalog = assemble::catalog()?;
     let execution = Execution {
         run,

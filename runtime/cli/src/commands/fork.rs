@@ -9,7 +9,7 @@ use proctor_record::{
 };
 use proctor_run::ForkPoint;
 use proctor_scaffold_api::ScaffoldSource as _;
-use proctor_types::{Arm, Disclosure, ForkOrigin, RunRecord};
+use proctor_types::{Arm, Disclosure, ForkOrigin, RecordedConfig, RunRecord};
 
 use crate::{
     args::ForkArgs,
@@ -106,15 +106,14 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
 
 /// The parent's arm with the changes of `--set` and the hint.
 fn other_arm(
-    config: &serde_json::Value,
+    config: &RecordedConfig,
     found: &Found<'_>,
     args: &ForkArgs,
 ) -> Result<(RunConfig, Option<String>), CommandError> {
     let unreadable = |error: &dyn std::fmt::Display| {
         UserError::new(format!("{}: its configuration cannot be read: {error}", args.run.display()))
     };
-    let mut file: ConfigFile =
-        serde_json::from_value(config.clone()).map_err(|error| unreadable(&error))?;
+    let mut file = ConfigFile::of_record(config).map_err(|error| unreadable(&error))?;
     file.arms.retain(|arm| arm.name == found.arm.name);
     let mut table = toml::Table::try_from(&file).map_err(|error| unreadable(&error))?;
     let name = format!("arms.0.name=\"{}/step-{}\"", found.arm.name, args.step);

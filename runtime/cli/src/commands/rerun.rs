@@ -48,8 +48,8 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     // Reject everything that can be rejected before setting anything aside.
     open_files::check(record.jobs, chosen.len(), record.arms.iter())?;
     assemble::check_models(&record.arms, &|_, error| error)?;
-    let (cache, kept) = (home::cache()?, assemble::cache_of(&record)?);
-    let backends = assemble::backends(&record.arms, &cache, &kept).await?;
+    let cache = home::cache()?;
+    let backends = assemble::backends(&record.arms, &cache, &record.config.cache).await?;
     let change = format!("repeated: {} ({})", plural(chosen.len(), "trial"), select.name());
     let proctor = env!("CARGO_PKG_VERSION").into();
     record.changes.push(RunChange { at: now(), proctor, change });

@@ -173,8 +173,8 @@ async fn go_on(
     let jobs = options.jobs.unwrap_or(most);
     open_files::check(jobs, plan.trials().len(), record.arms.iter())?;
     let flakes = Flakes::of(record, &assemble::say);
-    let (cache, kept) = (home::cache()?, assemble::cache_of(record)?);
-    let backends = assemble::backends(&record.arms, &cache, &kept).await?;
+    let cache = home::cache()?;
+    let backends = assemble::backends(&record.arms, &cache, &record.config.cache).await?;
     carry_out(run, plan, jobs, backends, &cache, grading, flakes).await
 }
 

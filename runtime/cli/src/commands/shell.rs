@@ -51,8 +51,8 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
         return Err(UserError::new("the plan has no such trial").into());
     };
     plan.arms = vec![Arc::clone(&arm)];
-    let kept = assemble::cache_of(&record)?;
-    let backends = assemble::backends(&[arm.as_ref().clone()], &cache, &kept).await?;
+    let kept = &record.config.cache;
+    let backends = assemble::backends(&[arm.as_ref().clone()], &cache, kept).await?;
     let board = board(&run, &plan);
     let catalog = assemble::catalog()?;
     let execution = Execution {
