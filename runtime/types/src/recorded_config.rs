@@ -56,11 +56,19 @@ impl RecordedConfig {
 pub struct RecordedArm {
     /// The arm's name.
     pub name: String,
+    /// The scaffold's name, or the file of its manifest or function. The resolved arm has a name.
+    pub scaffold: String,
+    /// The Python interpreter of a function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<PathBuf>,
+    /// The scaffold's own options. The resolved arm knows files among them by content.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub settings: Map<String, Value>,
+    /// The name of its model in the configuration.
+    pub model: Option<String>,
     /// All other keys.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The name of its model in the configuration.
-    pub model: Option<String>,
     /// The trajectory that it replays. The resolved arm knows it by content.
     pub replay: Option<PathBuf>,
 }
@@ -82,7 +90,7 @@ mod tests {
     fn recorded_config_keeps_unknown_keys_and_their_order() {
         let written = json!({
             "tasks": ["a.jsonl"], "attempts": 2, "later": { "key": 0.1 },
-            "arms": [{ "name": "a", "scaffold": "tools", "later": [1], "model": "m", "replay": null }],
+            "arms": [{ "name": "a", "scaffold": "tools", "model": "m", "later": [1], "replay": null }],
             "models": { "m": { "base_url": "http://h/v1", "name": "n", "temperature": 0.7 } },
             "grading": { "flaky": "vote", "cpus": 2.0 }, "cache": { "images_mb": 7 },
             "endpoints": { "e": { "base_url": "http://h/v1", "max_concurrent": 3 } },
