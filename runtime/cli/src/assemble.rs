@@ -8,6 +8,7 @@ use std::{
 
 use fake_llm::Script;
 use proctor_catalog::Catalog;
+use proctor_plan::World;
 use proctor_record::RunDir;
 use proctor_report::wrapped;
 pub use proctor_run::{Flakes, Grading, capacity};
@@ -50,6 +51,11 @@ async fn connect_with(
 /// The scaffolds that a configuration may use.
 pub fn catalog() -> Result<Catalog, UserError> {
     Ok(Catalog::new(home::cache()?))
+}
+
+/// What planning uses of this machine and this program.
+pub fn world<'a>(cache: &'a Path, catalog: &'a Catalog) -> World<'a> {
+    World { cache, scaffolds: catalog, script: &script, say: &say }
 }
 
 /// Prints what planning and running say.

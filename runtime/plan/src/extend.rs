@@ -15,7 +15,7 @@ use proctor_types::{
 };
 use serde_json::{Map, Value};
 
-use crate::{PlanError, live, rules};
+use crate::{Continuation, PlanError, Reopened, rules};
 
 /// A locked run to extend, with its old and new plan.
 pub struct Extension {
@@ -36,13 +36,7 @@ pub fn open(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension,
         let hint = "leave --extend out to begin one there, or name the run's folder";
         return Err(UserError::new(what).hint(hint).into());
     }
-    let run = RunDir::open(out)?;
-    live::expect_none(out)?;
-    let (record, damage): (RunRecord, _) = run.verify_run()?;
-    if let Some(damage) = damage {
-        run.restore_run()?;
-        say(format!("restored: {damage}"));
-    }
+    let Reopened { run, record, .. } = Reopened::open(out, Continuation::More, say)?;
     laid(run, record, resolved, say)
 }
 
@@ -53,6 +47,7 @@ pub fn open(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension,
 pub fn view(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
     let run = RunDir::view(out)?;
     let record = run.read_run()?;
+    rules::expect_present(&run, &record)?;
     laid(run, record, resolved, say)
 }
 
@@ -62,7 +57,6 @@ fn laid(
     resolved: &RunConfig,
     say: Say<'_>,
 ) -> Result<Extension, PlanError> {
-    rules::expect_present(&run, &record)?;
     let out = run.path();
     let (arms, tasks, attempts) = (record.arms.len(), record.tasks.len(), record.attempts);
     let grading = &resolved.file.grading;

@@ -13,7 +13,7 @@ use proctor_types::{Arm, RunRecord, Selection, UserError, plural};
 
 use crate::{
     PlanError, check_models, checks, extend::Extension, lent, open_files, read_certificate,
-    run_tasks, selection, start, tasks,
+    reopened::check_record, run_tasks, selection, start, tasks,
 };
 
 /// How the message about a missing native image names the other back end.
@@ -352,10 +352,8 @@ impl Ready {
     /// A task is not what it was, a model cannot be called, or the plan cannot be written.
     pub fn extend(self, mut extension: Extension, world: World<'_>) -> Result<Planned, PlanError> {
         extension.add_tasks(run_tasks(&self.tasks))?;
-        check_models(&extension.record.arms, world.script, &|_, error| error)?;
         let plan = Plan::of(&extension.record);
-        let jobs = extension.record.jobs;
-        open_files::check(jobs, plan.trials().len(), extension.record.arms.iter())?;
+        check_record(&extension.record, &plan, world)?;
         extension.write(self.selection)?;
         (world.say)(extension.told());
         let Extension { run, record, .. } = extension;

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use proctor_plan::{Loaded, Planned, Purpose, Read, World, run_tasks};
+use proctor_plan::{Loaded, Planned, Purpose, Read, run_tasks};
 use proctor_record::{RunDir, now};
 use proctor_report::wrapped;
 use proctor_run::{Plan, PlannedTask};
@@ -60,12 +60,7 @@ pub struct Ready {
 pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     let cache = home::cache()?;
     let catalog = assemble::catalog()?;
-    let world = World {
-        cache: &cache,
-        scaffolds: &catalog,
-        script: &assemble::script,
-        say: &assemble::say,
-    };
+    let world = assemble::world(&cache, &catalog);
     let config = shipped::find(&args.config, &cache)?;
     let mut read = Read::of_file(&config, &args.set)?.arms(&args.arms);
     if let Some(model) = &args.model {
