@@ -53,6 +53,11 @@ pub fn catalog() -> Result<Catalog, UserError> {
     Ok(Catalog::new(home::cache()?))
 }
 
+/// How a user of a command with `--sandbox` chooses another back end.
+pub const SANDBOX_OPTION: &str = "use --sandbox docker";
+/// How a user of a command with `--set` does.
+pub const SANDBOX_KEY: &str = "use --set sandbox.kind=docker";
+
 /// What planning uses of this machine and this program.
 pub fn world<'a>(cache: &'a Path, catalog: &'a Catalog) -> World<'a> {
     World { cache, scaffolds: catalog, script: &script, say: &say }
@@ -73,12 +78,6 @@ pub fn hear(preflight: Preflight) {
         }
     };
     tell!("{}", wrapped(&format!("preflight: {line}")));
-}
-
-/// Builds the bundles that a configuration needs. Returns whether any was built.
-pub async fn build_bundles(file: &ConfigFile) -> Result<bool, CommandError> {
-    let names = file.arms.iter().map(|arm| arm.scaffold.as_str()).collect();
-    Ok(catalog()?.build(&names, &say).await?)
 }
 
 /// Why a scripted model's file cannot be read.
@@ -128,15 +127,6 @@ pub async fn backends(
         backends.insert(kind, backend_with(kind, cache, kept).await?);
     }
     Ok(backends)
-}
-
-/// Checks that every arm's model can be called as configured: its URL, its key's variable, and a
-/// price if cost is limited. `place` adds where the arm's model is configured.
-pub fn check_models(
-    arms: &[Arm],
-    place: &dyn Fn(&Arm, UserError) -> UserError,
-) -> Result<(), CommandError> {
-    Ok(proctor_plan::check_models(arms, &script, place)?)
 }
 
 /// Creates the run directory and writes the plan before anything starts.

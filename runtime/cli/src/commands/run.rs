@@ -94,7 +94,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     };
     let ready = bundled.build(world, first).await?;
     if let Some(count) = args.check_tasks {
-        let has_ended = check_tasks(&ready.config().arms, ready.tasks(), count).await?;
+        let has_ended = check_tasks(&ready.config().arms, ready.tasks(), count, world).await?;
         if !has_ended {
             return Ok(Prepared::Interrupted);
         }
