@@ -174,8 +174,7 @@ impl Scaffold for Python {
         let interpreter = Interpreter::kept(&self.programs, of(INTERPRETER)?)
             .ok_or_else(|| own::setup("the arm's interpreter is gone"))?;
         let own = settings.get(OWN).and_then(Value::as_object).cloned().unwrap_or_default();
-        let endpoint = has_endpoint(&settings);
-        let env = match endpoint {
+        let env = match has_endpoint(&settings) {
             true => own::variables(session.brief(), &own)?,
             false => Vec::new(),
         };
@@ -192,7 +191,6 @@ impl Scaffold for Python {
             env,
             idle_seconds: settings.get(IDLE).and_then(Value::as_f64).unwrap_or(IDLE_SECONDS),
             own: &own,
-            endpoint,
         };
         converse(session, conversation).await
     }
