@@ -71,7 +71,12 @@ const RULES: &[Rule] = &[
     Rule {
         why: "the gateway and the egress proxy never see a sandbox, a scaffold or a run directory",
         from: &["runtime/gateway", "runtime/egress"],
-        reach: Reach::Only(&["runtime/tokens", "runtime/types"]),
+        reach: Reach::Only(&["runtime/codecs", "runtime/tokens", "runtime/types"]),
+    },
+    Rule {
+        why: "codecs translate bytes: they send nothing and count nothing",
+        from: &["runtime/codecs"],
+        reach: Reach::Only(&["runtime/types"]),
     },
     Rule {
         why: "these work on data: they start no sandbox, call no model and run no trial",

@@ -21,7 +21,6 @@ mod admission;
 mod ask;
 mod checks;
 mod clock;
-mod codec;
 mod context_window;
 mod damage;
 mod endpoint;
@@ -44,6 +43,8 @@ mod replay;
 mod request;
 mod responder;
 mod retry;
+#[cfg(test)]
+mod round_trip;
 mod rules;
 mod scope;
 mod secret;
@@ -60,6 +61,8 @@ mod turns;
 mod usage;
 mod way;
 mod words;
+
+use proctor_codecs as codec;
 
 pub use admission::{Admission, Reserve};
 pub use context_window::ContextWindow;

@@ -170,7 +170,7 @@ impl Stream {
 
     /// The next complete event, without the key. If `last`, the remaining bytes in any form.
     fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
-        let whole = self.decoder.next();
+        let whole = self.decoder.next_event();
         let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
         let event = line.endpoint.redacted(&event.raw).map_or(event, sse::event);
         Some(plain(event))
