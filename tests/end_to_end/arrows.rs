@@ -74,6 +74,11 @@ const RULES: &[Rule] = &[
         reach: Reach::Only(&["runtime/codecs", "runtime/tokens", "runtime/types"]),
     },
     Rule {
+        why: "carving is surgery on source text: it collects nothing and runs nothing",
+        from: &["runtime/carve"],
+        reach: Reach::Only(&["runtime/patch", "runtime/types", "sandboxes/wire"]),
+    },
+    Rule {
         why: "codecs translate bytes: they send nothing and count nothing",
         from: &["runtime/codecs"],
         reach: Reach::Only(&["runtime/types"]),

@@ -1,14 +1,14 @@
 //! Real tasks from real repositories: carved out of a library by a recipe, or collected from one.
 
 mod build;
-mod carve;
-mod changes;
 mod collect;
 mod draft;
 mod error;
 mod freeze;
 mod statement;
 mod tests;
+
+use proctor_carve as carve;
 
 pub use build::build_cached;
 pub use carve::{CarveError, CarveOptions, Carving, Kind, Object, carve, carve_with};

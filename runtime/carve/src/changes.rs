@@ -3,7 +3,7 @@
 use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 
 /// The patch of some files: path, text before, text after. A missing file has no text.
-pub(crate) fn patch_of<'a>(
+pub fn patch_of<'a>(
     changes: impl IntoIterator<Item = (&'a str, Option<&'a str>, Option<&'a str>)>,
 ) -> String {
     let side = |text: Option<&str>| text.map(|text| (MODE_FILE, text.as_bytes().to_vec()));

@@ -56,7 +56,7 @@ fn collect(block: &[Stmt], out: &mut BTreeSet<String>) {
 }
 
 /// The top-level names that `before` binds and `after` does not.
-pub(crate) fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
+pub fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
     let names = |text: &str| {
         parse_module(text).map(|parsed| bound(&parsed.syntax().body)).unwrap_or_default()
     };
@@ -64,7 +64,7 @@ pub(crate) fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
 }
 
 /// The statements of a block's own scope, including those below conditions and loops.
-pub(crate) fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
+pub fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
     let mut out = Vec::new();
     for stmt in block {
         out.push(stmt);

@@ -10,18 +10,14 @@ use super::{
 };
 
 /// The return value of functions that do nothing.
-pub(crate) const NOTHING: &str = "None";
+pub const NOTHING: &str = "None";
 
 /// Represents a function's first argument in the return value.
-pub(crate) const FIRST: &str = "{first}";
+pub const FIRST: &str = "{first}";
 
 /// The text in which the functions at some dotted paths, and below them, immediately return
 /// `returns`; `None` if it cannot be parsed.
-pub(crate) fn hollow(
-    text: &str,
-    returns: &str,
-    is_wanted: &dyn Fn(&str) -> bool,
-) -> Option<String> {
+pub fn hollow(text: &str, returns: &str, is_wanted: &dyn Fn(&str) -> bool) -> Option<String> {
     let parsed = parse_module(text).ok()?;
     let edits = walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
         let Stmt::FunctionDef(def) = stmt else { return Treatment::Keep };

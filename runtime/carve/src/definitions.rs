@@ -19,48 +19,48 @@ use super::{
 /// One definition. Overloads, a property's getter and setter, and the branches of an `if` are
 /// several definitions of one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Definition {
+pub struct Definition {
     /// Dotted path in the file.
-    pub(crate) path: String,
-    pub(crate) kind: Kind,
+    pub path: String,
+    pub kind: Kind,
     /// The line of its first decorator, or of its `def`: where its code starts for the interpreter.
-    pub(crate) first: usize,
+    pub first: usize,
     /// The line of the `def` or `class` itself.
-    pub(crate) line: usize,
-    pub(crate) last: usize,
+    pub line: usize,
+    pub last: usize,
     /// Names that a function's body passes on without calling them: they are looked up whenever it
     /// runs, although no call is visible.
-    pub(crate) values: BTreeSet<String>,
-    pub(crate) traits: Traits,
+    pub values: BTreeSet<String>,
+    pub traits: Traits,
 }
 
 /// What a function's text shows beyond its signature.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Traits {
+pub struct Traits {
     /// Exceptions that it raises by name.
-    pub(crate) raises: BTreeSet<String>,
+    pub raises: BTreeSet<String>,
     /// Whether it is a generator.
-    pub(crate) yields: bool,
+    pub yields: bool,
     /// Its parameters without an annotation, in order, and an empty name if the return type is not
     /// annotated.
-    pub(crate) untyped: Vec<String>,
+    pub untyped: Vec<String>,
 }
 
 impl Definition {
     /// Number of lines, including decorators and documentation.
-    pub(crate) fn lines(&self) -> usize {
+    pub fn lines(&self) -> usize {
         self.last + 1 - self.first
     }
 
     /// The last part of its path.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.path.rsplit('.').next().unwrap_or(&self.path)
     }
 }
 
 /// The definitions of a file, in order, without those inside functions, which go with their
 /// function.
-pub(crate) fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError> {
+pub fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError> {
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;
     let mut out = Vec::new();

@@ -149,7 +149,7 @@ pub(super) fn is_type_checking(branch: &StmtIf) -> bool {
 }
 
 /// `a.b.c` as text, if it consists only of names.
-pub(crate) fn dotted(expr: &Expr) -> Option<String> {
+pub fn dotted(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Name(name) => Some(name.id.to_string()),
         Expr::Attribute(attribute) => {

@@ -35,16 +35,16 @@ pub struct Object {
 
 /// What an interface shows besides its public part.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
+pub struct View<'a> {
     /// Notes on the function at a dotted path: comments in its stub.
-    pub(crate) notes: &'a dyn Fn(&str) -> Vec<String>,
+    pub notes: &'a dyn Fn(&str) -> Vec<String>,
     /// Private names that are shown, too, because tests use them. `None`: classes do not list
     /// instance attributes.
-    pub(crate) named: Option<&'a BTreeSet<String>>,
+    pub named: Option<&'a BTreeSet<String>>,
 }
 
 impl View<'_> {
-    pub(crate) const PLAIN: View<'static> = View { notes: &|_| Vec::new(), named: None };
+    pub const PLAIN: View<'static> = View { notes: &|_| Vec::new(), named: None };
 
     fn shows(&self, name: &str) -> bool {
         is_public(name) || self.named.is_some_and(|named| named.contains(name))

@@ -30,7 +30,7 @@ pub(super) struct Cut {
 }
 
 /// Stub and code of what a file defines at a dotted path; `None` if it defines nothing there.
-pub(crate) fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(String, String)> {
+pub fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(String, String)> {
     let parsed = parse_module(text).ok()?;
     let (mut stubs, mut code) = (Vec::new(), String::new());
     walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use pretty_assertions::assert_eq;
-use proctor_collection::{CarveError, CarveOptions, Carving, Kind, carve, carve_with};
+use proctor_carve::{CarveError, CarveOptions, Carving, Kind, carve, carve_with};
 use tempfile::TempDir;
 
 fn tree(files: &[(&str, &str)]) -> TempDir {
