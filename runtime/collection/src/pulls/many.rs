@@ -9,7 +9,8 @@ use proctor_types::plural;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{super::pipeline::CollectError, funnel::PullReport};
+use super::funnel::PullReport;
+use crate::collect::CollectError;
 
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;

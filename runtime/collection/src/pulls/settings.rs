@@ -3,7 +3,7 @@
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
-pub(super) const TEXT: &str = include_str!("../../../../../configs/pulls.toml");
+pub(super) const TEXT: &str = include_str!("../../../../configs/pulls.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,13 +12,6 @@ use proctor_types::{Details, Fault, NumberOrText, Task, plural};
 use serde_json::Value;
 
 use super::{
-    super::{
-        answers::Answers,
-        kept::Kept,
-        pipeline::{CollectError, CollectionContext, key, lines},
-        progress::Progress,
-        settings::Settings,
-    },
     candidate::Candidate,
     dump::{self, Row},
     funnel::{FastValidation, Head, PullFacts, PullReject, PullReport, Stage, Stop},
@@ -28,6 +21,13 @@ use super::{
     rows::{Forms, forms},
     settings::PullSettings,
     trying::{Bench, Tried},
+};
+use crate::collect::{
+    answers::Answers,
+    kept::Kept,
+    pipeline::{CollectError, CollectionContext, key, lines},
+    progress::Progress,
+    settings::Settings,
 };
 
 /// What to search, and for what.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{candidate::Candidate, settings::IntentSettings};
 use crate::collect::answers::{Answers, last_json};
 
-const PROMPT: &str = include_str!("../../../../../prompts/collection/intent.md.j2");
+const PROMPT: &str = include_str!("../../../../prompts/collection/intent.md.j2");
 
 /// The decision and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]

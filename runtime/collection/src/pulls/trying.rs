@@ -10,7 +10,11 @@ use proctor_types::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{
+    candidate::Candidate,
+    funnel::{Stage, Stop},
+};
+use crate::{
+    collect::{
         candidate::Stop as Judged,
         environment::{self, Environment, WORKDIR, variables},
         kept::Kept,
@@ -19,10 +23,6 @@ use super::{
         settings::Settings,
         verify::{self, Judge},
     },
-    candidate::Candidate,
-    funnel::{Stage, Stop},
-};
-use crate::{
     draft::blocked_urls,
     freeze::{RUNS, Statuses, ended, run, sort},
 };
