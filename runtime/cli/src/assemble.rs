@@ -8,7 +8,7 @@ use std::{
 
 use fake_llm::Script;
 use proctor_catalog::Catalog;
-use proctor_plan::World;
+use proctor_plan::{NewRun, World};
 use proctor_record::RunDir;
 use proctor_report::wrapped;
 pub use proctor_run::{Flakes, Grading, capacity};
@@ -138,6 +138,7 @@ pub fn start(
     selection: Option<Selection>,
 ) -> Result<(RunDir, Flakes), CommandError> {
     let agent = proctor_embedded_agent::agent_digest();
-    let (run, record) = proctor_plan::start(out, file, arms, tasks, selection, agent)?;
+    let new = NewRun { file, arms, tasks, selection, agent };
+    let (run, record) = proctor_plan::start(out, new)?;
     Ok((run, Flakes::of(&record, &say)))
 }

@@ -29,5 +29,5 @@ pub use certificate::read_certificate;
 pub use error::PlanError;
 pub use models::check_models;
 pub use reopened::{Continuation, Reopened};
-pub use start::{run_tasks, start};
+pub use start::{NewRun, run_tasks, start};
 pub use states::{Bundled, Loaded, Planned, Purpose, Read, Ready, Resolved, World};

@@ -12,7 +12,7 @@ use proctor_scaffold_api::{Say, ScaffoldSource};
 use proctor_types::{Arm, ForkOrigin, RunRecord, Selection, UserError, plural};
 
 use crate::{
-    PlanError, check_models, checks, extend::Extension, lent, open_files, read_certificate,
+    NewRun, PlanError, check_models, checks, extend::Extension, lent, open_files, read_certificate,
     reopened::check_record, run_tasks, selection, start, tasks,
 };
 
@@ -461,7 +461,8 @@ impl Ready {
     pub fn start(self, out: &Path, agent: &str) -> Result<Planned, PlanError> {
         let Self { of: Resolution { config, .. }, tasks, selection } = self;
         let RunConfig { file, arms } = config;
-        let (run, record) = start(out, &file, arms.clone(), &tasks, selection, agent)?;
+        let new = NewRun { file: &file, arms: arms.clone(), tasks: &tasks, selection, agent };
+        let (run, record) = start(out, new)?;
         let plan = Plan {
             tasks,
             arms: arms.into_iter().map(Arc::new).collect(),

@@ -27,12 +27,12 @@ use crate::{
     harbor,
     interrupted::goes_on,
     material::material_of,
-    network::SandboxNetwork,
+    network::{NetworkUser, SandboxNetwork},
     noise::{Looks, noise},
     own_sandbox::SecondSandbox,
     past::{Past, STARTED_AGAIN},
     recorder::{Now, Recorder, record_fault},
-    session::{Client, TrialSession},
+    session::{Client, SessionParts, TrialSession},
     steps::Steps,
 };
 
@@ -247,26 +247,33 @@ impl Try<'_> {
             }
         };
         let scaffold = Arc::clone(self.context.scaffold(self.arm)?);
-        let asking = (scaffold.as_ref(), gateway.as_ref());
         let own = own.as_ref().map(|own| Arc::clone(own.handle()));
-        let places = (handle, own.as_ref());
-        let network =
-            SandboxNetwork::open(self.context, (self.arm, self.task), asking, places, recorder)
-                .await?;
+        let user = NetworkUser {
+            arm: self.arm,
+            task: self.task,
+            scaffold: scaffold.as_ref(),
+            gateway: gateway.as_ref(),
+            handle,
+            own: own.as_ref(),
+            recorder,
+        };
+        let network = SandboxNetwork::open(self.context, user).await?;
         let (tell, ending) = watch::channel(false);
-        let mut session = TrialSession::new(
-            self.brief(&network)?,
-            Arc::clone(handle),
-            (Arc::clone(recorder), steps),
-            (Arc::clone(&meter), gateway.clone()),
-            Client {
+        let mut session = TrialSession::new(SessionParts {
+            brief: self.brief(&network)?,
+            handle: Arc::clone(handle),
+            recorder: Arc::clone(recorder),
+            steps,
+            meter: Arc::clone(&meter),
+            gateway: gateway.clone(),
+            client: Client {
                 server: network.server(),
                 own,
                 ending,
                 dir: self.dir.clone(),
                 stops: goes_on(scaffold.as_ref())?.then(|| Arc::clone(self.context)),
             },
-        );
+        });
         if let Some(past) = self.past {
             session = session.after(past);
         }

@@ -60,14 +60,22 @@ pub(crate) struct Client {
     pub(crate) stops: Option<Arc<RunContext>>,
 }
 
+/// What a session is made of.
+pub(crate) struct SessionParts {
+    pub(crate) brief: Brief,
+    /// The task's sandbox.
+    pub(crate) handle: Arc<SandboxHandle>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) steps: Arc<Steps>,
+    pub(crate) meter: Arc<Meter>,
+    /// Absent: the arm has no model.
+    pub(crate) gateway: Option<Arc<TrialGateway>>,
+    pub(crate) client: Client,
+}
+
 impl TrialSession {
-    pub(crate) fn new(
-        brief: Brief,
-        handle: Arc<SandboxHandle>,
-        (recorder, steps): (Arc<Recorder>, Arc<Steps>),
-        (meter, gateway): (Arc<Meter>, Option<Arc<TrialGateway>>),
-        client: Client,
-    ) -> Self {
+    pub(crate) fn new(parts: SessionParts) -> Self {
+        let SessionParts { brief, handle, recorder, steps, meter, gateway, client } = parts;
         let workdir = RawPath::from(brief.workdir.as_str());
         Self {
             brief,

@@ -15,7 +15,7 @@ use proctor_types::{Arm, Disclosure, ForkOrigin, RecordedConfig};
 use crate::{
     args::ForkArgs,
     assemble::{self, Flakes, Grading},
-    commands::carry_out::carry_out,
+    commands::carry_out::{Work, carry_out},
     config::{self, ConfigFile, Extent},
     error::{CommandError, UserError},
     home,
@@ -93,7 +93,8 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     };
     point.begin(&child, &id, &arm, &origin, is_same_model(found.arm, &arm))?;
     let flakes = Flakes::of(&record, &assemble::say);
-    carry_out(child, plan, 1, backends, &cache, Grading::Once, flakes).await
+    let (cache, grading) = (cache.as_path(), Grading::Once);
+    carry_out(Work { run: child, plan, jobs: 1, backends, cache, grading, flakes }).await
 }
 
 /// A configuration of the parent's arm with the changes of `--set` and the hint.

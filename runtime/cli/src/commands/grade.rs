@@ -16,7 +16,7 @@ use crate::{
     args::GradeArgs,
     assemble::{self, Flakes, Grading},
     commands::{
-        carry_out::carry_out,
+        carry_out::{Work, carry_out},
         grade_log, predictions,
         resume::{ResumeOptions, resume},
     },
@@ -163,5 +163,6 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         taken.record(&run, &plan.arms, &plan.tasks)?;
     }
     let flakes = Flakes::of(&record, &assemble::say);
-    carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
+    let (cache, grading) = (cache.as_path(), Grading::Once);
+    carry_out(Work { run, plan, jobs, backends, cache, grading, flakes }).await
 }

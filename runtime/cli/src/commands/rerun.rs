@@ -11,7 +11,7 @@ use proctor_types::{Ending, RunRecord, TrialId, plural};
 use crate::{
     args::Select,
     assemble::{self, Flakes, Grading},
-    commands::carry_out::carry_out,
+    commands::carry_out::{Work, carry_out},
     error::CommandError,
     home,
 };
@@ -55,7 +55,8 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
         }
     }
     let flakes = Flakes::of(&record, &assemble::say);
-    carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
+    let (cache, grading) = (cache.as_path(), Grading::Once);
+    carry_out(Work { run, plan, jobs, backends, cache, grading, flakes }).await
 }
 
 /// Sets aside what exists of a trial as a discarded try, as in a resumed trial.

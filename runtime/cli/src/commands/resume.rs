@@ -10,7 +10,7 @@ use proctor_types::{RunRecord, first_of, plural};
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    commands::carry_out::carry_out,
+    commands::carry_out::{Work, carry_out},
     error::CommandError,
     home, workers,
 };
@@ -95,7 +95,7 @@ async fn go_on(
     let plan = Plan { until, ..plan };
     let flakes = Flakes::of(&record, &assemble::say);
     let backends = assemble::backends(&record.arms, &cache, &record.config.cache).await?;
-    carry_out(run, plan, jobs, backends, &cache, grading, flakes).await
+    carry_out(Work { run, plan, jobs, backends, cache: &cache, grading, flakes }).await
 }
 
 /// The plan in a run directory.

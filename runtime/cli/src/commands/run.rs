@@ -17,7 +17,11 @@ use proctor_types::{Arm, SandboxKind, plural};
 use crate::{
     args::RunArgs,
     assemble::{self, Flakes, Grading},
-    commands::{carry_out::carry_out, check_tasks::check_tasks, resume::plan_of},
+    commands::{
+        carry_out::{Work, carry_out},
+        check_tasks::check_tasks,
+        resume::plan_of,
+    },
     config::RunConfig,
     error::{CommandError, INTERRUPTED, UserError},
     extend, home,
@@ -31,7 +35,8 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         Prepared::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
         Prepared::Ready(ready) => {
             let Ready { run, plan, jobs, backends, cache, flakes } = *ready;
-            carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
+            let (cache, grading) = (cache.as_path(), Grading::Once);
+            carry_out(Work { run, plan, jobs, backends, cache, grading, flakes }).await
         }
     }
 }

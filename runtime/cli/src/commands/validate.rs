@@ -19,7 +19,11 @@ use proctor_validation::{
 use crate::{
     args::Dataset,
     assemble::{self, Flakes, Grading},
-    commands::{attack, carry_out::carry_out, certificate, report},
+    commands::{
+        attack,
+        carry_out::{Work, carry_out},
+        certificate, report,
+    },
     config::{self, ArmFile, ConfigFile},
     error::{CommandError, INTERRUPTED, UserError},
     home,
@@ -70,7 +74,9 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let backends = BTreeMap::from([(kind, backend)]);
     let flakes = Flakes::default();
     let again = backends.clone();
-    let done = carry_out(run, plan, jobs, backends, &cache, Grading::Anew, flakes).await?;
+    let grading = Grading::Anew;
+    let work = Work { run, plan, jobs, backends, cache: &cache, grading, flakes };
+    let done = carry_out(work).await?;
     if done == ExitCode::from(INTERRUPTED) {
         if asked.out.is_none() {
             tell!("kept: {}", temporary.keep().display());
