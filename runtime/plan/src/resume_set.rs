@@ -1,9 +1,11 @@
 //! `resume --set`: what may change in a planned run. Factors may not, because another value of one
 //! makes another arm.
 
+use std::error::Error;
+
 use proctor_config as config;
 use proctor_record::now;
-use proctor_types::{ModelSpec, RunChange, RunRecord, SCRIPT, UserError};
+use proctor_types::{ModelSpec, RunChange, RunRecord, SCRIPT, UserError, with_causes};
 
 /// Applies new shared limits to every arm, and new endpoints to the arms that call a model.
 pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
@@ -66,7 +68,7 @@ fn move_endpoint(
     path: &str,
 ) -> Result<(), UserError> {
     let parts = [path.to_owned()];
-    let wrong = |error: serde_json::Error| unreadable(&parts, &error.to_string());
+    let wrong = |error: serde_json::Error| unreadable(&parts, &error);
     let asks: Vec<bool> =
         record.arms.iter().map(|arm| record.config.uses_model(&arm.name, name)).collect();
     let mut changed = false;
@@ -111,7 +113,7 @@ fn with_key(
 }
 
 fn table_of(value: &impl serde::Serialize, path: &[String]) -> Result<toml::Value, UserError> {
-    toml::Value::try_from(value).map_err(|error| unreadable(path, &error.to_string()))
+    toml::Value::try_from(value).map_err(|error| unreadable(path, &error))
 }
 
 fn read<T: serde::de::DeserializeOwned>(
@@ -120,9 +122,9 @@ fn read<T: serde::de::DeserializeOwned>(
 ) -> Result<T, UserError> {
     serde_json::to_value(value)
         .and_then(serde_json::from_value)
-        .map_err(|error| unreadable(path, &error.to_string()))
+        .map_err(|error| unreadable(path, &error))
 }
 
-fn unreadable(path: &[String], why: &str) -> UserError {
-    UserError::new(format!("--set {}: {}", path.join("."), proctor_types::plain_words(why)))
+fn unreadable(path: &[String], error: &dyn Error) -> UserError {
+    UserError::new(format!("--set {}: {}", path.join("."), with_causes(error)))
 }
