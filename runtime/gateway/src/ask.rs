@@ -10,7 +10,7 @@ use crate::{
     AskError, TrialGateway,
     codec::{self, Losses},
     request,
-    way::{Client, Failure, Outgoing},
+    request_path::{Client, Failure, Outgoing},
 };
 
 /// An in-process caller receives the response only when it is complete.

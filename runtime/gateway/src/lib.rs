@@ -41,6 +41,7 @@ mod rejections;
 mod repair;
 mod replay;
 mod request;
+mod request_path;
 mod responder;
 mod retry;
 #[cfg(test)]
@@ -59,7 +60,6 @@ mod trial;
 mod trouble;
 mod turns;
 mod usage;
-mod way;
 mod words;
 
 use proctor_codecs as codec;

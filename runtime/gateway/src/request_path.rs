@@ -23,7 +23,7 @@ use crate::{
     judge::{Judgement, Trouble, TroubleKind, judge},
     rejections::{self, Subject},
     repair::{Action, Repair},
-    send::{Came, Hearing},
+    send::{AttemptResult, ResponseProgress},
     sink::Waiting,
     tokens,
     trial::{Attempts, Cut},
@@ -175,8 +175,8 @@ struct Attempted<'a> {
     queued: Duration,
     /// The part of it for limits that trials share.
     shared: Duration,
-    came: &'a Came,
-    heard: &'a Hearing,
+    came: &'a AttemptResult,
+    heard: &'a ResponseProgress,
     judged: &'a Judgement,
     charged: &'a Charged,
 }
@@ -202,7 +202,7 @@ impl TrialGateway {
         }
         let mut attempts = Attempts::default();
         let begun = Instant::now();
-        let mut heard = Hearing::new(client.wait_for(self.turn()).await?);
+        let mut heard = ResponseProgress::new(client.wait_for(self.turn()).await?);
         let mut waited = begun.elapsed();
         let mut form = Form::new(self, request);
         let (mut rejections, mut filtered, mut cut_streams) = (0, 0, 0);
@@ -382,7 +382,7 @@ impl TrialGateway {
 
     /// Why a request is sent again that a server of the endpoint rejects because it does not have the
     /// model, although the model has answered in this run: another server has it.
-    fn unknown_model(&self, came: &Came, judged: &Judgement) -> Option<Trouble> {
+    fn unknown_model(&self, came: &AttemptResult, judged: &Judgement) -> Option<Trouble> {
         let is_final = matches!(judged, Judgement::Rejected { .. } | Judgement::Unusable(_));
         let status = came.status.filter(|_| is_final)?;
         let body = String::from_utf8_lossy(&came.raw);
@@ -401,7 +401,7 @@ impl TrialGateway {
     /// false alarm, and a window that is full after a few hundred tokens is the endpoint's mistake.
     async fn doubtful(
         &self,
-        came: &Came,
+        came: &AttemptResult,
         filtered: u32,
         request: &Outgoing,
     ) -> Result<Option<Trouble>, Fault> {
@@ -452,7 +452,7 @@ impl TrialGateway {
         &self,
         request: &Outgoing,
         admission: Admission,
-        came: &Came,
+        came: &AttemptResult,
         judged: &Judgement,
         client: &C,
     ) -> Charged {
